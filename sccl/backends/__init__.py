@@ -1,0 +1,90 @@
+"""Solvers of instances: the face that everything else uses, and the judge behind each answer.
+
+A backend is a module of this package with a function ``answer(instance, limits) -> Answer`` and a
+constant ``PACKAGE`` that names what it needs; it is imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from sccl.core.answer import Answer, Sat
+from sccl.core.instance import Instance
+from sccl.errors import ParameterError, SolverError, unknown_name
+from sccl.verify import require_valid
+
+DEFAULT = "cpsat"
+_MODULES = {
+    "cadical": "sccl.backends.cadical",
+    "cpsat": "sccl.backends.cpsat",
+    "z3": "sccl.backends.z3_reference",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how a solver may work.
+
+    Attributes:
+        timeout_s: seconds after which it gives up with Unknown; None: never.
+        seed: for solvers that randomise.
+    """
+
+    timeout_s: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise ParameterError(
+                f"timeout is {self.timeout_s} seconds, expected more than 0 (leave it out for none)"
+            )
+
+
+class Backend(Protocol):
+    """What a module of this package offers."""
+
+    PACKAGE: str
+
+    def answer(self, instance: Instance, limits: Limits) -> Answer:
+        """Return what the solver says of ``instance``; not yet judged."""
+        ...
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the solvers."""
+    return tuple(sorted(_MODULES))
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it is a solver's.
+
+    Raises:
+        UnknownNameError: it is not.
+    """
+    if name not in _MODULES:
+        raise unknown_name("solver", name, _MODULES, f"the solvers are {', '.join(names())}")
+    return name
+
+
+def solve(instance: Instance, solver: str = DEFAULT, limits: Limits | None = None) -> Answer:
+    """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
+
+    Raises:
+        UnknownNameError: there is no such solver.
+        SolverError: it is not installed, or it broke.
+        JudgeError: it gave an algorithm that is not valid.
+        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+    """
+    try:
+        backend = cast("Backend", importlib.import_module(_MODULES[check_name(solver)]))
+    except ImportError as error:
+        raise SolverError(
+            f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
+        ) from error
+    found = backend.answer(instance, limits or Limits())
+    if isinstance(found, Sat):
+        require_valid(found.algorithm, f"solver {solver!r}")
+    return found

@@ -1,0 +1,134 @@
+"""The SAT backend: the time-indexed model for fixed rounds per step, on CaDiCaL through PySAT.
+
+With the rounds fixed, every constraint is a cardinality. All vectors (r_0, ..., r_{S-1}) are tried
+in turn, up to symmetry: the first satisfiable one answers; if none is, the instance is refuted.
+
+CaDiCaL cannot be interrupted through PySAT, so it works in a child process that is ended when time
+is up or the user interrupts; question and answer travel as sccl's own JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+import sccl
+from sccl.backends import Limits
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.codec import (
+    answer_of_wire,
+    answer_to_wire,
+    instance_of_wire,
+    instance_to_wire,
+    parse,
+)
+from sccl.core.instance import Instance
+from sccl.core.wire import AnswerWire, InstanceWire
+from sccl.encode import Model, decode, encode, round_vectors
+from sccl.errors import SolverError
+
+PACKAGE = "python-sat"
+SOLVER = "cadical195"
+
+
+def answer(instance: Instance, limits: Limits) -> Answer:
+    """Return CaDiCaL's answer, worked out in a child process."""
+    begin = time.perf_counter()
+    question = msgspec.json.encode(instance_to_wire(instance))
+    package = str(Path(sccl.__file__).parents[1])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "sccl.backends.cadical"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the child
+    )
+    try:
+        reply, complaint = child.communicate(question, timeout=limits.timeout_s)
+    except subprocess.TimeoutExpired:
+        seconds = time.perf_counter() - begin
+        return Unknown(f"timeout after {limits.timeout_s:g} s", "cadical", seconds)
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.communicate()
+    if child.returncode != 0:
+        last = complaint.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        raise SolverError(f"cadical ended with exit code {child.returncode}: {last[0]}")
+    return answer_of_wire(parse(reply.decode(), AnswerWire, "cadical's answer"), "cadical's answer")
+
+
+def answer_here(instance: Instance) -> Answer:
+    """Return CaDiCaL's answer, worked out in this process, however long it takes."""
+    begin = time.perf_counter()
+    model = encode(instance)
+    if model.impossible:
+        return Unsat(model.impossible, "cadical", time.perf_counter() - begin)
+    tried = 0
+    for rounds in round_vectors(instance):
+        tried += 1
+        chosen = _solve(model, rounds)
+        if chosen is not None:
+            found = decode(model, chosen, rounds)
+            return Sat(found, "cadical", time.perf_counter() - begin)
+    text = f"CaDiCaL refuted each of {tried} round vectors (up to symmetry)"
+    return Unsat(text, "cadical", time.perf_counter() - begin)
+
+
+def _solve(model: Model, rounds: tuple[int, ...]) -> list[int] | None:
+    """Return the true variables of a solution with these rounds per step, or None."""
+    from pysat.solvers import Solver  # noqa: PLC0415 - only the child process needs it
+
+    with Solver(name=SOLVER, bootstrap_with=clauses(model, rounds)) as solver:
+        if not solver.solve():
+            return None
+        values = solver.get_model()
+        return [i for i in range(len(model.transfers)) if values[i] > 0]
+
+
+def clauses(model: Model, rounds: tuple[int, ...]) -> list[list[int]]:
+    """Return the CNF of the model for these rounds per step; variable i of the model is i + 1.
+
+    Cardinalities become sequential counters (Sinz 2005), which propagate as well as a totalizer
+    and are smaller for the small bounds of small machines.
+    """
+    from pysat.card import CardEnc, EncType  # noqa: PLC0415 - only the child process needs it
+
+    cnf: list[list[int]] = []
+    top = len(model.transfers)
+
+    def at_most(variables: tuple[int, ...], bound: int) -> None:
+        nonlocal top
+        if bound >= len(variables):
+            return
+        literals = [i + 1 for i in variables]
+        coded = CardEnc.atmost(literals, bound=bound, top_id=top, encoding=EncType.seqcounter)
+        cnf.extend(coded.clauses)
+        top = max(top, coded.nv)
+
+    for group in model.exactly_one:
+        cnf.append([i + 1 for i in group])
+    for group in (*model.exactly_one, *model.at_most_one):
+        at_most(group, 1)
+    for i, providers in model.needs:
+        cnf.append([-(i + 1), *(j + 1 for j in providers)])
+    for capacity in model.capacities:
+        at_most(capacity.transfers, capacity.chunks_per_round * rounds[capacity.step])
+    return cnf
+
+
+def _main() -> None:
+    wire = parse(sys.stdin.read(), InstanceWire, "question")
+    found = answer_here(instance_of_wire(wire, "question"))
+    sys.stdout.buffer.write(msgspec.json.encode(answer_to_wire(found)))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,47 @@
+"""Running a solver so that Ctrl-C stops it.
+
+Solvers work in native code, where Python cannot deliver a signal. They run in a thread of their
+own; the main thread waits where it can be interrupted, and then asks the solver to stop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def run_interruptible(work: Callable[[], T], stop: Callable[[], None]) -> T:
+    """Return ``work()``, computed in a thread.
+
+    Args:
+        work: what to do.
+        stop: makes ``work`` return soon; called from the waiting thread on KeyboardInterrupt.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted; ``work`` has ended.
+        Exception: whatever ``work`` raised.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="sccl-solver", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(timeout=0.2)  # a wait without end cannot be interrupted everywhere
+    except KeyboardInterrupt:
+        stop()
+        thread.join(timeout=10)
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

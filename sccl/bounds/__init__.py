@@ -1,0 +1,17 @@
+"""Lower bounds on steps and on R/C, each with a certificate that anyone can re-check."""
+
+from sccl.bounds.bandwidth import bandwidth_bound
+from sccl.bounds.certificate import Certificate, Cut, check_certificate
+from sccl.bounds.lower import LowerBounds, lower_bounds
+from sccl.bounds.steps import FarthestPair, farthest_pair
+
+__all__ = [
+    "Certificate",
+    "Cut",
+    "FarthestPair",
+    "LowerBounds",
+    "bandwidth_bound",
+    "check_certificate",
+    "farthest_pair",
+    "lower_bounds",
+]

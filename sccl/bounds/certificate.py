@@ -1,0 +1,146 @@
+"""What proves a bandwidth bound, and the exact check of it.
+
+A certificate prices the members of the bandwidth relation B. The price of an edge, l(e), is the sum
+of the prices of the constraints it is in. In R rounds at most ``R * sum_b price_b * b`` can be
+bought. So if everything that has to be moved costs at least D at these prices, then
+R >= D / sum_b price_b * b. There are two ways to see what it costs:
+
+* cuts: each chunk that starts outside a set of ranks and is wanted inside has to enter it. Weighted
+  cuts whose weights on an edge never exceed l(e) add up. A single cut with unit prices on the edges
+  into it is the classical argument: chunks that must enter, over the capacity into the set.
+* lengths: each chunk has to walk at least the shortest path from its sources to its farthest
+  destination, with l(e) as length: the dual of multicommodity flow.
+
+All arithmetic here is on ``Fraction``; no solver is involved.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.errors import UnreachableError
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A set of ranks that chunks have to enter.
+
+    Attributes:
+        ranks: the set, ascending.
+        weight: its share in the certificate.
+        chunks: how many chunks start outside and are wanted inside.
+    """
+
+    ranks: tuple[int, ...]
+    weight: Fraction
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Prices of constraints, and the cuts that show what the demand costs (none: by lengths).
+
+    Attributes:
+        value: the bound on R that is claimed, for the collective it was made for.
+        prices: (constraint name, price) of the constraints that have one.
+        cuts: the weighted cuts; empty if lengths prove the bound.
+    """
+
+    value: Fraction
+    prices: tuple[tuple[str, Fraction], ...]
+    cuts: tuple[Cut, ...]
+
+    @property
+    def kind(self) -> str:
+        """Return ``"cut"``, ``"cuts"`` (weighted) or ``"lengths"``."""
+        return {0: "lengths", 1: "cut"}.get(len(self.cuts), "cuts")
+
+
+def check_certificate(
+    topology: Topology, collective: Collective, certificate: Certificate
+) -> Fraction:
+    """Return the bound on R that a certificate really proves, computed from its prices and cuts.
+
+    Args:
+        collective: a non-combining one.
+
+    Raises:
+        ValueError: a price or weight is negative, a constraint does not exist, the cuts together
+            outweigh the price of an edge, or nothing is priced.
+    """
+    constraints = {c.name: c for c in topology.constraints()}
+    length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
+    budget = Fraction(0)
+    for name, price in certificate.prices:
+        if price < 0 or name not in constraints:
+            raise ValueError(f"price {price} of {name!r}: negative, or there is no such constraint")
+        budget += price * constraints[name].chunks_per_round
+        for edge in constraints[name].edges:
+            length[edge] += price
+    if budget <= 0:
+        raise ValueError("nothing has a price")
+    if not certificate.cuts:
+        return _shortest_total(topology, collective, length) / budget
+    spent: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
+    demand = Fraction(0)
+    for cut in certificate.cuts:
+        if cut.weight < 0:
+            raise ValueError(f"cut {cut.ranks} has the negative weight {cut.weight}")
+        inside = set(cut.ranks)
+        demand += cut.weight * entering_chunks(collective, inside)
+        for src, dst in topology.edges:
+            if dst in inside and src not in inside:
+                spent[src, dst] += cut.weight
+    for edge, weight in spent.items():
+        if weight > length[edge]:
+            raise ValueError(f"the cuts weigh {weight} on edge {edge}, its price is {length[edge]}")
+    return demand / budget
+
+
+def entering_chunks(collective: Collective, inside: set[int]) -> int:
+    """Return how many chunks start wholly outside ``inside`` and are wanted in it."""
+    return sum(
+        len(chunks)
+        for (sources, wanted), chunks in collective.classes().items()
+        if inside.isdisjoint(sources) and not inside.isdisjoint(wanted)
+    )
+
+
+def _shortest_total(
+    topology: Topology, collective: Collective, length: dict[Edge, Fraction]
+) -> Fraction:
+    total = Fraction(0)
+    reached: dict[frozenset[int], dict[int, Fraction]] = {}
+    for (sources, wanted), chunks in collective.classes().items():
+        key = frozenset(int(r) for r in sources)
+        if key not in reached:
+            reached[key] = shortest_paths(topology, length, key)
+        far = reached[key]
+        if unreached := sorted(r for r in wanted if r not in far):
+            raise UnreachableError(f"chunk {chunks[0]} cannot reach rank {unreached[0]}")
+        total += len(chunks) * max((far[r] for r in wanted), default=Fraction(0))
+    return total
+
+
+def shortest_paths(
+    topology: Topology, length: dict[Edge, Fraction], sources: Iterable[int]
+) -> dict[int, Fraction]:
+    """Return the length of a shortest path from ``sources`` to each rank that has one (Dijkstra)."""
+    successors = topology.successors()
+    far: dict[int, Fraction] = {}
+    queue = [(Fraction(0), s) for s in sorted(sources)]
+    while queue:
+        distance, node = heapq.heappop(queue)
+        if node in far:
+            continue
+        far[node] = distance
+        for neighbour in successors[node]:
+            if neighbour not in far:
+                heapq.heappush(queue, (distance + length[node, neighbour], neighbour))
+    return far

@@ -1,0 +1,54 @@
+"""Certificates that need no LP: the cuts that usually bind, and lengths that are all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from sccl.bounds.certificate import Certificate, Cut, entering_chunks
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+
+
+def simple_certificates(topology: Topology, collective: Collective) -> Iterator[Certificate]:
+    """Yield certificates worth trying on every machine, cuts first; their values are not filled in.
+
+    On symmetric machines one of them is already the best bound there is.
+    """
+    for inside in _simple_cuts(topology, collective):
+        if (certificate := _price_cut(topology, inside)) is not None:
+            yield certificate
+    prices = tuple((f"link {a}->{b}", Fraction(1)) for a, b in sorted(topology.edges))
+    yield Certificate(Fraction(0), prices, ())
+
+
+def _simple_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
+    """Yield the sets that usually bind: one rank, all but one, a chassis, all but a chassis."""
+    everyone = frozenset(range(topology.ranks))
+    groups = [frozenset([r]) for r in everyone] + [frozenset(g) for g in topology.chassis]
+    for group in groups:
+        for inside in (group, everyone - group):
+            if inside and entering_chunks(collective, set(inside)):
+                yield inside
+
+
+def _price_cut(topology: Topology, inside: frozenset[int]) -> Certificate | None:
+    """Return the certificate of a single cut: the cheapest cover of the edges that enter it.
+
+    A shared budget covers several edges at one price, so it is taken greedily where that is cheaper
+    than the links it covers; any cover is valid, and an LP may find a better one.
+    """
+    entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
+    if not entering:
+        return None
+    lanes = topology.lanes()
+    prices: dict[str, Fraction] = {}
+    for budget in topology.budgets:
+        covered = entering.intersection(budget.edges)
+        if budget.chunks_per_round < sum(lanes[e] for e in covered):
+            prices[budget.name] = Fraction(1)
+            entering -= covered
+    for src, dst in sorted(entering):
+        prices[f"link {src}->{dst}"] = Fraction(1)
+    cut = Cut(tuple(sorted(inside)), Fraction(1), 0)
+    return Certificate(Fraction(0), tuple(sorted(prices.items())), (cut,))

@@ -1,0 +1,80 @@
+"""``sccl check``: the judge on files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sccl.cli.report import ExitCode, out, print_json, reported
+from sccl.collectives import named, names
+from sccl.core.algorithm import Algorithm
+from sccl.core.codec import load_algorithm
+from sccl.errors import InputError
+from sccl.verify import Violation, violations
+
+Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
+
+
+@reported
+def check(
+    files: Files,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
+    loaded = [(file, *load_algorithm(file)) for file in files]  # all are read before any verdict
+    found = [(f, a, intact, _misnamed(a) + violations(a)) for f, a, intact in loaded]
+    if json:
+        print_json({"schema": 1, "files": [_as_json(*row) for row in found]})
+    else:
+        console = out()
+        for file, algorithm, intact, wrong in found:
+            a = algorithm
+            verdict = "[green]valid[/]" if not wrong else f"[red]{len(wrong)} violation(s)[/]"
+            console.print(
+                f"{file}: {a.collective.name} on {a.topology.name}, C={a.collective.chunks} "
+                f"S={a.steps} R={a.rounds}: {verdict}"
+            )
+            if not intact:
+                console.print("  note: edited since sccl wrote it (its digest does not match)")
+            for violation in wrong:
+                console.print(f"  {violation.kind}: {violation.message}", markup=False)
+    raise typer.Exit(ExitCode.NO if any(wrong for *_, wrong in found) else ExitCode.OK)
+
+
+def _misnamed(algorithm: Algorithm) -> list[Violation]:
+    """Check that a collective with the name of one of ours really is that one."""
+    given = algorithm.collective
+    if given.name not in names():
+        return []
+    try:
+        expected = named(given.name, given.ranks, given.root).at(given.chunks)
+    except InputError as error:
+        return [Violation("collective", f"the file's {given.name} is none: {error}")]
+    if given == expected:
+        return []
+    text = f"the file's collective is called {given.name}, but has other chunks, pre or post"
+    return [Violation("collective", text)]
+
+
+def _as_json(
+    file: Path, algorithm: Algorithm, intact: bool, wrong: list[Violation]
+) -> dict[str, object]:
+    return {
+        "file": str(file),
+        "valid": not wrong,
+        "digest_matches": intact,
+        "collective": algorithm.collective.name,
+        "topology": algorithm.topology.name,
+        "violations": [
+            {
+                "kind": v.kind,
+                "message": v.message,
+                "step": v.step,
+                "chunk": v.chunk,
+                "rank": v.rank,
+            }
+            for v in wrong
+        ],
+    }

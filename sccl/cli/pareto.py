@@ -1,0 +1,200 @@
+"""``sccl pareto``: the main job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sccl import backends
+from sccl.cli import options
+from sccl.cli.bounds import explain
+from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.cli.tables import size
+from sccl.collectives import resolve as resolve_collective
+from sccl.core.answer import verdict
+from sccl.core.cost import alpha_us, lane_gb_per_s, winners
+from sccl.pareto import (
+    Answered,
+    Asking,
+    Bounded,
+    Event,
+    Folder,
+    Frontier,
+    Point,
+    Range,
+    Settled,
+    frontier_json,
+    sweep,
+)
+from sccl.topo import resolve as resolve_topology
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+@reported
+def pareto(
+    collective: options.Collective,
+    topo: options.Topo,
+    root: options.Root = None,
+    k: Annotated[int, typer.Option(help="Search R <= S + k.")] = 5,
+    max_steps: Annotated[
+        int | None,
+        typer.Option(help="Last S to try.", show_default="3 above the latency bound"),
+    ] = None,
+    max_chunks: Annotated[
+        int | None,
+        typer.Option(help="Largest C to try.", show_default="all that R and the bound allow"),
+    ] = None,
+    solver: options.Solver = backends.DEFAULT,
+    timeout: options.Timeout = DEFAULT_TIMEOUT_S,
+    seed: options.Seed = 0,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the algorithms found.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Sweep the Pareto frontier of k-synchronous algorithms and prove its points.
+
+    For combining collectives k applies to the S and R of the dual that is solved.
+    Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
+    """
+    backends.check_name(solver)
+    limits = options.limits(timeout, seed)
+    covered = Range(k, max_steps, max_chunks)
+    topology = resolve_topology(topo)
+    spec = resolve_collective(collective, topology.ranks, root)
+    with _progress(quiet=json) as notify:
+        frontier = sweep(
+            topology,
+            spec,
+            partial(backends.solve, solver=solver, limits=limits),
+            solver=solver,
+            covered=covered,
+            folder=Folder(out_dir) if out_dir else None,
+            notify=notify,
+        )
+    if json:
+        print_json(frontier_json(frontier))
+    else:
+        _print(out(), frontier)
+    if frontier.stopped == "interrupted":
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
+
+
+class _Notes:
+    """Tells what a sweep is doing, on stderr."""
+
+    def __init__(self, console: Console, progress: Progress | None, *, quiet: bool) -> None:
+        self.console, self.progress, self.quiet = console, progress, quiet
+        self.task = progress.add_task("bounds", total=None) if progress else None
+        self.bound = ""
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Bounded(bounds):
+                self.bound = f"S >= {bounds.steps}, R/C >= {bounds.bandwidth}"
+                self.line(f"bounds: {self.bound}")
+            case Asking(candidate, left):
+                if self.progress and self.task is not None:
+                    text = (
+                        f"{self.bound} | {candidate} (R/C {candidate.cost}), {left} more at this S"
+                    )
+                    self.progress.reset(self.task, description=text)
+            case Answered(candidate, answer):
+                if not self.progress:
+                    self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s")
+            case Settled(point):
+                state = "proved" if point.proved else "best found"
+                self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {state}")
+
+    def line(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(text, markup=False)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[_Notes]:
+    console = err()
+    if not console.is_terminal:
+        yield _Notes(console, None, quiet=quiet)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield _Notes(console, progress, quiet=quiet)
+
+
+def _print(console: Console, frontier: Frontier) -> None:
+    bounds = frontier.bounds
+    root = "" if frontier.spec.root is None else f" from/to rank {frontier.spec.root}"
+    console.print(f"\n{frontier.spec.name}{root} on {frontier.topology.name}", style="bold")
+    console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
+    if not bounds.dual.is_identity:
+        console.print(f"solved as its dual: {bounds.dual.describe()}")
+    if frontier.points:
+        console.print(_points_table(frontier.points))
+        _print_winners(console, frontier)
+    _print_state(console, frontier)
+
+
+def _points_table(points: tuple[Point, ...]) -> Table:
+    table = Table("C", "S", "R", "R/C", "Optimal in", "State", "Seconds", "File")
+    for p in points:
+        c = p.candidate
+        table.add_row(
+            str(c.chunks),
+            str(c.steps),
+            str(c.rounds),
+            str(c.cost),
+            " and ".join(p.optimal) or "-",
+            "[green]proved[/]" if p.proved else "[yellow]best found[/]",
+            f"{p.seconds:.2f}",
+            str(p.file) if p.file else "-",
+        )
+    return table
+
+
+def _print_winners(console: Console, frontier: Frontier) -> None:
+    alpha, bandwidth = alpha_us(frontier.topology), lane_gb_per_s(frontier.topology)
+    costs = [(p.candidate.steps, p.candidate.cost) for p in frontier.points]
+    console.print(
+        f"Fastest by buffer size (alpha {alpha:g} us per step, {bandwidth:g} GB/s per lane; "
+        "the buffer is what C chunks make up):"
+    )
+    for won in winners(costs, alpha, bandwidth):
+        c = frontier.points[won.index].candidate
+        until = "and more" if won.to_bytes is None else f"to {size(won.to_bytes)}"
+        console.print(f"  {size(won.from_bytes)} {until}: {c}")
+
+
+def _print_state(console: Console, frontier: Frontier) -> None:
+    refuted = len(frontier.refuted)
+    console.print(
+        f"{refuted} candidate(s) refuted, {len(frontier.open)} open, "
+        f"{frontier.seconds:.1f} s. Class: {frontier.scope}"
+    )
+    if frontier.stopped == "interrupted":
+        console.print("[yellow]Interrupted: this is the part that was found.[/]")
+    elif frontier.complete:
+        console.print("[green]Complete:[/] the bandwidth bound is met and nothing is open.")
+    elif frontier.stopped == "max-steps":
+        console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
+    for o in frontier.open[:10]:
+        console.print(f"  open: {o.candidate} (R/C {o.candidate.cost}): {o.reason}")
+    if len(frontier.open) > 10:
+        console.print(f"  ... and {len(frontier.open) - 10} more (all of them with --json)")
+    if frontier.open:
+        console.print(
+            "An open candidate may hide a better algorithm: try a larger --timeout, or "
+            "another --solver."
+        )
+    if frontier.points and not frontier.points[0].file:
+        console.print("Algorithms were not kept: add --out DIR to write them.")

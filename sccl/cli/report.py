@@ -1,0 +1,74 @@
+"""Exit codes, error sentences and consoles, the same for every verb."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from sccl.errors import InputError, ScclError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PLAIN_WIDTH = 160
+"""Columns for tables that go to a file or a pipe, where nothing is there to wrap for."""
+
+
+class ExitCode(IntEnum):
+    """What the shell gets."""
+
+    OK = 0
+    """Sat; or done."""
+    NO = 1
+    """Unsat; or the judge rejects."""
+    BAD_INPUT = 2
+    UNKNOWN = 3
+    """A solver gave up; or a frontier has open candidates."""
+    FAILED = 4
+    """A solver broke, or a result failed the judge: a defect."""
+    INTERRUPTED = 130
+
+
+def out() -> Console:
+    """Return the console for results."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def err() -> Console:
+    """Return the console for progress and errors."""
+    console = Console(stderr=True, highlight=False)
+    plain = Console(stderr=True, highlight=False, width=PLAIN_WIDTH)
+    return console if console.is_terminal else plain
+
+
+def print_json(value: Any) -> None:
+    """Print plain values as JSON on stdout."""
+    typer.echo(json.dumps(value, indent=1))
+
+
+def reported(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn what a command raises into one sentence on stderr and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            err().print("interrupted")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except InputError as error:
+            err().print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+            raise typer.Exit(ExitCode.BAD_INPUT) from None
+        except ScclError as error:
+            err().print(f"[bold red]failed:[/] {escape(str(error))}", soft_wrap=True)
+            raise typer.Exit(ExitCode.FAILED) from None
+
+    return run

@@ -1,0 +1,47 @@
+"""``sccl smt2``: the paper's problem as text for any SMT solver."""
+
+from __future__ import annotations
+
+import typer
+
+from sccl.cli import options
+from sccl.cli.report import out, reported
+from sccl.collectives import resolve as resolve_collective
+from sccl.core.files import write_atomically
+from sccl.errors import ParameterError
+from sccl.topo import resolve as resolve_topology
+from sccl.transform import pose
+
+
+@reported
+def smt2(
+    collective: options.Collective,
+    topo: options.Topo,
+    chunks: options.Chunks,
+    steps: options.Steps,
+    rounds: options.Rounds,
+    root: options.Root = None,
+    output: options.Output = None,
+) -> None:
+    """Write the problem as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.
+
+    Any solver answers sat exactly if an algorithm exists. A combining collective is written as its
+    dual.
+    """
+    topology = resolve_topology(topo)
+    spec = resolve_collective(collective, topology.ranks, root)
+    question = pose(topology, spec, chunks, steps, rounds)
+    if len(question.instances) > 1:
+        raise ParameterError(
+            f"{spec.name} on {topology.name!r} is two problems, as its links differ by direction; "
+            "write reducescatter and allgather each"
+        )
+    options.writable(output)
+    from sccl.backends.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
+
+    text = smtlib_text(question.instances[0])
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_atomically(output, text)
+        out().print(f"written to {output}", markup=False)

@@ -1,0 +1,95 @@
+"""``sccl solve``: one question, one answer."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import typer
+
+from sccl import backends
+from sccl.cli import options
+from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.collectives import resolve as resolve_collective
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.codec import algorithm_to_wire, text_of
+from sccl.core.files import write_atomically
+from sccl.pareto import ask
+from sccl.topo import resolve as resolve_topology
+from sccl.transform import Question, pose
+
+_EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
+
+
+@reported
+def solve(
+    collective: options.Collective,
+    topo: options.Topo,
+    chunks: options.Chunks,
+    steps: options.Steps,
+    rounds: options.Rounds,
+    root: options.Root = None,
+    solver: options.Solver = backends.DEFAULT,
+    timeout: options.Timeout = None,
+    seed: options.Seed = 0,
+    output: options.Output = None,
+    json: options.Json = False,
+) -> None:
+    """Is there an algorithm of C chunks, S steps and R rounds?
+
+    Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
+    """
+    backends.check_name(solver)
+    limits = options.limits(timeout, seed)
+    topology = resolve_topology(topo)
+    spec = resolve_collective(collective, topology.ranks, root)
+    question = pose(topology, spec, chunks, steps, rounds)
+    options.writable(output)
+    with err().status(f"{spec.name} on {topology.name} with {solver}"):
+        answer = ask(question, partial(backends.solve, solver=solver, limits=limits))
+    if isinstance(answer, Sat) and output is not None:
+        write_atomically(output, text_of(algorithm_to_wire(answer.algorithm)))
+    file = str(output) if output is not None and isinstance(answer, Sat) else None
+    if json:
+        print_json(
+            {
+                "schema": 1,
+                "answer": verdict(answer),
+                "reason": _reason(answer),
+                "scope": question.scope,
+                "seconds": round(answer.seconds, 3),
+                "solver": answer.solver,
+                "file": file,
+            }
+        )
+    else:
+        _print(question, answer, file)
+    raise typer.Exit(_EXIT[verdict(answer)])
+
+
+def _reason(answer: Answer) -> str:
+    match answer:
+        case Sat():
+            return "the judge accepts the algorithm"
+        case Unsat(evidence):
+            return evidence
+        case Unknown(reason):
+            return reason
+
+
+def _print(question: Question, answer: Answer, file: str | None) -> None:
+    c, q = question.collective, question
+    console = out()
+    console.print(
+        f"{c.name} on {q.topology.name}, C={c.chunks} S={q.steps} R={q.rounds}: "
+        f"[bold]{verdict(answer)}[/] ({answer.solver}, {answer.seconds:.2f} s): {_reason(answer)}"
+    )
+    if question.scope:
+        console.print(f"class: {question.scope}")
+    if isinstance(answer, Sat):
+        found = answer.algorithm
+        rounds = ", ".join(str(r) for r in found.rounds_per_step)
+        console.print(
+            f"R/C = {found.bandwidth_cost}, rounds per step {rounds}, {len(found.sends)} sends"
+        )
+        kept = f"written to {file}; see it with: sccl show {file}"
+        console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

@@ -1,0 +1,168 @@
+"""``sccl topo``: the machines."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sccl.cli import options
+from sccl.cli.report import out, print_json, reported
+from sccl.cli.tables import matrix
+from sccl.core.codec import text_of, topology_to_wire
+from sccl.core.files import write_atomically
+from sccl.core.topology import Topology
+from sccl.core.wire import (
+    AlgorithmWire,
+    AnswerWire,
+    CollectiveWire,
+    CustomCollectiveWire,
+    InstanceWire,
+    TopologyWire,
+    json_schema,
+)
+from sccl.errors import ParameterError
+from sccl.topo import catalogue_names, generators, measure
+from sccl.topo import resolve as resolve_topology
+
+topo = typer.Typer(name="topo", no_args_is_help=True, help="List, show and change topologies.")
+
+_SHAPES = {
+    "topology": TopologyWire,
+    "collective": CollectiveWire,
+    "customcollective": CustomCollectiveWire,
+    "algorithm": AlgorithmWire,
+    "instance": InstanceWire,
+    "answer": AnswerWire,
+}
+Shape = StrEnum("Shape", {name: name for name in _SHAPES})
+
+Name = Annotated[str, typer.Argument(help="A name of 'sccl topo list' or a .json file.")]
+
+
+@topo.command("list")
+@reported
+def list_topologies(json: options.Json = False) -> None:
+    """List the machines of the catalogue and the generators."""
+    machines = [resolve_topology(name) for name in catalogue_names()]
+    if json:
+        print_json(
+            {
+                "schema": 1,
+                "machines": [
+                    {"name": m.name, "ranks": m.ranks, "source": m.source} for m in machines
+                ],
+                "generators": [
+                    {"name": g.name, "arguments": g.arguments, "example": g.example}
+                    for g in generators()
+                ],
+            }
+        )
+        return
+    table = Table("Name", "Ranks", "Links", "Source", title="Machines", title_justify="left")
+    for m in machines:
+        table.add_row(m.name, str(m.ranks), str(len(m.links)), m.source.split(". ")[0])
+    console = out()
+    console.print(table)
+    table = Table("Example", "Form", "What", title="Generators", title_justify="left")
+    for g in generators():
+        table.add_row(g.example, f"{g.name}:{g.arguments}", g.describes)
+    console.print(table)
+
+
+@topo.command()
+@reported
+def show(name: Name, json: options.Json = False) -> None:
+    """Show adjacency with lanes, diameter, degrees, budgets and costs."""
+    topology = resolve_topology(name)
+    if json:
+        typer.echo(text_of(topology_to_wire(topology)), nl=False)
+        return
+    _print(out(), topology)
+
+
+def _print(console: Console, topology: Topology) -> None:
+    t, m = topology, measure(topology)
+    console.print(options.size_text(t), style="bold", markup=False)
+    console.print(
+        f"alpha {t.alpha_us:g} us, {t.gb_per_s:g} GB/s per lane and direction", markup=False
+    )
+    if t.source:
+        console.print(f"source: {t.source}", markup=False, soft_wrap=True)
+    nodes = t.ranks + len(t.switches)
+    console.print("lanes, from row to column:")
+    console.print(matrix(nodes, t.lanes()))
+    if m.unreachable:
+        src, dst = m.unreachable
+        console.print(f"[yellow]disconnected:[/] no path leads from rank {src} to rank {dst}")
+    else:
+        console.print(f"diameter: {m.diameter}")
+    console.print(f"lanes out of each rank: {', '.join(str(n) for n in m.out_lanes)}")
+    console.print(f"lanes into each rank:   {', '.join(str(n) for n in m.in_lanes)}")
+    for i, switch in enumerate(t.switches):
+        console.print(f"node {t.ranks + i} is the switch {switch}", markup=False)
+    for b in t.budgets:
+        edges = ", ".join(f"{u}->{v}" for u, v in b.edges)
+        console.print(
+            f"budget {b.name}: {b.chunks_per_round} chunk(s) per round over {edges}", markup=False
+        )
+    for i, group in enumerate(t.chassis):
+        console.print(f"chassis {i}: ranks {', '.join(str(r) for r in group)}")
+    if t.labels:
+        console.print(
+            "labels: " + ", ".join(f"rank {r} is {t.label(r)}" for r in range(t.ranks)),
+            markup=False,
+        )
+
+
+@topo.command()
+@reported
+def without(
+    name: Name,
+    output: Annotated[options.Path, typer.Option("-o", "--output", help="File to write.")],
+    link: Annotated[
+        list[str] | None,
+        typer.Option(help="Failed link: 0-4 both ways, '0>4' one way. May be repeated."),
+    ] = None,
+    rank: Annotated[list[int] | None, typer.Option(help="Failed rank. May be repeated.")] = None,
+) -> None:
+    """Write the same machine with failed parts taken out, ready for synthesis."""
+    if not link and not rank:
+        raise ParameterError("nothing to take out: give --link A-B or --rank N")
+    topology = resolve_topology(name)
+    gone = [edge for text in link or [] for edge in _edges(text, topology)]
+    degraded = topology.without(gone, rank or [])
+    options.writable(output)
+    write_atomically(output, text_of(topology_to_wire(degraded)))
+    console = out()
+    console.print(f"written to {output}: {options.size_text(degraded)}", markup=False)
+    moved = [r for r in range(degraded.ranks) if degraded.label(r) != str(r)]
+    if moved:
+        pairs = ", ".join(f"{degraded.label(r)} is now {r}" for r in moved)
+        console.print(f"ranks are renumbered: {pairs}", markup=False)
+    if pair := measure(degraded).unreachable:
+        console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
+
+
+def _edges(text: str, topology: Topology) -> list[tuple[int, int]]:
+    match = re.fullmatch(r"([0-9]{1,7})(-|>|->)([0-9]{1,7})", text)
+    if not match:
+        raise ParameterError(f"link {text!r} is not of the form 0-4 (both ways) or 0>4 (one way)")
+    src, dst = int(match[1]), int(match[3])
+    if match[2] != "-":
+        return [(src, dst)]
+    there = [edge for edge in ((src, dst), (dst, src)) if edge in topology.edges]
+    return there or [(src, dst)]  # the topology says that there is no such link
+
+
+@topo.command()
+@reported
+def schema(
+    of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape("topology"),
+) -> None:
+    """Print the JSON Schema of topology files, or of another kind of file."""
+    print_json(json_schema(_SHAPES[of.value]))

@@ -1,0 +1,72 @@
+"""Which non-combining collective to synthesise in place of one that combines (SCCL section 3.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.collectives.spec import Spec, named
+from sccl.core.collective import ALL
+
+_DUAL_NAMES = {"reduce": "broadcast", "reducescatter": "allgather"}
+_ALLREDUCE_SCOPE = "reducescatter-then-allgather compositions with S/2 steps and R/2 rounds each"
+
+
+@dataclass(frozen=True, slots=True)
+class Dual:
+    """The non-combining collective that is solved in place of ``original``.
+
+    A dual algorithm of (C, S, R) becomes one of (``chunk_factor`` * C, ``phases`` * S,
+    ``phases`` * R).
+
+    Attributes:
+        spec: what is solved.
+        on_reversed: whether it is solved on the reversed topology.
+        phases: 2 for allreduce, which runs the inverse and then an allgather; else 1.
+        scope: the class in which an optimum of the dual is an optimum of the original, empty if
+            that is every k-synchronous algorithm (inversion is a bijection).
+    """
+
+    original: Spec
+    spec: Spec
+    on_reversed: bool
+    chunk_factor: int
+    phases: int
+    scope: str
+
+    @property
+    def is_identity(self) -> bool:
+        """Return whether the original is solved as it is."""
+        return self.spec == self.original
+
+    def bandwidth(self, dual_cost: Fraction) -> Fraction:
+        """Return the original's R/C for an R/C of the dual."""
+        return dual_cost * self.phases / self.chunk_factor
+
+    def describe(self) -> str:
+        """Return what is solved, in words."""
+        where = " on the reversed topology" if self.on_reversed else ""
+        return f"{self.spec.name}{where}"
+
+
+def dual(spec: Spec) -> Dual:
+    """Return what to synthesise for ``spec``: itself, unless it combines.
+
+    allreduce: allgather, whose inverse goes before it. Every other combining collective: the one
+    with pre and post exchanged, on the reversed topology; for reduce that is broadcast and for
+    reducescatter allgather.
+    """
+    if not spec.combining:
+        return Dual(spec, spec, on_reversed=False, chunk_factor=1, phases=1, scope="")
+    if spec.post == ALL:
+        return Dual(spec, named("allgather", spec.ranks), False, spec.ranks, 2, _ALLREDUCE_SCOPE)
+    exchanged = Spec(
+        _DUAL_NAMES.get(spec.name, f"{spec.name}-dual"),
+        spec.ranks,
+        unit=1,
+        pattern_chunks=spec.pattern_chunks,
+        pre=spec.post,
+        post=spec.pre,
+        root=spec.root,
+    )
+    return Dual(spec, exchanged, True, chunk_factor=spec.unit, phases=1, scope="")

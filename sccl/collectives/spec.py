@@ -1,0 +1,210 @@
+"""The collectives of SCCL Table 2, those derived from them in section 3.5, and custom ones.
+
+A :class:`Spec` is a collective before its number of chunks is chosen: a pattern that repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl.core.codec import load_custom_collective, pattern_of_pairs
+from sccl.core.collective import (
+    ALL,
+    SCATTERED,
+    TRANSPOSE,
+    Collective,
+    Relation,
+    RelationKind,
+    root_relation,
+)
+from sccl.core.wire import CustomCollectiveWire
+from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A collective on a number of ranks, for any number of chunks.
+
+    Attributes:
+        unit: C is a multiple of this (P where C counts all chunks that leave one rank).
+        pattern_chunks: G at C = unit.
+    """
+
+    name: str
+    ranks: int
+    unit: int
+    pattern_chunks: int
+    pre: Relation
+    post: Relation
+    combining: bool = False
+    root: int | None = None
+
+    def at(self, chunks: int) -> Collective:
+        """Return the collective with C = ``chunks``.
+
+        Raises:
+            ParameterError: C is below 1 or not a multiple of ``unit``.
+        """
+        if chunks < 1:
+            raise ParameterError(f"chunks is {chunks}, expected at least 1")
+        if chunks % self.unit:
+            below = chunks // self.unit * self.unit
+            nearest = f"{below} or {below + self.unit}" if below else f"{self.unit}"
+            raise ParameterError(
+                f"chunks is {chunks}: {self.name} divides each rank's buffer among {self.ranks} "
+                f"ranks, so give a multiple of {self.unit} such as {nearest}"
+            )
+        return Collective(
+            name=self.name,
+            ranks=self.ranks,
+            chunks=chunks,
+            num_chunks=self.pattern_chunks * (chunks // self.unit),
+            pre=self.pre,
+            post=self.post,
+            combining=self.combining,
+            root=self.root,
+        )
+
+
+def _rootless(
+    name: str, pre: Relation, post: Relation, *, combining: bool = False
+) -> Callable[[int, int], Spec]:
+    def make(ranks: int, root: int) -> Spec:
+        per_rank = name == "allgather"  # C counts what starts on a rank; elsewhere what leaves it
+        return Spec(
+            name,
+            ranks,
+            unit=1 if per_rank else ranks,
+            pattern_chunks=ranks * ranks if post is TRANSPOSE else ranks,
+            pre=pre,
+            post=post,
+            combining=combining,
+        )
+
+    return make
+
+
+def _broadcast(ranks: int, root: int) -> Spec:
+    return Spec("broadcast", ranks, 1, 1, root_relation(root), ALL, root=root)
+
+
+def _reduce(ranks: int, root: int) -> Spec:
+    return Spec("reduce", ranks, 1, 1, ALL, root_relation(root), combining=True, root=root)
+
+
+def _gather(ranks: int, root: int) -> Spec:
+    return Spec("gather", ranks, 1, ranks, SCATTERED, root_relation(root), root=root)
+
+
+def _scatter(ranks: int, root: int) -> Spec:
+    return Spec("scatter", ranks, ranks, ranks, root_relation(root), SCATTERED, root=root)
+
+
+_ROOTED = {
+    "broadcast": _broadcast,
+    "gather": _gather,
+    "reduce": _reduce,
+    "scatter": _scatter,
+}
+_ROOTLESS = {
+    "allgather": _rootless("allgather", SCATTERED, ALL),
+    "allreduce": _rootless("allreduce", ALL, ALL, combining=True),
+    "alltoall": _rootless("alltoall", SCATTERED, TRANSPOSE),
+    "reducescatter": _rootless("reducescatter", ALL, SCATTERED, combining=True),
+}
+_NAMED: dict[str, Callable[[int, int], Spec]] = {**_ROOTED, **_ROOTLESS}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the collectives that need no file."""
+    return tuple(sorted(_NAMED))
+
+
+def named(name: str, ranks: int, root: int | None = None) -> Spec:
+    """Return a collective of :func:`names` on ``ranks`` ranks.
+
+    Args:
+        root: for broadcast, reduce, gather and scatter; 0 if not given.
+
+    Raises:
+        UnknownNameError: there is no such collective.
+        ParameterError: the root is out of range, or the collective has none.
+    """
+    if name not in _NAMED:
+        hint = f"the collectives are {', '.join(names())}, or a .json file of your own"
+        raise unknown_name("collective", name, _NAMED, hint)
+    if root is not None and name in _ROOTLESS:
+        raise ParameterError(
+            f"root is {root}, but {name} has no root: leave it out "
+            f"(collectives with a root: {', '.join(_ROOTED)})"
+        )
+    if root is not None and not 0 <= root < ranks:
+        raise ParameterError(f"root is {root}, expected a rank from 0 to {ranks - 1}")
+    return _NAMED[name](ranks, root or 0)
+
+
+def custom(wire: CustomCollectiveWire, where: str) -> Spec:
+    """Return the collective of a custom file: C splits each of its chunks into C pieces.
+
+    Chunks are numbered from 0 without gaps; a chunk may start on several ranks and be wanted by any
+    number of them, so that allgatherv and other irregular collectives fit.
+
+    Raises:
+        FormatError: a chunk number is missing or has no source, a pair stands twice or is out of
+            range, nothing has to be moved, or a combining chunk is wanted on several ranks.
+    """
+    if wire.name in _NAMED:
+        raise FormatError(
+            f"{where}, $.name: {wire.name!r} is one of sccl's own collectives; give yours another"
+        )
+    chunks = 1 + max(chunk for chunk, _ in (*wire.pre, *wire.post))
+    if chunks > len(wire.pre):
+        have = {chunk for chunk, _ in wire.pre}
+        missing = next(c for c in range(chunks) if c not in have)
+        raise FormatError(
+            f"{where}: chunk {missing} has no source, expected at least one [chunk, rank] pair for "
+            "each chunk from 0 to the highest in $.pre"
+        )
+    pre = pattern_of_pairs(wire.pre, chunks, f"{where}, $.pre")
+    post = pattern_of_pairs(wire.post, chunks, f"{where}, $.post")
+    if all(after <= before for before, after in zip(pre, post, strict=True)):
+        raise FormatError(f"{where}: every chunk is already where $.post wants it")
+    if wire.combining and (bad := [c for c, after in enumerate(post) if len(after) != 1]):
+        raise FormatError(
+            f"{where}, $.post: chunk {bad[0]} is wanted on {len(post[bad[0]])} ranks; a combining "
+            "collective is synthesised as the inverse of its dual, which needs exactly one"
+        )
+    spec = Spec(
+        wire.name,
+        wire.ranks,
+        unit=1,
+        pattern_chunks=chunks,
+        pre=Relation(RelationKind.PAIRS, pattern=pre),
+        post=Relation(RelationKind.PAIRS, pattern=post),
+        combining=wire.combining,
+    )
+    try:
+        spec.at(1)
+    except CollectiveError as error:
+        raise FormatError(f"{where}: {error}") from error
+    return spec
+
+
+def resolve(text: str, ranks: int, root: int | None = None) -> Spec:
+    """Return a collective by name, or from the file of a custom one if ``text`` ends in .json.
+
+    Raises:
+        InputError: no such name or file, or it does not fit a machine of ``ranks`` ranks.
+    """
+    if not text.endswith(".json"):
+        return named(text, ranks, root)
+    if root is not None:
+        raise ParameterError("root is given, but a custom collective has none: leave it out")
+    wire = load_custom_collective(Path(text))
+    if wire.ranks != ranks:
+        raise FormatError(
+            f"{text}, $.ranks: the collective is for {wire.ranks} ranks, the topology has {ranks}"
+        )
+    return custom(wire, text)

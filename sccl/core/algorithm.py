@@ -1,0 +1,66 @@
+"""Algorithm: a k-synchronous candidate solution (Q, T) of SCCL section 3.3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.collective import Collective
+from sccl.core.ids import ChunkId, Rank, Step
+from sccl.core.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Send:
+    """In ``step``, ``src`` sends ``chunk`` to ``dst``, which stores it or reduces it into its own."""
+
+    step: Step
+    chunk: ChunkId
+    src: Rank
+    dst: Rank
+    reduce: bool = False
+
+
+def send(chunk: int, src: int, dst: int, step: int, *, reduce: bool = False) -> Send:
+    """Return a :class:`Send` from plain numbers."""
+    return Send(Step(step), ChunkId(chunk), Rank(src), Rank(dst), reduce)
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """Rounds per step and sends, for one collective on one topology.
+
+    It is a *candidate*: only :func:`sccl.verify.violations` says whether it is right, so that wrong
+    ones can be represented, judged and explained. ``sends`` are kept sorted by step and chunk.
+
+    Attributes:
+        rounds_per_step: Q = (r_0, ..., r_{S-1}).
+        sends: T.
+        scope: the class of algorithms that a claim of optimality is about.
+        proved: what has been proved of it, as words (``"latency"``, ``"bandwidth"``, ``"pareto"``).
+    """
+
+    topology: Topology
+    collective: Collective
+    rounds_per_step: tuple[int, ...]
+    sends: tuple[Send, ...]
+    scope: str = ""
+    proved: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sends", tuple(sorted(self.sends)))
+
+    @property
+    def steps(self) -> int:
+        """Return S, the latency cost."""
+        return len(self.rounds_per_step)
+
+    @property
+    def rounds(self) -> int:
+        """Return R."""
+        return sum(self.rounds_per_step)
+
+    @property
+    def bandwidth_cost(self) -> Fraction:
+        """Return R/C (SCCL section 3.6)."""
+        return Fraction(self.rounds, self.collective.chunks)

@@ -1,0 +1,60 @@
+"""Answer: what a solver says of an instance. A timeout is Unknown, never Unsat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sccl.core.algorithm import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Sat:
+    """An algorithm exists, and here it is.
+
+    Attributes:
+        seconds: encoding and solving, wall clock.
+    """
+
+    algorithm: Algorithm
+    solver: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unsat:
+    """No algorithm exists.
+
+    Attributes:
+        evidence: why that may be believed, in words.
+    """
+
+    evidence: str
+    solver: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The solver gave up; nothing follows from it.
+
+    Attributes:
+        reason: why it gave up (``"timeout after 60 s"``).
+    """
+
+    reason: str
+    solver: str
+    seconds: float
+
+
+Answer = Sat | Unsat | Unknown
+
+
+def verdict(answer: Answer) -> str:
+    """Return ``"sat"``, ``"unsat"`` or ``"unknown"``."""
+    match answer:
+        case Sat():
+            return "sat"
+        case Unsat():
+            return "unsat"
+        case Unknown():
+            return "unknown"

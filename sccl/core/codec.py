@@ -1,0 +1,375 @@
+"""JSON in and out: every noun as text with a schema version and a digest, and back.
+
+Text is canonical (the same value gives the same bytes), one row per send or link so that files can
+be read and compared by eye. Reading checks the shape first (field and position in the message),
+then the nouns check themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.files import read_text
+from sccl.core.instance import Instance
+from sccl.core.topology import Budget, Link, Topology, as_ranks
+from sccl.core.wire import (
+    AlgorithmWire,
+    AnswerWire,
+    AnyWire,
+    BudgetWire,
+    CollectiveWire,
+    CustomCollectiveWire,
+    InstanceWire,
+    LinkWire,
+    RelationWire,
+    TopologyWire,
+)
+from sccl.errors import FormatError, InputError
+
+W = TypeVar("W", bound=AnyWire)
+
+
+def parse(text: str, wire: type[W], where: str) -> W:
+    """Return ``text`` checked against the shape ``wire``.
+
+    Args:
+        text: JSON.
+        wire: one of the shapes of :mod:`sccl.core.wire`.
+        where: what to call the text in a message: its file name.
+
+    Raises:
+        FormatError: not JSON (line and column), or not of that shape (path of the field).
+    """
+    try:
+        json.loads(text, object_pairs_hook=_refuse_repeated_keys)
+        return msgspec.json.decode(text, type=wire)
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"{where}, line {error.lineno} column {error.colno}: not JSON ({error.msg})"
+        ) from error
+    except (msgspec.ValidationError, _RepeatedKeyError) as error:
+        kind = wire.__name__.removesuffix("Wire").lower()
+        raise FormatError(
+            f"{where}: {error}; expected a {kind} file of sccl (its shape: 'sccl topo schema --of {kind}')"
+        ) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _RepeatedKeyError(f"Object has the field `{twice}` twice, expected it once")
+    return found
+
+
+def digest(wire: AnyWire) -> str:
+    """Return the sha256 of a value's content, ``"sha256:..."``, whatever its own digest says."""
+    plain = msgspec.to_builtins(wire)
+    plain.pop("digest", None)
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
+
+
+def text_of(wire: AnyWire) -> str:
+    """Return canonical JSON text: digest included, one line per field and per row of a list."""
+    plain = msgspec.to_builtins(wire)
+    head = {"schema": wire.schema, "kind": wire.kind, "digest": digest(wire)}
+    return _layout({**head, **{k: v for k, v in plain.items() if k not in head}}, 0) + "\n"
+
+
+def _layout(value: object, depth: int) -> str:
+    """Lay out nested objects by field and lists by row; a row itself stays on one line."""
+    pad = " " * (depth + 1)
+    if isinstance(value, dict):
+        fields = (f"{pad}{json.dumps(k)}: {_layout(v, depth + 1)}" for k, v in value.items())
+        return "{\n" + ",\n".join(fields) + "\n" + " " * depth + "}"
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (list, tuple, dict)) for v in value):
+        rows = (pad + json.dumps(v) for v in value)
+        return "[\n" + ",\n".join(rows) + "\n" + " " * depth + "]"
+    return json.dumps(value)
+
+
+# --- topology ------------------------------------------------------------------------------------
+
+
+def topology_to_wire(topology: Topology) -> TopologyWire:
+    """Return the file shape of a topology."""
+    t = topology
+    return TopologyWire(
+        name=t.name,
+        source=t.source,
+        ranks=t.ranks,
+        alpha_us=t.alpha_us,
+        gb_per_s=t.gb_per_s,
+        links=tuple(
+            LinkWire(
+                src=k.src,
+                dst=k.dst,
+                lanes=k.lanes,
+                alpha_us=None if k.alpha_us == t.alpha_us else k.alpha_us,
+                gb_per_s=None if k.gb_per_s == t.gb_per_s else k.gb_per_s,
+            )
+            for k in t.links
+        ),
+        budgets=tuple(
+            BudgetWire(name=b.name, edges=b.edges, chunks_per_round=b.chunks_per_round)
+            for b in t.budgets
+        ),
+        switches=t.switches,
+        chassis=t.chassis,
+        labels=t.labels,
+    )
+
+
+def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
+    """Return the topology of a file shape.
+
+    Raises:
+        FormatError: it contradicts itself.
+    """
+    try:
+        return Topology(
+            name=wire.name,
+            source=wire.source,
+            ranks=wire.ranks,
+            alpha_us=wire.alpha_us,
+            gb_per_s=wire.gb_per_s,
+            links=tuple(link for k in wire.links for link in _links_of_wire(k, wire)),
+            budgets=tuple(Budget(b.name, b.edges, b.chunks_per_round) for b in wire.budgets),
+            switches=wire.switches,
+            chassis=wire.chassis,
+            labels=wire.labels,
+        )
+    except InputError as error:
+        raise FormatError(f"{where}: {error}") from error
+
+
+def _links_of_wire(wire: LinkWire, topology: TopologyWire) -> tuple[Link, ...]:
+    alpha = topology.alpha_us if wire.alpha_us is None else wire.alpha_us
+    bandwidth = topology.gb_per_s if wire.gb_per_s is None else wire.gb_per_s
+    there = Link(wire.src, wire.dst, wire.lanes, alpha, bandwidth)
+    back = Link(wire.dst, wire.src, wire.lanes, alpha, bandwidth)
+    return (there, back) if wire.both_ways else (there,)
+
+
+# --- collective ----------------------------------------------------------------------------------
+
+
+def _relation_to_wire(relation: Relation) -> RelationWire:
+    return RelationWire(
+        relation=relation.kind.value,
+        root=relation.root,
+        period=len(relation.pattern) or None,
+        pairs=tuple((c, r) for c, ranks in enumerate(relation.pattern) for r in sorted(ranks)),
+    )
+
+
+def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
+    kind = RelationKind(wire.relation)
+    if kind is not RelationKind.PAIRS:
+        return Relation(kind, root=wire.root)
+    if wire.period is None:
+        raise FormatError(f"{where}: a 'pairs' relation needs a 'period', its number of chunks")
+    return Relation(kind, pattern=pattern_of_pairs(wire.pairs, wire.period, where))
+
+
+def pattern_of_pairs(
+    pairs: tuple[tuple[int, int], ...], chunks: int, where: str
+) -> tuple[frozenset[int], ...]:
+    """Return, for each of ``chunks`` chunks, the ranks that ``pairs`` of (chunk, rank) give it.
+
+    Raises:
+        FormatError: a pair names a chunk outside the range, or stands twice.
+    """
+    ranks: list[set[int]] = [set() for _ in range(chunks)]
+    for position, (chunk, rank) in enumerate(pairs):
+        if chunk >= chunks:
+            raise FormatError(
+                f"{where}[{position}]: chunk {chunk} does not exist, expected 0 to {chunks - 1}"
+            )
+        if rank in ranks[chunk]:
+            raise FormatError(f"{where}[{position}]: the pair [{chunk}, {rank}] stands twice")
+        ranks[chunk].add(rank)
+    return tuple(as_ranks(r) for r in ranks)
+
+
+def collective_to_wire(collective: Collective) -> CollectiveWire:
+    """Return the file shape of a collective."""
+    return CollectiveWire(
+        name=collective.name,
+        ranks=collective.ranks,
+        chunks=collective.chunks,
+        num_chunks=collective.num_chunks,
+        pre=_relation_to_wire(collective.pre),
+        post=_relation_to_wire(collective.post),
+        combining=collective.combining,
+        root=collective.root,
+    )
+
+
+def collective_of_wire(wire: CollectiveWire, where: str) -> Collective:
+    """Return the collective of a file shape.
+
+    Raises:
+        FormatError: it contradicts itself.
+    """
+    try:
+        return Collective(
+            name=wire.name,
+            ranks=wire.ranks,
+            chunks=wire.chunks,
+            num_chunks=wire.num_chunks,
+            pre=_relation_of_wire(wire.pre, f"{where}, $.collective.pre"),
+            post=_relation_of_wire(wire.post, f"{where}, $.collective.post"),
+            combining=wire.combining,
+            root=wire.root,
+        )
+    except FormatError:
+        raise
+    except InputError as error:
+        raise FormatError(f"{where}: {error}") from error
+
+
+# --- algorithm, instance, answer -----------------------------------------------------------------
+
+
+def algorithm_to_wire(algorithm: Algorithm) -> AlgorithmWire:
+    """Return the file shape of an algorithm."""
+    return AlgorithmWire(
+        collective=collective_to_wire(algorithm.collective),
+        topology=topology_to_wire(algorithm.topology),
+        scope=algorithm.scope,
+        proved=algorithm.proved,
+        rounds_per_step=algorithm.rounds_per_step,
+        sends=tuple((s.step, s.chunk, s.src, s.dst, 1 if s.reduce else 0) for s in algorithm.sends),
+    )
+
+
+def algorithm_of_wire(wire: AlgorithmWire, where: str) -> Algorithm:
+    """Return the algorithm of a file shape: still a candidate that the judge has to see.
+
+    Raises:
+        FormatError: its topology or collective contradicts itself, or they do not fit.
+    """
+    topology = topology_of_wire(wire.topology, f"{where}, $.topology")
+    collective = collective_of_wire(wire.collective, where)
+    if collective.ranks != topology.ranks:
+        raise FormatError(
+            f"{where}: the collective is for {collective.ranks} ranks and the topology has "
+            f"{topology.ranks}, expected the same number"
+        )
+    return Algorithm(
+        topology=topology,
+        collective=collective,
+        rounds_per_step=wire.rounds_per_step,
+        sends=tuple(send(c, u, v, s, reduce=bool(red)) for s, c, u, v, red in wire.sends),
+        scope=wire.scope,
+        proved=wire.proved,
+    )
+
+
+def instance_to_wire(instance: Instance) -> InstanceWire:
+    """Return the file shape of an instance."""
+    return InstanceWire(
+        topology=topology_to_wire(instance.topology),
+        collective=collective_to_wire(instance.collective),
+        steps=instance.steps,
+        rounds=instance.rounds,
+    )
+
+
+def instance_of_wire(wire: InstanceWire, where: str) -> Instance:
+    """Return the instance of a file shape.
+
+    Raises:
+        FormatError: a part contradicts itself.
+        InputError: the parts do not make an instance.
+    """
+    return Instance(
+        topology_of_wire(wire.topology, f"{where}, $.topology"),
+        collective_of_wire(wire.collective, where),
+        wire.steps,
+        wire.rounds,
+    )
+
+
+def answer_to_wire(answer: Answer) -> AnswerWire:
+    """Return the file shape of an answer."""
+    algorithm, reason = None, ""
+    match answer:
+        case Sat(found):
+            algorithm = algorithm_to_wire(found)
+        case Unsat(evidence):
+            reason = evidence
+        case Unknown(why):
+            reason = why
+    return AnswerWire(
+        answer=verdict(answer),
+        solver=answer.solver,
+        seconds=answer.seconds,
+        reason=reason,
+        algorithm=algorithm,
+    )
+
+
+def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
+    """Return the answer of a file shape.
+
+    Raises:
+        FormatError: it says "sat" and carries no algorithm, or the algorithm contradicts itself.
+    """
+    if wire.answer == "unsat":
+        return Unsat(wire.reason, wire.solver, wire.seconds)
+    if wire.answer == "unknown":
+        return Unknown(wire.reason, wire.solver, wire.seconds)
+    if wire.algorithm is None:
+        raise FormatError(f"{where}: the answer is 'sat' and has no 'algorithm'")
+    algorithm = algorithm_of_wire(wire.algorithm, f"{where}, $.algorithm")
+    return Sat(algorithm, wire.solver, wire.seconds)
+
+
+# --- whole files ---------------------------------------------------------------------------------
+
+
+def load_topology(path: Path) -> Topology:
+    """Return the topology in a file.
+
+    Raises:
+        InputError: the file cannot be read, or is not a topology.
+    """
+    where = str(path)
+    return topology_of_wire(parse(read_text(path), TopologyWire, where), where)
+
+
+def load_custom_collective(path: Path) -> CustomCollectiveWire:
+    """Return the shape of a custom collective's file; :mod:`sccl.collectives` gives it meaning.
+
+    Raises:
+        InputError: the file cannot be read, or is not a custom collective.
+    """
+    return parse(read_text(path), CustomCollectiveWire, str(path))
+
+
+def load_algorithm(path: Path) -> tuple[Algorithm, bool]:
+    """Return the algorithm in a file, and whether its content still has the digest it states.
+
+    Raises:
+        InputError: the file cannot be read, or is not an algorithm.
+    """
+    where = str(path)
+    wire = parse(read_text(path), AlgorithmWire, where)
+    return algorithm_of_wire(wire, where), wire.digest in (None, digest(wire))

@@ -1,0 +1,136 @@
+"""Collective: who holds which chunk before, who wants it after (SCCL section 3.2.2, Tables 1, 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sccl.core.ids import Rank
+from sccl.core.topology import as_ranks
+from sccl.errors import CollectiveError
+
+
+class RelationKind(StrEnum):
+    """The relations of SCCL Table 1, and an explicit list for everything else."""
+
+    ALL = "all"
+    ROOT = "root"
+    SCATTERED = "scattered"
+    TRANSPOSE = "transpose"
+    PAIRS = "pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A set of (chunk, rank) pairs, in the compact form of SCCL Table 1.
+
+    Every relation repeats with a period in the chunk number, so that a collective of any number of
+    chunks is one pattern, split finer.
+
+    Attributes:
+        root: the rank of ``ROOT``, else None.
+        pattern: for ``PAIRS``, the ranks of chunk 0, 1, ...; chunk c has those of
+            ``pattern[c % len(pattern)]``.
+    """
+
+    kind: RelationKind
+    root: int | None = None
+    pattern: tuple[frozenset[Rank], ...] = ()
+
+    def of(self, chunk: int, ranks: int) -> frozenset[Rank]:
+        """Return the ranks related to ``chunk`` on a machine of ``ranks`` ranks."""
+        match self.kind:
+            case RelationKind.ALL:
+                return as_ranks(range(ranks))
+            case RelationKind.SCATTERED:
+                return as_ranks((chunk % ranks,))
+            case RelationKind.TRANSPOSE:
+                return as_ranks(((chunk // ranks) % ranks,))
+            case RelationKind.ROOT:
+                assert self.root is not None
+                return as_ranks((self.root,))
+            case RelationKind.PAIRS:
+                return self.pattern[chunk % len(self.pattern)]
+
+
+ALL = Relation(RelationKind.ALL)
+SCATTERED = Relation(RelationKind.SCATTERED)
+TRANSPOSE = Relation(RelationKind.TRANSPOSE)
+
+
+def root_relation(root: int) -> Relation:
+    """Return the relation that puts every chunk on ``root``."""
+    return Relation(RelationKind.ROOT, root=root)
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What has to be moved, at a given number of chunks.
+
+    Attributes:
+        name: ``allgather``, ``reduce``, ... or the name of a custom collective.
+        ranks: P.
+        chunks: C, the per-rank count that costs are divided by (R/C).
+        num_chunks: G, the global count; chunks are numbered ``0 .. G-1``.
+        pre: who holds a chunk before; in a combining collective, who contributes to it.
+        post: who must hold it after; in a combining collective, reduced over all contributors.
+        combining: whether transfers reduce (reduce, reducescatter, allreduce).
+        root: the root, for collectives that have one.
+    """
+
+    name: str
+    ranks: int
+    chunks: int
+    num_chunks: int
+    pre: Relation
+    post: Relation
+    combining: bool = False
+    root: int | None = None
+
+    def __post_init__(self) -> None:
+        where = f"collective {self.name!r}"
+        for what, value in (("ranks", self.ranks), ("chunks", self.chunks)):
+            if value < 1:
+                raise CollectiveError(f"{where}: {what} is {value}, expected at least 1")
+        if self.num_chunks < 1:
+            raise CollectiveError(f"{where} has no chunks: list at least one in 'pre'")
+        for relation in (self.pre, self.post):
+            if relation.kind is RelationKind.ROOT and (
+                relation.root is None or not 0 <= relation.root < self.ranks
+            ):
+                raise CollectiveError(
+                    f"{where}: root is {relation.root}, expected a rank from 0 to {self.ranks - 1}"
+                )
+            if relation.kind is RelationKind.PAIRS and not relation.pattern:
+                raise CollectiveError(f"{where}: a 'pairs' relation lists no chunk")
+        for chunk in self._pattern_chunks():
+            for what, ranks in (("pre", self.holders(chunk)), ("post", self.wanted(chunk))):
+                if outside := sorted(r for r in ranks if not 0 <= r < self.ranks):
+                    raise CollectiveError(
+                        f"{where}, {what}: chunk {chunk} is paired with rank {outside[0]}, "
+                        f"expected a rank from 0 to {self.ranks - 1}"
+                    )
+            if not self.holders(chunk):
+                raise CollectiveError(
+                    f"{where}: chunk {chunk} has no source, expected at least one (chunk, rank) "
+                    "pair for it in 'pre'"
+                )
+
+    def _pattern_chunks(self) -> range:
+        longest = max(len(self.pre.pattern), len(self.post.pattern))
+        return range(min(self.num_chunks, longest))
+
+    def holders(self, chunk: int) -> frozenset[Rank]:
+        """Return the ranks that hold (or contribute to) ``chunk`` before."""
+        return self.pre.of(chunk, self.ranks)
+
+    def wanted(self, chunk: int) -> frozenset[Rank]:
+        """Return the ranks that must hold ``chunk`` after."""
+        return self.post.of(chunk, self.ranks)
+
+    def classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
+        """Return the chunks grouped by their (holders, wanted): those of a group are interchangeable."""
+        groups: dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]] = {}
+        for chunk in range(self.num_chunks):
+            groups.setdefault((self.holders(chunk), self.wanted(chunk)), []).append(chunk)
+        return groups

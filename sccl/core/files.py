@@ -1,0 +1,98 @@
+"""Reading and writing files, and the data that travels with the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from sccl.errors import FormatError, InputError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def data_dir(name: str) -> Path:
+    """Return the folder ``topologies`` or ``codegen_templates``.
+
+    An installed wheel carries both inside the package (``pyproject.toml`` maps them there); in a
+    checkout they lie at the top level, beside the package.
+    """
+    inside = _PACKAGE / "_data" / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file.
+
+    Raises:
+        InputError: there is no such file, it is a folder, or it may not be read.
+        FormatError: it is not UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{path} is not a text file (byte {error.start} is not UTF-8): expected JSON"
+        ) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot read {path}: {reason}; check the path") from error
+
+
+def check_can_write(path: Path) -> None:
+    """Check that a file can be written at ``path``, before work is spent on its content.
+
+    Raises:
+        InputError: it is a folder, or its folder does not exist or may not be written to.
+    """
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: the folder {path.parent} is not writable")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` so that the file is either whole or not there.
+
+    Raises:
+        InputError: the folder does not exist or may not be written to.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot write {path}: {reason}; check the folder") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes files for their owner only
+        os.replace(temporary, path)
+    except BaseException as error:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise InputError(f"cannot write {path}: {reason}; check the path") from error
+        raise
+
+
+def make_directory(path: Path) -> None:
+    """Create a folder and those above it, if they are not there.
+
+    Raises:
+        InputError: it cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot create the folder {path}: {reason}") from error
+
+
+def slug(name: str) -> str:
+    """Return ``name`` as a safe part of a file name: letters, digits, dot and hyphen."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:64] or "unnamed"

@@ -1,0 +1,180 @@
+"""The shapes of sccl's JSON files, from which reading, checking and the JSON Schema all derive.
+
+Only the codec uses these; everything else uses the nouns. Field docs become the schema's.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+SCHEMA_VERSION = 1
+
+_Version = Annotated[Literal[1], Meta(description="Version of this format.")]
+_Digest = Annotated[
+    str,
+    Meta(description="sha256 of the content without this field; optional in files made by hand."),
+]
+_Count = Annotated[int, Meta(ge=1)]
+_Index = Annotated[int, Meta(ge=0)]
+_EdgeWire = Annotated[tuple[_Index, _Index], Meta(description="A directed edge as [src, dst].")]
+
+
+class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class LinkWire(_Wire, kw_only=True, omit_defaults=True):
+    """A link, in one direction or (with both_ways) in both."""
+
+    src: Annotated[int, Meta(ge=0, description="Node that sends.")]
+    dst: Annotated[int, Meta(ge=0, description="Node that receives.")]
+    lanes: Annotated[int, Meta(ge=1, description="Chunks it carries in one round.")] = 1
+    both_ways: Annotated[bool, Meta(description="Also from dst to src, with as many lanes.")] = (
+        False
+    )
+    alpha_us: Annotated[
+        float | None, Meta(description="Latency, microseconds; default: the topology's.")
+    ] = None
+    gb_per_s: Annotated[
+        float | None, Meta(description="Bandwidth of one lane, GB/s; default: the topology's.")
+    ] = None
+
+
+class BudgetWire(_Wire, kw_only=True):
+    """A bandwidth budget that several edges share: a bus, or a node's egress or ingress."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    edges: Annotated[tuple[_EdgeWire, ...], Meta(min_length=1)]
+    chunks_per_round: Annotated[
+        int, Meta(ge=1, description="Chunks that all these edges together carry in one round.")
+    ]
+
+
+class TopologyWire(_Wire, kw_only=True, omit_defaults=True):
+    """A machine: ranks, directed links with lanes, costs, and shared bandwidth budgets."""
+
+    schema: _Version = 1
+    kind: Literal["topology"] = "topology"
+    digest: _Digest | None = None
+    name: Annotated[str, Meta(min_length=1)]
+    source: Annotated[str, Meta(description="Where the numbers come from.")] = ""
+    ranks: Annotated[int, Meta(description="Nodes 0 .. ranks-1 take part in collectives.")]
+    alpha_us: Annotated[float, Meta(description="Latency of a transfer, microseconds.")]
+    gb_per_s: Annotated[float, Meta(description="Bandwidth of one lane, 10^9 bytes per second.")]
+    links: tuple[LinkWire, ...]
+    budgets: tuple[BudgetWire, ...] = ()
+    switches: Annotated[
+        tuple[str, ...],
+        Meta(description="Names of switch nodes; they are numbered ranks, ranks+1, ..."),
+    ] = ()
+    chassis: Annotated[
+        tuple[tuple[_Index, ...], ...], Meta(description="Ranks that share an enclosure.")
+    ] = ()
+    labels: Annotated[
+        tuple[str, ...], Meta(description="What the machine calls each rank; default: its number.")
+    ] = ()
+
+
+class RelationWire(_Wire, kw_only=True, omit_defaults=True):
+    """A relation of SCCL Table 1, or (chunk, rank) pairs repeated every 'period' chunks."""
+
+    relation: Literal["all", "root", "scattered", "transpose", "pairs"]
+    root: int | None = None
+    period: _Count | None = None
+    pairs: tuple[tuple[_Index, _Index], ...] = ()
+
+
+class CollectiveWire(_Wire, kw_only=True, omit_defaults=True):
+    """A collective at a number of chunks."""
+
+    schema: _Version = 1
+    kind: Literal["collective"] = "collective"
+    digest: _Digest | None = None
+    name: Annotated[str, Meta(min_length=1)]
+    ranks: _Count
+    chunks: Annotated[int, Meta(ge=1, description="C: chunks per rank, the divisor of costs.")]
+    num_chunks: Annotated[int, Meta(ge=1, description="G: all chunks.")]
+    pre: RelationWire
+    post: RelationWire
+    combining: bool = False
+    root: int | None = None
+
+
+class CustomCollectiveWire(_Wire, kw_only=True, omit_defaults=True):
+    """A collective of the user's own, as (chunk, rank) pairs before and after."""
+
+    schema: _Version = 1
+    kind: Literal["custom-collective"] = "custom-collective"
+    digest: _Digest | None = None
+    name: Annotated[str, Meta(min_length=1)]
+    ranks: _Count
+    pre: Annotated[
+        tuple[tuple[_Index, _Index], ...],
+        Meta(min_length=1, description="[chunk, rank]: the rank holds the chunk at the start."),
+    ]
+    post: Annotated[
+        tuple[tuple[_Index, _Index], ...],
+        Meta(min_length=1, description="[chunk, rank]: the rank must hold the chunk at the end."),
+    ]
+    combining: Annotated[
+        bool, Meta(description="The ranks in 'pre' contribute, and 'post' holds the reduction.")
+    ] = False
+
+
+class AlgorithmWire(_Wire, kw_only=True, omit_defaults=True):
+    """A k-synchronous algorithm with the topology and collective it is for."""
+
+    schema: _Version = 1
+    kind: Literal["algorithm"] = "algorithm"
+    digest: _Digest | None = None
+    collective: CollectiveWire
+    topology: TopologyWire
+    scope: Annotated[str, Meta(description="Class that claims of optimality are about.")] = ""
+    proved: tuple[str, ...] = ()
+    rounds_per_step: Annotated[tuple[int, ...], Meta(min_length=1)]
+    sends: Annotated[
+        tuple[tuple[int, int, int, int, Literal[0, 1]], ...],
+        Meta(description="[step, chunk, src, dst, reduce], by step; steps count from 0."),
+    ]
+
+
+class InstanceWire(_Wire, kw_only=True, omit_defaults=True):
+    """A question to a solver: the SYNCOLL tuple."""
+
+    schema: _Version = 1
+    kind: Literal["instance"] = "instance"
+    digest: _Digest | None = None
+    topology: TopologyWire
+    collective: CollectiveWire
+    steps: int
+    rounds: int
+
+
+class AnswerWire(_Wire, kw_only=True, omit_defaults=True):
+    """What a solver said."""
+
+    schema: _Version = 1
+    kind: Literal["answer"] = "answer"
+    digest: _Digest | None = None
+    answer: Literal["sat", "unsat", "unknown"]
+    solver: str
+    seconds: float
+    reason: str = ""
+    algorithm: AlgorithmWire | None = None
+
+
+AnyWire = (
+    TopologyWire | CollectiveWire | CustomCollectiveWire | AlgorithmWire | InstanceWire | AnswerWire
+)
+
+
+def json_schema(wire: type[Any]) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of one of the shapes above."""
+    schema: dict[str, Any] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **msgspec.json.schema(wire),
+    }
+    return schema

@@ -1,0 +1,6 @@
+"""The synthesis problem as a solver-free constraint model, and the way back to an algorithm."""
+
+from sccl.encode.round_vectors import round_vectors
+from sccl.encode.time_indexed import Capacity, Model, Transfer, decode, encode
+
+__all__ = ["Capacity", "Model", "Transfer", "decode", "encode", "round_vectors"]

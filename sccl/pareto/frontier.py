@@ -1,0 +1,164 @@
+"""What a sweep found, what it proved, and what it left open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from sccl.bounds import LowerBounds
+from sccl.collectives import Spec
+from sccl.core.algorithm import Algorithm
+from sccl.core.topology import Topology
+from sccl.pareto.candidates import Candidate, Range
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of the frontier with its algorithm.
+
+    Attributes:
+        optimal: ``"latency"`` and ``"bandwidth"``, as far as it meets the lower bounds.
+        proved: whether every candidate that would dominate it has been refuted. If not, it is the
+            best found; the open candidates of the frontier say what is missing.
+        seconds: for the query that found it.
+    """
+
+    candidate: Candidate
+    algorithm: Algorithm
+    optimal: tuple[str, ...]
+    proved: bool
+    seconds: float
+    file: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """A candidate that has no algorithm, and why."""
+
+    candidate: Candidate
+    evidence: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A candidate that would improve the frontier and was not decided, and why."""
+
+    candidate: Candidate
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """The result of a sweep.
+
+    Attributes:
+        points: by ascending S, each with a smaller R/C than the one before.
+        complete: whether this is the whole frontier of the class: the bandwidth bound is met and
+            nothing is open.
+        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
+        scope: the class within which points are optimal.
+        seconds: of the whole sweep.
+    """
+
+    topology: Topology
+    spec: Spec
+    covered: Range
+    solver: str
+    bounds: LowerBounds
+    points: tuple[Point, ...]
+    open: tuple[Open, ...]
+    refuted: tuple[Refuted, ...]
+    complete: bool
+    stopped: str
+    scope: str
+    seconds: float
+
+
+def frontier_json(frontier: Frontier) -> dict[str, Any]:
+    """Return a frontier as plain JSON values; fractions are strings like ``"7/6"``."""
+    return {
+        "schema": 1,
+        "topology": frontier.topology.name,
+        "collective": frontier.spec.name,
+        "root": frontier.spec.root,
+        "k": frontier.covered.k,
+        "max_steps": frontier.covered.max_steps,
+        "max_chunks": frontier.covered.max_chunks,
+        "solver": frontier.solver,
+        "scope": frontier.scope,
+        "bounds": bounds_json(frontier.bounds),
+        "complete": frontier.complete,
+        "stopped": frontier.stopped,
+        "seconds": round(frontier.seconds, 3),
+        "points": [
+            {
+                **_candidate_json(p.candidate),
+                "rounds_per_step": list(p.algorithm.rounds_per_step),
+                "optimal": list(p.optimal),
+                "proved": p.proved,
+                "seconds": round(p.seconds, 3),
+                "file": str(p.file) if p.file else None,
+            }
+            for p in frontier.points
+        ],
+        "open": [{**_candidate_json(o.candidate), "reason": o.reason} for o in frontier.open],
+        "unsat": [
+            {**_candidate_json(u.candidate), "evidence": u.evidence, "seconds": round(u.seconds, 3)}
+            for u in frontier.refuted
+        ],
+    }
+
+
+def _candidate_json(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "chunks": candidate.chunks,
+        "steps": candidate.steps,
+        "rounds": candidate.rounds,
+        "bandwidth_cost": str(candidate.cost),
+    }
+
+
+def bounds_json(bounds: LowerBounds) -> dict[str, Any]:
+    """Return both lower bounds and their certificates as plain JSON values."""
+    certificate, unit = bounds.certificate, bounds.dual.spec.unit
+    return {
+        "steps": bounds.steps,
+        "bandwidth": str(bounds.bandwidth),
+        "certificate": {
+            "problem": bounds.dual.describe(),
+            "chunks": unit,
+            "rounds_at_least": str(certificate.value),
+            "kind": certificate.kind,
+            "prices": {name: str(price) for name, price in certificate.prices},
+            "cuts": [
+                {"ranks": list(c.ranks), "weight": str(c.weight), "entering_chunks": c.chunks}
+                for c in certificate.cuts
+            ],
+            "steps": {
+                "chunk": bounds.pair.chunk,
+                "from": list(bounds.pair.sources),
+                "to": bounds.pair.rank,
+                "distance": bounds.pair.steps,
+            },
+        },
+    }
+
+
+def scope_of(covered: Range, composition: str, last_steps: int) -> str:
+    """Return the class that a sweep's claims are about, as words."""
+    limit = f", C <= {covered.max_chunks}" if covered.max_chunks else ""
+    base = f"{covered.k}-synchronous algorithms with S <= {last_steps}{limit}"
+    return f"{base}, among {composition}" if composition else base
+
+
+def meets(candidate: Candidate, steps: int, bandwidth: Fraction) -> tuple[str, ...]:
+    """Return which of the two lower bounds a candidate meets."""
+    met = []
+    if candidate.steps == steps:
+        met.append("latency")
+    if candidate.cost == bandwidth:
+        met.append("bandwidth")
+    return tuple(met)

@@ -1,0 +1,43 @@
+"""Topologies by what a user types: a catalogue name, ``generator:arguments``, or a JSON file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sccl.core.codec import load_topology
+from sccl.core.files import data_dir
+from sccl.core.topology import Topology
+from sccl.errors import unknown_name
+from sccl.topo.generators import generate, generators
+
+
+def catalogue_names() -> tuple[str, ...]:
+    """Return the names of the machines in ``topologies/``."""
+    return tuple(sorted(path.stem for path in data_dir("topologies").glob("*.json")))
+
+
+def resolve(text: str) -> Topology:
+    """Return the topology that ``text`` names.
+
+    Args:
+        text: a name of :func:`catalogue_names` (``dgx1``), a generator with its arguments
+            (``torus:4x4``), or the path of a ``.json`` file.
+
+    Raises:
+        InputError: there is none of that name, or the file is not a topology.
+    """
+    if text.endswith(".json"):
+        return load_topology(Path(text))
+    if ":" in text:
+        return generate(text)
+    if text not in catalogue_names():
+        known = (*catalogue_names(), *(g.name for g in generators()))
+        hint = (
+            "'sccl topo list' shows the machines and generators; the path of a file ends in .json"
+        )
+        if text in known:
+            example = next(g.example for g in generators() if g.name == text)
+            hint = f"it is a generator, so give it a size as in {example!r}"
+            known = ()
+        raise unknown_name("topology", text, known, hint)
+    return load_topology(data_dir("topologies") / f"{text}.json")

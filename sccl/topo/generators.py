@@ -1,0 +1,160 @@
+"""Topologies made from a formula: ``ring:8``, ``torus:4x4x4``, ``circulant:8:1,3`` and so on.
+
+Every link of a generated topology goes both ways with one lane. Costs are those of the V100's
+NVLink as TACCL measured them, so that tables have a time axis; give a file to say otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+import networkx as nx
+
+from sccl.core.topology import Link, Topology
+from sccl.errors import ParameterError, unknown_name
+
+# TACCL (NSDI 2023) Table 1 gives NVLink on NDv2 as alpha 0.7 us; NVLink 2.0's data sheet rate is
+# 25 GB/s per lane and direction.
+ALPHA_US = 0.7
+GB_PER_S = 25.0
+
+MAX_RANKS = 65_536
+"""A guard against a slip of the finger, not a limit of the method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A family of topologies.
+
+    Attributes:
+        arguments: what comes after the colon, in words.
+        example: a call that works.
+    """
+
+    name: str
+    arguments: str
+    example: str
+    describes: str
+    make: Callable[[str], tuple[int, Iterable[tuple[int, int]]]]
+
+
+def _size(text: str, minimum: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,7}", text) or int(text) < minimum:
+        raise ValueError(f"a whole number of at least {minimum}")
+    return int(text)
+
+
+def _sides(text: str) -> tuple[int, ...]:
+    sides = text.split("x")
+    if not all(re.fullmatch(r"[0-9]{1,6}", s) and int(s) >= 1 for s in sides):
+        raise ValueError("sides of at least 1 such as 4x4 or 4x4x4")
+    return tuple(int(s) for s in sides)
+
+
+def _ring(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+    n = _size(text, 2)
+    return n, nx.cycle_graph(n).edges if n > 2 else [(0, 1)]
+
+
+def _line(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+    n = _size(text, 2)
+    return n, nx.path_graph(n).edges
+
+
+def _star(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+    n = _size(text, 2)
+    return n, nx.star_graph(n - 1).edges
+
+
+def _full(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+    n = _size(text, 2)
+    return n, combinations(range(n), 2)
+
+
+def _grid(text: str, *, periodic: bool) -> tuple[int, Iterable[tuple[int, int]]]:
+    sides = _sides(text)
+    total = 1
+    for side in sides:
+        total *= side
+        if total > MAX_RANKS:
+            raise ValueError(f"at most {MAX_RANKS} ranks")
+    grid = nx.grid_graph(dim=sides[::-1], periodic=periodic)  # networkx counts sides from the last
+    number = {node: i for i, node in enumerate(sorted(grid.nodes))}
+    return total, {(number[a], number[b]) for a, b in grid.edges if a != b}
+
+
+def _hypercube(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+    d = _size(text, 1)
+    if 2**d > MAX_RANKS:
+        raise ValueError(f"at most {MAX_RANKS} ranks")
+    return 2**d, ((n, n ^ 1 << i) for n in range(2**d) for i in range(d) if not n >> i & 1)
+
+
+def _circulant(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+    size, _, offsets = text.partition(":")
+    n = _size(size, 2)
+    if not re.fullmatch(r"[0-9]{1,6}(,[0-9]{1,6})*", offsets):
+        raise ValueError("a size, a colon and offsets such as 8:1,3")
+    jumps = [int(o) for o in offsets.split(",")]
+    if any(not 0 < jump < n for jump in jumps):
+        raise ValueError(f"offsets from 1 to {n - 1}")
+    return n, nx.circulant_graph(n, jumps).edges
+
+
+_GENERATORS = (
+    Generator("ring", "RANKS", "ring:8", "a cycle", _ring),
+    Generator("line", "RANKS", "line:4", "a path", _line),
+    Generator("star", "RANKS", "star:5", "rank 0 joined to all others", _star),
+    Generator("full", "RANKS", "full:4", "every pair joined", _full),
+    Generator("mesh", "AxB..", "mesh:3x3", "a grid", lambda t: _grid(t, periodic=False)),
+    Generator(
+        "torus", "AxB..", "torus:4x4x4", "a grid that wraps", lambda t: _grid(t, periodic=True)
+    ),
+    Generator("hypercube", "DIMENSIONS", "hypercube:4", "2^d ranks, bits flip", _hypercube),
+    Generator(
+        "circulant", "RANKS:OFFSETS", "circulant:8:1,3", "n joined to n +- offset", _circulant
+    ),
+)
+
+
+def generators() -> tuple[Generator, ...]:
+    """Return every family of generated topologies."""
+    return _GENERATORS
+
+
+def generate(text: str) -> Topology:
+    """Return the topology of ``name:arguments``.
+
+    Raises:
+        UnknownNameError: there is no generator of that name.
+        ParameterError: its arguments are not what it takes.
+    """
+    name, _, arguments = text.partition(":")
+    by_name = {g.name: g for g in _GENERATORS}
+    if name not in by_name:
+        hint = f"the generators are {', '.join(g.example for g in _GENERATORS)}"
+        raise unknown_name("topology generator", name, by_name, hint)
+    generator = by_name[name]
+    try:
+        ranks, pairs = generator.make(arguments)
+        if not 2 <= ranks <= MAX_RANKS:
+            raise ValueError(f"2 to {MAX_RANKS} ranks")
+    except ValueError as error:
+        raise ParameterError(
+            f"topology {text!r}: {name} expects {error}, as in {generator.example!r}"
+        ) from error
+    edges = sorted({edge for a, b in pairs for edge in ((a, b), (b, a))})
+    return Topology(
+        name=text,
+        ranks=ranks,
+        links=tuple(Link(a, b, 1, ALPHA_US, GB_PER_S) for a, b in edges),
+        alpha_us=ALPHA_US,
+        gb_per_s=GB_PER_S,
+        source=(
+            f"generated: {generator.describes}; alpha from TACCL (NSDI 2023) Table 1, "
+            "NVLink on NDv2; GB/s of one NVLink 2.0 lane"
+        ),
+    )

@@ -1,0 +1,6 @@
+"""Algorithms to algorithms: inversion, composition, and the way back from a dual."""
+
+from sccl.transform.invert import compose, invert, prune
+from sccl.transform.question import Question, machines, pose
+
+__all__ = ["Question", "compose", "invert", "machines", "pose", "prune"]

@@ -1,0 +1,101 @@
+"""From what a user asks to instances a solver can answer, and back.
+
+A question is a reduction: it gives the instances to solve and turns their algorithms into one for
+what was asked. Combining collectives go through their duals (SCCL section 3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sccl.collectives import Dual, Spec, dual, named
+from sccl.core.algorithm import Algorithm
+from sccl.core.collective import Collective
+from sccl.core.instance import Instance, check_steps_and_rounds
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, ParameterError
+from sccl.transform.invert import compose, invert
+from sccl.verify import require_valid
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Is there an algorithm of S steps and R rounds for this collective on this topology?
+
+    Attributes:
+        collective: what was asked for.
+        dual: what is solved in its place.
+        instances: what to solve; sat if all of them are, unsat if any of them is.
+    """
+
+    topology: Topology
+    collective: Collective
+    dual: Dual
+    steps: int
+    rounds: int
+    instances: tuple[Instance, ...]
+
+    @property
+    def scope(self) -> str:
+        """Return the class in which an unsat answer holds; empty: all k-synchronous algorithms."""
+        return self.dual.scope
+
+    def recover(self, algorithms: Sequence[Algorithm]) -> Algorithm:
+        """Return the algorithm for what was asked, judged, from those of :attr:`instances`.
+
+        Raises:
+            JudgeError: an algorithm was not valid for its instance.
+        """
+        if self.dual.is_identity:
+            return require_valid(algorithms[0], "the solver")
+        if self.dual.phases == 1:
+            return replace(invert(algorithms[0], self.collective), topology=self.topology)
+        scatter = named("reducescatter", self.topology.ranks).at(self.collective.chunks)
+        first = replace(invert(algorithms[0], scatter), topology=self.topology)
+        whole = compose(first, algorithms[-1], self.collective)
+        return replace(whole, scope=self.scope)
+
+
+def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -> Question:
+    """Return the question for C = ``chunks``, S = ``steps``, R = ``rounds``.
+
+    Raises:
+        InputError: a number is out of range, the collective does not fit the topology, or (for
+            allreduce) steps or rounds are odd.
+    """
+    if spec.ranks != topology.ranks:
+        raise CollectiveError(
+            f"collective {spec.name!r} is for {spec.ranks} ranks, topology {topology.name!r} "
+            f"has {topology.ranks}"
+        )
+    collective = spec.at(chunks)
+    check_steps_and_rounds(steps, rounds)
+    other = dual(spec)
+    for what, value in (("steps", steps), ("rounds", rounds)):
+        if value % other.phases:
+            raise ParameterError(
+                f"{what} is {value}: allreduce is synthesised as a reducescatter and an allgather "
+                f"with half the steps and rounds each, so give an even number"
+            )
+    instances = tuple(
+        Instance(
+            machine,
+            other.spec.at(chunks // other.chunk_factor),
+            steps // other.phases,
+            rounds // other.phases,
+        )
+        for machine in machines(topology, other)
+    )
+    return Question(topology, collective, other, steps, rounds, instances)
+
+
+def machines(topology: Topology, other: Dual) -> tuple[Topology, ...]:
+    """Return the topologies to solve a dual on: the reversed one, the topology itself, or both.
+
+    Where every link has its equal the other way round one solution serves both phases of allreduce.
+    """
+    backwards = topology.reversed()
+    if other.phases == 2 and backwards != topology:
+        return (backwards, topology)
+    return (backwards,) if other.on_reversed else (topology,)
