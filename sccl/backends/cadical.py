@@ -113,8 +113,7 @@ def clauses(model: Model, rounds: tuple[int, ...]) -> list[list[int]]:
         cnf.extend(coded.clauses)
         top = max(top, coded.nv)
 
-    for group in model.exactly_one:
-        cnf.append([i + 1 for i in group])
+    cnf.extend([i + 1 for i in group] for group in model.exactly_one)
     for group in (*model.exactly_one, *model.at_most_one):
         at_most(group, 1)
     for i, providers in model.needs:

@@ -6,8 +6,8 @@ on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
 
 * ``dive``: one worker, no LP. Finds most algorithms and refutes allgather on DGX-1 at once; misses
   alltoall (24, 8, 8) in 60 s, and with the LP the 4x4 torus (4, 4, 15) too.
-* ``mix``: eight interleaved workers, among them feasibility jump, which finds alltoall (24, 8, 8) as
-  soon as it starts; takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
+* ``mix``: eight interleaved workers, among them feasibility jump, which finds alltoall (24, 8, 8)
+  as soon as it starts; takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
 * ``refute``: the same with interchangeable chunks ordered. Refutes broadcast (14, 3, 5) in 1 s, the
   others not in 20 s; ten times slower than ``mix`` at finding allgather (6, 7, 7).
 
@@ -20,12 +20,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from ortools.sat.python import cp_model
 
 from sccl.backends import Limits
 from sccl.backends.interrupt import run_interruptible
+from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.encode import Model, decode, encode
@@ -43,44 +45,54 @@ class _Turn:
     budget: float
 
 
-def _turns() -> Iterator[_Turn]:
+def _turns(instance: Instance) -> Iterator[_Turn]:
+    """Yield turns without end; with many interchangeable chunks refutations need order early."""
+    interchangeable = max(len(chunks) for chunks in instance.collective.classes().values())
+    many = interchangeable >= instance.collective.ranks
     for n in count():
         scale = 4.0**n
-        yield _Turn(ordered=False, workers=1, budget=0.2 * scale)
-        yield _Turn(ordered=False, workers=8, budget=0.6 * scale)
-        yield _Turn(ordered=True, workers=8, budget=0.6 * scale)
+        dive = _Turn(ordered=False, workers=1, budget=0.2 * scale)
+        mix = _Turn(ordered=False, workers=8, budget=0.6 * scale)
+        refute = _Turn(ordered=True, workers=8, budget=0.6 * scale)
+        yield from (dive, refute, mix) if many else (dive, mix, refute)
 
 
 def answer(instance: Instance, limits: Limits) -> Answer:
     """Return CP-SAT's answer."""
     begin = time.perf_counter()
     built: dict[bool, _Problem] = {}
-    for turn in _turns():
+    for turn in _turns(instance):
         if turn.ordered not in built:
             model = encode(instance, break_symmetry=turn.ordered)
             if model.impossible:
                 return Unsat(model.impossible, "cpsat", time.perf_counter() - begin)
             built[turn.ordered] = _build(model)
-        problem = built[turn.ordered]
         left = None
         if limits.timeout_s is not None:
             left = limits.timeout_s - (time.perf_counter() - begin)
             if left <= 0:
                 break
-        solver = _solver(turn, limits.seed, left)
-        status = run_interruptible(lambda s=solver, p=problem: s.solve(p.cp), solver.stop_search)
-        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            picked = [i for i, x in enumerate(problem.chosen) if solver.boolean_value(x)]
-            found = decode(problem.model, picked, [solver.value(r) for r in problem.rounds])
+        found = _take(turn, built[turn.ordered], limits.seed, left)
+        if isinstance(found, Algorithm):
             return Sat(found, "cpsat", time.perf_counter() - begin)
-        if status == cp_model.INFEASIBLE:
+        if found == cp_model.INFEASIBLE:
             text = "CP-SAT proved the time-indexed model infeasible"
             return Unsat(text, "cpsat", time.perf_counter() - begin)
-        if status != cp_model.UNKNOWN:
-            raise SolverError(
-                f"CP-SAT rejects the model ({solver.status_name(status)}); this is a defect"
-            )
     return Unknown(f"timeout after {limits.timeout_s:g} s", "cpsat", time.perf_counter() - begin)
+
+
+def _take(
+    turn: _Turn, problem: _Problem, seed: int, left_s: float | None
+) -> Algorithm | cp_model.CpSolverStatus:
+    """Return an algorithm, INFEASIBLE, or UNKNOWN if the turn's budget is used up."""
+    solver = _solver(turn, seed, left_s)
+    status = run_interruptible(partial(solver.solve, problem.cp), solver.stop_search)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        chosen = [i for i, x in enumerate(problem.chosen) if solver.boolean_value(x)]
+        return decode(problem.model, chosen, [solver.value(r) for r in problem.rounds])
+    if status not in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
+        raise SolverError(f"CP-SAT rejects the model ({status}); this is a defect")
+    return status
 
 
 def _solver(turn: _Turn, seed: int, left_s: float | None) -> cp_model.CpSolver:

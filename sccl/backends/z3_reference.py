@@ -63,7 +63,7 @@ def encode_paper(instance: Instance, ctx: z3.Context) -> _Encoding:
                 solver.add(time[c, n] <= instance.steps)  # C2
             if n not in pre:  # C3: whoever comes to have a chunk received it exactly once
                 received = [(snd[m, c, n], 1) for m, k in edges if k == n]
-                once = z3.PbEq(received, 1) if received else z3.BoolVal(False, ctx)
+                once = z3.PbEq(received, 1) if received else z3.BoolVal(val=False, ctx=ctx)
                 solver.add(z3.Implies(time[c, n] <= instance.steps, once))
         for n, m in edges:  # C4: a chunk is there before it is received elsewhere
             solver.add(z3.Implies(snd[n, c, m], time[c, n] < time[c, m]))
@@ -90,7 +90,7 @@ def _decode(
     snd: dict[tuple[int, int, int], z3.BoolRef],
     rounds: list[z3.ArithRef],
 ) -> Algorithm:
-    """Return (Q, T): a chunk that arrives at time t was sent in step t - 1, steps counted from 0."""
+    """Return (Q, T): what arrives at time t was sent in step t - 1, steps counted from 0."""
 
     def value(term: z3.ArithRef) -> int:
         return int(model.eval(term, model_completion=True).as_long())

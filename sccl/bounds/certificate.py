@@ -131,7 +131,7 @@ def _shortest_total(
 def shortest_paths(
     topology: Topology, length: dict[Edge, Fraction], sources: Iterable[int]
 ) -> dict[int, Fraction]:
-    """Return the length of a shortest path from ``sources`` to each rank that has one (Dijkstra)."""
+    """Return the length of a shortest path from ``sources`` to each rank it reaches (Dijkstra)."""
     successors = topology.successors()
     far: dict[int, Fraction] = {}
     queue = [(Fraction(0), s) for s in sorted(sources)]

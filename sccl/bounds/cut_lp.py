@@ -109,7 +109,7 @@ def _scaled(
 def _demand_arcs(
     topology: Topology, collective: Collective
 ) -> Iterator[tuple[int, float, list[_Arc]]]:
-    """Yield (rank, chunks it wants, arcs from "s" through a node per group of chunks to sources)."""
+    """Yield (rank, chunks it wants, arcs from "s" through a node per group to its sources)."""
     classes = list(collective.classes().items())
     for rank in range(topology.ranks):
         arcs: list[_Arc] = []

@@ -71,7 +71,7 @@ def _single_sink(
 def _as_cuts(topology: Topology, lengths: Certificate, sources: frozenset[int]) -> Certificate:
     """Return the same bound by cuts: the ranks farther than each distance from the one source set.
 
-    The cuts between two levels weigh their difference; on an edge they add up to at most its length.
+    The cut between two levels weighs their difference, so an edge bears at most its length.
     """
     price = dict(lengths.prices)
     length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))

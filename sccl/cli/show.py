@@ -41,7 +41,7 @@ def show(file: Annotated[Path, typer.Argument(help="Algorithm file.")]) -> None:
     console.print("\nTopology: chunks per round, from row to column", style="bold")
     console.print(matrix(nodes, lanes))
     for step, rounds in enumerate(a.rounds_per_step):
-        load = Counter((s.src, s.dst) for s in a.sends if s.step == step)
+        load = Counter(s.edge for s in a.sends if s.step == step)
         used = {edge: n / rounds for edge, n in load.items()} if rounds > 0 else {}
         console.print(
             f"Step {step}, {rounds} round(s): chunks per round, from row to column", style="bold"
@@ -53,7 +53,7 @@ def show(file: Annotated[Path, typer.Argument(help="Algorithm file.")]) -> None:
 def _utilisation(algorithm: Algorithm) -> Table:
     """Return how much of what the links could carry each step, and all of them, used."""
     capacity = sum(algorithm.topology.lanes().values())
-    sends = Counter(s.step for s in algorithm.sends)
+    sends: Counter[int] = Counter(s.step for s in algorithm.sends)
     table = Table("Step", "Rounds", "Sends", "Link utilisation", title="Utilisation")
     for step, rounds in enumerate(algorithm.rounds_per_step):
         share = sends[step] / (capacity * rounds) if rounds > 0 else 0.0

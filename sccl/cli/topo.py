@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,15 +32,26 @@ from sccl.topo import resolve as resolve_topology
 
 topo = typer.Typer(name="topo", no_args_is_help=True, help="List, show and change topologies.")
 
+
+class Shape(StrEnum):
+    """The kinds of files."""
+
+    TOPOLOGY = "topology"
+    COLLECTIVE = "collective"
+    CUSTOM_COLLECTIVE = "customcollective"
+    ALGORITHM = "algorithm"
+    INSTANCE = "instance"
+    ANSWER = "answer"
+
+
 _SHAPES = {
-    "topology": TopologyWire,
-    "collective": CollectiveWire,
-    "customcollective": CustomCollectiveWire,
-    "algorithm": AlgorithmWire,
-    "instance": InstanceWire,
-    "answer": AnswerWire,
+    Shape.TOPOLOGY: TopologyWire,
+    Shape.COLLECTIVE: CollectiveWire,
+    Shape.CUSTOM_COLLECTIVE: CustomCollectiveWire,
+    Shape.ALGORITHM: AlgorithmWire,
+    Shape.INSTANCE: InstanceWire,
+    Shape.ANSWER: AnswerWire,
 }
-Shape = StrEnum("Shape", {name: name for name in _SHAPES})
 
 Name = Annotated[str, typer.Argument(help="A name of 'sccl topo list' or a .json file.")]
 
@@ -123,7 +135,7 @@ def _print(console: Console, topology: Topology) -> None:
 @reported
 def without(
     name: Name,
-    output: Annotated[options.Path, typer.Option("-o", "--output", help="File to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
     link: Annotated[
         list[str] | None,
         typer.Option(help="Failed link: 0-4 both ways, '0>4' one way. May be repeated."),
@@ -162,7 +174,7 @@ def _edges(text: str, topology: Topology) -> list[tuple[int, int]]:
 @topo.command()
 @reported
 def schema(
-    of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape("topology"),
+    of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape.TOPOLOGY,
 ) -> None:
     """Print the JSON Schema of topology files, or of another kind of file."""
-    print_json(json_schema(_SHAPES[of.value]))
+    print_json(json_schema(_SHAPES[of]))

@@ -59,7 +59,14 @@ def dual(spec: Spec) -> Dual:
     if not spec.combining:
         return Dual(spec, spec, on_reversed=False, chunk_factor=1, phases=1, scope="")
     if spec.post == ALL:
-        return Dual(spec, named("allgather", spec.ranks), False, spec.ranks, 2, _ALLREDUCE_SCOPE)
+        return Dual(
+            spec,
+            named("allgather", spec.ranks),
+            on_reversed=False,
+            chunk_factor=spec.ranks,
+            phases=2,
+            scope=_ALLREDUCE_SCOPE,
+        )
     exchanged = Spec(
         _DUAL_NAMES.get(spec.name, f"{spec.name}-dual"),
         spec.ranks,
@@ -69,4 +76,4 @@ def dual(spec: Spec) -> Dual:
         post=spec.pre,
         root=spec.root,
     )
-    return Dual(spec, exchanged, True, chunk_factor=spec.unit, phases=1, scope="")
+    return Dual(spec, exchanged, on_reversed=True, chunk_factor=spec.unit, phases=1, scope="")

@@ -71,7 +71,7 @@ class Spec:
 def _rootless(
     name: str, pre: Relation, post: Relation, *, combining: bool = False
 ) -> Callable[[int, int], Spec]:
-    def make(ranks: int, root: int) -> Spec:
+    def make(ranks: int, _root: int) -> Spec:
         per_rank = name == "allgather"  # C counts what starts on a rank; elsewhere what leaves it
         return Spec(
             name,

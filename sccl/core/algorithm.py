@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.collective import Collective
-from sccl.core.ids import ChunkId, Rank, Step
+from sccl.core.ids import ChunkId, Edge, Rank, Step
 from sccl.core.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Send:
-    """In ``step``, ``src`` sends ``chunk`` to ``dst``, which stores it or reduces it into its own."""
+    """In ``step``, ``src`` sends ``chunk`` to ``dst``, which stores it or reduces it into its."""
 
     step: Step
     chunk: ChunkId
     src: Rank
     dst: Rank
     reduce: bool = False
+
+    @property
+    def edge(self) -> Edge:
+        """Return ``(src, dst)``."""
+        return (self.src, self.dst)
 
 
 def send(chunk: int, src: int, dst: int, step: int, *, reduce: bool = False) -> Send:

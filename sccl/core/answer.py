@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from sccl.core.algorithm import Algorithm
 
@@ -49,7 +50,7 @@ class Unknown:
 Answer = Sat | Unsat | Unknown
 
 
-def verdict(answer: Answer) -> str:
+def verdict(answer: Answer) -> Literal["sat", "unsat", "unknown"]:
     """Return ``"sat"``, ``"unsat"`` or ``"unknown"``."""
     match answer:
         case Sat():

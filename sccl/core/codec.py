@@ -18,6 +18,7 @@ from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.files import read_text
+from sccl.core.ids import Rank
 from sccl.core.instance import Instance
 from sccl.core.topology import Budget, Link, Topology, as_ranks
 from sccl.core.wire import (
@@ -58,7 +59,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
         kind = wire.__name__.removesuffix("Wire").lower()
         raise FormatError(
-            f"{where}: {error}; expected a {kind} file of sccl (its shape: 'sccl topo schema --of {kind}')"
+            f"{where}: {error}; expected a {kind} file (its shape: 'sccl topo schema --of {kind}')"
         ) from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
@@ -189,7 +190,7 @@ def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
 
 def pattern_of_pairs(
     pairs: tuple[tuple[int, int], ...], chunks: int, where: str
-) -> tuple[frozenset[int], ...]:
+) -> tuple[frozenset[Rank], ...]:
     """Return, for each of ``chunks`` chunks, the ranks that ``pairs`` of (chunk, rank) give it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Collective: who holds which chunk before, who wants it after (SCCL section 3.2.2, Tables 1, 2)."""
+"""Collective: who holds which chunk before, who wants it after (SCCL section 3.2.2)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Collective:
         return self.post.of(chunk, self.ranks)
 
     def classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
-        """Return the chunks grouped by their (holders, wanted): those of a group are interchangeable."""
+        """Return the chunks by their (holders, wanted): those of a group are interchangeable."""
         groups: dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]] = {}
         for chunk in range(self.num_chunks):
             groups.setdefault((self.holders(chunk), self.wanted(chunk)), []).append(chunk)

@@ -70,8 +70,8 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes files for their owner only
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o666 & ~mask)  # mkstemp makes files for their owner only
+        Path(temporary).replace(path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):

@@ -34,7 +34,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Budget:
-    """One member ``(L, b)`` of the bandwidth relation: the edges of L carry at most b chunks a round.
+    """A member ``(L, b)`` of the bandwidth relation: edges L carry at most b chunks a round.
 
     Source: SCCL section 3.2.1 (point-to-point link, node egress or ingress, shared bus).
     """

@@ -26,7 +26,7 @@ class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class LinkWire(_Wire, kw_only=True, omit_defaults=True):
+class LinkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A link, in one direction or (with both_ways) in both."""
 
     src: Annotated[int, Meta(ge=0, description="Node that sends.")]
@@ -43,7 +43,7 @@ class LinkWire(_Wire, kw_only=True, omit_defaults=True):
     ] = None
 
 
-class BudgetWire(_Wire, kw_only=True):
+class BudgetWire(_Wire, frozen=True, kw_only=True):
     """A bandwidth budget that several edges share: a bus, or a node's egress or ingress."""
 
     name: Annotated[str, Meta(min_length=1)]
@@ -53,7 +53,7 @@ class BudgetWire(_Wire, kw_only=True):
     ]
 
 
-class TopologyWire(_Wire, kw_only=True, omit_defaults=True):
+class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A machine: ranks, directed links with lanes, costs, and shared bandwidth budgets."""
 
     schema: _Version = 1
@@ -78,7 +78,7 @@ class TopologyWire(_Wire, kw_only=True, omit_defaults=True):
     ] = ()
 
 
-class RelationWire(_Wire, kw_only=True, omit_defaults=True):
+class RelationWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A relation of SCCL Table 1, or (chunk, rank) pairs repeated every 'period' chunks."""
 
     relation: Literal["all", "root", "scattered", "transpose", "pairs"]
@@ -87,7 +87,7 @@ class RelationWire(_Wire, kw_only=True, omit_defaults=True):
     pairs: tuple[tuple[_Index, _Index], ...] = ()
 
 
-class CollectiveWire(_Wire, kw_only=True, omit_defaults=True):
+class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A collective at a number of chunks."""
 
     schema: _Version = 1
@@ -103,7 +103,7 @@ class CollectiveWire(_Wire, kw_only=True, omit_defaults=True):
     root: int | None = None
 
 
-class CustomCollectiveWire(_Wire, kw_only=True, omit_defaults=True):
+class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A collective of the user's own, as (chunk, rank) pairs before and after."""
 
     schema: _Version = 1
@@ -124,7 +124,7 @@ class CustomCollectiveWire(_Wire, kw_only=True, omit_defaults=True):
     ] = False
 
 
-class AlgorithmWire(_Wire, kw_only=True, omit_defaults=True):
+class AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A k-synchronous algorithm with the topology and collective it is for."""
 
     schema: _Version = 1
@@ -141,7 +141,7 @@ class AlgorithmWire(_Wire, kw_only=True, omit_defaults=True):
     ]
 
 
-class InstanceWire(_Wire, kw_only=True, omit_defaults=True):
+class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A question to a solver: the SYNCOLL tuple."""
 
     schema: _Version = 1
@@ -153,7 +153,7 @@ class InstanceWire(_Wire, kw_only=True, omit_defaults=True):
     rounds: int
 
 
-class AnswerWire(_Wire, kw_only=True, omit_defaults=True):
+class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """What a solver said."""
 
     schema: _Version = 1

@@ -13,7 +13,8 @@ Constraints, with SCCL's numbers for what they play the part of:
 
 * exactly one arrival of a chunk on a rank that wants it, at most one elsewhere (C2, C3);
 * a transfer needs an earlier arrival of the chunk at its sender (C1, C4);
-* the transfers of each bandwidth constraint in a step number at most b * r_s (C5), sum r_s = R (C6).
+* the transfers of each bandwidth constraint in a step number at most b * r_s (C5);
+* the rounds add up: sum r_s = R (C6).
 
 Tried and lost: ordering the chunks of a source by their arrival on *several* ranks
 (lexicographically) costs more clauses than it prunes; arrival on one rank is what is used.

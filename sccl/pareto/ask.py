@@ -1,4 +1,4 @@
-"""One question, one answer: the instances of a question solved, and their algorithms put together."""
+"""One question, one answer: its instances solved and their algorithms put together."""
 
 from __future__ import annotations
 

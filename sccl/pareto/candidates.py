@@ -13,7 +13,7 @@ from sccl.errors import ParameterError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Candidate:
-    """A (C, S, R) in the terms of the collective that was asked for; ordered by cost, then chunks."""
+    """A (C, S, R) of the collective that was asked for; ordered by cost, then chunks."""
 
     cost: Fraction
     chunks: int

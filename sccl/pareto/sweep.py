@@ -166,7 +166,7 @@ class _Sweep:
         self.notify(Settled(point))
 
 
-def sweep(
+def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     topology: Topology,
     spec: Spec,
     solve: Solve,
@@ -174,7 +174,7 @@ def sweep(
     solver: str,
     covered: Range,
     folder: Folder | None = None,
-    notify: Callable[[Event], None] = lambda event: None,
+    notify: Callable[[Event], None] = lambda _: None,
 ) -> Frontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 

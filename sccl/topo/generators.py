@@ -140,12 +140,12 @@ def generate(text: str) -> Topology:
     generator = by_name[name]
     try:
         ranks, pairs = generator.make(arguments)
-        if not 2 <= ranks <= MAX_RANKS:
-            raise ValueError(f"2 to {MAX_RANKS} ranks")
     except ValueError as error:
         raise ParameterError(
             f"topology {text!r}: {name} expects {error}, as in {generator.example!r}"
         ) from error
+    if not 2 <= ranks <= MAX_RANKS:
+        raise ParameterError(f"topology {text!r} has {ranks} ranks, expected 2 to {MAX_RANKS}")
     edges = sorted({edge for a, b in pairs for edge in ((a, b), (b, a))})
     return Topology(
         name=text,

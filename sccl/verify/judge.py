@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sccl.core.algorithm import Algorithm, Send
+from sccl.core.ids import Edge
 from sccl.errors import JudgeError
 
 Contributions = int
@@ -102,19 +103,16 @@ def describe(send: Send) -> str:
 def _off_link(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
     edges = algorithm.topology.edges
     for send in sends:
-        if (send.src, send.dst) not in edges:
+        if send.edge not in edges:
             text = f"{describe(send)}: there is no link {send.src}->{send.dst}"
             yield Violation("link", text, send.step, send.chunk, send.dst)
 
 
 def _over_budget(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
-    load = Counter((s.step, (s.src, s.dst)) for s in sends)
-    edges_used: dict[int, set[tuple[int, int]]] = defaultdict(set)
-    for step, edge in load:
-        edges_used[step].add(edge)
+    load: Counter[tuple[int, Edge]] = Counter((s.step, s.edge) for s in sends)
     for constraint in algorithm.topology.constraints():
         for step, rounds in enumerate(algorithm.rounds_per_step):
-            used = sum(load[step, e] for e in constraint.edges if e in edges_used[step])
+            used = sum(load[step, edge] for edge in constraint.edges)
             allowed = constraint.chunks_per_round * max(rounds, 0)
             if used > allowed:
                 text = (
