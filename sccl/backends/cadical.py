@@ -89,8 +89,8 @@ def _solve(model: Model, rounds: tuple[int, ...]) -> list[int] | None:
     with Solver(name=SOLVER, bootstrap_with=clauses(model, rounds)) as solver:
         if not solver.solve():
             return None
-        values = solver.get_model()
-        return [i for i in range(len(model.transfers)) if values[i] > 0]
+        true = set(solver.get_model())  # lacks variables that no clause mentions
+        return [i for i in range(len(model.transfers)) if i + 1 in true]
 
 
 def clauses(model: Model, rounds: tuple[int, ...]) -> list[list[int]]:

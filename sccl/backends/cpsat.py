@@ -8,8 +8,9 @@ on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
   alltoall (24, 8, 8) in 60 s, and with the LP the 4x4 torus (4, 4, 15) too.
 * ``mix``: eight interleaved workers, among them feasibility jump, which finds alltoall (24, 8, 8)
   as soon as it starts; takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
-* ``refute``: the same with interchangeable chunks ordered. Refutes broadcast (14, 3, 5) in 1 s, the
-  others not in 20 s; ten times slower than ``mix`` at finding allgather (6, 7, 7).
+* ``refute``: one worker with all of the LP, interchangeable chunks ordered. Refutes broadcast
+  (14, 3, 5) in 0.2 s, which the others do not in 20 s, and (18, 3, 7) in 2.5 s, which without the
+  LP takes 13 s; ten times slower than ``mix`` at finding allgather (6, 7, 7).
 
 Tried and lost: two free-running workers (as fast, but another algorithm on every run); probing and
 symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
@@ -38,10 +39,17 @@ PACKAGE = "ortools"
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One attempt: on which model, with how many workers, for how much deterministic time."""
+    """One attempt: on which model, with how many workers and how much LP, for how long.
+
+    Attributes:
+        ordered: whether interchangeable chunks are ordered.
+        linear: CP-SAT's linearization_level, 0 to 2.
+        budget: deterministic time, a unit of CP-SAT's near a second.
+    """
 
     ordered: bool
     workers: int
+    linear: int
     budget: float
 
 
@@ -51,9 +59,9 @@ def _turns(instance: Instance) -> Iterator[_Turn]:
     many = interchangeable >= instance.collective.ranks
     for n in count():
         scale = 4.0**n
-        dive = _Turn(ordered=False, workers=1, budget=0.2 * scale)
-        mix = _Turn(ordered=False, workers=8, budget=0.6 * scale)
-        refute = _Turn(ordered=True, workers=8, budget=0.6 * scale)
+        dive = _Turn(ordered=False, workers=1, linear=0, budget=0.2 * scale)
+        mix = _Turn(ordered=False, workers=8, linear=1, budget=0.6 * scale)
+        refute = _Turn(ordered=True, workers=1, linear=2, budget=(4.0 if many else 0.6) * scale)
         yield from (dive, refute, mix) if many else (dive, mix, refute)
 
 
@@ -103,7 +111,7 @@ def _solver(turn: _Turn, seed: int, left_s: float | None) -> cp_model.CpSolver:
     solver.parameters.random_seed = seed
     solver.parameters.num_workers = turn.workers
     solver.parameters.interleave_search = turn.workers > 1
-    solver.parameters.linearization_level = 0 if turn.workers == 1 else 1
+    solver.parameters.linearization_level = turn.linear
     solver.parameters.cp_model_probing_level = 0
     solver.parameters.symmetry_level = 0
     solver.parameters.catch_sigint_signal = False

@@ -11,8 +11,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sccl.bounds.certificate import Certificate, check_certificate, entering_chunks
-from sccl.bounds.cut_lp import cut_certificate
-from sccl.bounds.flow_lp import flow_certificate
 from sccl.bounds.simple import simple_certificates
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
@@ -33,6 +31,10 @@ def bandwidth_bound(topology: Topology, collective: Collective) -> Certificate:
 def _by_linear_programming(
     topology: Topology, collective: Collective, start: Certificate
 ) -> Iterator[Certificate]:
+    # Imported here because MathOpt takes longer to load than most bounds take to compute.
+    from sccl.bounds.cut_lp import cut_certificate  # noqa: PLC0415
+    from sccl.bounds.flow_lp import flow_certificate  # noqa: PLC0415
+
     several = any(len(wanted - sources) > 1 for sources, wanted in collective.classes())
     proposal = None
     if not several:

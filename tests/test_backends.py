@@ -1,0 +1,99 @@
+"""Every solver against the bank of known verdicts, the limits, and each other's model counts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sccl import backends
+from sccl.core.answer import Sat, Unknown
+from sccl.errors import JudgeError, ParameterError, UnknownNameError
+from tests.bank import BANK, Case, check_backend
+
+
+@pytest.mark.parametrize("solver", backends.names())
+@pytest.mark.parametrize("case", BANK, ids=str)
+def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
+    check_backend(solver, case)
+
+
+def test_every_backend_module_is_registered() -> None:
+    folder = Path(backends.__file__).parent
+    helpers = {"__init__", "interrupt", "smtlib"}
+    modules = {f"sccl.backends.{path.stem}" for path in folder.glob("*.py")}
+    assert {f"sccl.backends.{h}" for h in helpers} | set(backends._MODULES.values()) == modules
+
+
+@pytest.mark.parametrize("solver", backends.names())
+def test_a_timeout_is_unknown(solver: str) -> None:
+    instance = Case("torus:4x4", "allgather", 4, 15, 15, True, "").question.instances[0]
+    answer = backends.solve(instance, solver, backends.Limits(timeout_s=0.05))
+    assert isinstance(answer, Unknown)
+    assert "timeout" in answer.reason or "canceled" in answer.reason
+
+
+def test_the_default_solver_answers_alike_on_every_run() -> None:
+    instance = Case("dgx1", "allgather", 2, 2, 3, True, "").question.instances[0]
+    first, second = backends.solve(instance), backends.solve(instance)
+    assert isinstance(first, Sat)
+    assert isinstance(second, Sat)
+    assert first.algorithm == second.algorithm
+
+
+def test_wrong_algorithms_never_leave_the_face(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sccl.backends import cpsat
+
+    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
+    good = backends.solve(instance)
+    assert isinstance(good, Sat)
+    from dataclasses import replace
+
+    broken = replace(good, algorithm=replace(good.algorithm, sends=good.algorithm.sends[1:]))
+    monkeypatch.setattr(cpsat, "answer", lambda _instance, _limits: broken)
+    with pytest.raises(JudgeError, match="cpsat"):
+        backends.solve(instance, "cpsat")
+
+
+def test_unknown_solver_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'cpsat'"):
+        backends.check_name("cp-sat")
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_timeouts_must_be_positive(seconds: float) -> None:
+    with pytest.raises(ParameterError, match="timeout"):
+        backends.Limits(timeout_s=seconds)
+
+
+def test_solvers_do_not_load_one_another() -> None:
+    code = (
+        "import sys; from sccl import backends; from sccl.cli import main;"
+        "assert not {'ortools', 'z3', 'pysat', 'pysmt'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupt_stops_the_solver() -> None:
+    from sccl.backends.interrupt import run_interruptible
+
+    stopped = threading.Event()
+
+    def work() -> None:
+        assert stopped.wait(timeout=30)
+
+    def interrupt_soon() -> None:
+        import _thread
+
+        time.sleep(0.2)
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt_soon).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptible(work, stopped.set)
+    assert stopped.is_set()
