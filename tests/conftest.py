@@ -25,4 +25,3 @@ def missing_tool(what: str, install: str) -> None:
     if STRICT:
         pytest.fail(f"{what} is missing and CI must have it: {install}")
     pytest.skip(f"{what} is missing: {install}")
-

@@ -47,9 +47,7 @@ def brute_force(instance: Instance) -> set[tuple[Schedule, tuple[int, ...]]]:
     hops = {n: _hops(t.ranks, edges, n) for n in range(t.ranks)}
 
     def late(chunk: int, rank: int, step: int) -> bool:
-        return all(
-            step + 1 + hops[rank].get(w, 99) > instance.steps for w in c.wanted(chunk)
-        )
+        return all(step + 1 + hops[rank].get(w, 99) > instance.steps for w in c.wanted(chunk))
 
     per_chunk: list[list[Schedule]] = []
     for chunk in range(c.num_chunks):
@@ -192,11 +190,11 @@ def test_the_papers_models_contain_the_schedules(case: Case) -> None:
         same += [time[c, k] == arrival[c, k] for c, _, k in used]
         same += [r == v for r, v in zip(rounds, q, strict=True)]
         solver.add(z3.Not(z3.And(same)))
-    kept = {(t, q) for t, q in found if all(not _useless(instance, t, send) for send in t)}
+    kept = {(t, q) for t, q in found if all(not _useless(instance, send) for send in t)}
     assert kept == brute_force(instance)
 
 
-def _useless(instance: Instance, sends: Schedule, send: tuple[int, int, int, int]) -> bool:
+def _useless(instance: Instance, send: tuple[int, int, int, int]) -> bool:
     chunk, _, rank, step = send
     hops = _hops(instance.topology.ranks, sorted(instance.topology.edges), rank)
     wanted = instance.collective.wanted(chunk)

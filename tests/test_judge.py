@@ -1,4 +1,4 @@
-"""The judge against an independent brute-force executor, on valid algorithms and their mutations."""
+"""The judge against an independent executor, on valid algorithms and all their mutations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def solved(case: Case) -> Algorithm:
     return answer.algorithm
 
 
-def executes(algorithm: Algorithm) -> bool:
+def executes(algorithm: Algorithm) -> bool:  # noqa: PLR0911, PLR0912 - one plain run
     """Return whether an algorithm is right, by running it on sums that tell contributions apart.
 
     Rank r contributes 10^r to a combining chunk, so a partial result shows in its decimal digits

@@ -26,21 +26,23 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None]) -> T:
     """
     results: list[T] = []
     errors: list[BaseException] = []
+    done = threading.Event()  # Thread.join would do, but an interrupted join forgets the thread
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
             errors.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="sccl-solver", daemon=True)
-    thread.start()
     try:
-        while thread.is_alive():
-            thread.join(timeout=0.2)  # a wait without end cannot be interrupted everywhere
+        threading.Thread(target=run, name="sccl-solver", daemon=True).start()
+        while not done.wait(timeout=0.2):  # a wait without end cannot be interrupted everywhere
+            pass
     except KeyboardInterrupt:
-        stop()
-        thread.join(timeout=10)
+        while not done.wait(timeout=0.1):
+            stop()  # again and again: a solver that has not begun yet does not hear the first
         raise
     if errors:
         raise errors[0]

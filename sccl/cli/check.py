@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from sccl.cli.report import ExitCode, out, print_json, reported
 from sccl.collectives import named, names
@@ -32,10 +33,8 @@ def check(
         for file, algorithm, intact, wrong in found:
             a = algorithm
             verdict = "[green]valid[/]" if not wrong else f"[red]{len(wrong)} violation(s)[/]"
-            console.print(
-                f"{file}: {a.collective.name} on {a.topology.name}, C={a.collective.chunks} "
-                f"S={a.steps} R={a.rounds}: {verdict}"
-            )
+            title = escape(f"{file}: {a.collective.name} on {a.topology.name}")
+            console.print(f"{title}, C={a.collective.chunks} S={a.steps} R={a.rounds}: {verdict}")
             if not intact:
                 console.print("  note: edited since sccl wrote it (its digest does not match)")
             for violation in wrong:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -135,7 +136,8 @@ def _progress(*, quiet: bool) -> Iterator[_Notes]:
 def _print(console: Console, frontier: Frontier) -> None:
     bounds = frontier.bounds
     root = "" if frontier.spec.root is None else f" from/to rank {frontier.spec.root}"
-    console.print(f"\n{frontier.spec.name}{root} on {frontier.topology.name}", style="bold")
+    title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}"
+    console.print(title, style="bold", markup=False)
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
     if not bounds.dual.is_identity:
         console.print(f"solved as its dual: {bounds.dual.describe()}")
@@ -157,7 +159,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             " and ".join(p.optimal) or "-",
             "[green]proved[/]" if p.proved else "[yellow]best found[/]",
             f"{p.seconds:.2f}",
-            str(p.file) if p.file else "-",
+            escape(str(p.file)) if p.file else "-",
         )
     return table
 

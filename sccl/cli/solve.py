@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import typer
+from rich.markup import escape
 
 from sccl import backends
 from sccl.cli import options
@@ -44,7 +45,7 @@ def solve(
     spec = resolve_collective(collective, topology.ranks, root)
     question = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
-    with err().status(f"{spec.name} on {topology.name} with {solver}"):
+    with err().status(escape(f"{spec.name} on {topology.name} with {solver}")):
         answer = ask(question, partial(backends.solve, solver=solver, limits=limits))
     if isinstance(answer, Sat) and output is not None:
         write_atomically(output, text_of(algorithm_to_wire(answer.algorithm)))
@@ -80,7 +81,7 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
     c, q = question.collective, question
     console = out()
     console.print(
-        f"{c.name} on {q.topology.name}, C={c.chunks} S={q.steps} R={q.rounds}: "
+        f"{escape(f'{c.name} on {q.topology.name}')}, C={c.chunks} S={q.steps} R={q.rounds}: "
         f"[bold]{verdict(answer)}[/] ({answer.solver}, {answer.seconds:.2f} s): {_reason(answer)}"
     )
     if question.scope:

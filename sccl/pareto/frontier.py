@@ -147,10 +147,13 @@ def bounds_json(bounds: LowerBounds) -> dict[str, Any]:
     }
 
 
-def scope_of(covered: Range, composition: str, last_steps: int) -> str:
-    """Return the class that a sweep's claims are about, as words."""
-    limit = f", C <= {covered.max_chunks}" if covered.max_chunks else ""
-    base = f"{covered.k}-synchronous algorithms with S <= {last_steps}{limit}"
+def scope_of(covered: Range, composition: str) -> str:
+    """Return the class that a sweep's claims are about, as words.
+
+    The last S of a sweep is no part of it: only algorithms with no more steps can dominate a point.
+    """
+    limit = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
+    base = f"{covered.k}-synchronous algorithms{limit}"
     return f"{base}, among {composition}" if composition else base
 
 

@@ -157,7 +157,7 @@ class _Sweep:
         optimal = meets(candidate, self.bounds.steps, self.bounds.bandwidth)
         algorithm = replace(
             answer.algorithm,
-            scope=scope_of(self.covered, self.other.scope, self.last_steps),
+            scope=scope_of(self.covered, self.other.scope),
             proved=(*optimal, *(("pareto",) if proved else ())),
         )
         file = self.folder.save(algorithm) if self.folder else None
@@ -210,6 +210,6 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         refuted=tuple(run.refuted),
         complete=stopped == "bandwidth-bound" and not run.open,
         stopped=stopped,
-        scope=scope_of(covered, other.scope, last_steps),
+        scope=scope_of(covered, other.scope),
         seconds=time.perf_counter() - begin,
     )

@@ -1,0 +1,38 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check format clean
+
+demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
+	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found
+
+test: $(STAMP) ## all tests; skipped ones are listed with what they miss
+	$(BIN)/python -m pytest -n auto
+
+check: $(STAMP) ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+format: $(STAMP) ## rewrite the files as `check` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Debian splits venv from Python: it is installed through apt where that is allowed (as root).
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "sccl needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq python3-venv; } || \
+	  { echo "Python's venv module is missing; install it (Debian, Ubuntu: apt-get install python3-venv) and run make again"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	@touch $(STAMP)
+
+clean: ## remove what make made
+	rm -rf $(VENV) found build dist
