@@ -65,7 +65,7 @@ BANK = (
     Case("dgx1", "allgather", 1, 1, 3, False, "the diameter is 2"),
     Case("dgx1", "allgather", 6, 2, 6, False, "6 lanes x 6 rounds, 42 chunks must enter"),
     Case("dgx1", "allgather", 3, 2, 4, False, "SCCL section 2.5: 3/2 is optimal in 2 steps"),
-    Case("dgx1", "alltoall", 24, 2, 7, False, "48 chunks cross the middle, 6 lanes x 7 rounds"),
+    Case("dgx1", "alltoall", 8, 2, 2, False, "16 chunks cross the middle, 6 lanes x 2 rounds"),
     Case("z52", "allgather", 2, 4, 6, False, "two lanes in, 7 ranks x 2 chunks"),
     Case("z52", "broadcast", 2, 3, 9, False, "rank 0 and the opposite rank are 4 links apart"),
     Case("ring:4", "allgather", 2, 2, 3, True, "SCCL Figure 2, both directions used"),

@@ -180,15 +180,14 @@ def test_the_papers_models_contain_the_schedules(case: Case) -> None:
         }
         q = tuple(m.eval(r, model_completion=True).as_long() for r in rounds)
         found.add((frozenset(sent), q))
-        used = {(c, n, k) for c, n, k, _ in sent}
-        same = [snd[n, c, k] if (c, n, k) in used else z3.Not(snd[n, c, k]) for (n, c, k) in snd]
-        same = [
-            s
-            for s, (n, c, k) in zip(same, snd, strict=True)
-            if k not in instance.collective.holders(c)
-        ]
-        same += [time[c, k] == arrival[c, k] for c, _, k in used]
-        same += [r == v for r, v in zip(rounds, q, strict=True)]
+        arrivals = {(n, c, k): s for c, n, k, s in sent}
+        same = [r == v for r, v in zip(rounds, q, strict=True)]
+        for (n, c, k), flag in snd.items():
+            if k in instance.collective.holders(c):
+                continue
+            step = arrivals.get((n, c, k))
+            in_time = z3.And(flag, time[c, k] <= instance.steps)
+            same.append(z3.Not(in_time) if step is None else z3.And(flag, time[c, k] == step + 1))
         solver.add(z3.Not(z3.And(same)))
     kept = {(t, q) for t, q in found if all(not _useless(instance, send) for send in t)}
     assert kept == brute_force(instance)

@@ -1,0 +1,121 @@
+"""``python -m benchmarks``: parsing, progress, exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from benchmarks import frontier as frontiers
+from benchmarks import process, report, scale, tables
+from benchmarks.record import begin
+from benchmarks.timing import Verdict
+from sccl import backends
+from sccl.cli.options import Output, writable
+from sccl.cli.report import ExitCode, err, out, reported
+
+app = typer.Typer(
+    name="python -m benchmarks",
+    no_args_is_help=True,
+    help="Time sccl beside the SCCL paper and the public msccl (README.md: what a second is).",
+    epilog="Exit code 0: done, 1: an answer contradicts what is published or a bound is not met, "
+    "2: bad input, 3: something was not solved in time.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Timeout = Annotated[float, typer.Option(help="Seconds per row and solver.", min=0.001)]
+Repeat = Annotated[int, typer.Option(help="Runs of each, for the median.", min=1)]
+Smoke = Annotated[bool, typer.Option("--smoke", help="Only the smallest, once: does it work?")]
+
+TIMEOUT_S = 120.0
+REPEAT = 3
+
+
+@app.command("table5", help="Time the rows of the paper's Table 5: Gigabyte Z52.")
+@app.command("table4", help="Time the rows of the paper's Table 4: NVIDIA DGX-1.")
+@reported
+def table(  # noqa: PLR0913, PLR0917 - one parameter per option
+    context: typer.Context,
+    solvers: Annotated[
+        str, typer.Option(help="sccl's solvers, with commas between.")
+    ] = "cpsat,cadical,z3",
+    timeout: Timeout = TIMEOUT_S,
+    repeat: Repeat = REPEAT,
+    msccl: Annotated[
+        str | None, typer.Option(help="The msccl command.", show_default="the one on the path")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Time the rows of a table with our solvers and msccl, taking turns."""
+    names = tuple(backends.check_name(name.strip()) for name in solvers.split(","))
+    settings = tables.Settings(names, timeout, 1 if smoke else repeat, smoke)
+    results = tables.run(str(context.info_name), settings, msccl, writable(output))
+    _leave(r.timings[name].verdict for r in results for name in names)
+
+
+@app.command()
+@reported
+def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = None) -> None:
+    """Time "sccl pareto" for allgather on DGX-1 and Z52, k = 5, as a user runs it."""
+    specs, times = (frontiers.SMOKE, 1) if smoke else (frontiers.FULL, repeat)
+    record = begin("frontier", writable(output), {"repeat": times, "smoke": smoke}, {})
+    results: list[frontiers.FrontierResult] = []
+    for spec in specs:
+        results.append(frontiers.sweep(spec, times))
+        record.write(results, len(specs))
+        _progress(f"{spec.collective} on {spec.topology}", results[-1].seconds)
+    out().print(report.frontier_table(results))
+    _leave("sat" if r.complete else "unknown" for r in results)
+
+
+@app.command()
+@reported
+def scale16(
+    timeout: Timeout = TIMEOUT_S,
+    repeat: Repeat = REPEAT,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Time allgather (4, 4, 15) on a 4x4 torus and a 4-cube, and check that nothing is better."""
+    specs, times = (scale.SMOKE, 1) if smoke else (scale.FULL, repeat)
+    settings = {"timeout_s": timeout, "repeat": times, "smoke": smoke}
+    record = begin("scale16", writable(output), settings, {})
+    contender = scale.default_contender(timeout)
+    results: list[scale.ScaleResult] = []
+    for spec in specs:
+        results.append(scale.solve(spec, contender, times))
+        record.write(results, len(specs))
+        _progress(spec.topology, results[-1].timing.seconds)
+    out().print(report.scale_table(results, timeout))
+    _leave(r.verdict for r in results)
+
+
+@app.command()
+@reported
+def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> None:
+    """Time "sccl --help", the least that any command takes."""
+    times = 1 if smoke else repeat
+    record = begin("startup", writable(output), {"repeat": times, "smoke": smoke}, {})
+    result = process.startup(times)
+    record.write([result], 1)
+    out().print(report.startup_table(result))
+
+
+def _progress(what: str, seconds: float) -> None:
+    err().print(f"{escape(what)}: {report.seconds_text(seconds)} s")
+
+
+def _leave(verdicts: Iterable[Verdict]) -> None:
+    """End with the exit code that the worst of the verdicts asks for."""
+    seen = set(verdicts)
+    if "unsat" in seen or "failed" in seen:
+        raise typer.Exit(ExitCode.NO)
+    raise typer.Exit(ExitCode.UNKNOWN if "unknown" in seen else ExitCode.OK)
+
+
+if __name__ == "__main__":
+    app()

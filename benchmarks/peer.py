@@ -1,0 +1,113 @@
+"""The public ``msccl`` command on the same rows, as a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from functools import partial
+
+from benchmarks.paper import PaperRow
+from benchmarks.peer_rows import arguments
+from benchmarks.timing import Contender, Run, Verdict
+from sccl.errors import ParameterError
+
+NAME = "msccl"
+
+_BEGUN = "Solving instance"
+_ENDED = re.compile(r"(synthesized!|unsatisfiable\.) \((\d+\.\d+)s\)")
+# It says "unsatisfiable" too where Z3 gives up without an answer; nothing here makes Z3 give up.
+_VERDICTS: dict[str, Verdict] = {"synthesized!": "sat", "unsatisfiable.": "unsat"}
+
+
+def find(command: str | None) -> str | None:
+    """Return the command to run; None if none was named and none is on the path.
+
+    Raises:
+        ParameterError: one was named and cannot be run.
+    """
+    found = shutil.which(command or NAME)
+    if command and not found:
+        raise ParameterError(f"--msccl is {command!r}, expected a command that can be run")
+    return found
+
+
+def contender(command: str, timeout_s: float) -> Contender[PaperRow]:
+    """Return ``msccl`` as a contender."""
+    return Contender(NAME, partial(run, command=command, timeout_s=timeout_s))
+
+
+def run(row: PaperRow, command: str, timeout_s: float) -> Run:
+    """Return one run; past the timeout the process is killed."""
+    begin = time.perf_counter()
+    # Unbuffered, so that what it prints arrives when it happens.
+    process = subprocess.Popen(
+        [command, *arguments(row)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+    )
+    timer = threading.Timer(timeout_s, _kill, [process])
+    timer.start()
+    try:
+        heard = _listen(process)
+        process.wait()
+    finally:
+        timer.cancel()
+        _kill(process)
+        process.wait()
+    whole = time.perf_counter() - begin
+    if heard is not None:
+        verdict, seconds, printed = heard
+        return Run(verdict, seconds, whole, printed)
+    return Run("unknown" if whole >= timeout_s else "failed", whole, whole)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End it with all it started: a wrapper's child would keep the pipe open."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _listen(process: subprocess.Popen[bytes]) -> tuple[Verdict, float, float] | None:
+    """Return its verdict, the seconds it took to say so, and those it printed.
+
+    It prints tenths, too coarse for most rows, so the time between its "solving" and its verdict is
+    taken from outside as well. That spans encoding, solving and decoding, like sccl's own seconds.
+    """
+    assert process.stdout is not None
+    text, begun, heard = "", 0.0, None
+    while piece := os.read(process.stdout.fileno(), 1 << 16):
+        now = time.perf_counter()
+        if heard is not None:
+            continue  # the algorithm, which nobody reads; but the pipe must not fill up
+        text += piece.decode(errors="replace")
+        if not begun and _BEGUN in text:
+            begun = now
+        if said := _ENDED.search(text):
+            heard = _VERDICTS[said[1]], now - begun, float(said[2])
+    process.stdout.close()
+    return heard
+
+
+def versions(command: str) -> dict[str, str]:
+    """Return the versions behind the command, asked of the interpreter its script names."""
+    with open(command, "rb") as script:  # noqa: PTH123 - one line of it
+        first = script.readline().decode(errors="replace").strip()
+    ask = "import importlib.metadata as m; print(m.version('msccl'), m.version('z3-solver'))"
+    if not first.startswith("#!"):
+        return {}
+    try:
+        said = subprocess.run(
+            [*first[2:].split(), "-c", ask], capture_output=True, text=True, check=True, timeout=30
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return dict(zip((NAME, "z3-solver"), said.stdout.split(), strict=False))

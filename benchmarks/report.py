@@ -1,0 +1,134 @@
+"""Results as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from benchmarks.frontier import FoundPoint, FrontierResult
+from benchmarks.paper import PaperRow
+from benchmarks.process import Startup
+from benchmarks.scale import ScaleResult
+from benchmarks.summary import Ratio, Total
+from benchmarks.timing import Raced, Timing
+
+_NUMBERS = ("C", "S", "R")
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds with as many decimals as say something."""
+    decimals = 3 if seconds < 1 else 2 if seconds < 100 else 0
+    return f"{seconds:.{decimals}f}"
+
+
+def timing_text(timing: Timing, timeout_s: float) -> str:
+    """Return a cell: the median, ``> timeout``, or what went wrong."""
+    match timing.verdict:
+        case "sat":
+            return seconds_text(timing.seconds)
+        case "unknown":
+            return f"> {timeout_s:g}"
+        case "unsat":
+            return "[bold red]unsat[/]"
+        case "failed":
+            return "[red]failed[/]"
+
+
+def rows_table(
+    title: str,
+    results: Sequence[Raced[PaperRow]],
+    names: Sequence[str],
+    peer: str,
+    timeout_s: float,
+) -> Table:
+    """Return the rows with one column of seconds per contender.
+
+    Args:
+        peer: a last column, with its whole process beside it; empty where it did not run.
+    """
+    table = _table(title, "Collective", *_NUMBERS, "Optimal", "Paper s", *(f"{n} s" for n in names))
+    for extra in (f"{peer} s", f"{peer} process s"):
+        table.add_column(extra, justify="right")
+    for result in results:
+        row, timings = result.job, result.timings
+        ours = [timing_text(timings[n], timeout_s) for n in names]
+        theirs = _peer_cells(timings.get(peer), timeout_s)
+        table.add_row(
+            row.collective, *_numbers(row), row.optimal, f"{row.seconds:g}", *ours, *theirs
+        )
+    return table
+
+
+def _peer_cells(timing: Timing | None, timeout_s: float) -> tuple[str, str]:
+    if timing is None:
+        return "", ""
+    whole = timing.process_seconds
+    return timing_text(timing, timeout_s), "" if whole is None else seconds_text(whole)
+
+
+def totals_table(totals: Sequence[Total]) -> Table:
+    """Return one line per contender."""
+    table = _table("Totals", "Solver", "Solved", "Seconds, solved rows", "Slowest", "Its seconds")
+    for t in totals:
+        sums = (seconds_text(t.seconds), t.slowest, seconds_text(t.slowest_seconds))
+        table.add_row(t.name, f"{t.solved} of {t.rows}", *(sums if t.solved else ()))
+    return table
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """Return a ratio as a sentence."""
+    if ratio.median is None:
+        return f"{ratio.numerator} / {ratio.denominator}: no row was solved by both"
+    return (
+        f"{ratio.numerator} / {ratio.denominator}, row by row: median {ratio.median:.2f} "
+        f"over the {ratio.rows} rows that both solved"
+    )
+
+
+def frontier_table(results: Sequence[FrontierResult]) -> Table:
+    """Return the sweeps."""
+    table = _table("sccl pareto", "Topology", "Collective", "k", "Seconds", "Points", "Refuted")
+    table.add_column("Open", justify="right")
+    table.add_column("Points (C, S, R)", no_wrap=False)
+    for r in results:
+        points = " ".join(_point(p) for p in r.points)
+        counts = (str(len(r.points)), str(r.refuted), str(r.open))
+        names = (r.spec.topology, r.spec.collective, str(r.spec.k))
+        table.add_row(*names, seconds_text(r.seconds), *counts, points)
+    return table
+
+
+def _point(point: FoundPoint) -> str:
+    text = f"({point.chunks}, {point.steps}, {point.rounds})"
+    return text if point.proved else f"{text}?"
+
+
+def scale_table(results: Sequence[ScaleResult], timeout_s: float) -> Table:
+    """Return the sixteen-rank rows with their bounds."""
+    table = _table("allgather on more ranks", "Topology", *_NUMBERS, "Solver", "Seconds")
+    for extra in ("S >=", "R/C >=", "Bounds s", "Both met"):
+        table.add_column(extra, justify="right")
+    for r in results:
+        bounds = (str(r.steps_bound), str(r.bandwidth_bound), seconds_text(r.bounds_seconds))
+        cells = (r.solver, timing_text(r.timing, timeout_s), *bounds)
+        table.add_row(r.spec.topology, *_numbers(r.spec.row), *cells, "yes" if r.optimal else "no")
+    return table
+
+
+def startup_table(result: Startup) -> Table:
+    """Return the one number of a start."""
+    table = _table("Start", "Command", "Seconds", "Runs")
+    table.add_row(result.command, seconds_text(result.seconds), str(len(result.runs)))
+    return table
+
+
+def _numbers(row: PaperRow) -> tuple[str, str, str]:
+    return str(row.chunks), str(row.steps), str(row.rounds)
+
+
+def _table(title: str, first: str, *others: str) -> Table:
+    table = Table(first, title=title, title_justify="left")
+    for name in others:
+        table.add_column(name, justify="right")
+    return table

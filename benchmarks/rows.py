@@ -1,0 +1,45 @@
+"""A row of a table with sccl's own solvers."""
+
+from __future__ import annotations
+
+import gc
+import time
+from functools import partial
+
+from benchmarks.paper import PaperRow
+from benchmarks.timing import Contender, Run
+from sccl import backends
+from sccl.collectives import named
+from sccl.core.answer import verdict
+from sccl.pareto import ask
+from sccl.topo import resolve
+from sccl.transform import Question, pose
+
+_WARM_UP = PaperRow("line:2", "allgather", 1, 1, 1, "", 0.0)
+
+
+def question(row: PaperRow) -> Question:
+    """Return what a row asks; roots are rank 0."""
+    topology = resolve(row.topology)
+    spec = named(row.collective, topology.ranks)
+    return pose(topology, spec, row.chunks, row.steps, row.rounds)
+
+
+def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
+    """Return the run of one solver.
+
+    Timed: encoding, solving and decoding every instance, and making of their algorithms the one
+    that was asked for; both are judged. Not timed: imports, reading the topology.
+    """
+    asked = question(row)
+    solve = partial(backends.solve, solver=solver, limits=backends.Limits(timeout_s))
+    gc.collect()  # what an earlier row left behind is not this row's time
+    begin = time.perf_counter()
+    found = ask(asked, solve)
+    return Run(verdict(found), time.perf_counter() - begin)
+
+
+def contender(solver: str, timeout_s: float) -> Contender[PaperRow]:
+    """Return a solver, loaded and ready."""
+    answer(_WARM_UP, solver, timeout_s)
+    return Contender(solver, partial(answer, solver=solver, timeout_s=timeout_s))

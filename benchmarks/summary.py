@@ -1,0 +1,65 @@
+"""What a whole table comes to, contender by contender."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.paper import PaperRow
+from benchmarks.timing import Raced
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A contender's sum.
+
+    Attributes:
+        seconds: of the rows it solved; compare only where as many are solved.
+        slowest: the solved row that took longest; empty if there is none.
+    """
+
+    name: str
+    solved: int
+    rows: int
+    seconds: float
+    slowest: str
+    slowest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times as long one contender takes as another, row by row.
+
+    Attributes:
+        median: over the rows that both solved; None if there is none.
+    """
+
+    numerator: str
+    denominator: str
+    median: float | None
+    rows: int
+
+
+def total(name: str, results: Sequence[Raced[PaperRow]]) -> Total:
+    """Return the sum of one contender."""
+    timings = [(r.timings[name], r.job) for r in results]
+    solved = [(t.seconds, str(row)) for t, row in timings if t.verdict == "sat"]
+    return _total(name, solved, len(results))
+
+
+def paper_total(results: Sequence[Raced[PaperRow]]) -> Total:
+    """Return the sum of the published seconds."""
+    return _total("paper", [(r.job.seconds, str(r.job)) for r in results], len(results))
+
+
+def ratio(numerator: str, denominator: str, results: Sequence[Raced[PaperRow]]) -> Ratio:
+    """Return the median of ``numerator`` / ``denominator`` over the rows that both solved."""
+    pairs = [(r.timings[numerator], r.timings[denominator]) for r in results]
+    quotients = [a.seconds / b.seconds for a, b in pairs if a.verdict == b.verdict == "sat"]
+    return Ratio(numerator, denominator, median(quotients) if quotients else None, len(quotients))
+
+
+def _total(name: str, solved: Sequence[tuple[float, str]], rows: int) -> Total:
+    seconds, row = max(solved, default=(0.0, ""))
+    return Total(name, len(solved), rows, sum(s for s, _ in solved), row, seconds)
