@@ -1,14 +1,21 @@
-"""Skips for missing tools are counted in CI as failures; fixtures that many tests use."""
+"""In CI a skip is a failure, but for data that lies beside the project; settings of Hypothesis."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 STRICT = os.environ.get("SCCL_STRICT_TOOLS") == "1"
-"""Set by .ci/run: there a missing tool is a failure, not a skip."""
+"""Set by .ci/run: a test that is skipped there for want of a tool fails."""
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+"""Data beside the checkout, which not everyone has."""
+
+NO_SHARED = "the data that lies beside the project is not here"
 
 settings.register_profile(
     "sccl",
@@ -20,8 +27,11 @@ settings.register_profile(
 settings.load_profile("sccl")
 
 
-def missing_tool(what: str, install: str) -> None:
-    """Skip the test, or fail it in CI, because ``what`` is not on this machine."""
-    if STRICT:
-        pytest.fail(f"{what} is missing and CI must have it: {install}")
-    pytest.skip(f"{what} is missing: {install}")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure where everything has to be installed."""
+    report = yield
+    if STRICT and report.skipped and NO_SHARED not in str(report.longrepr):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but here nothing may be missing: {report.longrepr}"
+    return report

@@ -90,7 +90,7 @@ def _chunk_is_right(instance: Instance, chunk: int, sends: tuple[tuple[int, ...]
     arrived = [v for _, _, v, _ in sends]
     if len(set(arrived)) < len(arrived):
         return False
-    held = set(instance.collective.holders(chunk))
+    held: set[int] = set(instance.collective.holders(chunk))
     for step in range(instance.steps):
         now = [(u, v) for _, u, v, s in sends if s == step]
         if any(u not in held for u, _ in now):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sccl import backends
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Sat
+from sccl.core.ids import ChunkId, Rank, Step
 from sccl.errors import JudgeError
 from sccl.pareto import ask
 from sccl.verify import require_valid, violations
@@ -54,13 +55,14 @@ def executes(algorithm: Algorithm) -> bool:  # noqa: PLR0911, PLR0912 - one plai
     for step, rounds in enumerate(algorithm.rounds_per_step):
         now = [s for s in algorithm.sends if s.step == step]
         before = dict(value)
-        use = Counter((s.src, s.dst) for s in now)
+        use: Counter[tuple[int, int]] = Counter((s.src, s.dst) for s in now)
         if any(edge not in t.edges for edge in use):
             return False
         for constraint in t.constraints():
             if sum(use[e] for e in constraint.edges) > constraint.chunks_per_round * rounds:
                 return False
         copied: dict[tuple[int, int], set[int]] = {}
+        place: tuple[int, int]
         for s in now:
             if (s.chunk, s.src) not in before:
                 return False
@@ -108,12 +110,14 @@ def mutations(good: Algorithm) -> list[Algorithm]:
         rest = good.sends[:i] + good.sends[i + 1 :]
         found.append(rest)
         found.append((*good.sends, s))
-        found += [(*rest, replace(s, step=t)) for t in range(good.steps) if t != s.step]
+        found += [(*rest, replace(s, step=Step(t))) for t in range(good.steps) if t != s.step]
         for rank in range(good.topology.ranks):
-            found.append((*rest, replace(s, dst=rank)))
-            found.append((*rest, replace(s, src=rank)))
+            found.append((*rest, replace(s, dst=Rank(rank))))
+            found.append((*rest, replace(s, src=Rank(rank))))
         found += [
-            (*rest, replace(s, chunk=c)) for c in range(good.collective.num_chunks) if c != s.chunk
+            (*rest, replace(s, chunk=ChunkId(c)))
+            for c in range(good.collective.num_chunks)
+            if c != s.chunk
         ]
         if good.collective.combining:
             found.append((*rest, replace(s, reduce=not s.reduce)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import pytest
 from hypothesis import assume, given, settings
@@ -40,7 +41,7 @@ def test_solvers_agree_and_the_judge_accepts(
     assume(question.collective.num_chunks <= 24)
     verdicts = {}
     for solver in ("cpsat", "z3"):
-        answer = ask(question, lambda i, s=solver: backends.solve(i, s, backends.Limits(120)))
+        answer = ask(question, partial(backends.solve, solver=solver, limits=backends.Limits(120)))
         verdicts[solver] = verdict(answer)
         if isinstance(answer, Sat):
             assert violations(answer.algorithm) == []

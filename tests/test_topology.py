@@ -15,9 +15,8 @@ from sccl.core.codec import load_topology, text_of, topology_to_wire
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
 from sccl.topo import catalogue_names, generators, measure, resolve
+from tests.conftest import NO_SHARED, SHARED
 from tests.strategies import topologies
-
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def test_catalogue_names_and_sources() -> None:
@@ -42,7 +41,7 @@ def test_dgx1_is_numbered_as_nvidia_smi_prints_it() -> None:
 def test_dgx1_equals_a_captured_matrix() -> None:
     sample = SHARED / "data" / "samples" / "nvidia_smi_topo" / "dgx1v_8gpu_4nic.txt"
     if not sample.exists():
-        pytest.skip("the captured nvidia-smi matrix lies beside the project and is not here")
+        pytest.skip(NO_SHARED)
     rows = [line.split("\t") for line in sample.read_text().splitlines()[1:9]]
     captured = {
         (i, j): int(cell.strip()[2:])

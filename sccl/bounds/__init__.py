@@ -3,7 +3,7 @@
 from sccl.bounds.bandwidth import bandwidth_bound
 from sccl.bounds.certificate import Certificate, Cut, check_certificate
 from sccl.bounds.lower import LowerBounds, lower_bounds
-from sccl.bounds.steps import FarthestPair, farthest_pair
+from sccl.bounds.steps import FarthestPair, farthest_pair, require_reachable
 
 __all__ = [
     "Certificate",
@@ -14,4 +14,5 @@ __all__ = [
     "check_certificate",
     "farthest_pair",
     "lower_bounds",
+    "require_reachable",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sccl.core.collective import Collective
+from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
 
@@ -50,3 +52,13 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
             if far[rank] > best.steps:
                 best = FarthestPair(far[rank], chunks[0], tuple(sorted(sources)), rank)
     return best
+
+
+def require_reachable(instances: Iterable[Instance]) -> None:
+    """Check that every chunk can reach every rank that wants it, however long it takes.
+
+    Raises:
+        UnreachableError: one cannot; the message names the pair.
+    """
+    for instance in instances:
+        farthest_pair(instance.topology, instance.collective)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from sccl.bounds import require_reachable
 from sccl.cli import options
 from sccl.cli.report import out, reported
 from sccl.collectives import resolve as resolve_collective
@@ -36,6 +37,7 @@ def smt2(
             f"{spec.name} on {topology.name!r} is two problems, as its links differ by direction; "
             "write reducescatter and allgather each"
         )
+    require_reachable(question.instances)
     options.writable(output)
     from sccl.backends.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
 

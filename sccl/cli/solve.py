@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from sccl import backends
+from sccl.bounds import require_reachable
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import resolve as resolve_collective
@@ -44,6 +45,7 @@ def solve(
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     question = pose(topology, spec, chunks, steps, rounds)
+    require_reachable(question.instances)
     options.writable(output)
     with err().status(escape(f"{spec.name} on {topology.name} with {solver}")):
         answer = ask(question, partial(backends.solve, solver=solver, limits=limits))
