@@ -24,7 +24,7 @@ def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
 
 def test_every_backend_module_is_registered() -> None:
     folder = Path(backends.__file__).parent
-    helpers = {"__init__", "interrupt", "smtlib"}
+    helpers = {"__init__", "interrupt", "limits", "smtlib"}
     modules = {f"sccl.backends.{path.stem}" for path in folder.glob("*.py")}
     assert {f"sccl.backends.{h}" for h in helpers} | set(backends._MODULES.values()) == modules
 
@@ -64,7 +64,7 @@ def test_unknown_solver_suggests_the_nearest() -> None:
         backends.check_name("cp-sat")
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e12])
 def test_timeouts_must_be_positive(seconds: float) -> None:
     with pytest.raises(ParameterError, match="timeout"):
         backends.Limits(timeout_s=seconds)

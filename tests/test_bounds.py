@@ -12,19 +12,17 @@ from hypothesis import strategies as st
 
 from sccl.bounds import Certificate, Cut, bandwidth_bound, check_certificate, lower_bounds
 from sccl.bounds.certificate import entering_chunks
-from sccl.collectives import dual, named
+from sccl.collectives import named
 from sccl.core.collective import Collective
 from sccl.core.topology import Link, Topology
 from sccl.errors import UnreachableError
 from sccl.topo import resolve
-from sccl.transform import machines
 from tests.strategies import topologies
 
 
 def bounds_of(topology: str, collective: str) -> tuple[int, str]:
     machine = resolve(topology)
-    other = dual(named(collective, machine.ranks))
-    found = lower_bounds(machines(machine, other), other)
+    found = lower_bounds(machine, named(collective, machine.ranks))
     return found.steps, str(found.bandwidth)
 
 
@@ -102,6 +100,5 @@ def test_false_certificates_are_refused() -> None:
 
 def test_unreachable_demand_names_the_pair() -> None:
     one_way = Topology("half", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), 1.0, 1.0)
-    other = dual(named("allgather", 3))
     with pytest.raises(UnreachableError, match=r"starts on rank 1 and is wanted on rank 0"):
-        lower_bounds(machines(one_way, other), other)
+        lower_bounds(one_way, named("allgather", 3))

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
+from sccl.core.files import data_dir
 
 runner = CliRunner()
 COMMAND = [sys.executable, "-c", "from sccl.cli.main import app; app()"]
@@ -211,7 +212,7 @@ def test_check_does_not_take_a_name_for_the_thing(tmp_path: Path) -> None:
     path.write_text(json.dumps(plain))
     code, out, _ = sccl("check", path)
     assert code == 1
-    assert "called allgather" in out
+    assert "it is called allgather" in out
 
 
 @pytest.mark.parametrize("field", ["sends", "rounds_per_step", "topology", "collective"])
@@ -233,6 +234,44 @@ def test_bounds_explain_themselves() -> None:
     assert "every link" in out
     code, out, _ = sccl("bounds", "--collective", "reduce", "--topo", "dgx1", "--json")
     assert json.loads(out)["certificate"]["problem"] == "broadcast on the reversed topology"
+
+
+def test_allreduce_bounds_name_their_class() -> None:
+    code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4")
+    assert code == 0
+    assert "class: reducescatter-then-allgather compositions" in out
+    code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4", "--json")
+    assert "compositions" in json.loads(out)["scope"]
+
+
+def test_a_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", crash)
+    code, _, err = sccl("bounds", "--collective", "allgather", "--topo", "full:4")
+    assert code == 4
+    assert "RuntimeError: boom" in err
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = [*COMMAND, "topo", "show", "torus:4x4", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait() in {0, 141}
+    assert err == ""
+
+
+def test_a_file_in_the_users_folder_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('ran the file of the user')")
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--chunks", "1", "--steps", "2", "--rounds", "2", "--solver", "cadical")
+    assert sccl(*SOLVE, *arguments)[0] == 0
 
 
 def test_topo_list_show_and_schema() -> None:
@@ -257,7 +296,7 @@ def test_schemas_are_schemas(shape: str) -> None:
 
 def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
     schema = json.loads(sccl("topo", "schema")[1])
-    for path in sorted(Path("topologies").glob("*.json")):
+    for path in sorted(data_dir("topologies").glob("*.json")):
         jsonschema.validate(json.loads(path.read_text()), schema)
     jsonschema.validate(json.loads(sccl("topo", "show", "z52-pcie", "--json")[1]), schema)
     path = tmp_path / "a.json"
@@ -276,7 +315,7 @@ def test_a_degraded_machine_is_ready_for_synthesis(tmp_path: Path) -> None:
     code, out, _ = sccl("pareto", "--collective", "allgather", "--topo", path, "--json", "--k", "3")
     found = json.loads(out)
     assert code == 0
-    assert found["topology"] == "dgx1-degraded"
+    assert found["topology"] == "dgx1-without-0to4-4to0-rank3"
     assert found["points"]
     code, out, _ = sccl("topo", "without", "line:3", "--link", "0>1", "-o", path)
     assert "no path leads from rank 0 to 1" in out

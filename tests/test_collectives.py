@@ -15,8 +15,10 @@ from sccl.core.codec import (
     parse,
     text_of,
 )
+from sccl.core.collective import Relation, RelationKind
+from sccl.core.topology import as_ranks
 from sccl.core.wire import CollectiveWire
-from sccl.errors import InputError, ParameterError
+from sccl.errors import CollectiveError, InputError, ParameterError
 
 
 def test_tables_1_and_2() -> None:
@@ -114,6 +116,20 @@ def test_allgatherv_from_a_file(tmp_path: Path) -> None:
     assert [sorted(collective.holders(c)) for c in range(6)] == [[0], [0], [1]] * 2
     again = collective_of_wire(collective_to_wire(collective), "x")
     assert again == collective
+
+
+def test_a_custom_reduction_whose_root_contributes(tmp_path: Path) -> None:
+    text = write(tmp_path, pre=[[0, 0], [0, 1], [0, 2]], post=[[0, 0]], combining=True)
+    assert dual(resolve(text, 3)).spec.at(1).wanted(0) == {0, 1, 2}
+
+
+def test_custom_chunk_counts_add_up() -> None:
+    from dataclasses import replace
+
+    collective = named("allgather", 3).at(2)
+    relation = Relation(RelationKind.PAIRS, pattern=(as_ranks([0]),) * 3)
+    with pytest.raises(CollectiveError, match="but there are 6"):
+        replace(collective, pre=relation, chunks=1000)
 
 
 @pytest.mark.parametrize(

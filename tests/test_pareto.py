@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from sccl.core.answer import Answer, Unknown
 from sccl.core.codec import load_algorithm
 from sccl.core.cost import time_us, winners
 from sccl.core.instance import Instance
-from sccl.errors import ParameterError
+from sccl.errors import ParameterError, SolverError
 from sccl.pareto import Folder, Frontier, Range, Settled, frontier_json, sweep
 from sccl.topo import resolve
 from sccl.verify import violations
@@ -40,6 +41,7 @@ def test_the_frontier_of_allgather_on_dgx1() -> None:
     assert (frontier.complete, frontier.stopped) == (True, "bandwidth-bound")
     refuted = {(u.candidate.chunks, u.candidate.rounds) for u in frontier.refuted}
     assert refuted == {(6, 7), (5, 6), (4, 5), (3, 4), (5, 7)}  # all that is cheaper than 3/2
+    assert len(frontier.refuted) == len(refuted)
 
 
 def test_the_frontier_of_allgather_on_z52_is_one_point() -> None:
@@ -206,3 +208,71 @@ def test_winners_are_the_fastest(
     for r in ranges:
         if r.from_bytes <= size and (r.to_bytes is None or size < r.to_bytes):
             assert times[r.index] <= min(times) * (1 + 1e-9) + 1e-12
+
+
+def test_a_tie_that_is_not_decided_is_not_open() -> None:
+    """(4, 2, 6) is found; (2, 2, 3) has the same cost and could not improve on it."""
+
+    def gives_up(instance: Instance) -> Answer:
+        if (instance.collective.chunks, instance.steps) == (2, 2):
+            return Unknown("asked not to", "test", 0.0)
+        return backends.solve(instance)
+
+    frontier = sweep(
+        resolve("dgx1"), named("allgather", 8), gives_up, solver="test", covered=Range()
+    )
+    assert costs(frontier) == [(4, 2, 6), (6, 3, 7)]
+    assert frontier.open == ()
+    assert frontier.complete
+
+
+def test_a_broken_solver_loses_nothing_that_was_found() -> None:
+    def breaks(instance: Instance) -> Answer:
+        if instance.steps == 3:
+            raise SolverError("killed")
+        return backends.solve(instance)
+
+    frontier = sweep(
+        resolve("dgx1"),
+        named("allgather", 8),
+        breaks,
+        solver="test",
+        covered=Range(max_steps=3),
+    )
+    assert costs(frontier) == [(2, 2, 3)]
+    assert all("killed" in o.reason for o in frontier.open)
+    assert not frontier.complete
+
+
+def test_files_of_an_earlier_run_are_not_discarded(tmp_path: Path) -> None:
+    machine, spec = resolve("dgx1"), named("allgather", 8)
+
+    def run_into_folder() -> list[str]:
+        covered = Range(max_steps=2)
+        sweep(machine, spec, backends.solve, solver="x", covered=covered, folder=Folder(tmp_path))
+        return sorted(p.name for p in tmp_path.iterdir())
+
+    earlier = tmp_path / "allgather-dgx1-c3-s2-r6.json"  # a sweep finds it before it finds better
+    earlier.write_text("mine")
+    assert earlier.name in run_into_folder()
+
+
+def test_ranges_with_nothing_in_them_are_refused() -> None:
+    with pytest.raises(ParameterError, match="at least 2 steps"):
+        run("dgx1", "allgather", max_steps=1)
+    with pytest.raises(ParameterError, match="multiples of 8"):
+        run("dgx1", "alltoall", max_chunks=4)
+
+
+def test_an_unsat_half_decides_though_the_other_is_unknown() -> None:
+    from sccl.core.answer import Unsat
+    from sccl.core.topology import Link, Topology
+    from sccl.pareto import ask
+    from sccl.transform import pose
+
+    one_way = Topology("r", 3, tuple(Link(i, (i + 1) % 3, 1, 1.0, 1.0) for i in range(3)), 1.0, 1.0)
+    question = pose(one_way, named("allreduce", 3), 3, 4, 4)
+    answers: Iterator[Answer] = iter([Unknown("tired", "t", 1.0), Unsat("no", "t", 1.0)])
+    found = ask(question, lambda _: next(answers))
+    assert isinstance(found, Unsat)
+    assert found.seconds == 2.0

@@ -154,7 +154,7 @@ def test_budgets_shrink_with_failed_parts() -> None:
 
 @pytest.mark.parametrize(
     ("links", "ranks", "says"),
-    [([(0, 7)], [], "no link 0->7"), ([], [9], "no rank 9"), ([], range(7), "at least 2")],
+    [([(0, 7)], [], "no link 0->7"), ([], [9], "no rank 9"), ([], range(7), "1 rank")],
 )
 def test_parts_that_cannot_fail(links: list[tuple[int, int]], ranks: list[int], says: str) -> None:
     with pytest.raises(InputError, match=says):
@@ -211,6 +211,14 @@ def machine(**changes: object) -> dict[str, object]:
             json.dumps(machine(budgets=[{"name": "b", "edges": [[0, 1]], "chunks_per_round": 0}])),
             "chunks_per_round",
         ),
+        (
+            json.dumps(
+                machine(budgets=[{"name": "link 0->1", "edges": [[1, 2]], "chunks_per_round": 1}])
+            ),
+            "another budget or link has this name",
+        ),
+        (json.dumps(machine(ranks=300_000_000)), "expected 2 to 65536"),
+        ('{"ranks": ' + "9" * 5000 + "}", "not JSON that sccl can read"),
         (json.dumps(machine(chassis=[[0, 0]])), "rank 0 is listed twice"),
         (json.dumps(machine(labels=["a"])), "1 labels for 3 ranks"),
         ('{"name": "a", "name": "b"}', "field `name` twice"),
@@ -244,7 +252,7 @@ def test_hand_written_files_may_be_short(tmp_path: Path) -> None:
 
 def test_topologies_check_themselves() -> None:
     good = resolve("ring:3")
-    with pytest.raises(TopologyError, match="two budgets"):
+    with pytest.raises(TopologyError, match="another budget"):
         replace(good, budgets=(Budget("b", ((0, 1),), 1), Budget("b", ((1, 2),), 1)))
     with pytest.raises(TopologyError, match="covers no edge"):
         replace(good, budgets=(Budget("b", (), 1),))

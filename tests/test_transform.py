@@ -114,6 +114,21 @@ def test_compositions_are_judged() -> None:
         compose(scatter, finer, allreduce)
 
 
+def test_claims_do_not_travel() -> None:
+    gather = replace(
+        algorithm(Case("full:3", "allgather", 1, 1, 1, True, "")), proved=("pareto",), scope="x"
+    )
+    scatter = invert(gather, named("reducescatter", 3).at(3))
+    both = compose(scatter, gather, named("allreduce", 3).at(3))
+    assert (scatter.proved, scatter.scope, both.proved, both.scope) == ((), "", (), "")
+
+
+def test_names_and_costs_do_not_make_a_machine_one_way() -> None:
+    links = tuple(replace(k, alpha_us=1.0 + k.src) for k in resolve("ring:3").links)
+    uneven = replace(resolve("ring:3"), links=links)
+    assert len(pose(uneven, named("allreduce", 3), 3, 2, 2).instances) == 1
+
+
 def test_questions_refuse_what_makes_no_sense() -> None:
     machine = resolve("ring:4")
     with pytest.raises(ParameterError, match="even number"):

@@ -1,20 +1,21 @@
 """Solvers of instances: the face that everything else uses, and the judge behind each answer.
 
-A backend is a module of this package with a function ``answer(instance, limits) -> Answer`` and a
-constant ``PACKAGE`` that names what it needs; it is imported only when it is asked for.
+A backend is a module of this package with a function ``answer(instance, limits) -> Answer``; it is
+imported only when it is asked for.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from dataclasses import dataclass
 from typing import Protocol, cast
 
+from sccl.backends.limits import Limits
 from sccl.core.answer import Answer, Sat
 from sccl.core.instance import Instance
-from sccl.errors import ParameterError, SolverError, unknown_name
+from sccl.errors import SolverError, unknown_name
 from sccl.verify import require_valid
+
+__all__ = ["DEFAULT", "Backend", "Limits", "check_name", "names", "solve"]
 
 DEFAULT = "cpsat"
 _MODULES = {
@@ -24,29 +25,8 @@ _MODULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long and how a solver may work.
-
-    Attributes:
-        timeout_s: seconds after which it gives up with Unknown; None: never.
-        seed: for solvers that randomise.
-    """
-
-    timeout_s: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.timeout_s is not None and not self.timeout_s > 0:
-            raise ParameterError(
-                f"timeout is {self.timeout_s} seconds, expected more than 0 (leave it out for none)"
-            )
-
-
 class Backend(Protocol):
     """What a module of this package offers."""
-
-    PACKAGE: str
 
     def answer(self, instance: Instance, limits: Limits) -> Answer:
         """Return what the solver says of ``instance``; not yet judged."""

@@ -9,7 +9,9 @@ is up or the user interrupts; question and answer travel as sccl's own JSON.
 
 from __future__ import annotations
 
-import os
+import ctypes
+import json
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 import sccl
-from sccl.backends import Limits
+from sccl.backends.limits import Limits
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.codec import (
     answer_of_wire,
@@ -30,25 +32,30 @@ from sccl.core.codec import (
 from sccl.core.instance import Instance
 from sccl.core.wire import AnswerWire, InstanceWire
 from sccl.encode import Model, decode, encode, round_vectors
-from sccl.errors import SolverError
+from sccl.errors import InputError, SolverError
 
-PACKAGE = "python-sat"
 SOLVER = "cadical195"
+_CHILD = """\
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from sccl.backends.cadical import main
+main()
+"""
 
 
 def answer(instance: Instance, limits: Limits) -> Answer:
     """Return CaDiCaL's answer, worked out in a child process."""
     begin = time.perf_counter()
     question = msgspec.json.encode(instance_to_wire(instance))
-    package = str(Path(sccl.__file__).parents[1])
-    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "sccl.backends.cadical"],
+    paths = [str(Path(sccl.__file__).parents[1]), *filter(None, sys.path)]
+    # -P: what lies in the user's folder must not be taken for a module. A new session: Ctrl-C
+    # reaches this process alone, which then ends the child.
+    child = subprocess.Popen(  # noqa: S603 - this very program
+        [sys.executable, "-P", "-c", _CHILD, json.dumps(paths)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the child
+        start_new_session=True,
     )
     try:
         reply, complaint = child.communicate(question, timeout=limits.timeout_s)
@@ -62,7 +69,10 @@ def answer(instance: Instance, limits: Limits) -> Answer:
     if child.returncode != 0:
         last = complaint.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
         raise SolverError(f"cadical ended with exit code {child.returncode}: {last[0]}")
-    return answer_of_wire(parse(reply.decode(), AnswerWire, "cadical's answer"), "cadical's answer")
+    try:
+        return answer_of_wire(parse(reply.decode(), AnswerWire, "cadical"), "cadical")
+    except InputError as error:
+        raise SolverError(f"cadical's answer cannot be read: {error}") from error
 
 
 def answer_here(instance: Instance) -> Answer:
@@ -123,11 +133,16 @@ def clauses(model: Model, rounds: tuple[int, ...]) -> list[list[int]]:
     return cnf
 
 
-def _main() -> None:
+def main() -> None:
+    """Answer the instance on stdin with an answer on stdout: what the child process does."""
+    _end_with_parent()
     wire = parse(sys.stdin.read(), InstanceWire, "question")
     found = answer_here(instance_of_wire(wire, "question"))
     sys.stdout.buffer.write(msgspec.json.encode(answer_to_wire(found)))
 
 
-if __name__ == "__main__":
-    _main()
+def _end_with_parent() -> None:
+    """Ask Linux to kill this process when its parent is gone, however that ended."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

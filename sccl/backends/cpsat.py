@@ -26,15 +26,13 @@ from itertools import count
 
 from ortools.sat.python import cp_model
 
-from sccl.backends import Limits
 from sccl.backends.interrupt import run_interruptible
+from sccl.backends.limits import Limits
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.encode import Model, decode, encode
 from sccl.errors import SolverError
-
-PACKAGE = "ortools"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,11 @@ import time as clock
 
 import z3
 
-from sccl.backends import Limits
 from sccl.backends.interrupt import run_interruptible
+from sccl.backends.limits import Limits
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
-
-PACKAGE = "z3-solver"
 
 _Encoding = tuple[
     z3.Solver,

@@ -2,7 +2,7 @@
 
 from sccl.bounds.bandwidth import bandwidth_bound
 from sccl.bounds.certificate import Certificate, Cut, check_certificate
-from sccl.bounds.lower import LowerBounds, lower_bounds
+from sccl.bounds.lower import LowerBounds, bounds_json, lower_bounds
 from sccl.bounds.steps import FarthestPair, farthest_pair, require_reachable
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "FarthestPair",
     "LowerBounds",
     "bandwidth_bound",
+    "bounds_json",
     "check_certificate",
     "farthest_pair",
     "lower_bounds",

@@ -7,14 +7,11 @@ from fractions import Fraction
 
 from rich.console import Console
 
-from sccl.bounds import Certificate, LowerBounds, lower_bounds
+from sccl.bounds import Certificate, LowerBounds, bounds_json, lower_bounds
 from sccl.cli import options
 from sccl.cli.report import out, print_json, reported
-from sccl.collectives import dual
 from sccl.collectives import resolve as resolve_collective
-from sccl.pareto import bounds_json
 from sccl.topo import resolve as resolve_topology
-from sccl.transform import machines, pose
 
 
 @reported
@@ -27,9 +24,7 @@ def bounds(
     """Lower bounds on steps and on R/C, with certificates to check by hand."""
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
-    other = dual(spec)
-    pose(topology, spec, spec.unit, other.phases, other.phases)
-    found = lower_bounds(machines(topology, other), other)
+    found = lower_bounds(topology, spec)
     if json:
         print_json(
             {"schema": 1, "topology": topology.name, "collective": spec.name} | bounds_json(found)
@@ -42,7 +37,9 @@ def _print(console: Console, found: LowerBounds, machine: str) -> None:
     other, certificate = found.dual, found.certificate
     console.print(f"{other.original.name} on {machine}", style="bold", markup=False)
     if not other.is_identity:
-        console.print(f"certified on its dual, {other.describe()}")
+        console.print(f"certified on its dual, {found.problem}")
+    if found.scope:
+        console.print(f"class: {found.scope}")
     pair = found.pair
     sources = ", ".join(str(s) for s in pair.sources)
     console.print(

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from sccl.cli import options
 from sccl.cli.report import ExitCode, out, print_json, reported
-from sccl.collectives import named, names
+from sccl.collectives import misnamed
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
-from sccl.errors import InputError
+from sccl.core.collective import Collective
 from sccl.verify import Violation, violations
 
 Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
@@ -21,11 +22,11 @@ Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_defau
 @reported
 def check(
     files: Files,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
     loaded = [(file, *load_algorithm(file)) for file in files]  # all are read before any verdict
-    found = [(f, a, intact, _misnamed(a) + violations(a)) for f, a, intact in loaded]
+    found = [(f, a, intact, _misnamed(a.collective) + violations(a)) for f, a, intact in loaded]
     if json:
         print_json({"schema": 1, "files": [_as_json(*row) for row in found]})
     else:
@@ -42,19 +43,9 @@ def check(
     raise typer.Exit(ExitCode.NO if any(wrong for *_, wrong in found) else ExitCode.OK)
 
 
-def _misnamed(algorithm: Algorithm) -> list[Violation]:
-    """Check that a collective with the name of one of ours really is that one."""
-    given = algorithm.collective
-    if given.name not in names():
-        return []
-    try:
-        expected = named(given.name, given.ranks, given.root).at(given.chunks)
-    except InputError as error:
-        return [Violation("collective", f"the file's {given.name} is none: {error}")]
-    if given == expected:
-        return []
-    text = f"the file's collective is called {given.name}, but has other chunks, pre or post"
-    return [Violation("collective", text)]
+def _misnamed(collective: Collective) -> list[Violation]:
+    text = misnamed(collective)
+    return [Violation("collective", text)] if text else []
 
 
 def _as_json(

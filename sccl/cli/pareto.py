@@ -140,7 +140,7 @@ def _print(console: Console, frontier: Frontier) -> None:
     console.print(title, style="bold", markup=False)
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
     if not bounds.dual.is_identity:
-        console.print(f"solved as its dual: {bounds.dual.describe()}")
+        console.print(f"bounds and proofs are those of its dual: {bounds.problem}")
     if frontier.points:
         console.print(_points_table(frontier.points))
         _print_winners(console, frontier)

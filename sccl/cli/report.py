@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ParamSpec, TypeVar
@@ -34,6 +36,7 @@ class ExitCode(IntEnum):
     FAILED = 4
     """A solver broke, or a result failed the judge: a defect."""
     INTERRUPTED = 130
+    CLOSED_PIPE = 141
 
 
 def out() -> Console:
@@ -69,6 +72,19 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
             raise typer.Exit(ExitCode.BAD_INPUT) from None
         except ScclError as error:
             err().print(f"[bold red]failed:[/] {escape(str(error))}", soft_wrap=True)
+            raise typer.Exit(ExitCode.FAILED) from None
+        except typer.Exit:
+            raise
+        except BrokenPipeError:  # the reader of a pipe left: nobody is there to be told
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+            raise typer.Exit(ExitCode.CLOSED_PIPE) from None
+        except Exception as error:  # noqa: BLE001 - exit code 1 must never mean a crash
+            what = f"{type(error).__name__}: {error}"
+            err().print(
+                f"[bold red]failed:[/] {escape(what)}; this is a defect of sccl, please report it "
+                "with the command you ran",
+                soft_wrap=True,
+            )
             raise typer.Exit(ExitCode.FAILED) from None
 
     return run

@@ -13,14 +13,13 @@ from sccl.cli.report import out, reported
 from sccl.cli.tables import matrix
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
-from sccl.verify import violations
-from sccl.verify.judge import describe
+from sccl.verify import describe, violations
 
 
 @reported
 def show(file: Annotated[Path, typer.Argument(help="Algorithm file.")]) -> None:
     """Print the sends, the topology matrix and the link utilisation of an algorithm."""
-    algorithm, _ = load_algorithm(file)
+    algorithm, intact = load_algorithm(file)
     a, console = algorithm, out()
     console.print(
         f"{a.collective.name} on {a.topology.name}: C={a.collective.chunks} S={a.steps} "
@@ -28,12 +27,12 @@ def show(file: Annotated[Path, typer.Argument(help="Algorithm file.")]) -> None:
         style="bold",
         markup=False,
     )
-    if a.proved:
-        console.print(f"optimal: {', '.join(a.proved)}; class: {a.scope}", markup=False)
-    elif a.scope:
-        console.print(f"class: {a.scope}", markup=False)
     if wrong := len(violations(a)):
         console.print(f"[red]the judge rejects it: {wrong} violation(s)[/], see 'sccl check'")
+    elif a.proved and intact:
+        console.print(f"proved optimal: {', '.join(a.proved)}; class: {a.scope}", markup=False)
+    elif a.proved:
+        console.print("edited since sccl wrote it: what it claims is not repeated here")
     for send in a.sends:
         console.print(describe(send), markup=False)
     lanes = a.topology.lanes()

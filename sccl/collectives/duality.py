@@ -7,9 +7,10 @@ from fractions import Fraction
 
 from sccl.collectives.spec import Spec, named
 from sccl.core.collective import ALL
+from sccl.core.topology import Topology
 
 _DUAL_NAMES = {"reduce": "broadcast", "reducescatter": "allgather"}
-_ALLREDUCE_SCOPE = "reducescatter-then-allgather compositions with S/2 steps and R/2 rounds each"
+_ALLREDUCE_SCOPE = "reducescatter-then-allgather compositions of equal steps and rounds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,19 @@ class Dual:
         """Return the original's R/C for an R/C of the dual."""
         return dual_cost * self.phases / self.chunk_factor
 
-    def describe(self) -> str:
+    def machines(self, topology: Topology) -> tuple[Topology, ...]:
+        """Return the topologies to solve on: the reversed one, ``topology`` itself, or both.
+
+        Where links and budgets are the same both ways one solution serves both phases of allreduce.
+        """
+        backwards = topology.reversed()
+        if self.phases == 2 and not backwards.carries_like(topology):
+            return (backwards, topology)
+        return (backwards,) if self.on_reversed else (topology,)
+
+    def describe(self, *, on_reversed: bool) -> str:
         """Return what is solved, in words."""
-        where = " on the reversed topology" if self.on_reversed else ""
+        where = " on the reversed topology" if on_reversed else ""
         return f"{self.spec.name}{where}"
 
 

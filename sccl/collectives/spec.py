@@ -169,7 +169,8 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
         )
     pre = pattern_of_pairs(wire.pre, chunks, f"{where}, $.pre")
     post = pattern_of_pairs(wire.post, chunks, f"{where}, $.post")
-    if all(after <= before for before, after in zip(pre, post, strict=True)):
+    moves = zip(post, pre, strict=True) if wire.combining else zip(pre, post, strict=True)
+    if all(there <= here for here, there in moves):
         raise FormatError(f"{where}: every chunk is already where $.post wants it")
     if wire.combining and (bad := [c for c, after in enumerate(post) if len(after) != 1]):
         raise FormatError(
@@ -208,3 +209,16 @@ def resolve(text: str, ranks: int, root: int | None = None) -> Spec:
             f"{text}, $.ranks: the collective is for {wire.ranks} ranks, the topology has {ranks}"
         )
     return custom(wire, text)
+
+
+def misnamed(collective: Collective) -> str:
+    """Return why a collective with the name of one of ours is not that one; empty if it is."""
+    if collective.name not in _NAMED:
+        return ""
+    try:
+        expected = named(collective.name, collective.ranks, collective.root).at(collective.chunks)
+    except ParameterError as error:
+        return f"it is called {collective.name}, but is none: {error}"
+    if collective == expected:
+        return ""
+    return f"it is called {collective.name}, but has other chunks, pre or post"

@@ -16,7 +16,7 @@ import msgspec
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.collective import MAX_CHUNKS, Collective, Relation, RelationKind
 from sccl.core.files import read_text
 from sccl.core.ids import Rank
 from sccl.core.instance import Instance
@@ -61,7 +61,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
         raise FormatError(
             f"{where}: {error}; expected a {kind} file (its shape: 'sccl topo schema --of {kind}')"
         ) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
 
 
@@ -181,10 +181,14 @@ def _relation_to_wire(relation: Relation) -> RelationWire:
 
 def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
     kind = RelationKind(wire.relation)
+    if (wire.root is not None) != (kind is RelationKind.ROOT):
+        raise FormatError(f"{where}: 'root' goes with the relation 'root', and only with it")
     if kind is not RelationKind.PAIRS:
+        if wire.pairs or wire.period is not None:
+            raise FormatError(f"{where}: 'pairs' and 'period' go with the relation 'pairs' only")
         return Relation(kind, root=wire.root)
-    if wire.period is None:
-        raise FormatError(f"{where}: a 'pairs' relation needs a 'period', its number of chunks")
+    if wire.period is None or wire.period > MAX_CHUNKS:
+        raise FormatError(f"{where}: 'pairs' needs a 'period', its chunks, of 1 to {MAX_CHUNKS}")
     return Relation(kind, pattern=pattern_of_pairs(wire.pairs, wire.period, where))
 
 

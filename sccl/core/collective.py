@@ -9,6 +9,9 @@ from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
 from sccl.errors import CollectiveError
 
+MAX_CHUNKS = 2**24
+"""A guard against a slip of the finger, not a limit of the method."""
+
 
 class RelationKind(StrEnum):
     """The relations of SCCL Table 1, and an explicit list for everything else."""
@@ -92,8 +95,10 @@ class Collective:
         for what, value in (("ranks", self.ranks), ("chunks", self.chunks)):
             if value < 1:
                 raise CollectiveError(f"{where}: {what} is {value}, expected at least 1")
-        if self.num_chunks < 1:
-            raise CollectiveError(f"{where} has no chunks: list at least one in 'pre'")
+        if not 1 <= self.num_chunks <= MAX_CHUNKS:
+            raise CollectiveError(
+                f"{where} has {self.num_chunks} chunks in all, expected 1 to {MAX_CHUNKS}"
+            )
         for relation in (self.pre, self.post):
             if relation.kind is RelationKind.ROOT and (
                 relation.root is None or not 0 <= relation.root < self.ranks
@@ -101,8 +106,13 @@ class Collective:
                 raise CollectiveError(
                     f"{where}: root is {relation.root}, expected a rank from 0 to {self.ranks - 1}"
                 )
-            if relation.kind is RelationKind.PAIRS and not relation.pattern:
-                raise CollectiveError(f"{where}: a 'pairs' relation lists no chunk")
+            if relation.kind is RelationKind.PAIRS and (
+                len(relation.pattern) * self.chunks != self.num_chunks
+            ):
+                raise CollectiveError(
+                    f"{where}: {len(relation.pattern)} chunks split into {self.chunks} make "
+                    f"{len(relation.pattern) * self.chunks}, but there are {self.num_chunks}"
+                )
         for chunk in self._pattern_chunks():
             for what, ranks in (("pre", self.holders(chunk)), ("post", self.wanted(chunk))):
                 if outside := sorted(r for r in ranks if not 0 <= r < self.ranks):

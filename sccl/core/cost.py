@@ -10,7 +10,7 @@ from sccl.core.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SizeRange:
     """Buffer sizes at which one of several algorithms is the fastest.
 
     Attributes:
@@ -49,7 +49,9 @@ def time_us(
     return steps * alpha_us + float(bandwidth_cost) * size_bytes / (gb_per_s * 1e3)
 
 
-def winners(costs: Sequence[tuple[int, Fraction]], alpha_us: float, gb_per_s: float) -> list[Range]:
+def winners(
+    costs: Sequence[tuple[int, Fraction]], alpha_us: float, gb_per_s: float
+) -> list[SizeRange]:
     """Return the buffer sizes at which each of ``costs`` is the fastest, by ascending size.
 
     The lower envelope of the lines ``S*alpha + (R/C)*L*beta``. Points that never win are left out.
@@ -76,7 +78,7 @@ def winners(costs: Sequence[tuple[int, Fraction]], alpha_us: float, gb_per_s: fl
         hull.append((i, start))
     ends = [float(start) * bytes_per_step for _, start in hull]
     return [
-        Range(i, ends[n], ends[n + 1] if n + 1 < len(ends) else None)
+        SizeRange(i, ends[n], ends[n + 1] if n + 1 < len(ends) else None)
         for n, (i, _) in enumerate(hull)
         if n + 1 == len(ends) or ends[n + 1] > ends[n]
     ]

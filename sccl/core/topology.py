@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from sccl.core.ids import Edge, Rank
 from sccl.errors import ParameterError, TopologyError
 
+MAX_RANKS = 65_536
+"""A guard against a slip of the finger, not a limit of the method."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
@@ -84,9 +87,9 @@ class Topology:
     def _check_nodes(self) -> None:
         if not self.name.strip():
             raise TopologyError("topology has no name: give it a non-empty 'name'")
-        if self.ranks < 2:
+        if not 2 <= self.ranks <= MAX_RANKS:
             raise TopologyError(
-                f"topology {self.name!r} has {self.ranks} rank(s): a collective needs at least 2"
+                f"topology {self.name!r} has {self.ranks} rank(s), expected 2 to {MAX_RANKS}"
             )
         for what, value, allowed in (
             ("alpha_us", self.alpha_us, "zero or more"),
@@ -131,11 +134,13 @@ class Topology:
 
     def _check_budgets(self) -> None:
         edges = self.edges
-        names: set[str] = set()
+        names = {_link_name(edge) for edge in edges}
         for budget in self.budgets:
             where = f"topology {self.name!r}, budget {budget.name!r}"
             if budget.name in names:
-                raise TopologyError(f"{where}: two budgets have this name, expected distinct names")
+                raise TopologyError(
+                    f"{where}: another budget or link has this name, expected distinct names"
+                )
             names.add(budget.name)
             if not budget.edges:
                 raise TopologyError(f"{where} covers no edge: list the edges that share it")
@@ -175,7 +180,7 @@ class Topology:
 
     def constraints(self) -> tuple[Budget, ...]:
         """Return the whole bandwidth relation B: one member per link, then the shared budgets."""
-        own = (Budget(f"link {a}->{b}", ((a, b),), n) for (a, b), n in self.lanes().items())
+        own = (Budget(_link_name(edge), (edge,), n) for edge, n in self.lanes().items())
         return (*own, *self.budgets)
 
     def successors(self) -> tuple[tuple[int, ...], ...]:
@@ -198,6 +203,13 @@ class Topology:
                 replace(b, edges=tuple((dst, src) for src, dst in b.edges)) for b in self.budgets
             ),
         )
+
+    def carries_like(self, other: Topology) -> bool:
+        """Return whether both have the same links, lanes and budgets, whatever names and costs."""
+        mine, theirs = (
+            sorted((b.edges, b.chunks_per_round) for b in t.budgets) for t in (self, other)
+        )
+        return self.ranks == other.ranks and self.lanes() == other.lanes() and mine == theirs
 
     def without(self, links: Iterable[Edge] = (), ranks: Iterable[int] = ()) -> Topology:
         """Return the same machine with failed parts taken out, ready for synthesis.
@@ -228,12 +240,14 @@ class Topology:
             for edge in self.edges - gone_links
             if edge[0] in number and edge[1] in number
         }
-        parts = [f"link {a}->{b}" for a, b in sorted(gone_links)]
+        parts = [_link_name(edge) for edge in sorted(gone_links)]
         parts += [f"rank {r}" for r in sorted(gone_ranks)]
         failed = f"{', '.join(parts)} taken out"
+        tag = "-".join([f"{a}to{b}" for a, b in sorted(gone_links)])
+        tag = "-".join(filter(None, [tag, *(f"rank{r}" for r in sorted(gone_ranks))]))
         return replace(
             self,
-            name=f"{self.name}-degraded",
+            name=f"{self.name}-without-{tag}",
             ranks=self.ranks - len(gone_ranks),
             links=tuple(
                 replace(link, src=alive[link.edge][0], dst=alive[link.edge][1])
@@ -253,6 +267,10 @@ class Topology:
             labels=tuple(self.label(r) for r in range(self.ranks) if r not in gone_ranks),
             source=f"{self.source}; {failed}" if self.source else failed,
         )
+
+
+def _link_name(edge: Edge) -> str:
+    return f"link {edge[0]}->{edge[1]}"
 
 
 UNREACHED = -1

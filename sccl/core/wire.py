@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-SCHEMA_VERSION = 1
-
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
     str,

@@ -16,18 +16,21 @@ def round_vectors(instance: Instance) -> Iterator[tuple[int, ...]]:
     has a solution exactly if its mirror image has. Even vectors come first: they are the likeliest.
     """
     mirrored = _is_reversible(instance)
-    vectors = [
-        v for v in _compositions(instance.rounds, instance.steps) if not (mirrored and v > v[::-1])
-    ]
-    return iter(sorted(vectors, key=lambda v: (max(v), v)))
+    rounds, steps = instance.rounds, instance.steps
+    for peak in range(-(-rounds // steps), rounds - steps + 2):
+        for vector in _compositions(rounds, steps, peak):
+            if max(vector) == peak and not (mirrored and vector > vector[::-1]):
+                yield vector
 
 
-def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+def _compositions(total: int, parts: int, peak: int) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write ``total`` as ``parts`` numbers from 1 to ``peak``."""
     if parts == 1:
         yield (total,)
         return
-    for first in range(1, total - parts + 2):
-        for rest in _compositions(total - first, parts - 1):
+    least = max(1, total - (parts - 1) * peak)
+    for first in range(least, min(peak, total - parts + 1) + 1):
+        for rest in _compositions(total - first, parts - 1, peak):
             yield (first, *rest)
 
 
@@ -38,5 +41,5 @@ def _is_reversible(instance: Instance) -> bool:
     return (
         single
         and all(counts.get((w, s)) == n for (s, w), n in counts.items())
-        and instance.topology.reversed() == instance.topology
+        and instance.topology.reversed().carries_like(instance.topology)
     )

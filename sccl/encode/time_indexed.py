@@ -7,7 +7,7 @@ where it can matter, and that today's solvers count over Booleans natively.
 With dist_pre(n) the distance of n from the chunk's sources and dist_post(n) the distance from n to
 the nearest rank that wants it, a transfer over (u, v) in step s (from 0) is kept if
 
-    dist_pre(u) <= s,  dist_pre(v) <= s + 1  and  s + 1 + dist_post(v) <= S.
+    dist_pre(u) <= s  and  s + 1 + dist_post(v) <= S.
 
 Constraints, with SCCL's numbers for what they play the part of:
 
@@ -133,7 +133,7 @@ def _transfers(instance: Instance) -> tuple[Transfer, ...]:
             before = distances(successors, holders)
             after = distances(predecessors, wanted)
             windows[holders, wanted] = [
-                (u, v, range(max(before[u], before[v] - 1), instance.steps - after[v]))
+                (u, v, range(before[u], instance.steps - after[v]))
                 for u, v in edges
                 if v not in holders and before[u] != UNREACHED and after[v] != UNREACHED
             ]

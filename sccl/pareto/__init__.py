@@ -3,7 +3,7 @@
 from sccl.pareto.ask import ask
 from sccl.pareto.candidates import Candidate, Range, candidates
 from sccl.pareto.folder import Folder
-from sccl.pareto.frontier import Frontier, Open, Point, Refuted, bounds_json, frontier_json
+from sccl.pareto.frontier import Frontier, Open, Point, Refuted, frontier_json
 from sccl.pareto.sweep import Answered, Asking, Bounded, Event, Settled, sweep
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Refuted",
     "Settled",
     "ask",
-    "bounds_json",
     "candidates",
     "frontier_json",
     "sweep",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sccl.core.answer import Answer, Sat
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.transform import Question
 
@@ -18,11 +18,17 @@ def ask(question: Question, solve: Solve) -> Answer:
     Args:
         solve: answers an instance (a solver of :mod:`sccl.backends` with its limits).
     """
-    algorithms, seconds = [], 0.0
+    algorithms, seconds, gave_up = [], 0.0, None
     for instance in question.instances:
         answer = solve(instance)
         seconds += answer.seconds
-        if not isinstance(answer, Sat):
-            return replace(answer, seconds=seconds)
-        algorithms.append(answer.algorithm)
+        match answer:
+            case Unsat():
+                return replace(answer, seconds=seconds)
+            case Unknown():
+                gave_up = answer  # another instance may still be unsat, which decides
+            case Sat(algorithm):
+                algorithms.append(algorithm)
+    if gave_up is not None:
+        return replace(gave_up, seconds=seconds)
     return Sat(question.recover(algorithms), answer.solver, seconds)

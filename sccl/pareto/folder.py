@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import algorithm_to_wire, text_of
-from sccl.core.files import make_directory, slug, write_atomically
+from sccl.core.files import check_can_write, make_directory, slug, write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Folder:
             InputError: it cannot be created.
         """
         make_directory(self.path)
+        check_can_write(self.path / "probe")
 
     def file_of(self, algorithm: Algorithm) -> Path:
         """Return the file of an algorithm, such as ``allgather-dgx1-c6-s3-r7.json``."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sccl.bounds import LowerBounds
+from sccl.bounds import LowerBounds, bounds_json
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
@@ -121,40 +121,15 @@ def _candidate_json(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def bounds_json(bounds: LowerBounds) -> dict[str, Any]:
-    """Return both lower bounds and their certificates as plain JSON values."""
-    certificate, unit = bounds.certificate, bounds.dual.spec.unit
-    return {
-        "steps": bounds.steps,
-        "bandwidth": str(bounds.bandwidth),
-        "certificate": {
-            "problem": bounds.dual.describe(),
-            "chunks": unit,
-            "rounds_at_least": str(certificate.value),
-            "kind": certificate.kind,
-            "prices": {name: str(price) for name, price in certificate.prices},
-            "cuts": [
-                {"ranks": list(c.ranks), "weight": str(c.weight), "entering_chunks": c.chunks}
-                for c in certificate.cuts
-            ],
-            "steps": {
-                "chunk": bounds.pair.chunk,
-                "from": list(bounds.pair.sources),
-                "to": bounds.pair.rank,
-                "distance": bounds.pair.steps,
-            },
-        },
-    }
-
-
 def scope_of(covered: Range, composition: str) -> str:
     """Return the class that a sweep's claims are about, as words.
 
     The last S of a sweep is no part of it: only algorithms with no more steps can dominate a point.
     """
     limit = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
-    base = f"{covered.k}-synchronous algorithms{limit}"
-    return f"{base}, among {composition}" if composition else base
+    if composition:
+        return f"{composition}, each half {covered.k}-synchronous{limit}"
+    return f"{covered.k}-synchronous algorithms{limit}"
 
 
 def meets(candidate: Candidate, steps: int, bandwidth: Fraction) -> tuple[str, ...]:

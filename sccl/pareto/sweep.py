@@ -17,16 +17,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from sccl.bounds import LowerBounds, lower_bounds
 from sccl.collectives import Dual, Spec, dual
+from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.topology import Topology
+from sccl.errors import ParameterError, SolverError
 from sccl.pareto.ask import Solve, ask
 from sccl.pareto.candidates import Candidate, Range, candidates
 from sccl.pareto.folder import Folder
 from sccl.pareto.frontier import Frontier, Open, Point, Refuted, meets, scope_of
-from sccl.transform import machines, pose
+from sccl.transform import Question, pose
 
 EXTRA_STEPS = 3
 """How far beyond the latency bound a sweep goes if the user names no last step."""
@@ -81,22 +84,28 @@ class _Level:
 
     def record(self, candidate: Candidate, answer: Answer) -> None:
         """Take in an answer and all that follows from it."""
-        self.undecided.remove(candidate)
         match answer:
             case Sat():
                 self.best = (candidate, answer)
                 self.undecided = [c for c in self.undecided if c < candidate]
-                self.open = [o for o in self.open if o.candidate.cost < candidate.cost]
             case Unsat(evidence):
                 self.refuted.append(Refuted(candidate, evidence, answer.seconds))
                 why = f"follows from {candidate}: no more rounds, no fewer chunks"
-                implied = [c for c in self.undecided if candidate.implies_unsat(c)]
-                implied += [o.candidate for o in self.open if candidate.implies_unsat(o.candidate)]
+                others = [*self.undecided, *(o.candidate for o in self.open)]
+                implied = [c for c in others if c != candidate and candidate.implies_unsat(c)]
                 self.refuted += [Refuted(c, why, 0.0) for c in implied]
                 self.undecided = [c for c in self.undecided if c not in implied]
                 self.open = [o for o in self.open if o.candidate not in implied]
             case Unknown(reason):
                 self.open.append(Open(candidate, reason))
+        self.undecided = [c for c in self.undecided if c != candidate]
+
+    def left_open(self) -> list[Open]:
+        """Return what is not decided and would be cheaper than the best found."""
+        tried = [o.candidate for o in self.open]
+        rest = [Open(c, "not tried: interrupted") for c in self.undecided if c not in tried]
+        every = sorted([*self.open, *rest], key=lambda o: o.candidate)
+        return [o for o in every if not self.best or o.candidate.cost < self.best[0].cost]
 
 
 @dataclass(slots=True)
@@ -108,11 +117,13 @@ class _Sweep:
     bounds: LowerBounds
     last_steps: int
     solve: Solve
+    solver: str
     folder: Folder | None
     notify: Callable[[Event], None]
     points: list[Point] = field(default_factory=list)
     refuted: list[Refuted] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
+    provisional: Path | None = None
 
     def run(self) -> str:
         """Sweep all numbers of steps and return why it stopped."""
@@ -128,28 +139,42 @@ class _Sweep:
         best = self.points[-1].candidate.cost if self.points else None
         every = candidates(self.other, self.bounds.bandwidth, steps, self.covered)
         level = _Level(sorted(c for c in every if best is None or c.cost < best))
-        written = None
         interrupted = False
+        self.provisional = None
         try:
             while level.undecided:
                 candidate = level.next()
                 self.notify(Asking(candidate, len(level.undecided) - 1))
                 question = pose(self.topology, self.spec, candidate.chunks, steps, candidate.rounds)
-                answer = ask(question, self.solve)
+                answer = self.ask(question)
                 level.record(candidate, answer)
                 if self.folder and isinstance(answer, Sat):
-                    older, written = written, self.folder.save(answer.algorithm)
-                    if older and older != written:
-                        self.folder.discard(older)
+                    self.keep(answer.algorithm)
                 self.notify(Answered(candidate, answer))
         except KeyboardInterrupt:
             interrupted = True
-            level.open += [Open(c, "not tried: interrupted") for c in level.undecided]
         self.refuted += sorted(level.refuted, key=lambda u: u.candidate)
-        self.open += sorted(level.open, key=lambda o: o.candidate)
+        self.open += level.left_open()
         if level.best is not None:
             self.settle(*level.best)
         return not interrupted
+
+    def ask(self, question: Question) -> Answer:
+        """Return the answer; a solver that breaks decides nothing and ends nothing."""
+        try:
+            return ask(question, self.solve)
+        except SolverError as error:
+            return Unknown(f"the solver broke: {error}", self.solver, 0.0)
+
+    def keep(self, algorithm: Algorithm) -> None:
+        """Write an algorithm, in place of the dearer one that this sweep wrote for these steps."""
+        assert self.folder is not None
+        older = self.provisional
+        is_new = not self.folder.file_of(algorithm).exists()
+        written = self.folder.save(algorithm)
+        self.provisional = written if is_new else None  # what was there before is not ours
+        if older and older != written:
+            self.folder.discard(older)
 
     def settle(self, candidate: Candidate, answer: Sat) -> None:
         """Record the point of a number of steps, with what is proved of it."""
@@ -164,6 +189,20 @@ class _Sweep:
         point = Point(candidate, algorithm, optimal, proved, answer.seconds, file)
         self.points.append(point)
         self.notify(Settled(point))
+
+
+def _refuse_empty(spec: Spec, bounds: LowerBounds, covered: Range) -> None:
+    """Complain of a range in which there is nothing to try."""
+    if covered.max_steps is not None and covered.max_steps < bounds.steps:
+        raise ParameterError(
+            f"max-steps is {covered.max_steps}, but {spec.name} takes at least {bounds.steps} "
+            "steps here: give at least that many"
+        )
+    if covered.max_chunks is not None and covered.max_chunks < spec.unit:
+        raise ParameterError(
+            f"max-chunks is {covered.max_chunks}, but the chunks of {spec.name} come in multiples "
+            f"of {spec.unit}: give at least that many"
+        )
 
 
 def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
@@ -192,12 +231,13 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     begin = time.perf_counter()
     other = dual(spec)
     pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
-    bounds = lower_bounds(machines(topology, other), other)
+    bounds = lower_bounds(topology, spec)
     last_steps = covered.max_steps or bounds.steps + EXTRA_STEPS * other.phases
+    _refuse_empty(spec, bounds, covered)
     notify(Bounded(bounds))
     if folder:
         folder.prepare()
-    run = _Sweep(topology, spec, other, covered, bounds, last_steps, solve, folder, notify)
+    run = _Sweep(topology, spec, other, covered, bounds, last_steps, solve, solver, folder, notify)
     stopped = run.run()
     return Frontier(
         topology=topology,

@@ -13,16 +13,13 @@ from itertools import combinations
 
 import networkx as nx
 
-from sccl.core.topology import Link, Topology
+from sccl.core.topology import MAX_RANKS, Link, Topology
 from sccl.errors import ParameterError, unknown_name
 
 # TACCL (NSDI 2023) Table 1 gives NVLink on NDv2 as alpha 0.7 us; NVLink 2.0's data sheet rate is
 # 25 GB/s per lane and direction.
 ALPHA_US = 0.7
 GB_PER_S = 25.0
-
-MAX_RANKS = 65_536
-"""A guard against a slip of the finger, not a limit of the method."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 
 from sccl.core.algorithm import Algorithm, Send
@@ -28,7 +27,7 @@ def prune(algorithm: Algorithm) -> Algorithm:
         if (send.chunk, send.dst) in needed:
             kept.append(send)
             needed.add((send.chunk, send.src))
-    return replace(algorithm, sends=tuple(kept))
+    return replace(algorithm, sends=tuple(kept), scope="", proved=())
 
 
 def invert(algorithm: Algorithm, collective: Collective) -> Algorithm:
@@ -68,29 +67,10 @@ def invert(algorithm: Algorithm, collective: Collective) -> Algorithm:
             Send(Step(last - s.step), s.chunk, s.dst, s.src, collective.combining)
             for s in prune(algorithm).sends
         ),
+        scope="",  # claims are about the algorithm they were made for
+        proved=(),
     )
-    if collective.combining:
-        inverse = _store_first_arrivals(inverse)
     return require_valid(inverse, "inversion")
-
-
-def _store_first_arrivals(algorithm: Algorithm) -> Algorithm:
-    """Return the algorithm in which a rank that contributes nothing stores what arrives first.
-
-    Such a relay has nothing to reduce into; of several arrivals in its first step all reduce, into
-    the empty place.
-    """
-    arrivals: dict[tuple[int, int], list[Send]] = defaultdict(list)
-    for send in algorithm.sends:
-        if send.dst not in algorithm.collective.holders(send.chunk):
-            arrivals[send.chunk, send.dst].append(send)
-    alone = {
-        sends[0] for sends in arrivals.values() if len(sends) == 1 or sends[0].step < sends[1].step
-    }
-    return replace(
-        algorithm,
-        sends=tuple(replace(s, reduce=False) if s in alone else s for s in algorithm.sends),
-    )
 
 
 def compose(first: Algorithm, then: Algorithm, collective: Collective) -> Algorithm:
@@ -121,6 +101,8 @@ def compose(first: Algorithm, then: Algorithm, collective: Collective) -> Algori
             collective=collective,
             rounds_per_step=first.rounds_per_step + then.rounds_per_step,
             sends=(*first.sends, *later),
+            scope="",
+            proved=(),
         ),
         "composition",
     )

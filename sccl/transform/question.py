@@ -50,7 +50,7 @@ class Question:
         if self.dual.is_identity:
             return require_valid(algorithms[0], "the solver")
         if self.dual.phases == 1:
-            return replace(invert(algorithms[0], self.collective), topology=self.topology)
+            return invert(algorithms[0], self.collective)
         scatter = named("reducescatter", self.topology.ranks).at(self.collective.chunks)
         first = replace(invert(algorithms[0], scatter), topology=self.topology)
         whole = compose(first, algorithms[-1], self.collective)
@@ -85,17 +85,6 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
             steps // other.phases,
             rounds // other.phases,
         )
-        for machine in machines(topology, other)
+        for machine in other.machines(topology)
     )
     return Question(topology, collective, other, steps, rounds, instances)
-
-
-def machines(topology: Topology, other: Dual) -> tuple[Topology, ...]:
-    """Return the topologies to solve a dual on: the reversed one, the topology itself, or both.
-
-    Where every link has its equal the other way round one solution serves both phases of allreduce.
-    """
-    backwards = topology.reversed()
-    if other.phases == 2 and backwards != topology:
-        return (backwards, topology)
-    return (backwards,) if other.on_reversed else (topology,)

@@ -24,8 +24,8 @@ class Violation:
     """One way in which an algorithm is wrong.
 
     Attributes:
-        kind: ``rounds``, ``range``, ``link``, ``availability``, ``bandwidth``, ``conflict``,
-            ``double-count``, ``postcondition`` or ``incomplete``.
+        kind: ``collective``, ``rounds``, ``range``, ``link``, ``availability``, ``bandwidth``,
+            ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``.
         message: the whole finding as a sentence.
         step: the step it happens in, None for the state after the last.
         chunk: the chunk concerned, None where it is not about one.
@@ -71,16 +71,22 @@ def require_valid(algorithm: Algorithm, made_by: str) -> Algorithm:
 
 
 def _in_range(algorithm: Algorithm, send: Send) -> bool:
-    nodes = algorithm.topology.ranks + len(algorithm.topology.switches)
+    ranks = algorithm.topology.ranks  # switches forward and hold nothing: they take no part
     return (
         0 <= send.step < algorithm.steps
         and 0 <= send.chunk < algorithm.collective.num_chunks
-        and 0 <= send.src < nodes
-        and 0 <= send.dst < nodes
+        and 0 <= send.src < ranks
+        and 0 <= send.dst < ranks
     )
 
 
 def _malformed(algorithm: Algorithm) -> Iterator[Violation]:
+    if algorithm.collective.ranks != algorithm.topology.ranks:
+        text = (
+            f"{algorithm.collective.name} is for {algorithm.collective.ranks} ranks and the "
+            f"topology has {algorithm.topology.ranks}"
+        )
+        yield Violation("collective", text)
     for step, rounds in enumerate(algorithm.rounds_per_step):
         if rounds < 1:
             text = f"step {step} has {rounds} rounds, at least 1 expected"
@@ -184,7 +190,10 @@ def _receive(
     place: tuple[int, int],
     incoming: list[tuple[Send, Contributions]],
 ) -> Iterator[Violation]:
-    """Store or reduce all that one rank receives of one chunk in one step."""
+    """Store or reduce all that one rank receives of one chunk in one step.
+
+    Reducing into a place that holds nothing stores: a relay has no contribution of its own.
+    """
     chunk, rank = place
     copies = [item for item in incoming if not item[0].reduce]
     if copies and (len(copies) < len(incoming) or len({sent for _, sent in copies}) > 1):
