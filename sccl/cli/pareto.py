@@ -190,7 +190,7 @@ def _print_state(console: Console, frontier: Frontier) -> None:
     elif frontier.stopped == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     for o in frontier.open[:10]:
-        console.print(f"  open: {o.candidate} (R/C {o.candidate.cost}): {o.reason}")
+        console.print(f"  open: {o.candidate} (R/C {o.candidate.cost}): {o.reason}", markup=False)
     if len(frontier.open) > 10:
         console.print(f"  ... and {len(frontier.open) - 10} more (all of them with --json)")
     if frontier.open:
