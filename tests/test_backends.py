@@ -12,6 +12,7 @@ import pytest
 
 from sccl import backends
 from sccl.core.answer import Sat, Unknown
+from sccl.encode import encode, size
 from sccl.errors import JudgeError, ParameterError, UnknownNameError
 from tests.bank import BANK, Case, check_backend
 
@@ -77,6 +78,20 @@ def test_solvers_do_not_load_one_another() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("solver", backends.names())
+def test_what_is_far_too_large_is_unknown_at_once(solver: str) -> None:
+    instance = Case("dgx1", "allgather", 100_000, 3, 116_667, True, "").question.instances[0]
+    answer = backends.solve(instance, solver)
+    assert isinstance(answer, Unknown)
+    assert "too large" in answer.reason
+
+
+def test_size_counts_the_variables() -> None:
+    for case in BANK:
+        for instance in case.question.instances:
+            assert size(instance) == len(encode(instance).transfers)
 
 
 def test_an_interrupt_stops_the_solver() -> None:

@@ -10,8 +10,9 @@ import importlib
 from typing import Protocol, cast
 
 from sccl.backends.limits import Limits
-from sccl.core.answer import Answer, Sat
+from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.instance import Instance
+from sccl.encode import MAX_TRANSFERS, size
 from sccl.errors import SolverError, unknown_name
 from sccl.verify import require_valid
 
@@ -64,6 +65,9 @@ def solve(instance: Instance, solver: str = DEFAULT, limits: Limits | None = Non
         raise SolverError(
             f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
         ) from error
+    if (variables := size(instance)) > MAX_TRANSFERS:
+        reason = f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}"
+        return Unknown(reason, solver, 0.0)
     found = backend.answer(instance, limits or Limits())
     if isinstance(found, Sat):
         require_valid(found.algorithm, f"solver {solver!r}")

@@ -9,17 +9,33 @@ from sccl.bounds.certificate import Certificate, Cut, entering_chunks
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 
+_LENGTH_WORK = 2_000_000  # sources times edges: beyond, exact shortest paths take minutes
+
 
 def simple_certificates(topology: Topology, collective: Collective) -> Iterator[Certificate]:
-    """Yield certificates worth trying on every machine, cuts first; their values are not filled in.
+    """Yield certificates worth trying on every machine, a cut first; values are not filled in.
 
     On symmetric machines one of them is already the best bound there is.
     """
-    for inside in _simple_cuts(topology, collective):
-        if (certificate := _price_cut(topology, inside)) is not None:
-            yield certificate
-    prices = tuple((f"link {a}->{b}", Fraction(1)) for a, b in sorted(topology.edges))
-    yield Certificate(Fraction(0), prices, ())
+    priced = (_price_cut(topology, cut) for cut in _simple_cuts(topology, collective))
+    cuts = [certificate for certificate in priced if certificate is not None]
+    if cuts:
+        yield max(cuts, key=lambda c: _ratio(topology, collective, c))
+    classes = collective.classes()
+    single = all(len(wanted - sources) <= 1 for sources, wanted in classes)
+    starts = len({sources for sources, _ in classes})
+    if single and starts * len(topology.edges) <= _LENGTH_WORK:
+        prices = tuple((f"link {a}->{b}", Fraction(1)) for a, b in sorted(topology.edges))
+        yield Certificate(Fraction(0), prices, ())
+
+
+def _ratio(topology: Topology, collective: Collective, certificate: Certificate) -> Fraction:
+    """Return what a single cut proves: chunks that must enter over what can in a round."""
+    limit = {c.name: c.chunks_per_round for c in topology.budgets}
+    lanes = topology.lanes()
+    limit |= {f"link {a}->{b}": n for (a, b), n in lanes.items()}
+    capacity = sum(limit[name] for name, _ in certificate.prices)
+    return Fraction(entering_chunks(collective, set(certificate.cuts[0].ranks)), capacity)
 
 
 def _simple_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
@@ -21,6 +22,11 @@ class RelationKind(StrEnum):
     SCATTERED = "scattered"
     TRANSPOSE = "transpose"
     PAIRS = "pairs"
+
+
+@lru_cache(maxsize=16)
+def _everyone(ranks: int) -> frozenset[Rank]:
+    return as_ranks(range(ranks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Relation:
         """Return the ranks related to ``chunk`` on a machine of ``ranks`` ranks."""
         match self.kind:
             case RelationKind.ALL:
-                return as_ranks(range(ranks))
+                return _everyone(ranks)
             case RelationKind.SCATTERED:
                 return as_ranks((chunk % ranks,))
             case RelationKind.TRANSPOSE:
@@ -139,8 +145,19 @@ class Collective:
         return self.post.of(chunk, self.ranks)
 
     def classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
-        """Return the chunks by their (holders, wanted): those of a group are interchangeable."""
-        groups: dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]] = {}
-        for chunk in range(self.num_chunks):
-            groups.setdefault((self.holders(chunk), self.wanted(chunk)), []).append(chunk)
-        return groups
+        """Return the chunks by (holders, wanted); those of a group are interchangeable.
+
+        The result is shared: do not change it.
+        """
+        return _classes(self)
+
+
+@lru_cache(maxsize=16)
+def _classes(
+    collective: Collective,
+) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
+    groups: dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]] = {}
+    for chunk in range(collective.num_chunks):
+        key = (collective.holders(chunk), collective.wanted(chunk))
+        groups.setdefault(key, []).append(chunk)
+    return groups

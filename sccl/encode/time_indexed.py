@@ -75,6 +75,19 @@ class Model:
     impossible: str
 
 
+MAX_TRANSFERS = 2_000_000
+"""Variables beyond which a model neither fits in memory nor is solved."""
+
+
+def size(instance: Instance) -> int:
+    """Return how many variables the model of ``instance`` has, without building it."""
+    windows = _windows(instance)
+    return sum(
+        len(chunks) * sum(len(steps) for _, _, steps in windows[key])
+        for key, chunks in instance.collective.classes().items()
+    )
+
+
 def encode(instance: Instance, *, break_symmetry: bool = True) -> Model:
     """Return the model of ``instance``.
 
@@ -120,29 +133,34 @@ def encode(instance: Instance, *, break_symmetry: bool = True) -> Model:
     )
 
 
-def _transfers(instance: Instance) -> tuple[Transfer, ...]:
+_Class = tuple[frozenset[Rank], frozenset[Rank]]
+
+
+def _windows(instance: Instance) -> dict[_Class, list[tuple[int, int, range]]]:
+    """Return, for the chunks of each (holders, wanted), the links and the steps they may use."""
     successors = instance.topology.successors()
     predecessors = instance.topology.reversed().successors()
     edges = sorted(instance.topology.edges)
-    windows: dict[object, list[tuple[int, int, range]]] = {}
-    transfers = []
-    for chunk in range(instance.collective.num_chunks):
-        holders = instance.collective.holders(chunk)
-        wanted = instance.collective.wanted(chunk)
-        if (holders, wanted) not in windows:
-            before = distances(successors, holders)
-            after = distances(predecessors, wanted)
-            windows[holders, wanted] = [
-                (u, v, range(before[u], instance.steps - after[v]))
-                for u, v in edges
-                if v not in holders and before[u] != UNREACHED and after[v] != UNREACHED
-            ]
-        transfers += [
-            Transfer(chunk, u, v, step)
-            for u, v, steps in windows[holders, wanted]
-            for step in steps
+    windows = {}
+    for holders, wanted in instance.collective.classes():
+        before = distances(successors, holders)
+        after = distances(predecessors, wanted)
+        windows[holders, wanted] = [
+            (u, v, range(before[u], instance.steps - after[v]))
+            for u, v in edges
+            if v not in holders and before[u] != UNREACHED and after[v] != UNREACHED
         ]
-    return tuple(transfers)
+    return windows
+
+
+def _transfers(instance: Instance) -> tuple[Transfer, ...]:
+    windows, collective = _windows(instance), instance.collective
+    return tuple(
+        Transfer(chunk, u, v, step)
+        for chunk in range(collective.num_chunks)
+        for u, v, steps in windows[collective.holders(chunk), collective.wanted(chunk)]
+        for step in steps
+    )
 
 
 def _capacities(instance: Instance, transfers: Sequence[Transfer]) -> tuple[Capacity, ...]:
