@@ -171,7 +171,7 @@ def test_limits_of_the_range() -> None:
     limited = run("dgx1", "allgather", max_chunks=1, max_steps=2)
     assert costs(limited) == [(1, 2, 2)]
     assert "C <= 1" in limited.scope
-    for bad in ({"k": -1}, {"max_steps": 0}, {"max_chunks": 0}):
+    for bad in ({"k": -1}, {"k": 10**8}, {"max_steps": 0}, {"max_chunks": 0}):
         with pytest.raises(ParameterError):
             Range(**bad)
 

@@ -11,6 +11,10 @@ from sccl.collectives import Dual
 from sccl.errors import ParameterError
 
 
+MAX_K = 500
+"""The candidates of a number of steps grow with the square of k: beyond, a list of millions."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Candidate:
     """A (C, S, R) of the collective that was asked for; ordered by cost, then chunks."""
@@ -58,8 +62,8 @@ class Range:
     max_chunks: int | None = None
 
     def __post_init__(self) -> None:
-        if self.k < 0:
-            raise ParameterError(f"k is {self.k}, expected 0 or more (R is at most S + k)")
+        if not 0 <= self.k <= MAX_K:
+            raise ParameterError(f"k is {self.k}, expected 0 to {MAX_K} (R is at most S + k)")
         for what, value in (("max-steps", self.max_steps), ("max-chunks", self.max_chunks)):
             if value is not None and value < 1:
                 raise ParameterError(f"{what} is {value}, expected at least 1")
