@@ -10,7 +10,6 @@ from math import floor
 from sccl.collectives import Dual
 from sccl.errors import ParameterError
 
-
 MAX_K = 500
 """The candidates of a number of steps grow with the square of k: beyond, a list of millions."""
 
