@@ -51,6 +51,10 @@ class SolverError(ScclError):
     """A solver is not installed, or it broke while it was working."""
 
 
+class ToolError(ScclError):
+    """A compiler, MPI or other outside tool is missing, or it failed."""
+
+
 class JudgeError(ScclError):
     """A result failed the independent judge: a defect of sccl or of a solver, never the user's."""
 

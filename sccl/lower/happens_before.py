@@ -1,0 +1,99 @@
+"""Which instruction is certainly done before which other begins, whatever the schedule."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from sccl.errors import JudgeError
+from sccl.lower.program import Address, Instruction, Op, Program
+
+Site = tuple[int, Address]
+"""(rank, (block, index))."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The partial order of a program's instructions.
+
+    Attributes:
+        number: a number for every site, in an order that the partial order allows.
+        before: per number, the numbers of those certainly done before, as bits.
+    """
+
+    number: dict[Site, int]
+    before: list[int]
+
+    def precedes(self, first: Site, then: Site) -> bool:
+        """Return whether ``first`` is done before ``then`` begins to touch its slots."""
+        return bool(self.before[self.number[then]] >> self.number[first] & 1)
+
+
+def sites(program: Program) -> dict[Site, Instruction]:
+    """Return every instruction of a program by where it stands."""
+    return {
+        (rank, address): instruction
+        for rank, own in enumerate(program.ranks)
+        for address, instruction in own.instructions()
+    }
+
+
+def setters(program: Program) -> dict[tuple[int, int], Site]:
+    """Return, for every (rank, flag), the instruction that sets it."""
+    found: dict[tuple[int, int], Site] = {}
+    for site, instruction in sites(program).items():
+        if instruction.op in (Op.SEND, Op.CREDIT):
+            assert instruction.peer is not None
+            assert instruction.flag is not None
+            found[instruction.peer, instruction.flag] = site
+    return found
+
+
+def order_of(program: Program) -> Order:
+    """Return the order that blocks, dependencies, flags and credits impose.
+
+    Raises:
+        JudgeError: it is circular, so that the program would deadlock.
+    """
+    needs = _needs(program)
+    users: dict[Site, list[Site]] = {site: [] for site in needs}
+    for site, sources in needs.items():
+        for source in sources:
+            users[source].append(site)
+    waiting = {site: len(sources) for site, sources in needs.items()}
+    ready = deque(site for site, count in waiting.items() if count == 0)
+    number: dict[Site, int] = {}
+    before: list[int] = []
+    while ready:
+        site = ready.popleft()
+        number[site] = len(before)
+        mask = 0
+        for source in needs[site]:
+            mask |= before[number[source]] | 1 << number[source]
+        before.append(mask)
+        for user in users[site]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    if len(number) < len(needs):
+        rank, (block, index) = next(site for site in needs if site not in number)
+        raise JudgeError(
+            f"the program deadlocks: rank {rank}, block {block}, instruction {index} waits for "
+            "itself; this is a defect of a lowering pass, please report it"
+        )
+    return Order(number, before)
+
+
+def _needs(program: Program) -> dict[Site, list[Site]]:
+    setter = setters(program)
+    needs: dict[Site, list[Site]] = {}
+    for site, instruction in sites(program).items():
+        rank, (block, index) = site
+        sources = [(rank, address) for address in instruction.after]
+        if index:
+            sources.append((rank, (block, index - 1)))
+        awaited = instruction.credit if instruction.op is Op.SEND else instruction.flag
+        if instruction.op is not Op.CREDIT and awaited is not None:
+            sources.append(setter[rank, awaited])
+        needs[site] = sources
+    return needs

@@ -1,0 +1,183 @@
+"""What must wait for what because both touch one slot: on one rank, and across ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from sccl.lower.happens_before import Order, Site, order_of, setters, sites
+from sccl.lower.program import (
+    Address,
+    Block,
+    Buffer,
+    Instruction,
+    Op,
+    Program,
+    RankProgram,
+    Slot,
+)
+
+
+def latest(addresses: Iterable[Address]) -> tuple[Address, ...]:
+    """Return the last instruction of each block: those before it are done when it is."""
+    last: dict[int, int] = {}
+    for block, index in addresses:
+        last[block] = max(index, last.get(block, -1))
+    return tuple(sorted(last.items()))
+
+
+def dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> list[list[int]]:
+    """Return, for every instruction of one rank, which earlier ones it must wait for.
+
+    Read after write, write after read, write after write. An arrival counts as written when it is
+    received; what its sender has to wait for is :func:`protect`'s business.
+
+    Args:
+        serial: the instructions in an order that gives the right result.
+        aliased: input indices that share their place with an output index in place.
+    """
+    writer: dict[Slot, int] = {}
+    readers: dict[Slot, list[int]] = defaultdict(list)
+    needs: list[list[int]] = []
+    for number, instruction in enumerate(serial):
+        sources: set[int] = set()
+        landed = instruction.lands()
+        for slot in (_place(s, aliased) for s in instruction.reads()):
+            if slot in writer and slot != landed:
+                sources.add(writer[slot])
+            readers[slot].append(number)
+        for slot in (_place(s, aliased) for s in instruction.writes()):
+            sources.update(readers[slot])
+            sources.update([writer[slot]] if slot in writer else [])
+            writer[slot], readers[slot] = number, []
+        if landed is not None:
+            writer[landed], readers[landed] = number, []
+        needs.append(sorted(sources - {number}))
+    return needs
+
+
+def _place(slot: Slot, aliased: Mapping[int, int]) -> Slot:
+    if slot.buffer is Buffer.INPUT and slot.index in aliased:
+        return Slot(Buffer.OUTPUT, aliased[slot.index])
+    return slot
+
+
+def protect(program: Program) -> Program:
+    """Return the program with every write into a slot of another rank made safe.
+
+    A sender may overwrite a slot only after all that its owner did with the former content. Where
+    flags and dependencies do not already imply that, the owner gives a credit. Inputs that an
+    in-place call would lose are listed to be saved first.
+    """
+    order = order_of(program)
+    unsafe = [
+        (send, pending)
+        for send, former in _overwrites(program).items()
+        if (pending := [site for site in former if not order.precedes(site, send)])
+    ]
+    credited = _with_credits(program, unsafe) if unsafe else program
+    ranks = tuple(
+        replace(own, saves=_saves(program, order, rank)) for rank, own in enumerate(credited.ranks)
+    )
+    return replace(credited, ranks=ranks)
+
+
+def _overwrites(program: Program) -> dict[Site, list[Site]]:
+    """Return, for every send, what its receiver does with the slot's content of earlier steps."""
+    touches: dict[tuple[int, Slot], list[tuple[int, Site]]] = defaultdict(list)
+    code = sites(program)
+    for site, instruction in code.items():
+        landed = instruction.lands()
+        slots = {*instruction.reads(), *instruction.writes(), *([landed] if landed else [])}
+        for slot in slots:
+            touches[site[0], slot].append((instruction.step, site))
+    found: dict[Site, list[Site]] = {}
+    for site, instruction in code.items():
+        if instruction.op is Op.SEND:
+            assert instruction.peer is not None
+            assert instruction.dst is not None
+            there = touches[instruction.peer, instruction.dst]
+            if former := [s for step, s in there if step < instruction.step]:
+                found[site] = former
+    return found
+
+
+def _with_credits(program: Program, unsafe: list[tuple[Site, list[Site]]]) -> Program:
+    code = sites(program)
+    ranks = list(program.ranks)
+    for (sender, address), pending in unsafe:
+        send = code[sender, address]
+        assert send.peer is not None
+        owner = send.peer
+        flag = ranks[sender].flags
+        b, i = address
+        block = ranks[sender].blocks[b]
+        lines = list(block.instructions)
+        lines[i] = replace(lines[i], credit=flag)
+        ranks[sender] = replace(_with_block(ranks[sender], b, lines), flags=ranks[sender].flags + 1)
+        step = max(code[site].step for site in pending)
+        home = next(n for n, k in enumerate(ranks[owner].blocks) if k.recv_peer == sender)
+        credit = Instruction(
+            Op.CREDIT,
+            step,
+            send.chunk,
+            peer=sender,
+            flag=flag,
+            after=latest(a for _, a in pending if a[0] != home),
+        )
+        lines = [*ranks[owner].blocks[home].instructions, credit]
+        ranks[owner] = _with_block(ranks[owner], home, lines)
+    return replace(program, ranks=tuple(sort_blocks(own) for own in ranks))
+
+
+def _with_block(own: RankProgram, number: int, lines: list[Instruction]) -> RankProgram:
+    block = replace(own.blocks[number], instructions=tuple(lines))
+    return replace(own, blocks=(*own.blocks[:number], block, *own.blocks[number + 1 :]))
+
+
+def sort_blocks(own: RankProgram) -> RankProgram:
+    """Return the rank's program with every block in the order of steps, addresses renumbered."""
+    moved: dict[Address, Address] = {}
+    blocks: list[list[Instruction]] = []
+    for b, block in enumerate(own.blocks):
+        order = sorted(enumerate(block.instructions), key=lambda item: item[1].order)
+        moved |= {(b, old): (b, new) for new, (old, _) in enumerate(order)}
+        blocks.append([line for _, line in order])
+    return replace(
+        own,
+        blocks=tuple(
+            Block(
+                old.send_peer,
+                old.recv_peer,
+                tuple(replace(i, after=tuple(sorted(moved[a] for a in i.after))) for i in lines),
+            )
+            for old, lines in zip(own.blocks, blocks, strict=True)
+        ),
+    )
+
+
+def _saves(program: Program, order: Order, rank: int) -> tuple[int, ...]:
+    """Return the input indices whose content an in-place call would overwrite too early.
+
+    That is where input and output share a place for different chunks; and where the chunk is the
+    same, but is written by others before its last read here is certain to be done.
+    """
+    layout, setter = program.layout, setters(program)
+    reads: dict[int, list[Site]] = defaultdict(list)
+    written: dict[int, list[Site]] = defaultdict(list)
+    for address, instruction in program.ranks[rank].instructions():
+        for slot in instruction.reads():
+            if slot.buffer is Buffer.INPUT:
+                reads[slot.index].append((rank, address))
+        landed = instruction.lands()
+        if landed is not None and landed.buffer is Buffer.OUTPUT:
+            assert instruction.flag is not None
+            written[landed.index].append(setter[rank, instruction.flag])
+    saves = []
+    kept = layout.kept_in_place(rank)
+    for index, there in sorted(layout.aliased(rank).items()):
+        early = any(not order.precedes(r, w) for r in reads[index] for w in written[there])
+        if reads[index] and (early or index not in kept):
+            saves.append(index)
+    return tuple(saves)

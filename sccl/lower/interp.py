@@ -1,0 +1,287 @@
+"""Runs a Program on real NumPy buffers, under any schedule of its blocks, and says what is wrong.
+
+Shares nothing with the passes: it knows what an instruction does, and what the collective asks for.
+An instruction takes two moves, so that two of them can touch a slot at the same time; the schedule
+decides who moves next.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sccl.core.collective import Collective
+from sccl.lower.layout import bounds_of_parts
+from sccl.lower.program import Buffer, Instruction, Op, Program, Slot
+
+Array = npt.NDArray[Any]
+Chooser = Callable[[int], int]
+"""Given how many moves are possible, returns which to make."""
+
+REDUCE: dict[str, Callable[[Array, Array], Array]] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a program.
+
+    Attributes:
+        kind: ``deadlock``, ``unwritten``, ``race``, ``flag``, ``channel`` or ``wrong``.
+    """
+
+    kind: str
+    message: str
+
+
+Place = tuple[int, str, int]
+"""(rank, buffer, index): the memory behind a slot."""
+
+
+@dataclass(slots=True)
+class _Touch:
+    """Who touches a place at the moment."""
+
+    readers: int = 0
+    writers: int = 0
+
+
+class Machine:
+    """All ranks of a program, in the middle of a run."""
+
+    def __init__(
+        self, program: Program, inputs: Sequence[Array], op: str, *, in_place: bool
+    ) -> None:
+        self.program = program
+        self.op = REDUCE[op]
+        self.in_place = in_place
+        self.count = _count(program, inputs)
+        self.parts = bounds_of_parts(self.count, program.layout.parts, inputs[0].itemsize)
+        self.memory: dict[Place, Array] = {}
+        self.touch: dict[Place, _Touch] = defaultdict(_Touch)
+        self.flags: set[tuple[int, int]] = set()
+        self.position = [[0] * len(own.blocks) for own in program.ranks]
+        self.begun = [[False] * len(own.blocks) for own in program.ranks]
+        self.opened = [False] * len(program.ranks)
+        self.faults: list[Fault] = []
+        self.aliased = [program.layout.aliased(r) if in_place else {} for r in range(len(inputs))]
+        for rank, data in enumerate(inputs):
+            for block in range(len(program.layout.inputs[rank])):
+                for part, (first, end) in enumerate(self.parts):
+                    at = self._place(rank, Slot(Buffer.INPUT, block * len(self.parts) + part))
+                    base = block * self.count
+                    self.memory[at] = data[base + first : base + end].copy()
+
+    def _place(self, rank: int, slot: Slot) -> Place:
+        if slot.buffer is Buffer.INPUT and slot.index in self.aliased[rank]:
+            return (rank, Buffer.OUTPUT, self.aliased[rank][slot.index])
+        return (rank, slot.buffer, slot.index)
+
+    def moves(self) -> list[tuple[int, int]]:
+        """Return every (rank, block) that can move; (rank, -1) is the rank's entry."""
+        found = [(rank, -1) for rank, opened in enumerate(self.opened) if not opened]
+        for rank, own in enumerate(self.program.ranks):
+            if self.opened[rank]:
+                found += [(rank, b) for b in range(len(own.blocks)) if self._can_move(rank, b)]
+        return found
+
+    def _can_move(self, rank: int, block: int) -> bool:
+        lines = self.program.ranks[rank].blocks[block].instructions
+        at = self.position[rank][block]
+        if at == len(lines):
+            return False
+        line = lines[at]
+        if self.begun[rank][block]:
+            return True
+        if any(self.position[rank][b] <= i for b, i in line.after):
+            return False
+        if line.op is Op.SEND:
+            assert line.peer is not None
+            direct = line.dst is not None and line.dst.buffer is Buffer.OUTPUT
+            open_ = self.opened[line.peer] or not direct
+            return open_ and (line.credit is None or (rank, line.credit) in self.flags)
+        return line.op not in (Op.RECV, Op.RECV_REDUCE) or (rank, line.flag) in self.flags
+
+    def move(self, rank: int, block: int) -> None:
+        """Let a rank enter, or a block begin or end its next instruction."""
+        if block < 0:
+            self._enter(rank)
+            return
+        line = self.program.ranks[rank].blocks[block].instructions[self.position[rank][block]]
+        if not self.begun[rank][block]:
+            self.begun[rank][block] = True
+            self._begin(rank, line)
+        else:
+            self._end(rank, line)
+            self.begun[rank][block] = False
+            self.position[rank][block] += 1
+
+    def _enter(self, rank: int) -> None:
+        for index in self.program.ranks[rank].saves if self.in_place else ():
+            place = self._place(rank, Slot(Buffer.INPUT, index))
+            del self.aliased[rank][index]
+            self.memory[self._place(rank, Slot(Buffer.INPUT, index))] = self.memory[place].copy()
+        self.opened[rank] = True
+
+    def _written(self, rank: int, line: Instruction) -> list[Place]:
+        if line.op is Op.SEND:
+            assert line.peer is not None
+            assert line.dst is not None
+            return [self._place(line.peer, line.dst)]
+        return [self._place(rank, slot) for slot in line.writes()]
+
+    def _begin(self, rank: int, line: Instruction) -> None:
+        reads = [self._place(rank, slot) for slot in line.reads()]
+        writes = self._written(rank, line)
+        for place in reads:
+            if place not in self.memory:
+                self._fault("unwritten", rank, line, place)
+                self.memory[place] = np.zeros(0)
+            if self.touch[place].writers and place not in writes:
+                self._fault("race", rank, line, place)
+            self.touch[place].readers += 1
+        for place in writes:
+            own = reads.count(place)
+            if self.touch[place].writers or self.touch[place].readers > own:
+                self._fault("race", rank, line, place)
+            self.touch[place].writers += 1
+
+    def _end(self, rank: int, line: Instruction) -> None:
+        reads = [self._place(rank, slot) for slot in line.reads()]
+        data = [self.memory[place] for place in reads]
+        for place in reads:
+            self.touch[place].readers -= 1
+        for place in self._written(rank, line):
+            self.touch[place].writers -= 1
+            reduces = line.op in (Op.REDUCE, Op.RECV_REDUCE)
+            if reduces and data[0].shape == data[1].shape:
+                self.memory[place] = self.op(data[0], data[1]).astype(data[0].dtype)
+            else:
+                self.memory[place] = data[0].copy()
+        if line.op in (Op.SEND, Op.CREDIT):
+            assert line.peer is not None
+            assert line.flag is not None
+            if (line.peer, line.flag) in self.flags:
+                text = f"rank {rank} sets flag {line.flag} of rank {line.peer} a second time"
+                self.faults.append(Fault("flag", text))
+            self.flags.add((line.peer, line.flag))
+
+    def _fault(self, kind: str, rank: int, line: Instruction, place: Place) -> None:
+        what = {"unwritten": "reads what nobody wrote:", "race": "meets another access of"}[kind]
+        text = (
+            f"rank {rank}, step {line.step}: {line.op} of chunk {line.chunk} {what} "
+            f"{place[1]} {place[2]} of rank {place[0]}"
+        )
+        self.faults.append(Fault(kind, text))
+
+    def finished(self) -> bool:
+        """Return whether every block has run to its end."""
+        return all(self.opened) and all(
+            at == len(block.instructions)
+            for own, positions in zip(self.program.ranks, self.position, strict=True)
+            for block, at in zip(own.blocks, positions, strict=True)
+        )
+
+    def output(self, rank: int) -> Array:
+        """Return the output buffer of a rank; what was not written is missing from it."""
+        slots = len(self.program.layout.outputs[rank]) * len(self.parts)
+        pieces = [self.memory.get((rank, Buffer.OUTPUT, i), np.zeros(0)) for i in range(slots)]
+        return np.concatenate(pieces) if pieces else np.zeros(0)
+
+
+def _count(program: Program, inputs: Sequence[Array]) -> int:
+    for data, blocks in zip(inputs, program.layout.inputs, strict=True):
+        if blocks:
+            return len(data) // len(blocks)
+    return 0
+
+
+def run(
+    program: Program,
+    inputs: Sequence[Array],
+    op: str = "sum",
+    *,
+    choose: Chooser = lambda _: 0,
+    in_place: bool = False,
+) -> tuple[list[Array], list[Fault]]:
+    """Run a program and return every rank's output and all faults found.
+
+    Args:
+        inputs: per rank, the blocks of its input one after the other (a 1-d array; empty for a
+            rank that has none), all of one type and one number of elements per block.
+        op: ``sum``, ``prod``, ``min`` or ``max``.
+        choose: the schedule: which of n possible moves is next.
+        in_place: input and output share their memory, as MPI_IN_PLACE says.
+    """
+    machine = Machine(program, inputs, op, in_place=in_place)
+    machine.faults += check_channels(program)
+    while moves := machine.moves():
+        machine.move(*moves[choose(len(moves))])
+    if not machine.finished():
+        stuck = sorted(
+            (rank, b)
+            for rank, own in enumerate(program.ranks)
+            for b, block in enumerate(own.blocks)
+            if machine.position[rank][b] < len(block.instructions)
+        )
+        text = (
+            f"no block can move; first of {len(stuck)} that have not ended: rank, block {stuck[0]}"
+        )
+        machine.faults.append(Fault("deadlock", text))
+    outputs = [machine.output(rank) for rank in range(len(inputs))]
+    machine.faults += _wrong(program, inputs, outputs, op)
+    return outputs, machine.faults
+
+
+def check_channels(program: Program) -> list[Fault]:
+    """Return where a block has a peer that is not its own, unless ranks are single threads."""
+    found = []
+    for rank, own in enumerate(program.ranks):
+        for (b, i), line in own.instructions():
+            block = own.blocks[b]
+            peer = block.send_peer if line.op is Op.SEND else block.recv_peer
+            if not program.serial and line.peer is not None and line.peer != peer:
+                text = f"rank {rank}, block {b}, instruction {i}: {line.op} with peer {line.peer}"
+                found.append(Fault("channel", text))
+    return found
+
+
+def expected(
+    collective: Collective, program: Program, inputs: Sequence[Array], op: str
+) -> list[Array]:
+    """Return what the collective asks for, computed from its relations alone."""
+    layout, count = program.layout, _count(program, inputs)
+    outputs = []
+    for rank in range(collective.ranks):
+        blocks = []
+        for pattern in layout.outputs[rank]:
+            sources = [
+                inputs[r][(at := layout.inputs[r].index(pattern)) * count : (at + 1) * count]
+                for r in sorted(collective.holders(pattern))
+            ]
+            total = sources[0]
+            for other in sources[1:] if collective.combining else ():
+                total = REDUCE[op](total, other).astype(total.dtype)
+            blocks.append(total)
+        outputs.append(np.concatenate(blocks) if blocks else np.zeros(0))
+    return outputs
+
+
+def _wrong(
+    program: Program, inputs: Sequence[Array], outputs: Sequence[Array], op: str
+) -> list[Fault]:
+    wanted = expected(program.collective, program, inputs, op)
+    return [
+        Fault("wrong", f"rank {rank} does not end with the result of the collective")
+        for rank, (got, want) in enumerate(zip(outputs, wanted, strict=True))
+        if got.shape != want.shape or not np.array_equal(got, want)
+    ]
