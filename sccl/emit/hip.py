@@ -1,0 +1,46 @@
+"""The ``hip`` target: one AMD GPU per rank."""
+
+from __future__ import annotations
+
+from sccl.emit import gpu
+from sccl.emit.bundle import Bundle
+from sccl.emit.shared import Options
+
+SERIAL = False
+SLOT_BYTES = gpu.SLOT_BYTES
+EAGER_PART_BYTES = 2**62
+"""Never direct by default: a user's buffer is coarse-grained memory, in which a kernel that runs
+need not see what other GPUs write. The windows are fine-grained."""
+
+README = {
+    "target": "hip",
+    "gpu": "AMD GPU",
+    "target_flag": "rocm",
+    "toolkit_note": "The Makefile builds for gfx906 (`ARCHS=gfx90a make` for another). Direct "
+    "programs are chosen only on request: they need\nbuffers from hipExtMallocWithFlags(..., "
+    "hipDeviceMallocFinegrained).",
+}
+
+_TEXTS = {
+    "target": "hip",
+    "api": "hip",
+    "noinline": "__attribute__((noinline))",  # to clang, __noinline__ is but a hint
+    "kernel_parameter": "const",
+    "alloc_flags": "hipExtMallocWithFlags(at, bytes, hipDeviceMallocFinegrained)",
+    "pointer_attributes": "hipPointerAttribute_t",
+    "pointer_kind": "SCCL_POINTER_KIND",
+    "processor_count": "hipDeviceAttributeMultiprocessorCount",
+    "language_flags": "-x hip",
+    "install_hint": "install the HIP compiler (Debian: apt-get install hipcc rocm-device-libs "
+    "libamdhip64-dev)",
+}
+
+
+def files(made: Bundle, options: Options) -> dict[str, str]:
+    """Return the sources of a bundle by file name."""
+    return gpu.files(made, options, _TEXTS, "hipStream_t")
+
+
+def readme(options: Options) -> dict[str, str]:
+    """Return what the README says of this target."""
+    return README | {"blocks_per_link": str(options.blocks_per_link)}

@@ -1,0 +1,41 @@
+"""The ``host`` target: C++17, ranks are MPI processes of one machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sccl.emit.bundle import Bundle
+from sccl.emit.shared import COMMON_FILES, VARIANTS, Options
+from sccl.emit.text import render, values_of
+
+SERIAL = True
+EAGER_PART_BYTES = 16 * 1024
+"""Beyond this, writing straight into the output beats two copies (benchmarks/RESULTS.md)."""
+
+SLOT_BYTES = 128 * 1024
+
+MEMORY_CONTRACT = """\
+ *  - Buffers are ordinary memory of the process. The call returns when the buffers may be used
+ *    again. Several threads may call at once on different communicators."""
+
+OWN = ("machine.hpp", "combine.hpp", "memory.hpp", "communicator.cpp", "Makefile")
+
+
+def files(made: Bundle, _options: Options) -> dict[str, str]:
+    """Return the sources of a bundle by file name."""
+    values: dict[str, Any] = {
+        **values_of(made),
+        "slot_bytes": SLOT_BYTES,
+        "memory_contract": MEMORY_CONTRACT,
+        "stream_parameter": "",
+        "stream_argument": "nullptr",
+        "bench_stream": "",
+        "variants": VARIANTS,
+    }
+    found = {name: render(f"common/{name}.jinja", values) for name in COMMON_FILES}
+    return found | {name: render(f"host/{name}.jinja", values) for name in OWN}
+
+
+def readme(_options: Options) -> dict[str, str]:
+    """Return what the README says of this target."""
+    return {"target": "host"}

@@ -1,0 +1,182 @@
+"""A generated project: its files, and its ``program.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from sccl import __version__
+from sccl.core.algorithm import Algorithm
+from sccl.core.files import make_directory, write_atomically
+from sccl.emit import cuda, hip, host
+from sccl.emit.bundle import Bundle, bundle
+from sccl.emit.shared import Options
+from sccl.emit.text import render
+from sccl.errors import InputError, unknown_name
+from sccl.lower import Instruction, Program, Slot
+
+PROGRAM_FILE = "program.json"
+SELECTION_FILE = "selection.hpp"
+
+
+class Target(Protocol):
+    """A module of this room that writes the sources of one kind of machine."""
+
+    SERIAL: bool
+    EAGER_PART_BYTES: int
+    SLOT_BYTES: int
+
+    def files(self, made: Bundle, options: Options) -> dict[str, str]:
+        """Return the sources of a bundle by file name."""
+
+    def readme(self, options: Options) -> dict[str, str]:
+        """Return what the README says of this target."""
+
+
+_TARGETS: dict[str, Target] = {"cuda": cuda, "hip": hip, "host": host}
+
+
+def targets() -> tuple[str, ...]:
+    """Return the names of all targets."""
+    return tuple(sorted(_TARGETS))
+
+
+def generate(
+    algorithms: Sequence[Algorithm], target: str, options: Options | None = None
+) -> dict[str, str]:
+    """Return the files of a project by name.
+
+    Raises:
+        UnknownNameError: there is no such target.
+        ParameterError: the algorithms do not fit into one bundle.
+        JudgeError: the judge rejects one of them.
+    """
+    if target not in _TARGETS:
+        hint = f"the targets are {', '.join(targets())}"
+        raise unknown_name("target", target, _TARGETS, hint)
+    writer = _TARGETS[target]
+    chosen = options or Options()
+    made = bundle(algorithms, serial=writer.SERIAL, eager_part_bytes=writer.EAGER_PART_BYTES)
+    found = writer.files(made, chosen)
+    folder = "host" if target == "host" else "gpu"
+    found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))
+    found[PROGRAM_FILE] = program_json(made, target)
+    return found
+
+
+def _readme(made: Bundle, writer: Target, options: Options) -> dict[str, Any]:
+    rows = [
+        {
+            "collective": entry.identifier,
+            "number": number,
+            "label": lowered.label,
+            "steps": lowered.algorithm.steps,
+            "rounds": lowered.algorithm.rounds,
+            "chunks": lowered.algorithm.collective.chunks,
+            "eager": lowered.eager.scratch_slots,
+            "direct": lowered.direct.scratch_slots,
+        }
+        for entry in made.entries
+        for number, lowered in enumerate(entry.algorithms)
+    ]
+    return {
+        "ranks": made.ranks,
+        "version": __version__,
+        "rows": rows,
+        "slot_bytes": writer.SLOT_BYTES,
+        "selection": made.selection(),
+        **writer.readme(options),
+    }
+
+
+def write_project(directory: Path, found: dict[str, str]) -> None:
+    """Write a project; a folder that holds anything else is left alone.
+
+    Raises:
+        InputError: the folder has other files, or cannot be written.
+    """
+    if directory.exists():
+        if not directory.is_dir():
+            raise InputError(f"cannot write {directory}: it is a file; name a folder")
+        if any(directory.iterdir()) and not (directory / PROGRAM_FILE).is_file():
+            raise InputError(
+                f"cannot write into {directory}: it holds files that are not a project of sccl; "
+                "name a new folder"
+            )
+    make_directory(directory)
+    for name, text in sorted(found.items()):
+        write_atomically(directory / name, text)
+
+
+def selection_text(selection: str) -> str:
+    """Return the source file that holds the switch points."""
+    return render("common/selection.hpp.jinja", {"selection": selection})
+
+
+def program_json(made: Bundle, target: str) -> str:
+    """Return a bundle as JSON: its programs, with the scratch they need, and its switch points."""
+    value = {
+        "schema": 1,
+        "kind": "program",
+        "target": target,
+        "ranks": made.ranks,
+        "selection": made.selection(),
+        "collectives": [
+            {
+                "identifier": entry.identifier,
+                "algorithms": [
+                    {
+                        "label": lowered.label,
+                        "topology": lowered.algorithm.topology.name,
+                        "collective": lowered.algorithm.collective.name,
+                        "chunks": lowered.algorithm.collective.chunks,
+                        "rounds": lowered.algorithm.rounds,
+                        "root": lowered.algorithm.collective.root,
+                        "eager": _program(lowered.eager),
+                        "direct": _program(lowered.direct),
+                    }
+                    for lowered in entry.algorithms
+                ],
+            }
+            for entry in made.entries
+        ],
+    }
+    return json.dumps(value, separators=(",", ":")) + "\n"
+
+
+def _program(program: Program) -> dict[str, Any]:
+    return {
+        "steps": program.steps,
+        "landing": program.landing,
+        "parts": program.layout.parts,
+        "scratch_slots": program.scratch_slots,
+        "flags": program.flags,
+        "fields": ["op", "step", "chunk", "peer", "src", "other", "dst", "flag", "credit", "after"],
+        "ranks": [
+            {
+                "scratch_slots": own.scratch_slots,
+                "flags": own.flags,
+                "saves": list(own.saves),
+                "blocks": [
+                    {
+                        "send_peer": block.send_peer,
+                        "recv_peer": block.recv_peer,
+                        "instructions": [_row(line) for line in block.instructions],
+                    }
+                    for block in own.blocks
+                ],
+            }
+            for own in program.ranks
+        ],
+    }
+
+
+def _row(line: Instruction) -> list[Any]:
+    def slot(which: Slot | None) -> str | None:
+        return None if which is None else f"{which.buffer}:{which.index}"
+
+    slots = [slot(line.src), slot(line.other), slot(line.dst)]
+    after = [list(address) for address in line.after]
+    return [line.op, line.step, line.chunk, line.peer, *slots, line.flag, line.credit, after]

@@ -1,0 +1,36 @@
+"""What all targets share beside the templates' values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to generate.
+
+    Attributes:
+        blocks_per_link: thread blocks that share the work of one link (GPU targets).
+    """
+
+    blocks_per_link: int = 2
+
+
+COMMON_FILES = (
+    "sccl.h",
+    "steps.hpp",
+    "tables.hpp",
+    "selection.hpp",
+    "call.hpp",
+    "library.hpp",
+    "types.hpp",
+    "api.cpp",
+    "preload.cpp",
+    "bench.cpp",
+)
+
+VARIANTS = (
+    {"suffix": "", "count": "int", "condition": "1"},
+    {"suffix": "_c", "count": "MPI_Count", "condition": "MPI_VERSION >= 4"},
+)
+"""MPI's functions, and those for large counts that MPI 4 added."""

@@ -1,0 +1,228 @@
+"""Rendering: templates hold text with loops; what they say is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+import jinja2
+
+from sccl.core.files import data_dir
+from sccl.emit.bundle import Bundle, Entry, Lowered
+from sccl.lower import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
+
+CALLS = {Buffer.INPUT: "in", Buffer.OUTPUT: "out", Buffer.SCRATCH: "scratch"}
+
+TYPES = {
+    "INT8": (1, "std::int8_t", "MPI_INT8_T"),
+    "UINT8": (1, "std::uint8_t", "MPI_UINT8_T"),
+    "INT16": (2, "std::int16_t", "MPI_INT16_T"),
+    "UINT16": (2, "std::uint16_t", "MPI_UINT16_T"),
+    "INT32": (4, "std::int32_t", "MPI_INT32_T"),
+    "UINT32": (4, "std::uint32_t", "MPI_UINT32_T"),
+    "INT64": (8, "std::int64_t", "MPI_INT64_T"),
+    "UINT64": (8, "std::uint64_t", "MPI_UINT64_T"),
+    "FLOAT16": (2, "Half", "MPI_DATATYPE_NULL"),
+    "BFLOAT16": (2, "BFloat", "MPI_DATATYPE_NULL"),
+    "FLOAT32": (4, "float", "MPI_FLOAT"),
+    "FLOAT64": (8, "double", "MPI_DOUBLE"),
+}
+"""Element types: bytes, C++ type, MPI type."""
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(data_dir("codegen_templates")),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - C++, not HTML; names are reduced to slugs before
+    )
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Return a template of ``codegen_templates`` filled in; an unknown name in it is an error."""
+    return _environment().get_template(template).render(values)
+
+
+def values_of(bundle: Bundle) -> dict[str, Any]:
+    """Return what the templates that all targets share need."""
+    programs = list(programs_of(bundle))
+    shapes = [p.layout for _, _, p in programs]
+    return {
+        "ranks": bundle.ranks,
+        "flags": max(1, *(p.flags for _, _, p in programs)),
+        "slots": max(1, *(p.scratch_slots for _, _, p in programs)),
+        "blocks": max(len(r.blocks) for _, _, p in programs for r in p.ranks),
+        "steps": max(p.steps for _, _, p in programs),
+        "patterns": max(len(b) for s in shapes for b in (*s.inputs, *s.outputs)),
+        "selection": bundle.selection(),
+        "types": list(TYPES),
+        "type_bytes": _list(size for size, _, _ in TYPES.values()),
+        "type_names": ", ".join(f'"{name.lower()}"' for name in TYPES),
+        "cpp_types": [cpp for _, cpp, _ in TYPES.values()],
+        "mpi_types": ", ".join(mpi for *_, mpi in TYPES.values()),
+        "programs": [
+            _program(number, lowered, program)
+            for number, (_, lowered, program) in enumerate(programs)
+        ],
+        "collectives": _collectives(bundle),
+        "names": [entry.identifier for entry in bundle.entries],
+        "functions": [_function(entry) for entry in bundle.entries],
+    }
+
+
+def programs_of(bundle: Bundle) -> Iterable[tuple[Entry, Lowered, Program]]:
+    """Yield every program in the order of the numbers that generated code gives them."""
+    for entry in bundle.entries:
+        for lowered in entry.algorithms:
+            yield entry, lowered, lowered.eager
+            yield entry, lowered, lowered.direct
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(str(int(n)) for n in numbers)
+
+
+def _program(number: int, lowered: Lowered, program: Program) -> dict[str, Any]:
+    landing = "direct" if program.landing is Landing.OUTPUT else "eager"
+    return {
+        "number": number,
+        "label": lowered.label,
+        "landing": landing,
+        "ranks": [
+            {"number": rank, "blocks": _blocks(program, own)}
+            for rank, own in enumerate(program.ranks)
+        ],
+    }
+
+
+def _blocks(program: Program, own: RankProgram) -> list[dict[str, Any]]:
+    marks = _published(own)
+    blocks = []
+    for number, block in enumerate(own.blocks):
+        lines: list[tuple[int, str]] = []
+        opened: set[int] = set()
+        for index, line in enumerate(block.instructions):
+            text = [f"after({b}, {marks[b, i]})" for b, i in line.after]
+            if line.op in (Op.SEND, Op.CREDIT) and line.peer not in opened:
+                assert line.peer is not None
+                opened.add(line.peer)
+                text.append(f"open({line.peer})")
+            text.append(_call(program, line))
+            if (number, index) in marks:
+                text.append(f"publish({marks[number, index]})")
+            lines += [(line.step, entry) for entry in text]
+        steps = [
+            {"number": step, "lines": [text for _, text in group]}
+            for step, group in groupby(lines, key=lambda item: item[0])
+        ]
+        blocks.append({"number": number, "steps": steps})
+    return blocks
+
+
+def _published(own: RankProgram) -> dict[tuple[int, int], int]:
+    """Return, for every instruction that another block waits for, its mark: 1, 2, ... per block."""
+    awaited = sorted({address for _, line in own.instructions() for address in line.after})
+    marks: dict[tuple[int, int], int] = {}
+    count: dict[int, int] = {}
+    for block, index in awaited:
+        count[block] = count.get(block, 0) + 1
+        marks[block, index] = count[block]
+    return marks
+
+
+def _call(program: Program, line: Instruction) -> str:
+    """Return an instruction as a call of the machine."""
+    part = program.layout.part(line.chunk)
+
+    def slot(which: Slot | None) -> str:
+        assert which is not None
+        units = 1 if which.buffer is Buffer.SCRATCH else program.layout.parts
+        return f"{CALLS[which.buffer]}({which.index // units})"
+
+    match line.op:
+        case Op.SEND:
+            credit = -1 if line.credit is None else line.credit
+            to = slot(line.dst)
+            return f"send({line.peer}, {line.flag}, {credit}, {part}, {to}, {slot(line.src)})"
+        case Op.RECV:
+            return f"recv({line.flag}, {part})"
+        case Op.RECV_REDUCE:
+            operands = f"{slot(line.dst)}, {slot(line.src)}, {slot(line.other)}"
+            return f"recv_reduce({line.flag}, {part}, {operands})"
+        case Op.REDUCE:
+            return f"reduce({part}, {slot(line.dst)}, {slot(line.src)}, {slot(line.other)})"
+        case Op.COPY:
+            return f"copy({part}, {slot(line.dst)}, {slot(line.src)})"
+        case Op.CREDIT:
+            return f"credit({line.peer}, {line.flag})"
+
+
+def _collectives(bundle: Bundle) -> list[dict[str, Any]]:
+    number = 0
+    found = []
+    for entry in bundle.entries:
+        algorithms = []
+        for lowered in entry.algorithms:
+            layout = lowered.eager.layout
+            programs = []
+            for program in (lowered.eager, lowered.direct):
+                programs.append(_program_row(number, program))
+                number += 1
+            algorithms.append(
+                {
+                    "label": lowered.label,
+                    "root": lowered.algorithm.collective.root or 0,
+                    "steps": lowered.algorithm.steps,
+                    "programs": programs,
+                    "inputs": [_row(blocks) for blocks in layout.inputs],
+                    "outputs": [_row(blocks) for blocks in layout.outputs],
+                }
+            )
+        found.append(
+            {
+                "identifier": entry.identifier,
+                "combining": int(entry.combining),
+                "rooted": int(entry.rooted),
+                "algorithms": algorithms,
+            }
+        )
+    return found
+
+
+def _row(blocks: tuple[int, ...]) -> str:
+    return f"{len(blocks)}, {{{_list(blocks)}}}"
+
+
+def _program_row(number: int, program: Program) -> dict[str, Any]:
+    layout = program.layout
+    saved = []
+    for rank, own in enumerate(program.ranks):
+        blocks = {index // layout.parts for index in own.saves}
+        saved.append(_list(b in blocks for b in range(len(layout.inputs[rank]))))
+    return {
+        "number": number,
+        "parts": layout.parts,
+        "uses_scratch": int(program.scratch_slots > 0),
+        "slots": _list(own.scratch_slots for own in program.ranks),
+        "blocks": _list(len(own.blocks) for own in program.ranks),
+        "saved": saved,
+    }
+
+
+def _function(entry: Entry) -> dict[str, str]:
+    """Return the C function of a collective: parameters, and what it passes on."""
+    both = "const void *send, void *recv"
+    buffers = "void *buffer" if entry.identifier == "broadcast" else both
+    op = ", sccl_op op" if entry.combining else ""
+    root = ", int root" if entry.rooted else ""
+    passed = "buffer, buffer" if entry.identifier == "broadcast" else "send, recv"
+    return {
+        "name": entry.identifier,
+        "parameters": f"{buffers}, size_t count, sccl_type type{op}{root}, MPI_Comm comm",
+        "arguments": f"{passed}, count, type, {'op' if op else 'SCCL_SUM'}, "
+        f"{'root' if root else '0'}, comm",
+    }

@@ -1,0 +1,127 @@
+"""Comparing: several projects and the MPI library's own collectives in one interleaved run."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sccl.errors import InputError, ToolError
+from sccl.runtime.mpi import Mpi
+from sccl.runtime.project import Project, run
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long one contender took for one collective at one size.
+
+    Attributes:
+        size_bytes: the bytes of a block, as in the OSU benchmarks.
+        us: microseconds of a call, one figure for each repetition: the mean over ranks and calls.
+    """
+
+    collective: str
+    size_bytes: int
+    contender: str
+    us: tuple[float, ...]
+
+    @property
+    def median_us(self) -> float:
+        """Return the median over repetitions."""
+        return statistics.median(self.us)
+
+
+def compare(
+    projects: Sequence[Project],
+    mpi: Mpi,
+    *,
+    sizes: tuple[int, int],
+    repeat: int,
+    collectives: Sequence[str] = (),
+    against_mpi: bool = False,
+    each: bool = False,
+) -> list[Timing]:
+    """Time projects in turns, size by size, in one run of one set of processes.
+
+    Args:
+        projects: the first runs the benchmark, the others are loaded into it.
+        sizes: smallest and largest bytes of a block; powers of two times the smallest are timed.
+        repeat: how often each is timed, in turns.
+        collectives: which; empty for all of the first project.
+        against_mpi: also time the MPI library's own.
+        each: time every program of the first project by itself.
+
+    Raises:
+        InputError: the projects are for different targets or numbers of ranks.
+        ToolError: the run failed, or a contender delivered wrong data.
+    """
+    first = projects[0]
+    for other in projects[1:]:
+        if (other.target, other.ranks) != (first.target, first.ranks):
+            raise InputError(
+                f"{other.directory} is for {other.ranks} ranks ({other.target}), "
+                f"{first.directory} for {first.ranks} ({first.target}): "
+                "compare projects of one target and number of ranks"
+            )
+    arguments = [*collectives, "--json", "--repeat", str(repeat)]
+    arguments += ["--sizes", f"{sizes[0]}:{sizes[1]}"]
+    for other in projects[1:]:
+        arguments += ["--with", str((other.directory / "libsccl.so").resolve())]
+    arguments += ["--against", "mpi"] if against_mpi else []
+    arguments += ["--each"] if each else []
+    names = {f"with-{i}": str(p.directory) for i, p in enumerate(projects) if i}
+    if not each:
+        names["sccl"] = str(first.directory)
+    return [_timing(line, names) for line in run(first, mpi, arguments, show=False).splitlines()]
+
+
+def _timing(line: str, names: dict[str, str]) -> Timing:
+    try:
+        row = json.loads(line)
+        return Timing(
+            row["collective"],
+            row["size"],
+            names.get(row["contender"], row["contender"]),
+            tuple(row["us"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ToolError(f"bench printed {line!r}, expected a line of JSON") from error
+
+
+def in_groups(timings: Iterable[Timing]) -> dict[str, dict[int, dict[str, Timing]]]:
+    """Return timings by collective, size and contender."""
+    found: dict[str, dict[int, dict[str, Timing]]] = {}
+    for timing in timings:
+        sizes = found.setdefault(timing.collective, {})
+        sizes.setdefault(timing.size_bytes, {})[timing.contender] = timing
+    return found
+
+
+def fastest(
+    sizes: dict[int, dict[str, Timing]], names: Iterable[str], tolerance: float = 0.03
+) -> list[tuple[int, str]]:
+    """Return from which size on which contender is the fastest.
+
+    A change is worth it only if it gains more than ``tolerance``, so that noise makes no switches.
+    """
+    switches: list[tuple[int, str]] = []
+    candidates = list(names)
+    for size, row in sorted(sizes.items()):
+        best = min((n for n in candidates if n in row), key=lambda n: row[n].median_us)
+        current = switches[-1][1] if switches else None
+        gain = 1.0 if current is None else row[best].median_us / row[current].median_us
+        if current is None or gain < 1 - tolerance:
+            switches.append((size, best))
+    return switches
+
+
+def speedup(sizes: dict[int, dict[str, Timing]], name: str, peer: str) -> float:
+    """Return the geometric mean over sizes of how many times faster ``name`` is than ``peer``."""
+    logs = [
+        math.log(row[peer].median_us / row[name].median_us)
+        for row in sizes.values()
+        if name in row and peer in row
+    ]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan

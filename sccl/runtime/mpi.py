@@ -1,0 +1,82 @@
+"""Finding an MPI: compiler wrapper and launcher."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi:
+    """An MPI installation.
+
+    Attributes:
+        folder: where its commands are.
+        open_mpi: whether it is Open MPI, whose launcher has to be told to start more ranks than
+            there are cores.
+    """
+
+    folder: Path
+    open_mpi: bool
+
+    def launcher(self, ranks: int) -> list[str]:
+        """Return the command that starts ``ranks`` ranks of what follows it."""
+        extra = ["--oversubscribe"] if self.open_mpi else []
+        if self.open_mpi and os.geteuid() == 0:
+            extra.append("--allow-run-as-root")  # the user who called us as root means it
+        return [str(self.folder / "mpirun"), *extra, "-n", str(ranks)]
+
+    @property
+    def compiler(self) -> str:
+        """Return the C++ compiler wrapper."""
+        return str(self.folder / "mpicxx")
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which its commands find one another."""
+        path = os.environ.get("PATH", os.defpath)
+        return {**os.environ, "PATH": f"{self.folder}{os.pathsep}{path}"}
+
+
+def find_mpi(folder: Path | None = None) -> Mpi:
+    """Return the MPI to build and run with.
+
+    Args:
+        folder: where mpicxx and mpirun are; None for the one installed beside Python (the ``mpi``
+            extra of the package), or else the one on PATH.
+
+    Raises:
+        ToolError: there is none; says how to get one.
+    """
+    for place in [folder] if folder else _places():
+        if all(os.access(place / tool, os.X_OK) for tool in ("mpicxx", "mpirun")):
+            return Mpi(place, _is_open_mpi(place))
+    where = str(folder) if folder else "beside Python or on PATH"
+    raise ToolError(
+        f"no MPI found {where} (mpicxx and mpirun are needed): pip install 'sccl[mpi]', or on "
+        "Debian apt-get install libmpich-dev, or name its folder with --mpi"
+    )
+
+
+def _places() -> Iterable[Path]:
+    yield Path(sys.executable).parent
+    found = shutil.which("mpicxx")
+    if found:
+        yield Path(found).parent
+
+
+def _is_open_mpi(folder: Path) -> bool:
+    answer = subprocess.run(  # noqa: S603 - the command was found by us or named by the user
+        [str(folder / "mpirun"), "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
+    )
+    return "Open MPI" in answer.stdout or "open-mpi" in answer.stdout.lower()

@@ -1,0 +1,24 @@
+"""Tuning: switch points from measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sccl.runtime.compare import Timing, fastest, in_groups
+
+
+def tuned_selection(timings: Iterable[Timing], current: str) -> str:
+    """Return the selection in which the fastest program serves each size.
+
+    Args:
+        timings: of every program by itself (``0e``, ``0d``, ``1e``, ...).
+        current: the selection in force; what was not measured keeps its switch points.
+    """
+    chosen = dict(entry.split(":", 1) for entry in current.split(";") if entry)
+    for collective, sizes in in_groups(timings).items():
+        names = {name for row in sizes.values() for name in row}
+        switches = fastest(sizes, sorted(names))
+        chosen[collective] = ",".join(
+            f"{0 if i == 0 else size}={name}" for i, (size, name) in enumerate(switches)
+        )
+    return ";".join(f"{name}:{text}" for name, text in sorted(chosen.items()))

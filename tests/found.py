@@ -1,0 +1,48 @@
+"""Algorithms to test with: frontiers of catalogue machines, synthesised once per process."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+from sccl import backends
+from sccl.bounds import lower_bounds
+from sccl.collectives import named, names
+from sccl.core.algorithm import Algorithm
+from sccl.pareto import Range, sweep
+from sccl.topo import resolve
+
+MACHINES = (
+    "dgx1",
+    "z52",
+    "z52-pcie",
+    "ring:4",
+    "line:3",
+    "star:4",
+    "full:4",
+    "mesh:2x3",
+    "hypercube:3",
+    "torus:3x3",
+    "circulant:6:1,2",
+)
+
+FRONTIERS = [(machine, collective) for machine in MACHINES for collective in names()]
+
+
+@lru_cache(maxsize=64)
+def frontier(machine: str, collective: str, root: int | None = None) -> list[Algorithm]:
+    """Return a frontier up to one step above the latency bound, for the least k that has one."""
+    topology = resolve(machine)
+    spec = named(collective, topology.ranks, root)
+    solve = partial(backends.solve, solver="cpsat", limits=backends.Limits(20.0, 0))
+    last = lower_bounds(topology, spec).steps + 1
+    for k in (0, 1, 2, 4, 8, 16):
+        found = sweep(topology, spec, solve, solver="cpsat", covered=Range(k=k, max_steps=last))
+        if found.points:
+            return [point.algorithm for point in found.points]
+    raise AssertionError(f"{collective} on {machine} has no algorithm in {last} steps")
+
+
+def bundle_for(ranks: int) -> list[Algorithm]:
+    """Return an algorithm of every collective on fully connected ranks, and some of rings."""
+    machines = [f"full:{ranks}"] if ranks < 3 else [f"full:{ranks}", f"ring:{ranks}"]
+    return [a for m in machines for c in names() for a in frontier(m, c)[:2]]

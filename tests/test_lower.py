@@ -1,0 +1,259 @@
+"""Programs do what their algorithms say, whatever the schedule; every pass keeps it so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl import backends
+from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Sat
+from sccl.errors import JudgeError
+from sccl.lower import Landing, Op, Program, bounds_of_parts, compiled
+from sccl.lower.interp import REDUCE, Array, Fault, run
+from sccl.lower.lowering import lower
+from sccl.lower.passes import (
+    drop_implied,
+    fuse_receive_reduce,
+    pair_channels,
+    reuse_slots,
+    serialise,
+)
+from sccl.pareto.ask import ask
+from sccl.transform import pose
+from tests.found import FRONTIERS, frontier
+from tests.strategies import diameter, specs, topologies
+
+TYPES: list[Any] = [
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.uint16,
+    np.int32,
+    np.uint32,
+    np.int64,
+    np.uint64,
+]
+TYPES += [np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
+
+SCHEDULES: dict[str, Callable[[int], int]] = {
+    "first": lambda _: 0,
+    "last": lambda n: n - 1,
+    "middle": lambda n: n // 2,
+}
+
+
+def inputs_for(program: Program, count: int = 5, dtype: Any = np.int64) -> list[Array]:
+    """Return inputs that are exact in every type, whatever the order of reduction."""
+
+    def block(pattern: int, rank: int) -> Array:
+        own = rank if program.collective.combining else 0  # else all holders have the same data
+        return (np.arange(count) * 3 + pattern * 5 + own) % 7 // 4 + 1
+
+    return [
+        np.concatenate([np.zeros(0), *(block(p, rank) for p in blocks)]).astype(dtype)
+        for rank, blocks in enumerate(program.layout.inputs)
+    ]
+
+
+def faults(program: Program, *, in_place: bool = False, choose: str = "first") -> list[Fault]:
+    return run(program, inputs_for(program), choose=SCHEDULES[choose], in_place=in_place)[1]
+
+
+def all_forms(algorithm: Algorithm) -> list[Program]:
+    return [
+        compiled(algorithm, landing, serial=serial)
+        for landing in Landing
+        for serial in (False, True)
+    ]
+
+
+@pytest.mark.parametrize(("machine", "collective"), FRONTIERS)
+def test_every_frontier_point_runs(machine: str, collective: str) -> None:
+    for algorithm in frontier(machine, collective):
+        for program in all_forms(algorithm):
+            for in_place in (False, True):
+                for choose in SCHEDULES:
+                    assert faults(program, in_place=in_place, choose=choose) == []
+
+
+@pytest.mark.parametrize("op", sorted(REDUCE))
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda t: np.dtype(t).name)
+def test_every_type_and_reduction(dtype: Any, op: str) -> None:
+    for name in ("allreduce", "reducescatter"):
+        (algorithm, *_) = frontier("ring:4", name)
+        program = compiled(algorithm, Landing.OUTPUT, serial=False)
+        outputs, found = run(program, inputs_for(program, 9, dtype), op)
+        assert found == []
+        assert all(o.dtype == dtype for o in outputs if len(o))
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_random_machines_collectives_and_schedules(data: st.DataObject) -> None:
+    topology = data.draw(topologies(max_ranks=5))
+    spec = data.draw(specs(topology.ranks))
+    steps = diameter(topology) * (2 if spec.name == "allreduce" else 1)
+    question = pose(topology, spec, spec.unit, steps, steps * 4)
+    answer = ask(question, backends.solve)
+    if not isinstance(answer, Sat):
+        return
+    landing = data.draw(st.sampled_from(list(Landing)))
+    program = compiled(answer.algorithm, landing, serial=data.draw(st.booleans()))
+    count = data.draw(st.integers(1, 40))
+    _, found = run(
+        program,
+        inputs_for(program, count),
+        choose=lambda n: data.draw(st.integers(0, n - 1)) if n > 1 else 0,
+        in_place=data.draw(st.booleans()),
+    )
+    assert found == []
+
+
+PASSES: list[Callable[[Program], Program]] = [
+    fuse_receive_reduce,
+    reuse_slots,
+    pair_channels,
+    drop_implied,
+    serialise,
+]
+
+
+@pytest.mark.parametrize("name", ["allreduce", "alltoall", "reduce", "gather"])
+@pytest.mark.parametrize("machine", ["dgx1", "ring:4"])
+@pytest.mark.parametrize("apply", PASSES, ids=lambda p: p.__name__)
+def test_a_pass_keeps_the_result(
+    apply: Callable[[Program], Program], machine: str, name: str
+) -> None:
+    for algorithm in frontier(machine, name):
+        before = lower(algorithm, Landing.OUTPUT)
+        for earlier in PASSES[: PASSES.index(apply)]:
+            before = earlier(before)
+        after = apply(before)
+        assert apply(before) == after  # pure
+        results = [run(p, inputs_for(p)) for p in (before, after)]
+        assert results[0][1] == results[1][1] == []
+        for old, new in zip(results[0][0], results[1][0], strict=True):
+            assert np.array_equal(old, new)
+
+
+def lines(program: Program) -> list[Op]:
+    return [line.op for own in program.ranks for _, line in own.instructions()]
+
+
+def test_passes_do_what_they_are_for() -> None:
+    (algorithm, *_) = frontier("dgx1", "reduce")
+    plain = lower(algorithm, Landing.OUTPUT)
+    fused = fuse_receive_reduce(plain)
+    assert Op.REDUCE in lines(plain)
+    assert Op.REDUCE not in lines(fused)
+    assert Op.RECV_REDUCE in lines(fused)
+    slim = reuse_slots(fused)
+    assert slim.scratch_slots < fused.scratch_slots
+    assert Op.CREDIT in lines(slim)
+    (algorithm, *_) = frontier("dgx1", "allreduce")
+    apart = lower(algorithm, Landing.OUTPUT)
+    paired = pair_channels(apart)
+    assert max(len(r.blocks) for r in paired.ranks) < max(len(r.blocks) for r in apart.ranks)
+
+
+def test_scratch_is_minimal_for_the_steps() -> None:
+    """No assignment has fewer slots than chunks that are alive in scratch in some step."""
+    for name in ("reducescatter", "alltoall", "gather"):
+        for algorithm in frontier("dgx1", name):
+            plain = fuse_receive_reduce(lower(algorithm, Landing.OUTPUT))
+            slim = reuse_slots(plain)
+            for before, after in zip(plain.ranks, slim.ranks, strict=True):
+                span: dict[int, set[int]] = {}
+                for _, line in before.instructions():
+                    landed = line.lands()
+                    touched = [*line.reads(), *line.writes(), *([landed] if landed else [])]
+                    for slot in touched:
+                        if slot.buffer == "scratch":
+                            span.setdefault(slot.index, set()).add(line.step)
+                alive = [
+                    sum(min(s) <= step <= max(s) for s in span.values())
+                    for step in range(algorithm.steps)
+                ]
+                assert after.scratch_slots == max(alive, default=0)
+
+
+def broken(program: Program, rank: int, change: Callable[[list[object]], object]) -> Program:
+    own = program.ranks[rank]
+    block = own.blocks[0]
+    lines_ = list(block.instructions)
+    change(lines_)  # type: ignore[arg-type]
+    blocks = (replace(block, instructions=tuple(lines_)), *own.blocks[1:])
+    ranks = list(program.ranks)
+    ranks[rank] = replace(own, blocks=blocks)
+    return replace(program, ranks=tuple(ranks))
+
+
+def kinds(program: Program) -> set[str]:
+    return {fault.kind for fault in faults(program)}
+
+
+def test_the_interpreter_names_what_is_wrong() -> None:
+    (algorithm, *_) = frontier("ring:4", "allgather")
+    good = compiled(algorithm, Landing.OUTPUT, serial=True)
+    program = good.ranks[0].blocks[0].instructions
+    send = next(i for i, line in enumerate(program) if line.op is Op.SEND)
+    assert "deadlock" in kinds(broken(good, 0, lambda x: x.pop(send)))
+    assert "flag" in kinds(broken(good, 0, lambda x: x.insert(send, x[send])))
+    late = next(i for i, line in enumerate(program) if line.op is Op.SEND and line.step == 1)
+    early = broken(good, 0, lambda x: x.insert(0, x.pop(late)))
+    assert "unwritten" in kinds(early)
+    other = replace(program[send], src=replace(program[send].src, index=1))  # type: ignore[type-var]
+    assert "wrong" in kinds(broken(good, 0, lambda x: x.__setitem__(send, other)))
+
+
+def test_the_interpreter_sees_two_at_one_slot() -> None:
+    """Without credits, some schedule overwrites a slot that is still being read."""
+    (algorithm, *_) = frontier("ring:4", "reduce")
+    program = compiled(algorithm, Landing.OUTPUT, serial=False)
+    assert Op.CREDIT in lines(program)
+    careless = replace(
+        program,
+        ranks=tuple(
+            replace(
+                own,
+                blocks=tuple(
+                    replace(
+                        block,
+                        instructions=tuple(replace(i, credit=None) for i in block.instructions),
+                    )
+                    for block in own.blocks
+                ),
+            )
+            for own in program.ranks
+        ),
+    )
+    assert any(faults(careless, choose=choose) for choose in SCHEDULES)
+    assert all(not faults(program, choose=choose) for choose in SCHEDULES)
+
+
+def test_a_rejected_algorithm_is_never_lowered() -> None:
+    (algorithm, *_) = frontier("ring:4", "allgather")
+    bad = replace(algorithm, sends=algorithm.sends[1:])
+    with pytest.raises(JudgeError, match="judge rejects"):
+        lower(bad, Landing.OUTPUT)
+
+
+@given(st.integers(0, 10**7), st.integers(1, 64), st.sampled_from([1, 2, 4, 8]))
+def test_parts_cover_a_block(elements: int, parts: int, size: int) -> None:
+    bounds: Sequence[tuple[int, int]] = bounds_of_parts(elements, parts, size)
+    assert len(bounds) == parts
+    assert bounds[0][0] == 0
+    assert bounds[-1][1] == elements
+    assert all(a[1] == b[0] for a, b in pairwise(bounds))
+    assert all(first * size % 64 == 0 or first == elements for first, _ in bounds)
+    lengths = [end - first for first, end in bounds]
+    assert max(lengths) - min(lengths) <= 2 * (64 // size)
