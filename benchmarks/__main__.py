@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from benchmarks import collectives as runs
 from benchmarks import frontier as frontiers
 from benchmarks import process, report, scale, tables
 from benchmarks.record import begin
@@ -15,6 +17,7 @@ from benchmarks.timing import Verdict
 from sccl import backends
 from sccl.cli.options import Output, writable
 from sccl.cli.report import ExitCode, err, out, reported
+from sccl.runtime import find_mpi
 
 app = typer.Typer(
     name="python -m benchmarks",
@@ -103,6 +106,44 @@ def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> 
     result = process.startup(times)
     record.write([result], 1)
     out().print(report.startup_table(result))
+
+
+@app.command()
+@reported
+def collectives(
+    mpi: Annotated[
+        Path | None, typer.Option(help="Folder of mpicxx and mpirun.", show_default="as sccl run")
+    ] = None,
+    repeat: Repeat = 5,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Time generated host code beside the MPI library's own collectives, 1 B to 4 MiB."""
+    found = find_mpi(mpi)
+    ranks, sizes = (
+        (runs.SMOKE_RANKS, runs.SMOKE_SIZES) if smoke else (runs.FULL_RANKS, runs.FULL_SIZES)
+    )
+    times = 1 if smoke else repeat
+    record = begin("collectives", writable(output), {"repeat": times, "smoke": smoke}, {})
+    results: list[runs.CollectiveResult] = []
+    for count in ranks:
+        results += runs.measure(found, count, sizes, times)
+        record.write(results, len(ranks) * len(runs.NAMES))
+    out().print(report.collectives_table(results))
+
+
+@app.command()
+@reported
+def codegen(repeat: Repeat = 5, smoke: Smoke = False, output: Output = None) -> None:
+    """Time code generation for bundles of 8 ranks."""
+    machines = ("full:4",) if smoke else ("full:8", "hypercube:3", "dgx1", "z52")
+    record = begin("codegen", writable(output), {"repeat": repeat, "smoke": smoke}, {})
+    results: list[runs.GenerationResult] = []
+    for machine in machines:
+        found = [a for name in runs.NAMES for a in runs.algorithms(machine, name)]
+        results += runs.generation(machine, found, 1 if smoke else repeat)
+        record.write(results, 3 * len(machines))
+    out().print(report.generation_table(results))
 
 
 def _progress(what: str, seconds: float) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
@@ -131,4 +132,34 @@ def _table(title: str, first: str, *others: str) -> Table:
     table = Table(first, title=title, title_justify="left")
     for name in others:
         table.add_column(name, justify="right")
+    return table
+
+
+def collectives_table(results: Sequence[CollectiveResult]) -> Table:
+    """Return generated code beside the MPI library: geometric means and some sizes."""
+    table = Table(title="microseconds of a call, sccl / MPI (medians)")
+    shown = [s.size_bytes for s in results[0].sizes][::4] if results else []
+    for name in ("MPI", "ranks", "collective", "speedup", "slowest"):
+        table.add_column(name, justify="left" if name in {"MPI", "collective"} else "right")
+    for size in shown:
+        table.add_column(f"{size} B", justify="right")
+    for r in results:
+        by_size = {s.size_bytes: s for s in r.sizes}
+        cells = [
+            f"{by_size[n].sccl_us:.1f} / {by_size[n].mpi_us:.1f}" if n in by_size else ""
+            for n in shown
+        ]
+        table.add_row(
+            r.mpi, str(r.ranks), r.collective, f"{r.speedup:.2f}x", f"{r.slowest:.2f}x", *cells
+        )
+    return table
+
+
+def generation_table(results: Sequence[GenerationResult]) -> Table:
+    """Return the seconds that generating takes."""
+    table = Table(title="code generation")
+    for name in ("bundle", "target", "sends", "kB", "seconds"):
+        table.add_column(name, justify="left" if name in {"bundle", "target"} else "right")
+    for r in results:
+        table.add_row(r.bundle, r.target, str(r.sends), str(r.kilobytes), f"{r.seconds:.2f}")
     return table

@@ -27,6 +27,11 @@ settings.register_profile(
 settings.load_profile("sccl")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let golden files be written anew: look at the difference before you commit it."""
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skip into a failure where everything has to be installed."""

@@ -12,7 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("verb", ["table4", "table5", "frontier", "scale16", "startup"])
+@pytest.mark.parametrize(
+    "verb", ["table4", "table5", "frontier", "scale16", "startup", "collectives", "codegen"]
+)
 def test_smoke(verb: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     done = subprocess.run(

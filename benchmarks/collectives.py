@@ -1,0 +1,124 @@
+"""Generated host code beside the MPI library's own collectives, in one interleaved run."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from sccl import backends
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.emit import generate, targets, write_project
+from sccl.pareto import Range, sweep
+from sccl.runtime import Mpi, build, compare, in_groups, load_project, speedup
+from sccl.topo import resolve
+
+NAMES = ("allgather", "allreduce", "alltoall")
+FULL_SIZES = (1, 4 << 20)
+SMOKE_SIZES = (64, 128)
+FULL_RANKS = (4, 8)
+SMOKE_RANKS = (2,)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeResult:
+    """One size: median microseconds of a call, and every repetition."""
+
+    size_bytes: int
+    sccl_us: float
+    mpi_us: float
+    sccl_runs: tuple[float, ...]
+    mpi_runs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveResult:
+    """One collective on some ranks.
+
+    Attributes:
+        speedup: geometric mean over sizes of how many times faster than MPI's own.
+        slowest: the smallest of these ratios.
+    """
+
+    mpi: str
+    ranks: int
+    collective: str
+    speedup: float
+    slowest: float
+    sizes: tuple[SizeResult, ...]
+
+
+def algorithms(topology: str, collective: str) -> list[Algorithm]:
+    """Return the frontier of a collective, small k."""
+    machine = resolve(topology)
+    solve = partial(backends.solve, solver=backends.DEFAULT, limits=backends.Limits(60.0, 0))
+    spec = named(collective, machine.ranks)
+    found = sweep(machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=1))
+    return [point.algorithm for point in found.points]
+
+
+def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[CollectiveResult]:
+    """Return what comes out on the fully connected machine: any two processes share memory.
+
+    The switch points are those that the generator sets; nothing is tuned to this run.
+    """
+    found = [a for name in NAMES for a in algorithms(f"full:{ranks}", name)]
+    with tempfile.TemporaryDirectory(prefix="sccl-bench-") as folder:
+        directory = Path(folder) / "project"
+        write_project(directory, generate(found, "host"))
+        project = load_project(directory)
+        build(project, mpi)
+        timings = compare([project], mpi, sizes=sizes, repeat=repeat, against_mpi=True)
+    ours = str(directory)
+    results = []
+    for name, rows in in_groups(timings).items():
+        per_size = tuple(
+            SizeResult(size, row[ours].median_us, row["mpi"].median_us, row[ours].us, row["mpi"].us)
+            for size, row in sorted(rows.items())
+        )
+        results.append(
+            CollectiveResult(
+                mpi="Open MPI" if mpi.open_mpi else "MPICH",
+                ranks=ranks,
+                collective=name,
+                speedup=speedup(rows, ours, "mpi"),
+                slowest=min(s.mpi_us / s.sccl_us for s in per_size),
+                sizes=per_size,
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationResult:
+    """Generating a bundle: lowering, all passes, rendering; without writing.
+
+    Attributes:
+        sends: sends of all its algorithms together.
+        kilobytes: text generated.
+    """
+
+    bundle: str
+    target: str
+    sends: int
+    kilobytes: int
+    seconds: float
+
+
+def generation(bundle: str, found: list[Algorithm], repeat: int) -> list[GenerationResult]:
+    """Return the time that each target takes for some algorithms, medians."""
+    results = []
+    for target in targets():
+        seconds = []
+        for _ in range(repeat):
+            begin = time.perf_counter()
+            files = generate(found, target)
+            seconds.append(time.perf_counter() - begin)
+        size = sum(len(text) for text in files.values()) // 1000
+        sends = sum(len(a.sends) for a in found)
+        results.append(GenerationResult(bundle, target, sends, size, statistics.median(seconds)))
+    return results

@@ -1,0 +1,72 @@
+// What the programs are of: shapes of buffers, costs in slots and flags, names for messages.
+#pragma once
+
+#include <cstddef>
+
+namespace sccl {
+
+constexpr int RANKS = 3;
+constexpr int FLAGS = 6;    // most flags that are set at a rank
+constexpr int SLOTS = 6;    // most slots of scratch at a rank
+constexpr int BLOCKS = 2;  // most thread blocks of a rank
+constexpr int STEPS = 4;    // most steps of a program
+constexpr std::size_t SLOT_BYTES = 1048576;
+constexpr int PATTERNS = 1;  // most blocks in a buffer
+
+// The blocks of a rank's buffer, by the number of the data they hold.
+struct Blocks {
+  int count;
+  int pattern[PATTERNS];
+};
+
+struct Program {
+  int number;
+  int parts;         // parts of a block
+  bool uses_scratch;
+  int slots[RANKS];  // slots of scratch
+  int blocks[RANKS]; // thread blocks
+  unsigned char saved[RANKS][PATTERNS];  // input blocks to copy aside when in place
+};
+
+struct Algorithm {
+  const char *label;
+  int root;
+  int steps;
+  Program eager;   // arrivals land in scratch
+  Program direct;  // arrivals land in the output
+  Blocks input[RANKS];
+  Blocks output[RANKS];
+};
+
+struct Collective {
+  const char *name;
+  bool combining;
+  bool rooted;
+  const Algorithm *algorithms;
+  int algorithm_count;
+};
+
+constexpr Algorithm algorithms_of_allreduce[] = {
+    {"allreduce-line-3-c3-s4-r4", 0, 4,
+     {0, 3, 1,
+      {3, 6, 3}, {1, 2, 1},
+      {{0}, {0}, {0}, }},
+     {1, 3, 1,
+      {1, 2, 1}, {1, 2, 1},
+      {{0}, {0}, {0}, }},
+     {{1, {0}}, {1, {0}}, {1, {0}}, },
+     {{1, {0}}, {1, {0}}, {1, {0}}, },
+    },
+};
+
+enum CollectiveId {
+  allreduce_id,
+};
+
+constexpr int COLLECTIVES = 1;
+constexpr Collective collectives[] = {
+    {"allreduce", 1, 0,
+     algorithms_of_allreduce, 1},
+};
+
+}  // namespace sccl

@@ -1,0 +1,6 @@
+// Which program serves which size; "sccl tune" rewrites this file with measured switch points.
+#pragma once
+
+// collective:from=program,from=program;... with `from` in bytes of one block, and the program
+// named by the number of the algorithm and e (eager) or d (direct).
+#define SCCL_SELECTION "allreduce:0=0e,49152=0d"
