@@ -22,7 +22,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = built.glob("sccl-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "sccl/_data/topologies/dgx1.json" in names
-    assert "sccl/_data/codegen_templates/README.md" in names
+    assert "sccl/_data/codegen_templates/common/steps.hpp.jinja" in names
     assert "sccl/py.typed" in names
     target = tmp_path_factory.mktemp("site")
     subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)

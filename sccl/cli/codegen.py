@@ -23,6 +23,9 @@ Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder of the proj
 PerLink = Annotated[
     int, typer.Option(help="Thread blocks that share the work of a link (cuda, hip).")
 ]
+Transport = Annotated[
+    str, typer.Option(help="kernel, or dma: one copy for each transfer (cuda, hip).")
+]
 Select = Annotated[
     str | None,
     typer.Option(help="Switch points, such as 'allgather:0=0e,65536=1d' (else the cost model's)."),
@@ -37,6 +40,7 @@ def codegen(
     output: Folder,
     target: Target = "host",
     blocks_per_link: PerLink = 2,
+    transport: Transport = "kernel",
     select: Select = None,
     json: options.Json = False,
 ) -> None:
@@ -47,7 +51,7 @@ def codegen(
     if not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
     algorithms = [_valid(file) for file in files]
-    found = generate(algorithms, target, Options(blocks_per_link))
+    found = generate(algorithms, target, Options(blocks_per_link, transport))
     if select is not None:
         found[SELECTION_FILE] = selection_text(_checked(select))
     write_project(output, found)

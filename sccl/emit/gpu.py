@@ -19,7 +19,8 @@ MEMORY_CONTRACT = """\
  *    once on different communicators."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
-OWN = ("gpu.hpp", "machine.hpp", "combine.hpp", "memory.hpp", "communicator.cpp", "Makefile")
+MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
+OWN = ("gpu.hpp", "view.hpp", "combine.hpp", "memory.hpp", "communicator.cpp", "Makefile")
 
 
 def files(
@@ -47,4 +48,22 @@ def files(
         ],
     }
     found = {name: render(f"common/{name}.jinja", values) for name in COMMON_FILES}
+    found["machine.hpp"] = render(MACHINES[options.transport], values)
     return found | {name: render(f"gpu/{name}.jinja", values) for name in OWN}
+
+
+def readme(options: Options) -> dict[str, str]:
+    """Return what the README says of how calls run."""
+    if options.transport == "dma":
+        how = (
+            "The copy engines move the chunks: every rank enqueues one copy into a peer's memory\n"
+            "for each transfer, step by step, and small kernels set and await a flag for each."
+        )
+    else:
+        how = (
+            "One kernel per call runs the whole algorithm: every rank pushes chunks into its\n"
+            "peers' memory and sets a flag there, one for each transfer; "
+            f"{options.blocks_per_link} thread block(s) share a link\n"
+            "(`--blocks-per-link` of `sccl codegen`)."
+        )
+    return {"how": how}

@@ -43,4 +43,4 @@ def files(made: Bundle, options: Options) -> dict[str, str]:
 
 def readme(options: Options) -> dict[str, str]:
     """Return what the README says of this target."""
-    return README | {"blocks_per_link": str(options.blocks_per_link)}
+    return README | gpu.readme(options)

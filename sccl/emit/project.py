@@ -12,7 +12,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files import make_directory, write_atomically
 from sccl.emit import cuda, hip, host
 from sccl.emit.bundle import Bundle, bundle
-from sccl.emit.shared import Options
+from sccl.emit.shared import TRANSPORTS, Options
 from sccl.emit.text import render
 from sccl.errors import InputError, unknown_name
 from sccl.lower import Instruction, Program, Slot
@@ -58,7 +58,11 @@ def generate(
         raise unknown_name("target", target, _TARGETS, hint)
     writer = _TARGETS[target]
     chosen = options or Options()
-    made = bundle(algorithms, serial=writer.SERIAL, eager_part_bytes=writer.EAGER_PART_BYTES)
+    if chosen.transport not in TRANSPORTS:
+        hint = f"the transports are {', '.join(TRANSPORTS)}"
+        raise unknown_name("transport", chosen.transport, TRANSPORTS, hint)
+    serial = writer.SERIAL or chosen.transport == "dma"
+    made = bundle(algorithms, serial=serial, eager_part_bytes=writer.EAGER_PART_BYTES)
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
     found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))

@@ -11,9 +11,14 @@ class Options:
 
     Attributes:
         blocks_per_link: thread blocks that share the work of one link (GPU targets).
+        transport: ``kernel``, or ``dma``: copy engines, one copy for each transfer (GPU targets).
     """
 
     blocks_per_link: int = 2
+    transport: str = "kernel"
+
+
+TRANSPORTS = ("kernel", "dma")
 
 
 COMMON_FILES = (

@@ -56,7 +56,7 @@ def find_mpi(folder: Path | None = None) -> Mpi:
     """
     for place in [folder] if folder else _places():
         if all(os.access(place / tool, os.X_OK) for tool in ("mpicxx", "mpirun")):
-            return Mpi(place, _is_open_mpi(place))
+            return Mpi(place.absolute(), _is_open_mpi(place.absolute()))
     where = str(folder) if folder else "beside Python or on PATH"
     raise ToolError(
         f"no MPI found {where} (mpicxx and mpirun are needed): pip install 'sccl[mpi]', or on "
