@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import algorithm_to_wire, text_of
-from sccl.emit import generate, targets, write_project
+from sccl.emit import Options, generate, targets, write_project
 from sccl.emit.bundle import bundle, identifier
 from sccl.errors import InputError, ParameterError, UnknownNameError
 from sccl.runtime import Timing, fastest, load_project, speedup, tuned_selection
@@ -194,6 +194,8 @@ def test_missing_tools_say_what_to_install(tmp_path: Path) -> None:
 
 
 def test_errors_of_the_api() -> None:
+    with pytest.raises(UnknownNameError, match="the transports are kernel, dma"):
+        generate(frontier("ring:4", "allgather"), "cuda", Options(transport="tcp"))
     with pytest.raises(ParameterError, match="no algorithm is given"):
         generate([], "host")
     with pytest.raises(UnknownNameError, match="did you mean 'host'"):

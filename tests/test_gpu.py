@@ -32,9 +32,11 @@ def make(directory: Path, *words: str, **environment: str) -> str:
     return done.stdout + done.stderr
 
 
-def project(directory: Path, target: str, machine: str = "dgx1", slices: int = 2) -> Path:
+def project(
+    directory: Path, target: str, machine: str = "dgx1", options: Options | None = None
+) -> Path:
     algorithms = [a for c in COLLECTIVES for a in frontier(machine, c)]
-    write_project(directory, generate(algorithms, target, Options(slices)))
+    write_project(directory, generate(algorithms, target, options))
     return directory
 
 
@@ -99,10 +101,22 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(tmp_path: Path) -> None
     assert "flat_store_dwordx4" in assembly
 
 
-@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize(("target", "compiler"), [("cuda", "nvcc"), ("hip", "hipcc")])
+def test_the_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
+    tool(compiler, "see the README")
+    directory = project(tmp_path / "p", target, "ring:4", Options(transport="dma"))
+    make(directory, *(["ARCHS=90"] if target == "cuda" else []))
+    assert (directory / "libsccl.so").exists()
+
+
+WAYS = [Options(1), Options(3), Options(transport="dma")]
+
+
+@pytest.mark.parametrize("options", WAYS, ids=["one block", "three blocks", "dma"])
 @pytest.mark.parametrize("machine", ["dgx1", "ring:4"])
-def test_the_kernels_on_threads(tmp_path: Path, machine: str, slices: int) -> None:
-    directory = project(tmp_path / "p", "cuda", machine, slices)
+def test_the_kernels_on_threads(tmp_path: Path, machine: str, options: Options) -> None:
+    """In loopback; HIP and CUDA are the same text here."""
+    directory = project(tmp_path / "p", "cuda", machine, options)
     make(directory, "emulated")
     bench = [str(directory / "emulated" / "bench"), "--loopback", "--each"]
     for arguments in (
@@ -119,7 +133,7 @@ def test_the_kernels_on_threads(tmp_path: Path, machine: str, slices: int) -> No
 
 def test_the_kernels_have_no_race(tmp_path: Path) -> None:
     """A slice must not touch another's part of a slot, even for chunks of unequal length."""
-    directory = project(tmp_path / "p", "cuda", "ring:4", 3)
+    directory = project(tmp_path / "p", "cuda", "ring:4", Options(3))
     make(directory, "emulated", "EMULATION_FLAGS=-fsanitize=thread")
     bench = [str(directory / "emulated" / "bench"), "--loopback", "--each"]
     done = subprocess.run(
