@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from sccl import backends
+from sccl.collectives import custom
+from sccl.core.answer import Sat
+from sccl.core.wire import CustomCollectiveWire
 from sccl.emit import Options, generate, write_project
+from sccl.pareto.ask import ask
 from sccl.runtime import find_mpi
+from sccl.topo import resolve
+from sccl.transform import pose
 from tests.found import frontier
 from tests.projects import tool
 
@@ -146,3 +153,23 @@ def test_the_kernels_have_no_race(tmp_path: Path) -> None:
     )
     assert "WARNING: ThreadSanitizer" not in done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def test_ranks_without_work_take_part(tmp_path: Path) -> None:
+    """In a custom collective some ranks may neither send nor receive; their peers still look."""
+    wire = CustomCollectiveWire(name="hop", ranks=4, pre=((0, 0),), post=((0, 1),))
+    question = pose(resolve("ring:4"), custom(wire, "test"), 1, 1, 1)
+    answer = ask(question, backends.solve)
+    assert isinstance(answer, Sat)
+    directory = tmp_path / "p"
+    write_project(directory, generate([answer.algorithm, *frontier("ring:4", "allgather")], "cuda"))
+    make(directory, "emulated")
+    done = subprocess.run(
+        [str(directory / "emulated" / "bench"), "--loopback", "--counts", "1,500", "--repeat", "2"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "# sccl custom_hop, 4 ranks" in done.stdout

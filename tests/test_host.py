@@ -126,6 +126,24 @@ def test_the_wrong_number_of_ranks(base: Path) -> None:
     assert "1 the communicator has 2 ranks, this bundle is for 3" in done.stdout, done.stderr
 
 
+def test_ranks_on_several_hosts_are_passed_on(base: Path) -> None:
+    """MPICH can be told to treat every rank as if it were on a host of its own."""
+    mpi = find_mpi(Path(sys.executable).parent)
+    library = str(project(base, 4, mpi) / "libsccl.so")
+    environment = {"MPIR_CVAR_NOLOCAL": "1", "SCCL_DEBUG": "1"}
+    program = (
+        "import numpy as np; from mpi4py import MPI; c = MPI.COMM_WORLD; a = np.zeros(4, 'i4'); "
+        "c.Allgather(np.array([c.rank], 'i4'), a); assert list(a) == [0, 1, 2, 3]"
+    )
+    done = launch(mpi, 4, [sys.executable, "-c", program], LD_PRELOAD=library, **environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("allgather passed on: its ranks are on several hosts") == 4
+    done = launch(
+        mpi, 4, [sys.executable, str(PROGRAMS / "c_api.py"), library], MPIR_CVAR_NOLOCAL="1"
+    )
+    assert "1 its ranks are on several hosts" in done.stdout
+
+
 def test_the_c_api(base: Path) -> None:
     mpi = find_mpi(Path(sys.executable).parent)
     library = str(project(base, 4, mpi) / "libsccl.so")

@@ -186,6 +186,18 @@ def test_scratch_is_minimal_for_the_steps() -> None:
                 assert after.scratch_slots == max(alive, default=0)
 
 
+@pytest.mark.parametrize("collective", ["allreduce", "alltoall", "reduce"])
+def test_eager_programs_number_slots_as_flags(collective: str) -> None:
+    """Generated host code relies on it: small chunks travel in the cache line of their flag."""
+    for algorithm in frontier("dgx1", collective):
+        program = compiled(algorithm, Landing.SCRATCH, serial=True)
+        for own in program.ranks:
+            for _, line in own.instructions():
+                if line.op is Op.SEND:
+                    assert line.dst is not None
+                    assert line.dst.index == line.flag
+
+
 def broken(program: Program, rank: int, change: Callable[[list[object]], object]) -> Program:
     own = program.ranks[rank]
     block = own.blocks[0]

@@ -15,8 +15,9 @@ SLOT_BYTES = 1024 * 1024
 
 MEMORY_CONTRACT = """\
  *  - Buffers are memory of the calling rank's GPU. `stream` is a {stream}; the call returns when
- *    it is under way there, and with a NULL stream when it is done. Several threads may call at
- *    once on different communicators."""
+ *    it is under way there, and with a NULL stream when it is done. Calls belong on one
+ *    communicator at a time where their thread blocks do not all fit on the GPU together, and
+ *    not into a captured graph: they are numbered when they are launched."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}

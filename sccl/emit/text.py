@@ -149,16 +149,16 @@ def _call(program: Program, line: Instruction) -> str:
             to = slot(line.dst)
             return f"send({line.peer}, {line.flag}, {credit}, {part}, {to}, {slot(line.src)})"
         case Op.RECV:
-            return f"recv({line.flag}, {part})"
+            return f"recv({line.peer}, {line.flag}, {part})"
         case Op.RECV_REDUCE:
             operands = f"{slot(line.dst)}, {slot(line.src)}, {slot(line.other)}"
-            return f"recv_reduce({line.flag}, {part}, {operands})"
+            return f"recv_reduce({line.peer}, {line.flag}, {part}, {operands})"
         case Op.REDUCE:
             return f"reduce({part}, {slot(line.dst)}, {slot(line.src)}, {slot(line.other)})"
         case Op.COPY:
             return f"copy({part}, {slot(line.dst)}, {slot(line.src)})"
         case Op.CREDIT:
-            return f"credit({line.peer}, {line.flag})"
+            return f"credit({line.peer}, {line.flag}, {part})"
 
 
 def _collectives(bundle: Bundle) -> list[dict[str, Any]]:

@@ -39,15 +39,15 @@ SCCL_STEPS void steps_0(Machine &m) {
       }
       if (m.step(1)) {
         m.send(1, 2, -1, 1, scratch(2), in(0));
-        m.recv_reduce(0, 0, out(0), in(0), scratch(0));
+        m.recv_reduce(1, 0, 0, out(0), in(0), scratch(0));
       }
       if (m.step(2)) {
         m.send(1, 4, -1, 0, scratch(4), out(0));
-        m.recv(1, 1);
+        m.recv(1, 1, 1);
         m.copy(1, out(0), scratch(1));
       }
       if (m.step(3)) {
-        m.recv(2, 2);
+        m.recv(1, 2, 2);
         m.copy(2, out(0), scratch(2));
       }
       break;
@@ -57,20 +57,20 @@ SCCL_STEPS void steps_0(Machine &m) {
     switch (m.block()) {
     case 0:
       if (m.step(0)) {
-        m.recv_reduce(1, 2, out(0), in(0), scratch(1));
+        m.recv_reduce(0, 1, 2, out(0), in(0), scratch(1));
         m.publish(1);
       }
       if (m.step(1)) {
         m.after(1, 1);
         m.open(0);
         m.send(0, 0, -1, 0, scratch(0), out(0));
-        m.recv_reduce(2, 1, out(0), in(0), scratch(2));
+        m.recv_reduce(0, 2, 1, out(0), in(0), scratch(2));
         m.publish(2);
       }
       if (m.step(2)) {
         m.after(1, 2);
         m.send(0, 1, -1, 1, scratch(1), out(0));
-        m.recv(4, 0);
+        m.recv(0, 4, 0);
         m.copy(0, out(0), scratch(4));
         m.publish(3);
       }
@@ -81,7 +81,7 @@ SCCL_STEPS void steps_0(Machine &m) {
       break;
     case 1:
       if (m.step(0)) {
-        m.recv_reduce(0, 0, out(0), in(0), scratch(0));
+        m.recv_reduce(2, 0, 0, out(0), in(0), scratch(0));
         m.publish(1);
       }
       if (m.step(1)) {
@@ -89,12 +89,12 @@ SCCL_STEPS void steps_0(Machine &m) {
         m.open(2);
         m.send(2, 0, -1, 2, scratch(0), out(0));
         m.after(0, 2);
-        m.recv_reduce(3, 1, out(0), out(0), scratch(3));
+        m.recv_reduce(2, 3, 1, out(0), out(0), scratch(3));
         m.publish(2);
       }
       if (m.step(2)) {
         m.send(2, 1, -1, 1, scratch(1), out(0));
-        m.recv(5, 2);
+        m.recv(2, 5, 2);
         m.copy(2, out(0), scratch(5));
         m.publish(3);
       }
@@ -114,15 +114,15 @@ SCCL_STEPS void steps_0(Machine &m) {
       }
       if (m.step(1)) {
         m.send(1, 3, -1, 1, scratch(3), in(0));
-        m.recv_reduce(0, 2, out(0), in(0), scratch(0));
+        m.recv_reduce(1, 0, 2, out(0), in(0), scratch(0));
       }
       if (m.step(2)) {
         m.send(1, 5, -1, 2, scratch(5), out(0));
-        m.recv(1, 1);
+        m.recv(1, 1, 1);
         m.copy(1, out(0), scratch(1));
       }
       if (m.step(3)) {
-        m.recv(2, 0);
+        m.recv(1, 2, 0);
         m.copy(0, out(0), scratch(2));
       }
       break;
@@ -144,14 +144,14 @@ SCCL_STEPS void steps_1(Machine &m) {
       }
       if (m.step(1)) {
         m.send(1, 2, 3, 1, scratch(0), in(0));
-        m.recv_reduce(0, 0, out(0), in(0), scratch(0));
+        m.recv_reduce(1, 0, 0, out(0), in(0), scratch(0));
       }
       if (m.step(2)) {
         m.send(1, 4, -1, 0, out(0), out(0));
-        m.recv(1, 1);
+        m.recv(1, 1, 1);
       }
       if (m.step(3)) {
-        m.recv(2, 2);
+        m.recv(1, 2, 2);
       }
       break;
     }
@@ -160,21 +160,21 @@ SCCL_STEPS void steps_1(Machine &m) {
     switch (m.block()) {
     case 0:
       if (m.step(0)) {
-        m.recv_reduce(1, 2, out(0), in(0), scratch(1));
+        m.recv_reduce(0, 1, 2, out(0), in(0), scratch(1));
         m.publish(1);
         m.after(1, 1);
         m.open(0);
-        m.credit(0, 3);
+        m.credit(0, 3, 1);
       }
       if (m.step(1)) {
         m.send(0, 0, -1, 0, scratch(0), out(0));
-        m.recv_reduce(2, 1, out(0), in(0), scratch(0));
+        m.recv_reduce(0, 2, 1, out(0), in(0), scratch(0));
         m.publish(2);
       }
       if (m.step(2)) {
         m.after(1, 2);
         m.send(0, 1, -1, 1, out(0), out(0));
-        m.recv(4, 0);
+        m.recv(0, 4, 0);
         m.publish(3);
       }
       if (m.step(3)) {
@@ -184,21 +184,21 @@ SCCL_STEPS void steps_1(Machine &m) {
       break;
     case 1:
       if (m.step(0)) {
-        m.recv_reduce(0, 0, out(0), in(0), scratch(0));
+        m.recv_reduce(2, 0, 0, out(0), in(0), scratch(0));
         m.publish(1);
         m.after(0, 1);
         m.open(2);
-        m.credit(2, 3);
+        m.credit(2, 3, 1);
       }
       if (m.step(1)) {
         m.send(2, 0, -1, 2, scratch(0), out(0));
         m.after(0, 2);
-        m.recv_reduce(3, 1, out(0), out(0), scratch(1));
+        m.recv_reduce(2, 3, 1, out(0), out(0), scratch(1));
         m.publish(2);
       }
       if (m.step(2)) {
         m.send(2, 1, -1, 1, out(0), out(0));
-        m.recv(5, 2);
+        m.recv(2, 5, 2);
         m.publish(3);
       }
       if (m.step(3)) {
@@ -217,14 +217,14 @@ SCCL_STEPS void steps_1(Machine &m) {
       }
       if (m.step(1)) {
         m.send(1, 3, 3, 1, scratch(1), in(0));
-        m.recv_reduce(0, 2, out(0), in(0), scratch(0));
+        m.recv_reduce(1, 0, 2, out(0), in(0), scratch(0));
       }
       if (m.step(2)) {
         m.send(1, 5, -1, 2, out(0), out(0));
-        m.recv(1, 1);
+        m.recv(1, 1, 1);
       }
       if (m.step(3)) {
-        m.recv(2, 0);
+        m.recv(1, 2, 0);
       }
       break;
     }

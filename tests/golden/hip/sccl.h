@@ -9,8 +9,9 @@
  *  - SCCL_IN_PLACE in place of the send buffer (scatter: of the receive buffer), where MPI
  *    allows MPI_IN_PLACE, takes the data from the other buffer.
  *  - Buffers are memory of the calling rank's GPU. `stream` is a hipStream_t; the call returns when
- *    it is under way there, and with a NULL stream when it is done. Several threads may call at
- *    once on different communicators.
+ *    it is under way there, and with a NULL stream when it is done. Calls belong on one
+ *    communicator at a time where their thread blocks do not all fit on the GPU together, and
+ *    not into a captured graph: they are numbered when they are launched.
  *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says
  *    why in one sentence.
  */
