@@ -158,6 +158,8 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     assert "unknown target 'cudda'" in refused("codegen", good, "--target", "cudda", "-o", out)
     assert "blocks-per-link is 0" in refused("codegen", good, "--blocks-per-link", "0", "-o", out)
     assert "expected collective:from" in refused("codegen", good, "--select", 'x"', "-o", out)
+    assert "names alltoall, but" in refused("codegen", good, "--select", "alltoall:0=0e", "-o", out)
+    assert "beyond the last" in refused("codegen", good, "--select", "allgather:0=9e", "-o", out)
     assert not Path(out).exists()  # nothing half-written
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious").write_text("mine")
@@ -191,6 +193,12 @@ def test_missing_tools_say_what_to_install(tmp_path: Path) -> None:
         )
         assert failed.returncode
         assert words in failed.stderr
+
+
+def test_switch_points_can_be_given() -> None:
+    files = generate(frontier("ring:4", "allgather"), "host", select="allgather:64=0d,0=0e")
+    assert '"allgather:0=0e,64=0d"' in files["selection.hpp"]
+    assert json.loads(files["program.json"])["selection"] == "allgather:0=0e,64=0d"
 
 
 def test_errors_of_the_api() -> None:

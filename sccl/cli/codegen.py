@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from sccl.cli import options
 from sccl.cli.report import out, print_json, reported
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
-from sccl.emit import SELECTION_FILE, Options, generate, selection_text, targets, write_project
+from sccl.emit import Options, generate, targets, write_project
 from sccl.errors import InputError, ParameterError
 from sccl.verify import violations
 
@@ -51,9 +50,7 @@ def codegen(
     if not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
     algorithms = [_valid(file) for file in files]
-    found = generate(algorithms, target, Options(blocks_per_link, transport))
-    if select is not None:
-        found[SELECTION_FILE] = selection_text(_checked(select))
+    found = generate(algorithms, target, Options(blocks_per_link, transport), select)
     write_project(output, found)
     if json:
         where = {"directory": str(output), "target": target}
@@ -79,17 +76,6 @@ def _valid(file: Path) -> Algorithm:
             f"{found[0].message}); see all with 'sccl check'"
         )
     return algorithm
-
-
-def _checked(select: str) -> str:
-    """Return a selection that may stand in generated code."""
-    entry = r"[a-z0-9_]+:\d+=\d+[ed](,\d+=\d+[ed])*"
-    if not re.fullmatch(rf"{entry}(;{entry})*", select):
-        raise ParameterError(
-            f"select is {select!r}, expected collective:from=program,..., such as "
-            "'allgather:0=0e,65536=1d;allreduce:0=0e'"
-        )
-    return select
 
 
 def _next(output: Path, target: str) -> str:

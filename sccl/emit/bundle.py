@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import alpha_us, lane_gb_per_s, winners
@@ -124,6 +124,48 @@ def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: i
         lowered = tuple(_lowered(a, serial=serial) for a in members)
         entries.append(Entry(name, lowered, _switches(lowered, eager_part_bytes)))
     return Bundle(sizes[0], tuple(entries))
+
+
+def with_selection(made: Bundle, select: str) -> Bundle:
+    """Return the bundle with the switch points of ``select`` for the collectives that it names.
+
+    Raises:
+        ParameterError: it is not spelled ``collective:from=program,...``, or names a collective or
+            an algorithm that the bundle does not have.
+    """
+    entry = r"[a-z0-9_]+:\d+=\d+[ed](,\d+=\d+[ed])*"
+    if not re.fullmatch(rf"{entry}(;{entry})*", select):
+        raise ParameterError(
+            f"select is {select!r}, expected collective:from=program,..., such as "
+            "'allgather:0=0e,65536=1d;allreduce:0=0e'"
+        )
+    chosen = dict(part.split(":") for part in select.split(";"))
+    known = {e.identifier: len(e.algorithms) for e in made.entries}
+    if unknown := sorted(set(chosen) - set(known)):
+        raise ParameterError(
+            f"select names {unknown[0]}, but the files are of {', '.join(known)} only"
+        )
+    entries = []
+    for old in made.entries:
+        text = chosen.get(old.identifier)
+        switches = old.switches if text is None else _parsed(text)
+        if any(s.index >= len(old.algorithms) for s in switches):
+            raise ParameterError(
+                f"select names an algorithm of {old.identifier} beyond the last, "
+                f"expected 0 to {len(old.algorithms) - 1} (by root, steps and R/C)"
+            )
+        entries.append(replace(old, switches=switches))
+    return replace(made, entries=tuple(entries))
+
+
+def _parsed(text: str) -> tuple[Switch, ...]:
+    found = [re.fullmatch(r"(\d+)=(\d+)([ed])", part) for part in text.split(",")]
+    return tuple(
+        sorted(
+            (Switch(int(m[1]), int(m[2]), direct=m[3] == "d") for m in found if m),
+            key=lambda s: s.from_bytes,
+        )
+    )
 
 
 def identifier(name: str) -> str:

@@ -11,7 +11,7 @@ from sccl import __version__
 from sccl.core.algorithm import Algorithm
 from sccl.core.files import make_directory, write_atomically
 from sccl.emit import cuda, hip, host
-from sccl.emit.bundle import Bundle, bundle
+from sccl.emit.bundle import Bundle, bundle, with_selection
 from sccl.emit.shared import TRANSPORTS, Options
 from sccl.emit.text import render
 from sccl.errors import InputError, unknown_name
@@ -44,13 +44,19 @@ def targets() -> tuple[str, ...]:
 
 
 def generate(
-    algorithms: Sequence[Algorithm], target: str, options: Options | None = None
+    algorithms: Sequence[Algorithm],
+    target: str,
+    options: Options | None = None,
+    select: str | None = None,
 ) -> dict[str, str]:
     """Return the files of a project by name.
 
+    Args:
+        select: switch points in place of the cost model's, as ``SCCL_SELECT`` spells them.
+
     Raises:
-        UnknownNameError: there is no such target.
-        ParameterError: the algorithms do not fit into one bundle.
+        UnknownNameError: there is no such target or transport.
+        ParameterError: the algorithms do not fit into one bundle, or ``select`` does not fit them.
         JudgeError: the judge rejects one of them.
     """
     if target not in _TARGETS:
@@ -63,6 +69,8 @@ def generate(
         raise unknown_name("transport", chosen.transport, TRANSPORTS, hint)
     serial = writer.SERIAL or chosen.transport == "dma"
     made = bundle(algorithms, serial=serial, eager_part_bytes=writer.EAGER_PART_BYTES)
+    if select is not None:
+        made = with_selection(made, select)
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
     found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))
