@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -20,7 +21,9 @@ from tests.strategies import topologies
 
 
 def test_catalogue_names_and_sources() -> None:
-    assert catalogue_names() == ("dgx1", "z52", "z52-pcie")
+    assert catalogue_names() == (
+        *("dgx-a100", "dgx-h100", "dgx1", "dgx2", "ndv2x2", "ndv2x4", "z52", "z52-pcie"),
+    )
     for name in catalogue_names():
         machine = resolve(name)
         assert machine.name == name
@@ -62,6 +65,44 @@ def test_z52_is_a_ring_of_eight_and_its_alternative_shares_pcie() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "ranks", "lanes"), [("dgx2", 16, 6), ("dgx-a100", 8, 12), ("dgx-h100", 8, 18)]
+)
+def test_switched_machines_limit_what_leaves_and_enters_a_gpu(
+    name: str, ranks: int, lanes: int
+) -> None:
+    machine = resolve(name)
+    assert (machine.ranks, len(machine.links)) == (ranks, ranks * (ranks - 1))
+    ends = Counter(
+        (len({u for u, _ in b.edges}), len({v for _, v in b.edges}), b.chunks_per_round)
+        for b in machine.budgets
+    )
+    assert ends == {(1, ranks - 1, lanes): ranks, (ranks - 1, 1, lanes): ranks}
+
+
+@pytest.mark.parametrize(("name", "chassis"), [("ndv2x2", 2), ("ndv2x4", 4)])
+def test_ndv2_is_dgx1s_joined_by_one_lane_each_way(name: str, chassis: int) -> None:
+    machine, dgx1 = resolve(name), resolve("dgx1").lanes()
+    inside = {(u, v): n for (u, v), n in machine.lanes().items() if u // 8 == v // 8}
+    assert inside == {
+        (u + 8 * c, v + 8 * c): 2 * n for (u, v), n in dgx1.items() for c in range(chassis)
+    }
+    between = set(machine.lanes()) - set(inside)
+    assert all(u % 8 == 0 and v % 8 == 1 for u, v in between)
+    assert len(between) == chassis * (chassis - 1)
+    per_nic = {b.edges: b.chunks_per_round for b in machine.budgets}
+    assert per_nic == ({} if chassis == 2 else dict.fromkeys(per_nic, 1))
+    assert len(per_nic) == (0 if chassis == 2 else 2 * chassis)
+
+
+def test_dragonfly_joins_each_pair_of_groups_once() -> None:
+    machine = resolve("dragonfly:4x5:2,1")
+    between = Counter((u // 4, v // 4) for u, v in machine.lanes() if u // 4 != v // 4)
+    assert between == {(a, b): 1 for a in range(5) for b in range(5) if a != b}
+    assert Counter(u for u, v in machine.lanes() if u // 4 != v // 4) == dict.fromkeys(range(20), 1)
+    assert {n for (u, v), n in machine.lanes().items() if u // 4 == v // 4} == {2}
+
+
+@pytest.mark.parametrize(
     ("text", "ranks", "links", "diameter", "degree"),
     [
         ("ring:8", 8, 16, 4, {2}),
@@ -77,6 +118,9 @@ def test_z52_is_a_ring_of_eight_and_its_alternative_shares_pcie() -> None:
         ("hypercube:4", 16, 64, 4, {4}),
         ("circulant:8:1,3", 8, 32, 2, {4}),
         ("circulant:8:4", 8, 8, None, {1}),
+        ("switch:16", 16, 240, 1, {15}),  # links; the budgets are tested below
+        ("dragonfly:4x5", 20, 80, 3, {4}),
+        ("dragonfly:3x2", 6, 14, 3, {2, 3}),
     ],
 )
 def test_generators_against_closed_forms(
@@ -86,7 +130,7 @@ def test_generators_against_closed_forms(
     m = measure(machine)
     assert (machine.ranks, len(machine.links)) == (ranks, links)
     assert (m.diameter, set(m.out_lanes), set(m.in_lanes)) == (diameter, degree, degree)
-    assert machine.reversed() == machine
+    assert machine.reversed().carries_like(machine)
 
 
 def test_hypercube_distances_are_binomial() -> None:
@@ -109,7 +153,7 @@ def test_every_generator_has_an_example_that_works() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("dgx", "did you mean 'dgx1'"),
+        ("dgx", "did you mean 'dgx2' or 'dgx1'"),
         ("rign:8", "did you mean 'ring'"),
         ("ring", "as in 'ring:8'"),
         ("ring:x", "expects a whole number of at least 2"),
@@ -122,6 +166,10 @@ def test_every_generator_has_an_example_that_works() -> None:
         ("circulant:8", "offsets"),
         ("circulant:8:0", "offsets from 1 to 7"),
         ("full:9999999", "expected 2 to"),
+        ("switch:9999", "at most 1024 ranks"),
+        ("dragonfly:4", "ranks per group x groups"),
+        ("dragonfly:4x5:0,1", "ranks per group x groups"),
+        ("dragonfly:999x999", "at most 1024 ranks"),
         ("no/such.json", "cannot read no/such.json"),
     ],
 )

@@ -1,25 +1,43 @@
 """Topologies made from a formula: ``ring:8``, ``torus:4x4x4``, ``circulant:8:1,3`` and so on.
 
-Every link of a generated topology goes both ways with one lane. Costs are those of the V100's
-NVLink as TACCL measured them, so that tables have a time axis; give a file to say otherwise.
+Every link of a generated topology goes both ways, with one lane where nothing else is said. Costs
+are those of the V100's NVLink as TACCL measured them, so that tables have a time axis; give a file
+to say otherwise.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import networkx as nx
 
-from sccl.core.topology import MAX_RANKS, Link, Topology
+from sccl.core.topology import MAX_RANKS, Budget, Link, Topology
 from sccl.errors import ParameterError, unknown_name
 
 # TACCL (NSDI 2023) Table 1 gives NVLink on NDv2 as alpha 0.7 us; NVLink 2.0's data sheet rate is
 # 25 GB/s per lane and direction.
 ALPHA_US = 0.7
 GB_PER_S = 25.0
+_MAX_PAIRED = 1024  # links grow with the square of the ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a generator makes.
+
+    Attributes:
+        pairs: the ranks that are joined, both ways.
+        lanes: of the pairs that have more than one.
+        budgets: shared budgets.
+    """
+
+    ranks: int
+    pairs: Iterable[tuple[int, int]]
+    lanes: dict[tuple[int, int], int] = field(default_factory=dict)
+    budgets: tuple[Budget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +53,7 @@ class Generator:
     arguments: str
     example: str
     describes: str
-    make: Callable[[str], tuple[int, Iterable[tuple[int, int]]]]
+    make: Callable[[str], Shape]
 
 
 def _size(text: str, minimum: int) -> int:
@@ -51,27 +69,27 @@ def _sides(text: str) -> tuple[int, ...]:
     return tuple(int(s) for s in sides)
 
 
-def _ring(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+def _ring(text: str) -> Shape:
     n = _size(text, 2)
-    return n, nx.cycle_graph(n).edges if n > 2 else [(0, 1)]
+    return Shape(n, nx.cycle_graph(n).edges if n > 2 else [(0, 1)])
 
 
-def _line(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+def _line(text: str) -> Shape:
     n = _size(text, 2)
-    return n, nx.path_graph(n).edges
+    return Shape(n, nx.path_graph(n).edges)
 
 
-def _star(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+def _star(text: str) -> Shape:
     n = _size(text, 2)
-    return n, nx.star_graph(n - 1).edges
+    return Shape(n, nx.star_graph(n - 1).edges)
 
 
-def _full(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+def _full(text: str) -> Shape:
     n = _size(text, 2)
-    return n, combinations(range(n), 2)
+    return Shape(n, combinations(range(n), 2))
 
 
-def _grid(text: str, *, periodic: bool) -> tuple[int, Iterable[tuple[int, int]]]:
+def _grid(text: str, *, periodic: bool) -> Shape:
     sides = _sides(text)
     total = 1
     for side in sides:
@@ -80,17 +98,18 @@ def _grid(text: str, *, periodic: bool) -> tuple[int, Iterable[tuple[int, int]]]
             raise ValueError(f"at most {MAX_RANKS} ranks")
     grid = nx.grid_graph(dim=sides[::-1], periodic=periodic)  # networkx counts sides from the last
     number = {node: i for i, node in enumerate(sorted(grid.nodes))}
-    return total, {(number[a], number[b]) for a, b in grid.edges if a != b}
+    return Shape(total, {(number[a], number[b]) for a, b in grid.edges if a != b})
 
 
-def _hypercube(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+def _hypercube(text: str) -> Shape:
     d = _size(text, 1)
     if 2**d > MAX_RANKS:
         raise ValueError(f"at most {MAX_RANKS} ranks")
-    return 2**d, ((n, n ^ 1 << i) for n in range(2**d) for i in range(d) if not n >> i & 1)
+    flips = ((n, n ^ 1 << i) for n in range(2**d) for i in range(d) if not n >> i & 1)
+    return Shape(2**d, flips)
 
 
-def _circulant(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
+def _circulant(text: str) -> Shape:
     size, _, offsets = text.partition(":")
     n = _size(size, 2)
     if not re.fullmatch(r"[0-9]{1,6}(,[0-9]{1,6})*", offsets):
@@ -98,7 +117,48 @@ def _circulant(text: str) -> tuple[int, Iterable[tuple[int, int]]]:
     jumps = [int(o) for o in offsets.split(",")]
     if any(not 0 < jump < n for jump in jumps):
         raise ValueError(f"offsets from 1 to {n - 1}")
-    return n, nx.circulant_graph(n, jumps).edges
+    return Shape(n, nx.circulant_graph(n, jumps).edges)
+
+
+def _switch(text: str) -> Shape:
+    """Every rank has one lane into and one out of a switch: links with a shared budget per rank."""
+    n = _size(text, 2)
+    if n > _MAX_PAIRED:
+        raise ValueError(f"at most {_MAX_PAIRED} ranks")
+    budgets = []
+    for rank in range(n):
+        others = [other for other in range(n) if other != rank]
+        budgets.append(Budget(f"egress of rank {rank}", tuple((rank, o) for o in others), 1))
+        budgets.append(Budget(f"ingress of rank {rank}", tuple((o, rank) for o in others), 1))
+    return Shape(n, combinations(range(n), 2), budgets=tuple(budgets))
+
+
+def _dragonfly(text: str) -> Shape:
+    """Groups of ``a`` joined ranks; each pair of groups is joined by one link between two ranks.
+
+    Group i's links to the groups i+1, i+2, ... start at its ranks 0, 1, ... in turn, so that with
+    a + 1 groups each rank has exactly one (Kim et al., ISCA 2008, with one global link per router).
+    """
+    size, _, widths = text.partition(":")
+    sides = _sides(size)
+    lanes = [int(w) for w in (widths or "1,1").split(",") if re.fullmatch(r"[1-9][0-9]{0,3}", w)]
+    if len(sides) != 2 or len(lanes) != 2 or sides[1] < 2:
+        raise ValueError(
+            "ranks per group x groups, then (optionally) lanes within and between groups, such as "
+            "4x5:2,1"
+        )
+    members, groups = sides
+    if members * groups > _MAX_PAIRED:
+        raise ValueError(f"at most {_MAX_PAIRED} ranks")
+    width: dict[tuple[int, int], int] = {}
+    for group in range(groups):
+        ranks = range(group * members, (group + 1) * members)
+        width |= dict.fromkeys(combinations(ranks, 2), lanes[0])
+        for other in range(group + 1, groups):
+            here = (other - group - 1) % members
+            there = (group - other - 1) % groups % members
+            width[group * members + here, other * members + there] = lanes[1]
+    return Shape(members * groups, width, lanes=width)
 
 
 _GENERATORS = (
@@ -113,6 +173,10 @@ _GENERATORS = (
     Generator("hypercube", "DIMENSIONS", "hypercube:4", "2^d ranks, bits flip", _hypercube),
     Generator(
         "circulant", "RANKS:OFFSETS", "circulant:8:1,3", "n joined to n +- offset", _circulant
+    ),
+    Generator("switch", "RANKS", "switch:16", "one lane of each rank to a switch", _switch),
+    Generator(
+        "dragonfly", "RANKSxGROUPS", "dragonfly:4x5", "full groups, one link a pair", _dragonfly
     ),
 )
 
@@ -136,18 +200,21 @@ def generate(text: str) -> Topology:
         raise unknown_name("topology generator", name, by_name, hint)
     generator = by_name[name]
     try:
-        ranks, pairs = generator.make(arguments)
+        shape = generator.make(arguments)
     except ValueError as error:
         raise ParameterError(
             f"topology {text!r}: {name} expects {error}, as in {generator.example!r}"
         ) from error
-    if not 2 <= ranks <= MAX_RANKS:
-        raise ParameterError(f"topology {text!r} has {ranks} ranks, expected 2 to {MAX_RANKS}")
-    edges = sorted({edge for a, b in pairs for edge in ((a, b), (b, a))})
+    if not 2 <= shape.ranks <= MAX_RANKS:
+        raise ParameterError(
+            f"topology {text!r} has {shape.ranks} ranks, expected 2 to {MAX_RANKS}"
+        )
+    lanes = {edge: shape.lanes.get((a, b), 1) for a, b in shape.pairs for edge in ((a, b), (b, a))}
     return Topology(
         name=text,
-        ranks=ranks,
-        links=tuple(Link(a, b, 1, ALPHA_US, GB_PER_S) for a, b in edges),
+        ranks=shape.ranks,
+        links=tuple(Link(a, b, lanes[a, b], ALPHA_US, GB_PER_S) for a, b in sorted(lanes)),
+        budgets=shape.budgets,
         alpha_us=ALPHA_US,
         gb_per_s=GB_PER_S,
         source=(
