@@ -16,6 +16,7 @@ from sccl.core.answer import Sat
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.errors import JudgeError
 from sccl.pareto import ask
+from sccl.transform import expand
 from sccl.verify import require_valid, violations
 from tests.bank import Case
 
@@ -36,7 +37,7 @@ CASES = (
 def solved(case: Case) -> Algorithm:
     answer = ask(case.question, backends.solve)
     assert isinstance(answer, Sat)
-    return answer.algorithm
+    return expand(answer.algorithm)
 
 
 def executes(algorithm: Algorithm) -> bool:  # noqa: PLR0911, PLR0912 - one plain run

@@ -7,21 +7,30 @@ imported only when it is asked for.
 from __future__ import annotations
 
 import importlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol, cast
 
-from sccl.backends.limits import Limits
+from sccl.backends.limits import MAX_TIMEOUT_S, Limits
 from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.instance import Instance
+from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.encode import MAX_TRANSFERS, size
 from sccl.errors import SolverError, unknown_name
-from sccl.verify import require_valid
+from sccl.transform import MAX_EXPANDED, expand, prune, require_judged
 
-__all__ = ["DEFAULT", "Backend", "Limits", "check_name", "names", "solve"]
+__all__ = ["DEFAULT", "MAX_TIMEOUT_S", "Backend", "Limits", "check_name", "load", "names", "solve"]
 
 DEFAULT = "cpsat"
+_SYMMETRIC_SHARE = 0.25  # of the time for a query, if a solver can be asked after that
+_SYMMETRIC_SECONDS = 60.0  # if there is no limit
+
+Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 _MODULES = {
     "cadical": "sccl.backends.cadical",
     "cpsat": "sccl.backends.cpsat",
+    "portfolio": "sccl.backends.portfolio",
     "z3": "sccl.backends.z3_reference",
 }
 
@@ -50,8 +59,32 @@ def check_name(name: str) -> str:
     return name
 
 
-def solve(instance: Instance, solver: str = DEFAULT, limits: Limits | None = None) -> Answer:
+def load(solver: str) -> Backend:
+    """Return the module of a solver.
+
+    Raises:
+        UnknownNameError: there is no such solver.
+        SolverError: it is not installed.
+    """
+    try:
+        return cast("Backend", importlib.import_module(_MODULES[check_name(solver)]))
+    except ImportError as error:
+        raise SolverError(
+            f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
+        ) from error
+
+
+def solve(
+    instance: Instance,
+    solver: str = DEFAULT,
+    limits: Limits | None = None,
+    groups: Groups = (),
+) -> Answer:
     """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
+
+    Args:
+        groups: (name, generators) of groups of symmetries. An algorithm that is invariant under one
+            of them is sought first; if none is found, the solver is asked.
 
     Raises:
         UnknownNameError: there is no such solver.
@@ -59,16 +92,43 @@ def solve(instance: Instance, solver: str = DEFAULT, limits: Limits | None = Non
         JudgeError: it gave an algorithm that is not valid.
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
     """
-    try:
-        backend = cast("Backend", importlib.import_module(_MODULES[check_name(solver)]))
-    except ImportError as error:
-        raise SolverError(
-            f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
-        ) from error
-    if (variables := size(instance)) > MAX_TRANSFERS:
-        reason = f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}"
-        return Unknown(reason, solver, 0.0)
-    found = backend.answer(instance, limits or Limits())
-    if isinstance(found, Sat):
-        require_valid(found.algorithm, f"solver {solver!r}")
+    limits = limits or Limits()
+    backend = load(solver)
+    begin = time.perf_counter()
+    why = ""
+    if groups:
+        from sccl.backends import orbits  # noqa: PLC0415 - loads CP-SAT
+
+        share = 1.0 if _too_large(instance) else _SYMMETRIC_SHARE
+        longest = limits.timeout_s or _SYMMETRIC_SECONDS / share
+        budget = replace(limits, timeout_s=share * longest)
+        symmetric = orbits.answer(instance, groups, budget)
+        if isinstance(symmetric, Sat):
+            return _judged(symmetric, "symmetric synthesis")
+        why = f"{symmetric.reason}; without symmetry "
+        if limits.timeout_s is not None:
+            left = limits.timeout_s - (time.perf_counter() - begin)
+            limits = replace(limits, timeout_s=max(left, 0.1))
+    if reason := _too_large(instance):
+        return Unknown(why + reason, solver, time.perf_counter() - begin)
+    return _judged(backend.answer(instance, limits), f"solver {solver!r}")
+
+
+def _too_large(instance: Instance) -> str:
+    """Return why the model of an instance is not built; empty if it is."""
+    variables = instance.collective.num_chunks * len(instance.topology.links)
+    if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in about one step, or in more
+        variables = size(instance)
+    if variables <= MAX_TRANSFERS:
+        return ""
+    return f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}"
+
+
+def _judged(found: Answer, made_by: str) -> Answer:
+    """Return an answer if the judge accepts its algorithm; a small symmetric one written out."""
+    if not isinstance(found, Sat):
+        return found
+    algorithm = require_judged(found.algorithm, made_by)
+    if isinstance(algorithm, SymmetricAlgorithm) and algorithm.num_sends <= MAX_EXPANDED:
+        return replace(found, algorithm=require_judged(prune(expand(algorithm)), made_by))
     return found

@@ -66,6 +66,11 @@ class Algorithm:
         return sum(self.rounds_per_step)
 
     @property
+    def num_sends(self) -> int:
+        """Return how many sends there are."""
+        return len(self.sends)
+
+    @property
     def bandwidth_cost(self) -> Fraction:
         """Return R/C (SCCL section 3.6)."""
         return Fraction(self.rounds, self.collective.chunks)

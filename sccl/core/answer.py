@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.symmetric import AnyAlgorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Sat:
         seconds: encoding and solving, wall clock.
     """
 
-    algorithm: Algorithm
+    algorithm: AnyAlgorithm
     solver: str
     seconds: float
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from sccl.core.collective import MAX_CHUNKS, Collective, Relation, RelationKind
 from sccl.core.files import read_text
 from sccl.core.ids import Rank
 from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Budget, Link, Topology, as_ranks
 from sccl.core.wire import (
     AlgorithmWire,
@@ -28,14 +30,18 @@ from sccl.core.wire import (
     BudgetWire,
     CollectiveWire,
     CustomCollectiveWire,
+    GeneratorWire,
     InstanceWire,
     LinkWire,
     RelationWire,
+    SymmetricAlgorithmWire,
     TopologyWire,
 )
 from sccl.errors import FormatError, InputError
 
-W = TypeVar("W", bound=AnyWire)
+W = TypeVar("W", bound=msgspec.Struct)
+
+_SYMMETRIC = re.compile(r'"kind"\s*:\s*"symmetric-algorithm"')
 
 
 def parse(text: str, wire: type[W], where: str) -> W:
@@ -81,7 +87,8 @@ def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def digest(wire: AnyWire) -> str:
     """Return the sha256 of a value's content, ``"sha256:..."``, whatever its own digest says."""
     plain = msgspec.to_builtins(wire)
-    plain.pop("digest", None)
+    for head in ("schema", "kind", "digest"):  # whether msgspec leaves out defaults is its affair
+        plain.pop(head, None)
     return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 
 
@@ -287,6 +294,64 @@ def algorithm_of_wire(wire: AlgorithmWire, where: str) -> Algorithm:
     )
 
 
+def symmetric_to_wire(algorithm: SymmetricAlgorithm) -> SymmetricAlgorithmWire:
+    """Return the file shape of a symmetric algorithm."""
+    return SymmetricAlgorithmWire(
+        collective=collective_to_wire(algorithm.collective),
+        topology=topology_to_wire(algorithm.topology),
+        scope=algorithm.scope,
+        proved=algorithm.proved,
+        rounds_per_step=algorithm.rounds_per_step,
+        symmetries=tuple(
+            GeneratorWire(ranks=s.ranks, turn=s.turn, period=s.period) for s in algorithm.symmetries
+        ),
+        num_sends=algorithm.num_sends,
+        sends=tuple((s.step, s.chunk, s.src, s.dst) for s in algorithm.sends),
+    )
+
+
+def symmetric_of_wire(wire: SymmetricAlgorithmWire, where: str) -> SymmetricAlgorithm:
+    """Return the symmetric algorithm of a file shape: a candidate that the judge has to see.
+
+    Raises:
+        FormatError: its parts contradict themselves, or a symmetry is no permutation of the ranks.
+    """
+    topology = topology_of_wire(wire.topology, f"{where}, $.topology")
+    collective = collective_of_wire(wire.collective, where)
+    if collective.ranks != topology.ranks:
+        raise FormatError(
+            f"{where}: the collective is for {collective.ranks} ranks and the topology has "
+            f"{topology.ranks}, expected the same number"
+        )
+    for i, generator in enumerate(wire.symmetries):
+        if sorted(generator.ranks) != list(range(topology.ranks)):
+            raise FormatError(
+                f"{where}, $.symmetries[{i}].ranks: expected each rank from 0 to "
+                f"{topology.ranks - 1} once"
+            )
+    for i, (_, chunk, src, dst) in enumerate(wire.sends):
+        fits = 0 <= chunk < collective.num_chunks
+        if not (fits and 0 <= src < topology.ranks and 0 <= dst < topology.ranks):
+            raise FormatError(f"{where}, $.sends[{i}]: that chunk or rank does not exist")
+    return SymmetricAlgorithm(
+        topology=topology,
+        collective=collective,
+        rounds_per_step=wire.rounds_per_step,
+        symmetries=tuple(Symmetry(g.ranks, g.turn % g.period, g.period) for g in wire.symmetries),
+        sends=tuple(send(c, u, v, s) for s, c, u, v in wire.sends),
+        num_sends=wire.num_sends,
+        scope=wire.scope,
+        proved=wire.proved,
+    )
+
+
+def any_algorithm_to_wire(algorithm: AnyAlgorithm) -> AlgorithmWire | SymmetricAlgorithmWire:
+    """Return the file shape of an algorithm, symmetric or not."""
+    if isinstance(algorithm, SymmetricAlgorithm):
+        return symmetric_to_wire(algorithm)
+    return algorithm_to_wire(algorithm)
+
+
 def instance_to_wire(instance: Instance) -> InstanceWire:
     """Return the file shape of an instance."""
     return InstanceWire(
@@ -314,10 +379,12 @@ def instance_of_wire(wire: InstanceWire, where: str) -> Instance:
 
 def answer_to_wire(answer: Answer) -> AnswerWire:
     """Return the file shape of an answer."""
-    algorithm, reason = None, ""
+    algorithm, symmetric, reason = None, None, ""
     match answer:
-        case Sat(found):
+        case Sat(Algorithm() as found):
             algorithm = algorithm_to_wire(found)
+        case Sat(SymmetricAlgorithm() as found):
+            symmetric = symmetric_to_wire(found)
         case Unsat(evidence):
             reason = evidence
         case Unknown(why):
@@ -328,6 +395,7 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
         seconds=answer.seconds,
         reason=reason,
         algorithm=algorithm,
+        symmetric=symmetric,
     )
 
 
@@ -341,6 +409,9 @@ def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
         return Unsat(wire.reason, wire.solver, wire.seconds)
     if wire.answer == "unknown":
         return Unknown(wire.reason, wire.solver, wire.seconds)
+    if wire.symmetric is not None:
+        found = symmetric_of_wire(wire.symmetric, f"{where}, $.symmetric")
+        return Sat(found, wire.solver, wire.seconds)
     if wire.algorithm is None:
         raise FormatError(f"{where}: the answer is 'sat' and has no 'algorithm'")
     algorithm = algorithm_of_wire(wire.algorithm, f"{where}, $.algorithm")
@@ -369,12 +440,17 @@ def load_custom_collective(path: Path) -> CustomCollectiveWire:
     return parse(read_text(path), CustomCollectiveWire, str(path))
 
 
-def load_algorithm(path: Path) -> tuple[Algorithm, bool]:
+def load_algorithm(path: Path) -> tuple[AnyAlgorithm, bool]:
     """Return the algorithm in a file, and whether its content still has the digest it states.
 
     Raises:
         InputError: the file cannot be read, or is not an algorithm.
     """
     where = str(path)
-    wire = parse(read_text(path), AlgorithmWire, where)
+    text = read_text(path)
+    if _SYMMETRIC.search(text[:400]):
+        symmetric = parse(text, SymmetricAlgorithmWire, where)
+        intact = symmetric.digest in (None, digest(symmetric))
+        return symmetric_of_wire(symmetric, where), intact
+    wire = parse(text, AlgorithmWire, where)
     return algorithm_of_wire(wire, where), wire.digest in (None, digest(wire))

@@ -139,6 +139,51 @@ class AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ]
 
 
+class GeneratorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A symmetry: a renaming of ranks, and how it turns the chunks of a class."""
+
+    ranks: Annotated[tuple[_Index, ...], Meta(description="The image of each rank.")]
+    turn: Annotated[
+        int, Meta(ge=0, description="Chunk i of a class becomes chunk i + turn of its image...")
+    ] = 0
+    period: Annotated[int, Meta(ge=1, description="...within its block of so many chunks.")] = 1
+
+
+class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Symmetries that an algorithm is to have."""
+
+    schema: _Version = 1
+    kind: Literal["symmetry"] = "symmetry"
+    digest: _Digest | None = None
+    generators: tuple[GeneratorWire, ...] = ()
+    offsets: Annotated[
+        tuple[tuple[int, int], ...],
+        Meta(
+            description="[offset, size] as in TACCL's sketches: in every block of so many ranks "
+            "each moves on by the offset, around the block."
+        ),
+    ] = ()
+
+
+class SymmetricAlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A large algorithm: the sends of a chunk of each orbit, and symmetries that give the rest."""
+
+    schema: _Version = 1
+    kind: Literal["symmetric-algorithm"] = "symmetric-algorithm"
+    digest: _Digest | None = None
+    collective: CollectiveWire
+    topology: TopologyWire
+    scope: Annotated[str, Meta(description="Class that claims of optimality are about.")] = ""
+    proved: tuple[str, ...] = ()
+    rounds_per_step: Annotated[tuple[int, ...], Meta(min_length=1)]
+    symmetries: tuple[GeneratorWire, ...]
+    num_sends: Annotated[int, Meta(ge=0, description="Of all chunks.")]
+    sends: Annotated[
+        tuple[tuple[int, int, int, int], ...],
+        Meta(description="[step, chunk, src, dst], by step; steps count from 0."),
+    ]
+
+
 class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A question to a solver: the SYNCOLL tuple."""
 
@@ -162,10 +207,18 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float
     reason: str = ""
     algorithm: AlgorithmWire | None = None
+    symmetric: SymmetricAlgorithmWire | None = None
 
 
 AnyWire = (
-    TopologyWire | CollectiveWire | CustomCollectiveWire | AlgorithmWire | InstanceWire | AnswerWire
+    TopologyWire
+    | CollectiveWire
+    | CustomCollectiveWire
+    | AlgorithmWire
+    | SymmetricAlgorithmWire
+    | SymmetryWire
+    | InstanceWire
+    | AnswerWire
 )
 
 

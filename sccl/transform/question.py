@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sccl.collectives import Dual, Spec, dual, named
-from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance, check_steps_and_rounds
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError
+from sccl.transform.expand import expand, require_judged
 from sccl.transform.invert import compose, invert
-from sccl.verify import require_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,16 @@ class Question:
         """Return the class in which an unsat answer holds; empty: all k-synchronous algorithms."""
         return self.dual.scope
 
-    def recover(self, algorithms: Sequence[Algorithm]) -> Algorithm:
+    def recover(self, found: Sequence[AnyAlgorithm]) -> AnyAlgorithm:
         """Return the algorithm for what was asked, judged, from those of :attr:`instances`.
 
         Raises:
             JudgeError: an algorithm was not valid for its instance.
+            ParameterError: the inverse of a symmetric one is asked for, and has too many sends.
         """
         if self.dual.is_identity:
-            return require_valid(algorithms[0], "the solver")
+            return require_judged(found[0], "the solver")
+        algorithms = [expand(algorithm) for algorithm in found]
         if self.dual.phases == 1:
             return invert(algorithms[0], self.collective)
         scatter = named("reducescatter", self.topology.ranks).at(self.collective.chunks)

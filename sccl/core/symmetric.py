@@ -1,0 +1,103 @@
+"""Algorithms of large machines: some sends, and the symmetries that make all others of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.algorithm import Algorithm, Send
+from sccl.core.collective import Collective
+from sccl.core.ids import Rank
+from sccl.core.topology import Topology, as_ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetry:
+    """A renaming of ranks, and what it does with the chunks of a class.
+
+    Rank r becomes ``ranks[r]``. The i-th chunk that starts on H and is wanted on W becomes a chunk
+    that starts on the image of H and is wanted on the image of W: the i-th one, but within each
+    block of ``period`` chunks turned on by ``turn``.
+
+    Attributes:
+        ranks: the image of each rank.
+        turn: 0 .. period-1.
+        period: divides the chunks of every class.
+    """
+
+    ranks: tuple[int, ...]
+    turn: int = 0
+    period: int = 1
+
+    def index(self, i: int) -> int:
+        """Return which chunk of the image class the i-th of a class becomes."""
+        start = i - i % self.period
+        return start + (i - start + self.turn) % self.period
+
+    def chunks(self, collective: Collective) -> tuple[int, ...]:
+        """Return the image of each chunk.
+
+        Raises:
+            ValueError: a class has no image of as many chunks, or the period does not divide it.
+        """
+        classes = collective.classes()
+        images: dict[int, frozenset[Rank]] = {}  # by id: most sets are one object, used many times
+
+        def image(ranks: frozenset[Rank]) -> frozenset[Rank]:
+            if id(ranks) not in images:
+                everyone = len(ranks) == collective.ranks
+                images[id(ranks)] = ranks if everyone else as_ranks(self.ranks[r] for r in ranks)
+            return images[id(ranks)]
+
+        found = [0] * collective.num_chunks
+        for (holders, wanted), chunks in classes.items():
+            others = classes.get((image(holders), image(wanted)))
+            if others is None or len(others) != len(chunks) or len(chunks) % self.period:
+                raise ValueError(f"chunk {chunks[0]} has no image")
+            for i, chunk in enumerate(chunks):
+                found[chunk] = others[self.index(i)]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class SymmetricAlgorithm:
+    """An algorithm that is invariant under symmetries, by one send of each orbit of sends.
+
+    Like :class:`Algorithm` it is a candidate: the judge (:mod:`sccl.verify.stream`) says whether it
+    is right, after all of its sends have been made of these.
+
+    Attributes:
+        symmetries: generators of the group.
+        sends: of one chunk in each orbit of chunks, all of its sends.
+        num_sends: of all chunks.
+    """
+
+    topology: Topology
+    collective: Collective
+    rounds_per_step: tuple[int, ...]
+    symmetries: tuple[Symmetry, ...]
+    sends: tuple[Send, ...]
+    num_sends: int
+    scope: str = ""
+    proved: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sends", tuple(sorted(self.sends)))
+
+    @property
+    def steps(self) -> int:
+        """Return S, the latency cost."""
+        return len(self.rounds_per_step)
+
+    @property
+    def rounds(self) -> int:
+        """Return R."""
+        return sum(self.rounds_per_step)
+
+    @property
+    def bandwidth_cost(self) -> Fraction:
+        """Return R/C (SCCL section 3.6)."""
+        return Fraction(self.rounds, self.collective.chunks)
+
+
+AnyAlgorithm = Algorithm | SymmetricAlgorithm
