@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
 from sccl.bounds.certificate import Certificate, Cut, entering_chunks
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
+from sccl.topo.symmetry import automorphisms, rank_orbits
 
+_SYMMETRIC_LINKS = 50_000  # beyond, symmetries take longer to find than cuts to try
 _LENGTH_WORK = 2_000_000  # sources times edges: beyond, exact shortest paths take minutes
 
 
@@ -39,9 +41,15 @@ def _ratio(topology: Topology, collective: Collective, certificate: Certificate)
 
 
 def _simple_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
-    """Yield the sets that usually bind: one rank, all but one, a chassis, all but a chassis."""
+    """Yield the sets that usually bind: one rank, all but one, a chassis, all but a chassis.
+
+    Of ranks that are images of each other under a symmetry one is enough.
+    """
     everyone = frozenset(range(topology.ranks))
-    groups = [frozenset([r]) for r in everyone] + [frozenset(g) for g in topology.chassis]
+    ranks: Iterable[int] = everyone
+    if len(topology.links) <= _SYMMETRIC_LINKS:
+        ranks = rank_orbits(topology, automorphisms(topology, collective))
+    groups = [frozenset([r]) for r in ranks] + [frozenset(g) for g in topology.chassis]
     for group in groups:
         for inside in (group, everyone - group):
             if inside and entering_chunks(collective, set(inside)):

@@ -9,6 +9,9 @@ from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
+from sccl.topo.symmetry import ChunkClass, automorphisms, class_orbits
+
+_MANY_CLASSES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,12 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
     """
     successors = topology.successors()
     best = FarthestPair(0, 0, (), 0)
-    for (sources, wanted), chunks in collective.classes().items():
+    classes = collective.classes()
+    some: Iterable[ChunkClass] = classes
+    if len(classes) > _MANY_CLASSES:  # of classes that are images of each other one is enough
+        some = class_orbits(collective, automorphisms(topology, collective))
+    for sources, wanted in some:
+        chunks = classes[sources, wanted]
         far = distances(successors, sources)
         for rank in sorted(wanted):
             if far[rank] == UNREACHED:

@@ -1,0 +1,21 @@
+"""The limit of R/C for a number of steps, over all k and all C, with certificates."""
+
+from sccl.limit.certificate import LimitCertificate, certificate, check_limit_certificate
+from sccl.limit.multiply import multiply_out, round_off
+from sccl.limit.pricing import needs_no_search
+from sccl.limit.problem import Problem, pose, pose_allreduce
+from sccl.limit.solve import Limit, solve
+
+__all__ = [
+    "Limit",
+    "LimitCertificate",
+    "Problem",
+    "certificate",
+    "check_limit_certificate",
+    "multiply_out",
+    "needs_no_search",
+    "pose",
+    "pose_allreduce",
+    "round_off",
+    "solve",
+]
