@@ -12,8 +12,7 @@ from sccl.collectives import resolve as resolve_collective
 from sccl.core.answer import Sat, Unknown, Unsat, verdict
 from sccl.pareto import ask
 from sccl.topo import resolve as resolve_topology
-from sccl.transform import Question, pose
-from sccl.verify import violations
+from sccl.transform import Question, judge, pose
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def check_backend(solver: str, case: Case, timeout_s: float = 300) -> None:
     assert verdict(answer) == ("sat" if case.sat else "unsat"), f"{solver} on {case}: {case.why}"
     if isinstance(answer, Sat):
         found = answer.algorithm
-        assert violations(found) == []
+        assert judge(found) == []
         assert found.topology == case.question.topology
         assert found.collective == case.question.collective
         assert (found.steps, found.rounds) == (case.steps, case.rounds)

@@ -10,6 +10,7 @@ from sccl.collectives import named, names
 from sccl.core.algorithm import Algorithm
 from sccl.pareto import Range, sweep
 from sccl.topo import resolve
+from sccl.transform import expand
 
 MACHINES = (
     "dgx1",
@@ -38,7 +39,7 @@ def frontier(machine: str, collective: str, root: int | None = None) -> list[Alg
     for k in (0, 1, 2, 4, 8, 16):
         found = sweep(topology, spec, solve, solver="cpsat", covered=Range(k=k, max_steps=last))
         if found.points:
-            return [point.algorithm for point in found.points]
+            return [expand(point.algorithm) for point in found.points]
     raise AssertionError(f"{collective} on {machine} has no algorithm in {last} steps")
 
 

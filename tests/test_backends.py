@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -11,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sccl import backends
-from sccl.core.answer import Sat, Unknown
+from sccl.core.answer import Sat, Unknown, Unsat
 from sccl.encode import encode, size
-from sccl.errors import JudgeError, ParameterError, UnknownNameError
+from sccl.errors import JudgeError, ParameterError, SolverError, UnknownNameError
 from tests.bank import BANK, Case, check_backend
 
 
@@ -25,7 +26,7 @@ def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
 
 def test_every_backend_module_is_registered() -> None:
     folder = Path(backends.__file__).parent
-    helpers = {"__init__", "interrupt", "limits", "smtlib"}
+    helpers = {"__init__", "child", "interrupt", "limits", "orbits", "prover", "smtlib"}
     modules = {f"sccl.backends.{path.stem}" for path in folder.glob("*.py")}
     assert {f"sccl.backends.{h}" for h in helpers} | set(backends._MODULES.values()) == modules
 
@@ -108,7 +109,44 @@ def test_an_interrupt_stops_the_solver() -> None:
         time.sleep(0.2)
         _thread.interrupt_main()
 
-    threading.Thread(target=interrupt_soon).start()
-    with pytest.raises(KeyboardInterrupt):
-        run_interruptible(work, stopped.set)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
+    try:
+        threading.Thread(target=interrupt_soon).start()
+        with pytest.raises(KeyboardInterrupt):
+            run_interruptible(work, stopped.set)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert stopped.is_set()
+
+
+def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sccl.backends.portfolio import _require_agreement
+    from sccl.core.codec import instance_of_wire, parse
+    from sccl.core.wire import InstanceWire
+
+    monkeypatch.chdir(tmp_path)
+    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
+    sat = backends.solve(instance)
+    wrong = Unsat("a defect", "liar", 0.0)
+    _require_agreement(instance, [sat])
+    _require_agreement(instance, [wrong])
+    with pytest.raises(SolverError, match="liar says unsat of the same instance"):
+        _require_agreement(instance, [wrong, sat])
+    (kept,) = tmp_path.iterdir()
+    assert instance_of_wire(parse(kept.read_text(), InstanceWire, "kept"), "kept") == instance
+
+
+def test_the_portfolio_goes_on_when_a_member_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sccl.backends import portfolio
+
+    monkeypatch.setattr(portfolio, "MEMBERS", ("no-such-solver", "cadical"))
+    monkeypatch.setattr(portfolio, "cores", lambda: 1)
+    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
+    answer = backends.solve(instance, "portfolio")
+    assert isinstance(answer, Sat)
+    assert answer.solver == "cadical"
+    monkeypatch.setattr(portfolio, "MEMBERS", ("no-such-solver",))
+    with pytest.raises(SolverError, match="no-such-solver"):
+        backends.solve(instance, "portfolio")
