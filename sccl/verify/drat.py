@@ -1,0 +1,185 @@
+"""A checker of DRAT proofs: unit propagation, and nothing else.
+
+A proof is a list of clauses, each implied in a way that unit propagation sees, up to the empty one.
+A clause C may be added if assuming all its literals false leads to a conflict by unit propagation
+(RUP); or, with l its first literal, if that holds for C and D without -l together, for each clause
+D with -l (RAT: then adding C keeps satisfiability). Clauses may be deleted at any time; as in
+drat-trim, deletions of unit clauses are ignored. Source: Wetzler, Heule, Hunt, "DRAT-trim", SAT
+2014.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+Literals = tuple[int, ...]
+
+
+class ProofError(ValueError):
+    """A proof does not show what it should; the message says where it fails."""
+
+
+def parse_dimacs(text: str) -> list[Literals]:
+    """Return the clauses of a DIMACS file.
+
+    Raises:
+        ProofError: it is none.
+    """
+    clauses = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line and line[0] not in "pc":
+            clauses.append(_literals(line, number))
+    return clauses
+
+
+def parse_drat(text: str) -> Iterator[tuple[bool, Literals]]:
+    """Yield (whether it is a deletion, clause) for each line of a DRAT file in text form.
+
+    Raises:
+        ProofError: it is none.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if line:
+            deletes = line.startswith("d ")
+            yield deletes, _literals(line[2:] if deletes else line, number)
+
+
+def _literals(line: str, number: int) -> Literals:
+    try:
+        *literals, end = (int(word) for word in line.split())
+    except ValueError as error:
+        raise ProofError(f"line {number} is no clause: {line[:40]!r}") from error
+    if end != 0 or 0 in literals:
+        raise ProofError(f"line {number} does not end in its only 0")
+    return tuple(literals)
+
+
+def check_refutation(clauses: Iterable[Literals], proof: Iterable[tuple[bool, Literals]]) -> int:
+    """Check that a proof refutes some clauses; return how many of its lemmas were needed to see so.
+
+    Raises:
+        ProofError: a lemma does not follow, or the proof ends without a conflict.
+    """
+    checker = _Checker()
+    for clause in clauses:
+        if checker.add(clause):
+            return 0
+    lemmas = 0
+    for deletes, clause in proof:
+        if deletes:
+            checker.delete(clause)
+            continue
+        lemmas += 1
+        if not checker.follows(clause):
+            shown = " ".join(map(str, clause[:12])) + (" ..." if len(clause) > 12 else "")
+            raise ProofError(f"lemma {lemmas} does not follow: {shown}")
+        if checker.add(clause):
+            return lemmas
+    raise ProofError(f"the proof ends after {lemmas} lemmas without a conflict")
+
+
+class _Checker:
+    """Clauses with two watched literals each, and what follows from them by unit propagation."""
+
+    def __init__(self) -> None:
+        self.clauses: dict[int, list[int]] = {}
+        self.numbers: dict[Literals, list[int]] = defaultdict(list)
+        self.watchers: dict[int, list[int]] = defaultdict(list)
+        self.true: set[int] = set()  # literals that hold whatever is assumed
+        self.next = 0
+
+    def add(self, clause: Sequence[int]) -> bool:
+        """Add a clause; return whether the clauses now contradict each other by propagation."""
+        literals = list(dict.fromkeys(clause))
+        free = [x for x in literals if -x not in self.true]
+        if any(x in self.true for x in literals) and len(literals) > 1:
+            free = [x for x in literals if x in self.true] + [x for x in free if x not in self.true]
+        if not free:
+            return True
+        number, self.next = self.next, self.next + 1
+        self.numbers[tuple(sorted(literals))].append(number)
+        rest = [x for x in literals if x not in free]
+        self.clauses[number] = [*free, *rest]
+        if len(literals) > 1:
+            for x in self.clauses[number][:2]:
+                self.watchers[x].append(number)
+        if len(free) == 1 and free[0] not in self.true:
+            return self._propagate([free[0]], self.true) is not None
+        return False
+
+    def delete(self, clause: Sequence[int]) -> None:
+        """Delete a clause; unit clauses, and what is not there, stay as they are."""
+        key = tuple(sorted(dict.fromkeys(clause)))
+        numbers = self.numbers.get(key)
+        if not numbers:
+            return
+        literals = self.clauses[numbers[-1]]
+        if len([x for x in literals if -x not in self.true]) <= 1:
+            return  # it is unit now: what follows from it is kept, and so is its reason
+        del self.clauses[numbers.pop()]
+
+    def follows(self, clause: Sequence[int]) -> bool:
+        """Return whether a clause may be added."""
+        assumed = self._refute(clause, set())
+        if assumed is None:
+            return True
+        if not clause:
+            return False
+        first = clause[0]
+        others = [c for c in self.clauses.values() if -first in c]
+        for other in others:
+            more = [x for x in other if x != -first]
+            if any(-x in clause for x in more if x != first):
+                continue  # the two together are a tautology
+            if self._refute(more, assumed) is not None:
+                return False
+        return True
+
+    def _refute(self, clause: Sequence[int], assumed: set[int]) -> set[int] | None:
+        """Return what holds if all literals of a clause are false; None if that is impossible."""
+        holds = assumed | self.true if assumed else set(self.true)
+        negated = []
+        for x in clause:
+            if x in holds:
+                return None
+            if -x not in holds:
+                negated.append(-x)
+        return None if self._propagate(negated, holds) is not None else holds
+
+    def _propagate(self, queue: list[int], holds: set[int]) -> int | None:
+        """Add to ``holds`` all that follows; return the number of a clause that is violated."""
+        clauses, watchers = self.clauses, self.watchers
+        for x in queue:
+            if -x in holds:
+                return -1
+            holds.add(x)
+        queue = list(queue)
+        while queue:
+            false = -queue.pop()
+            watching, kept = watchers[false], []
+            for at, number in enumerate(watching):
+                clause = clauses.get(number)
+                if clause is None:
+                    continue  # deleted
+                if clause[0] == false:
+                    clause[0], clause[1] = clause[1], false
+                if clause[1] != false:
+                    continue  # it watches other literals by now
+                if clause[0] in holds:
+                    kept.append(number)
+                    continue
+                for i in range(2, len(clause)):
+                    if -clause[i] not in holds:
+                        clause[1], clause[i] = clause[i], false
+                        watchers[clause[1]].append(number)
+                        break
+                else:
+                    kept.append(number)
+                    if -clause[0] in holds:
+                        watchers[false] = kept + watching[at + 1 :]
+                        return number
+                    holds.add(clause[0])
+                    queue.append(clause[0])
+            watchers[false] = kept
+        return None

@@ -1,0 +1,304 @@
+"""Certificates: the formula, the proof checker, what is written, and that damage is seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pysat.solvers import Solver
+
+from sccl import backends
+from sccl.backends.prover import refutation
+from sccl.certify.check import Verdict, check_folder
+from sccl.certify.cover import vectors
+from sccl.certify.wire import CLAIMS
+from sccl.certify.write import write_certificate
+from sccl.collectives import dual, named, names
+from sccl.core.answer import Sat
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError
+from sccl.pareto import Frontier, Range, sweep
+from sccl.topo import resolve
+from sccl.verify.cnf import Formula, dimacs
+from sccl.verify.drat import ProofError, check_refutation, parse_dimacs, parse_drat
+from tests.strategies import specs, topologies
+
+Clauses = Sequence[tuple[int, ...]]
+
+
+def pigeons(count: int) -> Clauses:
+    """Return that so many pigeons have a hole each of one hole fewer."""
+    holes = range(count - 1)
+    place = {(p, h): p * (count - 1) + h + 1 for p in range(count) for h in holes}
+    apart = [(-place[a, h], -place[b, h]) for h in holes for a, b in combinations(range(count), 2)]
+    return [*(tuple(place[p, h] for h in holes) for p in range(count)), *apart]
+
+
+def proof_of(clauses: Clauses, solver: str = "cadical195") -> list[str] | None:
+    with Solver(name=solver, bootstrap_with=[list(c) for c in clauses], with_proof=True) as s:
+        return None if s.solve() else list(s.get_proof())
+
+
+def refutes(clauses: Clauses, proof: list[str]) -> bool:
+    try:
+        check_refutation(clauses, parse_drat("\n".join(proof)))
+    except ProofError:
+        return False
+    return True
+
+
+def is_satisfiable(clauses: Clauses, variables: int) -> bool:
+    return any(
+        all(any(values[abs(x) - 1] == (x > 0) for x in clause) for clause in clauses)
+        for values in product([False, True], repeat=variables)
+    )
+
+
+@pytest.mark.parametrize("solver", ["cadical195", "cadical153", "glucose4"])
+def test_proofs_of_solvers_are_accepted(solver: str) -> None:
+    clauses = pigeons(5)
+    proof = proof_of(clauses, solver)
+    assert proof is not None
+    assert refutes(clauses, proof)
+    assert not refutes(clauses[1:], proof)  # one pigeon less fits
+
+
+def test_what_is_no_proof_is_refused() -> None:
+    clauses = pigeons(5)
+    proof = proof_of(clauses)
+    assert proof is not None
+    assert not refutes(clauses, [])
+    assert not refutes(clauses, ["0"])
+    with pytest.raises(ProofError, match="does not follow"):
+        check_refutation(clauses, parse_drat("0"))
+    with pytest.raises(ProofError, match="without a conflict"):
+        check_refutation(clauses, parse_drat("1 -1 0"))
+    for bad in ("1 2", "x 0", "1 0 2 0"):
+        with pytest.raises(ProofError, match="line 1"):
+            list(parse_drat(bad))
+
+
+def test_a_resolution_asymmetric_tautology() -> None:
+    """Clauses that define a new variable keep satisfiability, and nothing else of that variable."""
+    clauses = [(1, 2), (-1, 2), (1, -2), (-1, -2)]
+    defines = ["3 -1 -2 0", "-3 1 0", "-3 2 0"]  # 3 = 1 and 2
+    assert refutes(clauses, [*defines, "2 0", "0"])
+    satisfiable = [(1, 2), (-1, -2)]
+    assert not refutes(satisfiable, [*defines, "3 0", "0"])
+    assert not refutes(satisfiable, [*defines, "-3 0", "1 0", "2 0", "0"])
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_against_brute_force(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 5))
+    literal = st.integers(1, n).flatmap(lambda v: st.sampled_from([v, -v]))
+    clauses = data.draw(
+        st.lists(st.lists(literal, min_size=1, max_size=3).map(tuple), min_size=1, max_size=25)
+    )
+    proof = proof_of(clauses)
+    assert (proof is None) == is_satisfiable(clauses, n)
+    if proof is not None:
+        assert refutes(clauses, proof)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
+    """Random lemmas and deletions, RAT steps on old and new variables among them."""
+    n = data.draw(st.integers(1, 4))
+    literal = st.integers(1, n + 2).flatmap(lambda v: st.sampled_from([v, -v]))
+    clauses = data.draw(st.lists(st.lists(literal, min_size=1, max_size=3).map(tuple), max_size=10))
+    if not is_satisfiable(clauses, n + 2):
+        return
+    line = st.tuples(st.booleans(), st.lists(literal, max_size=3, unique=True).map(tuple))
+    checked: list[tuple[bool, tuple[int, ...]]] = []
+    for step in data.draw(st.lists(line, max_size=12)):  # keep what is accepted, to get far
+        try:
+            check_refutation(clauses, [*checked, step])
+        except ProofError as error:
+            if "without a conflict" in str(error):
+                checked.append(step)
+            continue
+        pytest.fail(f"refuted {clauses} by {[*checked, step]}")
+
+
+@settings(max_examples=30)
+@given(topologies(max_ranks=3), st.data())
+def test_the_formula_means_the_instance(machine: Topology, data: st.DataObject) -> None:
+    spec = dual(data.draw(specs(machine.ranks))).spec
+    collective = spec.at(spec.unit * data.draw(st.sampled_from([1, 2])))
+    steps = data.draw(st.integers(1, 3))
+    rounds = steps + data.draw(st.integers(0, 2))
+    some = False
+    for vector in vectors(rounds, steps, 100):
+        formula = Formula(Instance(machine, collective, steps, rounds), vector)
+        assert max(abs(x) for c in formula.clauses for x in c) <= formula.variables
+        with Solver(name="cadical195", bootstrap_with=[list(c) for c in formula.clauses]) as s:
+            some |= bool(s.solve())
+    answer = backends.solve(Instance(machine, collective, steps, rounds))
+    assert some == isinstance(answer, Sat)
+
+
+def test_dimacs_is_read_as_it_is_written() -> None:
+    instance = Instance(resolve("ring:3"), named("allgather", 3).at(1), 1, 1)
+    assert tuple(parse_dimacs(dimacs(instance, (1,)))) == Formula(instance, (1,)).clauses
+    assert refutation(dimacs(instance, (1,)), 60) is None
+
+
+def test_round_vectors_of_certificates_are_all_there_are() -> None:
+    assert sorted(vectors(5, 3, 100)) == sorted(
+        v for v in product(range(1, 4), repeat=3) if sum(v) == 5
+    )
+    assert len(list(vectors(30, 10, 50))) == 51
+
+
+# --- certificates of frontiers -------------------------------------------------------------------
+
+
+def found(machine: str, collective: str, **covered: int) -> Frontier:
+    topology = resolve(machine)
+    spec = named(collective, topology.ranks)
+    return sweep(topology, spec, backends.solve, solver="cpsat", covered=Range(**covered))
+
+
+def failures(folder: Path) -> list[Verdict]:
+    return [v for v in check_folder(folder) if v.state != "ok"]
+
+
+@pytest.mark.parametrize("machine", ["ring:4", "z52"])
+@pytest.mark.parametrize("collective", names())
+def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) -> None:
+    frontier = found(machine, collective, k=2)
+    write_certificate(frontier, tmp_path)
+    verdicts = list(check_folder(tmp_path))
+    assert failures(tmp_path) == []
+    pareto = [v for v in verdicts if "Pareto-optimal" in v.claim]
+    assert len(pareto) == len(frontier.points) > 0
+
+
+@pytest.fixture(scope="module")
+def with_formulas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a certificate in which candidates are refuted by formulas, as no prices are tried."""
+    from sccl.certify import write
+
+    folder = tmp_path_factory.mktemp("formulas")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write._Writer, "priced", lambda *_: None)
+        patch.setattr(write._Writer, "limits", lambda _: None)
+        write_certificate(found("ring:4", "broadcast", k=2, max_steps=4), folder)
+    return folder
+
+
+def test_formulas_with_proofs(with_formulas: Path) -> None:
+    assert failures(with_formulas) == []
+    assert list(with_formulas.glob("*.cnf"))
+    assert len(list(with_formulas.glob("*.cnf"))) == len(list(with_formulas.glob("*.drat")))
+    lemmas = [v.detail for v in check_folder(with_formulas) if "lemmas" in v.detail]
+    assert lemmas
+
+
+def copy(folder: Path, to: Path) -> Path:
+    for path in folder.iterdir():
+        (to / path.name).write_bytes(path.read_bytes())
+    return to
+
+
+def test_a_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path) -> None:
+    def damaged(pattern: str) -> Iterator[Path]:
+        for name in sorted(p.name for p in with_formulas.glob(pattern)):
+            copy(with_formulas, tmp_path)
+            yield tmp_path / name
+
+    for path in damaged("*.cnf"):
+        path.write_text(path.read_text().replace(" 0\n", " 0\n1 0\n", 1))
+        assert any("is not the formula" in v.detail for v in failures(tmp_path))
+        break
+    seen = 0
+    for path in damaged("*.drat"):
+        if path.read_text().count("\n") > 3:
+            path.write_text("0\n")
+            seen += any("does not follow" in v.detail for v in failures(tmp_path))
+    assert seen
+    for path in damaged("*.drat"):
+        path.unlink()
+        assert any("cannot read" in v.detail for v in failures(tmp_path))
+        break
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certified")
+    write_certificate(found("dgx1", "broadcast", k=4, max_steps=3), folder)
+    return folder
+
+
+def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
+    """Each claim is damaged in turn; it fails, and what rests on it does."""
+    whole = json.loads((certified / CLAIMS).read_text())
+    assert failures(certified) == []
+    kinds = set()
+    for number, claim in enumerate(whole["claims"]):
+        copy(certified, tmp_path)
+        content = json.loads(json.dumps(whole))
+        mine = content["claims"][number]
+        match claim["claim"]:
+            case "steps":
+                mine["at_least"] += 1
+            case "bandwidth" | "limit":
+                mine["at_least"] = "7/3"
+            case "algorithm":
+                mine["chunks"] += 1
+            case "unsat":
+                mine["vectors"] = mine["vectors"][1:]
+            case "pareto":
+                mine["rounds"] += 1
+        (tmp_path / CLAIMS).write_text(json.dumps(content))
+        kinds.add(claim["claim"])
+        assert failures(tmp_path), claim
+    assert kinds == {"steps", "bandwidth", "limit", "algorithm", "unsat", "pareto"}
+
+
+def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) -> None:
+    for path in certified.glob("broadcast*.json"):
+        copy(certified, tmp_path)
+        lines = (tmp_path / path.name).read_text().splitlines()
+        sends = [i for i, line in enumerate(lines) if line.strip().startswith("[")]
+        del lines[sends[-1]]
+        (tmp_path / path.name).write_text("\n".join(lines))
+        states = {v.claim: v.state for v in check_folder(tmp_path)}
+        assert "failed" in states.values()
+
+
+def test_what_is_no_certificate_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read"):
+        list(check_folder(tmp_path))
+    (tmp_path / CLAIMS).write_text("{}")
+    with pytest.raises(FormatError, match="missing required field"):
+        list(check_folder(tmp_path))
+
+
+def test_names_of_files_cannot_leave_the_folder(certified: Path, tmp_path: Path) -> None:
+    copy(certified, tmp_path)
+    content = json.loads((tmp_path / CLAIMS).read_text())
+    next(c for c in content["claims"] if c["claim"] == "algorithm")["file"] = "../x.json"
+    (tmp_path / CLAIMS).write_text(json.dumps(content))
+    with pytest.raises(FormatError, match="file"):
+        list(check_folder(tmp_path))
+
+
+PUBLISHED = Path(__file__).parents[1] / "benchmarks" / "certificates"
+
+
+@pytest.mark.parametrize("machine", ["dgx1", "z52"])
+@pytest.mark.parametrize("collective", names())
+def test_the_published_certificates_hold(machine: str, collective: str) -> None:
+    verdicts = list(check_folder(PUBLISHED / f"{machine}-{collective}"))
+    assert {v.state for v in verdicts} == {"ok"}
+    assert any("Pareto-optimal" in v.claim for v in verdicts)
