@@ -3,6 +3,9 @@
 Deliberately independent of ``sccl.encode``, so that it can judge the fast backends. Variables:
 time_{c,n} (the step in which chunk c is available on n, 0 for at the start), snd_{n,c,n'} (n sends
 c to n' at some step) and r_s. Constraints C1 to C6 carry the paper's numbers.
+
+Z3 works in a child process: it may preprocess for minutes without heeding an interrupt, and a
+KeyboardInterrupt that falls into one of its many finalizers is lost.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import time as clock
 
 import z3
 
-from sccl.backends.interrupt import run_interruptible
+from sccl.backends.child import Child
 from sccl.backends.limits import Limits
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
@@ -26,7 +29,13 @@ _Encoding = tuple[
 
 
 def answer(instance: Instance, limits: Limits) -> Answer:
-    """Return Z3's answer; a context of its own leaves the process-wide one alone."""
+    """Return Z3's answer, worked out in a child process."""
+    with Child("z3", instance, limits) as child:
+        return child.answer()
+
+
+def answer_here(instance: Instance, limits: Limits) -> Answer:
+    """Return Z3's answer, worked out in this process in a context of its own."""
     begin = clock.perf_counter()
     context = z3.Context()
     solver, time, snd, rounds = encode_paper(instance, context)
@@ -34,7 +43,7 @@ def answer(instance: Instance, limits: Limits) -> Answer:
     if limits.timeout_s is not None:
         left = limits.timeout_s - (clock.perf_counter() - begin)
         solver.set("timeout", max(1, int(left * 1000)))
-    verdict = run_interruptible(solver.check, context.interrupt)
+    verdict = solver.check()
     seconds = clock.perf_counter() - begin
     if verdict == z3.sat:
         return Sat(_decode(instance, solver.model(), time, snd, rounds), "z3", seconds)
