@@ -20,7 +20,7 @@ from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError
 from sccl.pareto import Folder, Frontier, Range, Settled, frontier_json, sweep
 from sccl.topo import resolve
-from sccl.verify import violations
+from sccl.transform import judge
 
 
 def run(topology: str, collective: str, **covered: int) -> Frontier:
@@ -36,7 +36,8 @@ def costs(frontier: Frontier) -> list[tuple[int, int, int]]:
 def test_the_frontier_of_allgather_on_dgx1() -> None:
     frontier = run("dgx1", "allgather")
     assert costs(frontier) == [(2, 2, 3), (6, 3, 7)]
-    assert [p.optimal for p in frontier.points] == [("latency",), ("bandwidth",)]
+    assert [p.optimal for p in frontier.points] == [("latency", "limit"), ("bandwidth",)]
+    assert frontier.every_k
     assert all(p.proved for p in frontier.points)
     assert (frontier.complete, frontier.stopped) == (True, "bandwidth-bound")
     refuted = {(u.candidate.chunks, u.candidate.rounds) for u in frontier.refuted}
@@ -69,7 +70,14 @@ def test_an_undecided_candidate_leaves_the_point_unproved() -> None:
         return backends.solve(instance)
 
     machine = resolve("dgx1")
-    frontier = sweep(machine, named("allgather", 8), gives_up, solver="test", covered=Range())
+    frontier = sweep(
+        machine,
+        named("allgather", 8),
+        gives_up,
+        solver="test",
+        covered=Range(),
+        limit_seconds=0,
+    )
     assert costs(frontier) == [(2, 2, 3), (6, 3, 7)]
     first, last = frontier.points
     assert not first.proved
@@ -112,6 +120,7 @@ def test_an_interrupt_leaves_a_truthful_part(tmp_path: Path) -> None:
         interrupted,
         solver="test",
         covered=Range(),
+        limit_seconds=0,
         folder=Folder(tmp_path),
     )
     assert frontier.stopped == "interrupted"
@@ -123,7 +132,7 @@ def test_an_interrupt_leaves_a_truthful_part(tmp_path: Path) -> None:
     assert files == [frontier.points[0].file]
     found, intact = load_algorithm(files[0])
     assert intact
-    assert violations(found) == []
+    assert judge(found) == []
 
 
 def test_points_are_written_as_they_are_found(tmp_path: Path) -> None:
@@ -174,6 +183,22 @@ def test_limits_of_the_range() -> None:
     for bad in ({"k": -1}, {"k": 10**8}, {"max_steps": 0}, {"max_chunks": 0}):
         with pytest.raises(ParameterError):
             Range(**bad)
+
+
+def test_what_a_small_k_leaves_out_is_not_claimed() -> None:
+    """Complete for every k: only where each number of steps has its limit met by a point."""
+    small = run("dgx1", "allgather", k=5, max_steps=3)
+    assert small.every_k
+    assert {x.steps: x.lower for x in small.limits} == {2: Fraction(3, 2), 3: Fraction(7, 6)}
+    machine = resolve("dgx1")
+    skipped = sweep(
+        machine,
+        named("broadcast", 8),
+        lambda i: backends.solve(i) if i.steps != 3 else Unknown("asked not to", "test", 0.0),
+        solver="test",
+        covered=Range(k=0, max_steps=4),
+    )
+    assert not skipped.every_k
 
 
 def test_the_json_has_the_published_shape() -> None:

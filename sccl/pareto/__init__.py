@@ -1,12 +1,29 @@
 """The Pareto frontier over (S, R/C): asking one question, and sweeping all of them."""
 
-from sccl.pareto.ask import ask
+from sccl.pareto.allreduce import MAX_RANKS as MAX_TREE_RANKS
+from sccl.pareto.allreduce import (
+    TreeFrontier,
+    gather_frontier,
+    tree_frontier,
+    tree_frontier_json,
+)
+from sccl.pareto.ask import Solve, ask
 from sccl.pareto.candidates import Candidate, Range, candidates
 from sccl.pareto.folder import Folder
 from sccl.pareto.frontier import Frontier, Open, Point, Refuted, frontier_json
-from sccl.pareto.sweep import Answered, Asking, Bounded, Event, Settled, sweep
+from sccl.pareto.limits import (
+    LimitFrontier,
+    LimitPoint,
+    StepLimit,
+    limit_frontier,
+    limit_frontier_json,
+    limit_json,
+    step_limit,
+)
+from sccl.pareto.sweep import Answered, Asking, Bounded, Event, Limited, Limiting, Settled, sweep
 
 __all__ = [
+    "MAX_TREE_RANKS",
     "Answered",
     "Asking",
     "Bounded",
@@ -14,13 +31,27 @@ __all__ = [
     "Event",
     "Folder",
     "Frontier",
+    "LimitFrontier",
+    "LimitPoint",
+    "Limited",
+    "Limiting",
     "Open",
     "Point",
     "Range",
     "Refuted",
     "Settled",
+    "Solve",
+    "StepLimit",
+    "TreeFrontier",
     "ask",
     "candidates",
     "frontier_json",
+    "gather_frontier",
+    "limit_frontier",
+    "limit_frontier_json",
+    "limit_json",
+    "step_limit",
     "sweep",
+    "tree_frontier",
+    "tree_frontier_json",
 ]

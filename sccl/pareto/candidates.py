@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
 
+from sccl.bounds import LowerBounds
 from sccl.collectives import Dual
 from sccl.errors import ParameterError
 
-MAX_K = 500
-"""The candidates of a number of steps grow with the square of k: beyond, a list of millions."""
+MAX_K = 100_000
+MAX_CANDIDATES = 1_000_000
+"""Of a number of steps; they grow with the square of k."""
+
+LEAST_K = 5
+"""The k of SCCL's evaluation (section 5.2)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,17 +56,18 @@ class Range:
     """What a sweep covers.
 
     Attributes:
-        k: R <= S + k (SCCL section 3.1: k-synchronous), for the S and R of the dual that is solved.
+        k: R <= S + k (SCCL section 3.1: k-synchronous), for the S and R of the dual that is solved;
+            None: 5, or what it takes to meet the bandwidth bound in the fewest steps.
         max_steps: last S; None: three steps (of the dual) more than the latency bound.
         max_chunks: largest C; None: as many as R and the bandwidth bound allow.
     """
 
-    k: int = 5
+    k: int | None = None
     max_steps: int | None = None
     max_chunks: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.k <= MAX_K:
+        if self.k is not None and not 0 <= self.k <= MAX_K:
             raise ParameterError(f"k is {self.k}, expected 0 to {MAX_K} (R is at most S + k)")
         for what, value in (("max-steps", self.max_steps), ("max-chunks", self.max_chunks)):
             if value is not None and value < 1:
@@ -77,10 +83,29 @@ def candidates(dual: Dual, bandwidth: Fraction, steps: int, covered: Range) -> I
         steps: S of the collective that was asked for.
         covered: k and the largest C.
     """
+    k = LEAST_K if covered.k is None else covered.k
     dual_steps, unit = steps // dual.phases, dual.spec.unit * dual.chunk_factor
-    for dual_rounds in range(dual_steps, dual_steps + covered.k + 1):
+    most = dual_steps + k
+    if covered.max_chunks is None and most * dual.phases / bandwidth / unit * k > MAX_CANDIDATES:
+        raise ParameterError(
+            f"k is {k}: with {steps} steps that makes more than {MAX_CANDIDATES} candidates; give "
+            "a smaller --k, or --max-chunks"
+        )
+    for dual_rounds in range(dual_steps, most + 1):
         rounds = dual_rounds * dual.phases
         cheapest = rounds / bandwidth  # the C at which R/C is the bound
         last = floor(cheapest) if covered.max_chunks is None else covered.max_chunks
         for chunks in range(unit, min(floor(cheapest), last) + 1, unit):
             yield Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
+
+
+def settled(covered: Range, dual: Dual, bounds: LowerBounds) -> Range:
+    """Return ``covered`` with its k: 5, or what it takes to meet the bandwidth bound, if not given.
+
+    With the fewest chunks whose R is whole, and in the fewest steps.
+    """
+    if covered.k is not None:
+        return covered
+    unit = dual.spec.unit * dual.chunk_factor
+    rounds = (bounds.bandwidth * unit / dual.phases).numerator
+    return replace(covered, k=max(LEAST_K, rounds - bounds.steps // dual.phases))

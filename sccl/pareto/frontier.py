@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from sccl.bounds import LowerBounds, bounds_json
 from sccl.collectives import Spec
-from sccl.core.algorithm import Algorithm
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.pareto.candidates import Candidate, Range
+from sccl.pareto.limits import StepLimit, limits_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,15 @@ class Point:
     """A point of the frontier with its algorithm.
 
     Attributes:
-        optimal: ``"latency"`` and ``"bandwidth"``, as far as it meets the lower bounds.
+        optimal: ``"latency"`` and ``"bandwidth"``, as far as it meets the lower bounds; ``"limit"``
+            if it does not meet that of R/C, but no k and no C gives less with as many steps.
         proved: whether every candidate that would dominate it has been refuted. If not, it is the
             best found; the open candidates of the frontier say what is missing.
         seconds: for the query that found it.
     """
 
     candidate: Candidate
-    algorithm: Algorithm
+    algorithm: AnyAlgorithm
     optimal: tuple[str, ...]
     proved: bool
     seconds: float
@@ -58,6 +59,8 @@ class Frontier:
         points: by ascending S, each with a smaller R/C than the one before.
         complete: whether this is the whole frontier of the class: the bandwidth bound is met and
             nothing is open.
+        limits: what no k and no C can beat, by number of steps, as far as that was computed.
+        every_k: whether it is so for every k, not only the one that was searched.
         stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
         scope: the class within which points are optimal.
         seconds: of the whole sweep.
@@ -71,7 +74,9 @@ class Frontier:
     points: tuple[Point, ...]
     open: tuple[Open, ...]
     refuted: tuple[Refuted, ...]
+    limits: tuple[StepLimit, ...]
     complete: bool
+    every_k: bool
     stopped: str
     scope: str
     seconds: float
@@ -91,6 +96,7 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
         "scope": frontier.scope,
         "bounds": bounds_json(frontier.bounds),
         "complete": frontier.complete,
+        "every_k": frontier.every_k,
         "stopped": frontier.stopped,
         "seconds": round(frontier.seconds, 3),
         "points": [
@@ -104,6 +110,7 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
             }
             for p in frontier.points
         ],
+        "limits": limits_json(frontier.limits),
         "open": [{**_candidate_json(o.candidate), "reason": o.reason} for o in frontier.open],
         "unsat": [
             {**_candidate_json(u.candidate), "evidence": u.evidence, "seconds": round(u.seconds, 3)}
@@ -132,11 +139,13 @@ def scope_of(covered: Range, composition: str) -> str:
     return f"{covered.k}-synchronous algorithms{limit}"
 
 
-def meets(candidate: Candidate, steps: int, bandwidth: Fraction) -> tuple[str, ...]:
-    """Return which of the two lower bounds a candidate meets."""
+def meets(candidate: Candidate, bounds: LowerBounds, limit: StepLimit | None) -> tuple[str, ...]:
+    """Return which of the lower bounds a candidate meets, of S, of R/C, and of R/C for its S."""
     met = []
-    if candidate.steps == steps:
+    if candidate.steps == bounds.steps:
         met.append("latency")
-    if candidate.cost == bandwidth:
+    if candidate.cost == bounds.bandwidth:
         met.append("bandwidth")
+    elif limit and candidate.cost == limit.lower:
+        met.append("limit")
     return tuple(met)

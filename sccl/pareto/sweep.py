@@ -8,6 +8,9 @@ queries: the cheapest is tried first (it ends the sweep if it meets the bound), 
 what is left. A refutation carries to every candidate with no more rounds and no fewer chunks
 (:meth:`Candidate.implies_unsat`), and a solution makes everything dearer irrelevant.
 
+The limit of R/C for that many steps (:mod:`sccl.limit`) refutes what is cheaper before any search.
+It is computed first where that is quick, else once the cheapest candidate has not been satisfiable.
+
 A candidate on which the solver gives up stays open. It never closes anything: a point that it might
 dominate is reported as the best found, not as proved.
 """
@@ -15,24 +18,28 @@ dominate is reported as the best found, not as proved.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 
 from sccl.bounds import LowerBounds, lower_bounds
 from sccl.collectives import Dual, Spec, dual
-from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
+from sccl.pareto.ahead import Expect
 from sccl.pareto.ask import Solve, ask
-from sccl.pareto.candidates import Candidate, Range, candidates
+from sccl.pareto.candidates import Candidate, Range, candidates, settled
 from sccl.pareto.folder import Folder
 from sccl.pareto.frontier import Frontier, Open, Point, Refuted, meets, scope_of
+from sccl.pareto.limits import EXTRA_STEPS, StepLimit, packing_refutes, step_limit
 from sccl.transform import Question, pose
 
-EXTRA_STEPS = 3
-"""How far beyond the latency bound a sweep goes if the user names no last step."""
+_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
+_PACKING_SECONDS = 5.0  # on the packing bounds of a candidate, before it is searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,21 @@ class Settled:
     point: Point
 
 
-Event = Bounded | Asking | Answered | Settled
+@dataclass(frozen=True, slots=True)
+class Limiting:
+    """The limit of a number of steps is being computed."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """The limit of a number of steps is known, or bounded."""
+
+    limit: StepLimit
+
+
+Event = Bounded | Asking | Answered | Settled | Limiting | Limited
 
 
 @dataclass(slots=True)
@@ -76,14 +97,42 @@ class _Level:
     refuted: list[Refuted] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
     best: tuple[Candidate, Sat] | None = None
+    limit: StepLimit | None = None
+    asked: bool = False
+    limited: bool = False
 
     def next(self) -> Candidate:
         """Return the cheapest candidate at first, then the middle one."""
-        untouched = not (self.refuted or self.open or self.best)
-        return self.undecided[0 if untouched else len(self.undecided) // 2]
+        return self.undecided[len(self.undecided) // 2 if self.asked else 0]
+
+    def ahead(self) -> Iterator[Candidate]:
+        """Yield the next candidate, then those that come after it by any answers, breadth first."""
+        queue = [(self.asked, self.undecided)]
+        seen: set[Candidate] = set()
+        for asked, undecided in queue:
+            if not undecided:
+                continue
+            candidate = undecided[len(undecided) // 2 if asked else 0]
+            if candidate not in seen:
+                seen.add(candidate)
+                yield candidate
+            if_sat = [c for c in undecided if c < candidate]
+            if_not = [c for c in undecided if c != candidate and not candidate.implies_unsat(c)]
+            queue += [(True, if_sat), (True, if_not)]
+
+    def take(self, limit: StepLimit, seconds: float) -> None:
+        """Refute every candidate below the limit: no k and no C gives less."""
+        self.limit = limit
+        why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} (limit certificate)"
+        others = [*self.undecided, *(o.candidate for o in self.open)]
+        below = [c for c in others if c.cost < limit.lower]
+        self.refuted += [Refuted(c, why, seconds if i == 0 else 0.0) for i, c in enumerate(below)]
+        self.undecided = [c for c in self.undecided if c.cost >= limit.lower]
+        self.open = [o for o in self.open if o.candidate.cost >= limit.lower]
 
     def record(self, candidate: Candidate, answer: Answer) -> None:
         """Take in an answer and all that follows from it."""
+        self.asked = True
         match answer:
             case Sat():
                 self.best = (candidate, answer)
@@ -120,6 +169,10 @@ class _Sweep:
     solver: str
     folder: Folder | None
     notify: Callable[[Event], None]
+    expect: Expect
+    limit_seconds: float
+    limits_first: bool
+    limits: list[StepLimit] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     refuted: list[Refuted] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
@@ -143,10 +196,17 @@ class _Sweep:
         self.provisional = None
         try:
             while level.undecided:
+                wanted = self.limits_first or level.asked
+                if wanted and not level.limited and self.limit_seconds > 0:
+                    self.take_limit(level, steps)
+                    continue
                 candidate = level.next()
                 self.notify(Asking(candidate, len(level.undecided) - 1))
-                question = pose(self.topology, self.spec, candidate.chunks, steps, candidate.rounds)
-                answer = self.ask(question)
+                question = self.pose(candidate)
+                answer: Answer | None = self.refute(question, level)
+                if answer is None:
+                    self.expect(self.likely(level, steps))
+                    answer = self.ask(question)
                 level.record(candidate, answer)
                 if self.folder and isinstance(answer, Sat):
                     self.keep(answer.algorithm)
@@ -155,9 +215,73 @@ class _Sweep:
             interrupted = True
         self.refuted += sorted(level.refuted, key=lambda u: u.candidate)
         self.open += level.left_open()
+        if level.limit is not None:
+            self.limits.append(level.limit)
         if level.best is not None:
-            self.settle(*level.best)
+            self.settle(*level.best, level.limit)
         return not interrupted
+
+    def take_limit(self, level: _Level, steps: int) -> None:
+        """Let the limit of a number of steps prune its candidates."""
+        level.limited = True
+        if self.topology.ranks > _LIMIT_RANKS:
+            return
+        self.notify(Limiting(steps))
+        begin = time.perf_counter()
+        before = self.limits[-1] if self.limits else None
+        try:
+            limit = step_limit(
+                self.topology, self.spec, steps, self.bounds, self.limit_seconds, before
+            )
+        except SolverError:
+            return  # the sweep does without
+        level.take(limit, time.perf_counter() - begin)
+        self.notify(Limited(limit))
+
+    def likely(self, level: _Level, steps: int) -> Iterator[Instance]:
+        """Yield the instances of the next candidate, then of those that may follow it."""
+        for candidate in level.ahead():
+            yield from self.pose(candidate).instances
+        best = self.points[-1].candidate.cost if self.points else None
+        if steps + self.other.phases <= self.last_steps:
+            every = candidates(
+                self.other, self.bounds.bandwidth, steps + self.other.phases, self.covered
+            )
+            if cheaper := [c for c in every if best is None or c.cost < best]:
+                yield from self.pose(min(cheaper)).instances
+
+    def pose(self, candidate: Candidate) -> Question:
+        """Return the question whether a candidate has an algorithm."""
+        c = candidate
+        return pose(self.topology, self.spec, c.chunks, c.steps, c.rounds)
+
+    def refute(self, question: Question, level: _Level) -> Unsat | None:
+        """Return that packing bounds refute a candidate for all its round vectors, if they do.
+
+        At the limit itself they cannot, and where pricing needs a search they take too long.
+        """
+        limit = level.limit
+        cost = Fraction(question.rounds, question.collective.chunks)
+        if limit is None or not self.limits_first or cost == limit.lower:
+            return None
+        begin = time.perf_counter()
+        vectors = packing_refutes(question, _PACKING_SECONDS)
+        if not vectors:
+            return None
+        why = f"each of {vectors} round vectors (up to symmetry) packs fewer chunks (prices)"
+        return Unsat(why, "packing", time.perf_counter() - begin)
+
+    def is_whole(self) -> bool:
+        """Return whether no k gives more: every number of steps has its limit met, up to the last.
+
+        By a point of as many steps or fewer: also where k left no candidate that would improve.
+        """
+        lower = {limit.steps: limit.lower for limit in self.limits}
+        last = self.points[-1].candidate.steps
+        return all(
+            any(p.candidate.steps <= s and p.candidate.cost <= lower.get(s, 0) for p in self.points)
+            for s in range(self.bounds.steps, last, self.other.phases)
+        )
 
     def ask(self, question: Question) -> Answer:
         """Return the answer; a solver that breaks decides nothing and ends nothing."""
@@ -166,7 +290,7 @@ class _Sweep:
         except SolverError as error:
             return Unknown(f"the solver broke: {error}", self.solver, 0.0)
 
-    def keep(self, algorithm: Algorithm) -> None:
+    def keep(self, algorithm: AnyAlgorithm) -> None:
         """Write an algorithm, in place of the dearer one that this sweep wrote for these steps."""
         assert self.folder is not None
         older = self.provisional
@@ -176,10 +300,10 @@ class _Sweep:
         if older and older != written:
             self.folder.discard(older)
 
-    def settle(self, candidate: Candidate, answer: Sat) -> None:
+    def settle(self, candidate: Candidate, answer: Sat, limit: StepLimit | None) -> None:
         """Record the point of a number of steps, with what is proved of it."""
         proved = not any(o.candidate.may_dominate(candidate) for o in self.open)
-        optimal = meets(candidate, self.bounds.steps, self.bounds.bandwidth)
+        optimal = meets(candidate, self.bounds, limit)
         algorithm = replace(
             answer.algorithm,
             scope=scope_of(self.covered, self.other.scope),
@@ -212,8 +336,10 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     *,
     solver: str,
     covered: Range,
+    limit_seconds: float = 30.0,
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
+    expect: Expect = lambda _: None,
 ) -> Frontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
@@ -222,8 +348,10 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         solve: answers an instance.
         solver: its name, for the record.
         covered: k, last S, largest C.
+        limit_seconds: how long to work on the limit of each number of steps; 0: leave it.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with every event, for progress.
+        expect: told what is likely to be asked next, to answer that at the same time.
 
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.
@@ -232,13 +360,32 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     other = dual(spec)
     pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
     bounds = lower_bounds(topology, spec)
+    covered = settled(covered, other, bounds)
     last_steps = covered.max_steps or bounds.steps + EXTRA_STEPS * other.phases
     _refuse_empty(spec, bounds, covered)
     notify(Bounded(bounds))
     if folder:
         folder.prepare()
-    run = _Sweep(topology, spec, other, covered, bounds, last_steps, solve, solver, folder, notify)
+    from sccl.limit import needs_no_search  # noqa: PLC0415 - loads the LP solver
+
+    machines, unit = other.machines(topology), other.spec.at(other.spec.unit)
+    run = _Sweep(
+        topology,
+        spec,
+        other,
+        covered,
+        bounds,
+        last_steps,
+        solve,
+        solver,
+        folder,
+        notify,
+        expect,
+        limit_seconds,
+        limits_first=all(needs_no_search(machine, unit) for machine in machines),
+    )
     stopped = run.run()
+    complete = stopped == "bandwidth-bound" and not run.open
     return Frontier(
         topology=topology,
         spec=spec,
@@ -248,7 +395,9 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         points=tuple(run.points),
         open=tuple(run.open),
         refuted=tuple(run.refuted),
-        complete=stopped == "bandwidth-bound" and not run.open,
+        limits=tuple(run.limits),
+        complete=complete,
+        every_k=complete and run.is_whole(),
         stopped=stopped,
         scope=scope_of(covered, other.scope),
         seconds=time.perf_counter() - begin,

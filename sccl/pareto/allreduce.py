@@ -1,0 +1,153 @@
+"""Allreduce beyond reducescatter followed by allgather: two more classes, with their limits.
+
+* Trees: each chunk goes up one timed tree to some rank and down another, within S steps in all;
+  where it turns may differ from chunk to chunk, so that nothing waits between two phases.
+* Gathering: every contribution goes to every rank, which reduces them itself. That is allgather,
+  with the same (C, S, R); it takes the fewest steps there can be, and the most bandwidth.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.topology import Topology, distances
+from sccl.pareto.ask import Solve
+from sccl.pareto.folder import Folder
+from sccl.pareto.limits import (
+    EXTRA_STEPS,
+    LimitFrontier,
+    LimitPoint,
+    StepLimit,
+    limit_frontier,
+    limits_json,
+    point_json,
+)
+
+TREES = "allreduce by a timed tree up and one down for each chunk"
+GATHER = "allreduce by gathering all contributions and reducing locally"
+MAX_RANKS = 10
+"""For trees: they are priced by dynamic programming over sets of ranks."""
+
+_ROUNDED_TIMES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFrontier:
+    """The limit frontier of the class of trees.
+
+    Attributes:
+        floor: no algorithm of the class has a smaller R/C: each chunk takes 2 (P - 1) sends.
+        complete: whether every limit is known, and the last meets ``floor``.
+    """
+
+    points: tuple[LimitPoint, ...]
+    limits: tuple[StepLimit, ...]
+    floor: Fraction
+    complete: bool
+    seconds: float
+    scope: str = TREES
+
+
+def fewest_tree_steps(topology: Topology) -> int:
+    """Return the fewest steps in which a tree can go up to some rank and another down from it."""
+    successors = topology.successors()
+    predecessors = topology.reversed().successors()
+    return min(
+        max(distances(predecessors, [r])) + max(distances(successors, [r]))
+        for r in range(topology.ranks)
+    )
+
+
+def tree_frontier(
+    topology: Topology,
+    *,
+    max_steps: int | None = None,
+    seconds: float = 60.0,
+    folder: Folder | None = None,
+    notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
+) -> TreeFrontier:
+    """Return the limit frontier of allreduce by trees.
+
+    Args:
+        topology: of at most :data:`MAX_RANKS` ranks.
+        max_steps: last S; None: six more than the fewest.
+        seconds: for each limit.
+    """
+    from sccl.limit import pose_allreduce  # noqa: PLC0415 - loads the LP solver
+    from sccl.limit import solve as solve_packing  # noqa: PLC0415
+
+    begin = time.perf_counter()
+    least = fewest_tree_steps(topology)
+    floor = Fraction(2 * (topology.ranks - 1), sum(topology.lanes().values()))
+    unit = named("allreduce", topology.ranks).at(topology.ranks)
+    limits: list[StepLimit] = []
+    points: list[LimitPoint] = []
+    for steps in range(least, (max_steps or least + 2 * EXTRA_STEPS) + 1):
+        started = time.perf_counter()
+        before = limits[-1].limits[0] if limits else None
+        problem = pose_allreduce(topology, unit, steps)
+        packing = solve_packing(problem, floor, seconds, earlier=before)
+        limit = StepLimit(steps, packing.lower, packing.upper, (packing,))
+        limits.append(limit)
+        notify(limit)
+        if not points or limit.upper < points[-1].limit.upper:
+            met = (("latency", steps == least), ("bandwidth", limit.upper == floor))
+            optimal = tuple(what for what, is_met in met if is_met)
+            algorithm = _attain(limit, optimal)
+            file = str(folder.save(algorithm)) if folder and algorithm else None
+            points.append(
+                LimitPoint(limit, algorithm, optimal, time.perf_counter() - started, file)
+            )
+            notify(points[-1])
+        if limit.upper == floor:
+            break
+    complete = all(x.lower == x.upper for x in limits) and limits[-1].upper == floor
+    return TreeFrontier(tuple(points), tuple(limits), floor, complete, time.perf_counter() - begin)
+
+
+def _attain(limit: StepLimit, optimal: tuple[str, ...]) -> Algorithm | None:
+    from sccl.limit import multiply_out, round_off  # noqa: PLC0415 - loads the LP solver
+
+    packing = limit.limits[0]
+    found = multiply_out(packing) or round_off(packing, _ROUNDED_TIMES)
+    if found is not None and found.bandwidth_cost == limit.lower:
+        return replace(found, scope=TREES, proved=(*optimal, "pareto"))
+    return found and replace(found, scope=TREES)
+
+
+def gather_frontier(
+    topology: Topology,
+    solve: Solve,
+    *,
+    max_steps: int | None = None,
+    seconds: float = 60.0,
+    folder: Folder | None = None,
+) -> LimitFrontier:
+    """Return the limit frontier of allreduce by gathering: that of allgather."""
+    found = limit_frontier(
+        topology,
+        named("allgather", topology.ranks),
+        solve,
+        max_steps=max_steps,
+        seconds=seconds,
+        folder=folder,
+    )
+    return replace(found, scope=GATHER)
+
+
+def tree_frontier_json(frontier: TreeFrontier) -> dict[str, Any]:
+    """Return a frontier of trees as plain JSON values."""
+    return {
+        "scope": frontier.scope,
+        "complete": frontier.complete,
+        "bandwidth": str(frontier.floor),
+        "seconds": round(frontier.seconds, 3),
+        "limits": limits_json(frontier.limits),
+        "points": [point_json(p) for p in frontier.points],
+    }

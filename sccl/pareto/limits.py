@@ -1,0 +1,390 @@
+"""The limit frontier: for every S the infimum of R/C over all k and all C, and what attains it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sccl.bounds import LowerBounds, bounds_json, lower_bounds
+from sccl.collectives import Dual, Spec, dual
+from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Sat
+from sccl.core.topology import Topology
+from sccl.encode import round_vectors
+from sccl.errors import ParameterError, SolverError
+from sccl.pareto.ask import Solve, ask
+from sccl.pareto.folder import Folder
+from sccl.transform import Question, expand, pose
+
+if TYPE_CHECKING:
+    from sccl.limit import Limit, LimitCertificate, Problem
+
+EXTRA_STEPS = 3
+"""How far beyond the latency bound a sweep goes if the user names no last step."""
+
+_ROUNDED_TIMES = 64  # C, in units, of an algorithm near a limit that is too large to write down
+_ASKED_SIZE = 8000  # chunks times links up to which a solver is asked for an algorithm at the limit
+_ASKED_TIMES = (1, 2)
+_AGAIN_SECONDS = 20.0
+_MAX_STEPS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class StepLimit:
+    """What no algorithm of S steps can beat, whatever its k and C.
+
+    Attributes:
+        steps: S of the collective that was asked for.
+        lower: proved: no algorithm of the class with S steps has a smaller R/C.
+        upper: R/C of a packing; equal to ``lower`` if the limit is known.
+        limits: of the dual, by machine it is solved on.
+    """
+
+    steps: int
+    lower: Fraction
+    upper: Fraction
+    limits: tuple[Limit, ...]
+
+    @property
+    def certificates(self) -> tuple[LimitCertificate | None, ...]:
+        """Return the prices that prove ``lower``, by machine; None: the bandwidth bound does."""
+        from sccl.limit import certificate  # noqa: PLC0415 - loads the LP solver
+
+        return tuple(certificate(limit) for limit in self.limits)
+
+
+def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
+    topology: Topology,
+    spec: Spec,
+    steps: int,
+    bounds: LowerBounds,
+    seconds: float = 60.0,
+    earlier: StepLimit | None = None,
+) -> StepLimit:
+    """Return the limit of R/C for S = ``steps``.
+
+    Args:
+        bounds: of the same collective.
+        seconds: after which what is known by then is returned.
+        earlier: the limit of a step (of the dual) less, to start from.
+
+    Raises:
+        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+    """
+    from sccl.limit import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.limit import solve as solve_packing  # noqa: PLC0415
+
+    other = dual(spec)
+    if steps < bounds.steps or steps % other.phases:
+        raise ParameterError(
+            f"steps is {steps}, but {spec.name} takes at least {bounds.steps} steps here"
+            + (", an even number of them (two phases)" if other.phases == 2 else "")
+        )
+    if steps > _MAX_STEPS:
+        raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
+    unit = other.spec.at(other.spec.unit)
+    machines = other.machines(topology)
+    # On one-way links allreduce has two machines, and the bound may be that of the other one.
+    floor = bounds.bandwidth * other.chunk_factor / other.phases
+    if len(machines) > 1:
+        floor = Fraction(0)
+    before = earlier.limits if earlier else (None,) * len(machines)
+    limits = tuple(
+        solve_packing(
+            pose_packing(machine, unit, steps // other.phases),
+            floor,
+            seconds / len(machines),
+            earlier=start,
+        )
+        for machine, start in zip(machines, before, strict=True)
+    )
+    return StepLimit(
+        steps,
+        max(other.bandwidth(limit.lower) for limit in limits),
+        max(other.bandwidth(limit.upper) for limit in limits),
+        limits,
+    )
+
+
+def packing_refutes(question: Question, seconds: float) -> int:
+    """Return how many round vectors a packing bound refutes, if it refutes all of an instance.
+
+    With the rounds of each step given, the packing problem bounds C. If every way to spread R over
+    the steps packs fewer chunks, there is no algorithm. 0: it could not be shown so.
+    """
+    from sccl.limit import needs_no_search  # noqa: PLC0415 - loads the LP solver
+    from sccl.limit import pose as pose_packing  # noqa: PLC0415
+
+    end = time.perf_counter() + seconds
+    for instance in question.instances:
+        collective = instance.collective
+        if not needs_no_search(instance.topology, collective):
+            continue
+        unit = question.dual.spec.at(question.dual.spec.unit)
+        refuted = 0
+        for number, rounds in enumerate(round_vectors(instance), 1):
+            packing = pose_packing(instance.topology, unit, instance.steps, rounds=rounds)
+            goal = Fraction(1, collective.chunks)
+            left = end - time.perf_counter()
+            if left <= 0 or not _exceeds(packing, goal, left):
+                break
+            refuted = number
+        else:
+            return refuted
+    return 0
+
+
+def _exceeds(packing: Problem, goal: Fraction, seconds: float) -> bool:
+    """Return whether a packing problem's optimum is proved to be larger than ``goal``."""
+    from sccl.limit import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
+
+    try:
+        return solve_packing(packing, seconds=seconds, enough=goal).lower > goal
+    except SolverError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPoint:
+    """A point of the limit frontier.
+
+    Attributes:
+        algorithm: attains ``limit.upper`` if it can be found or written down, else is near it.
+        attains: whether it does.
+        optimal: ``"latency"``, ``"bandwidth"``, as far as the lower bounds are met.
+        proved: whether no algorithm of the class with as many steps has a smaller R/C.
+        seconds: for the limit and the algorithm together.
+    """
+
+    limit: StepLimit
+    algorithm: Algorithm | None
+    optimal: tuple[str, ...]
+    seconds: float
+    file: str | None = None
+
+    @property
+    def attains(self) -> bool:
+        """Return whether the algorithm attains the limit's upper bound."""
+        return self.algorithm is not None and self.algorithm.bandwidth_cost == self.limit.upper
+
+    @property
+    def proved(self) -> bool:
+        """Return whether the limit is known."""
+        return self.limit.lower == self.limit.upper
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFrontier:
+    """The limit frontier, as far as it was computed.
+
+    Attributes:
+        points: by ascending S, each with a smaller R/C than the one before.
+        limits: of every S that was looked at.
+        complete: whether nothing of the class is missing: every limit is known, and the last meets
+            the bandwidth bound.
+        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
+    """
+
+    topology: Topology
+    spec: Spec
+    bounds: LowerBounds
+    points: tuple[LimitPoint, ...]
+    limits: tuple[StepLimit, ...]
+    complete: bool
+    stopped: str
+    scope: str
+    seconds: float
+
+
+def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
+    topology: Topology,
+    spec: Spec,
+    solve: Solve,
+    *,
+    max_steps: int | None = None,
+    seconds: float = 60.0,
+    folder: Folder | None = None,
+    notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
+) -> LimitFrontier:
+    """Return the limit frontier of a collective on a topology.
+
+    Args:
+        solve: answers an instance within little time; asked for algorithms of few chunks.
+        max_steps: last S; None: three steps (of the dual) more than the latency bound.
+        seconds: for each limit.
+        folder: where to keep the algorithms; None: nowhere.
+        notify: called with every limit and every point, for progress.
+
+    Raises:
+        InputError: the collective does not fit the topology, or some rank cannot be reached.
+    """
+    begin = time.perf_counter()
+    other = dual(spec)
+    pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
+    bounds = lower_bounds(topology, spec)
+    last = max_steps or bounds.steps + EXTRA_STEPS * other.phases
+    if last < bounds.steps:
+        raise ParameterError(
+            f"max-steps is {last}, but {spec.name} takes at least {bounds.steps} steps here: give "
+            "at least that many"
+        )
+    if folder:
+        folder.prepare()
+    limits: list[StepLimit] = []
+    points: list[LimitPoint] = []
+    stopped = "max-steps"
+    try:
+        for steps in range(bounds.steps, last + 1, other.phases):
+            started = time.perf_counter()
+            before = limits[-1] if limits else None
+            limits.append(step_limit(topology, spec, steps, bounds, seconds, before))
+            notify(limits[-1])
+            if not points or limits[-1].upper < points[-1].limit.upper:
+                known = all(x.lower == x.upper for x in limits)
+                point = _point(limits[-1], bounds, other, solve, started, folder, known=known)
+                points.append(point)
+                notify(point)
+            if limits[-1].upper == bounds.bandwidth:
+                stopped = "bandwidth-bound"
+                break
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    return LimitFrontier(
+        topology,
+        spec,
+        bounds,
+        tuple(points),
+        tuple(limits),
+        complete=stopped == "bandwidth-bound" and all(x.lower == x.upper for x in limits),
+        stopped=stopped,
+        scope=other.scope or "all k-synchronous algorithms",
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _point(  # noqa: PLR0913, PLR0917
+    limit: StepLimit,
+    bounds: LowerBounds,
+    other: Dual,
+    solve: Solve,
+    started: float,
+    folder: Folder | None,
+    *,
+    known: bool,
+) -> LimitPoint:
+    optimal = tuple(
+        what
+        for what, met in (
+            ("latency", limit.steps == bounds.steps),
+            ("bandwidth", limit.upper == bounds.bandwidth),
+        )
+        if met
+    )
+    algorithm = attain(limit, other, solve)
+    if algorithm is not None and known and algorithm.bandwidth_cost == limit.lower:
+        scope = other.scope or "all k-synchronous algorithms"
+        algorithm = replace(algorithm, scope=scope, proved=(*optimal, "pareto"))
+    file = str(folder.save(algorithm)) if folder and algorithm is not None else None
+    return LimitPoint(limit, algorithm, optimal, time.perf_counter() - started, file)
+
+
+def attain(limit: StepLimit, other: Dual, solve: Solve) -> Algorithm | None:
+    """Return an algorithm at the limit with few chunks, else multiplied out, else one near it."""
+    from sccl.limit import multiply_out, round_off  # noqa: PLC0415 - loads the LP solver
+    from sccl.limit import solve as solve_packing  # noqa: PLC0415
+
+    topology = limit.limits[0].problem.topology
+    if other.on_reversed or len(limit.limits) > 1:  # the first machine is the reversed one
+        topology = topology.reversed()
+    for chunks, rounds in _smallest(limit, other):
+        answer = ask(pose(topology, other.original, chunks, limit.steps, rounds), solve)
+        if isinstance(answer, Sat):
+            return expand(answer.algorithm)
+    if len(limit.limits) > 1:
+        return None  # two phases that would have to agree in C and in rounds
+    packing = limit.limits[0]
+    found = multiply_out(packing)
+    if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
+        found = multiply_out(solve_packing(packing.problem, packing.lower, _AGAIN_SECONDS))
+    found = found or round_off(packing, _ROUNDED_TIMES)
+    if found is None:
+        return None
+    whole = found.collective.chunks * other.chunk_factor
+    question = pose(topology, other.original, whole, limit.steps, found.rounds * other.phases)
+    return expand(question.recover([found]))
+
+
+def _smallest(limit: StepLimit, other: Dual) -> Iterator[tuple[int, int]]:
+    """Yield the smallest (C, R) with R/C at the limit."""
+    unit = other.spec.unit * other.chunk_factor
+    per_unit = limit.upper * unit / other.phases
+    chunks = unit * per_unit.denominator
+    while chunks * limit.upper < limit.steps:
+        chunks += unit * per_unit.denominator
+    links = len(limit.limits[0].problem.edges)
+    per_unit_chunks = other.spec.pattern_chunks
+    for times in _ASKED_TIMES:
+        if chunks * times // unit * per_unit_chunks * links <= _ASKED_SIZE:
+            yield chunks * times, int(chunks * times * limit.upper)
+
+
+def limit_frontier_json(frontier: LimitFrontier) -> dict[str, Any]:
+    """Return a limit frontier as plain JSON values; fractions are strings like ``"9/22"``."""
+    return {
+        "schema": 1,
+        "topology": frontier.topology.name,
+        "collective": frontier.spec.name,
+        "root": frontier.spec.root,
+        "scope": frontier.scope,
+        "bounds": bounds_json(frontier.bounds),
+        "complete": frontier.complete,
+        "stopped": frontier.stopped,
+        "seconds": round(frontier.seconds, 3),
+        "limits": limits_json(frontier.limits),
+        "points": [point_json(p) for p in frontier.points],
+    }
+
+
+def limit_json(limit: StepLimit) -> dict[str, Any]:
+    """Return a limit and its certificates as plain JSON values."""
+    return {
+        "steps": limit.steps,
+        "lower": str(limit.lower),
+        "upper": str(limit.upper),
+        "certificates": [
+            {
+                "problem": one.problem.collective.name,
+                "topology": one.problem.topology.name,
+                "bound": str(one.lower),
+                "prices": [[name, step, str(price)] for name, step, price in proof.prices]
+                if proof
+                else "bandwidth bound",
+            }
+            for one, proof in zip(limit.limits, limit.certificates, strict=True)
+        ],
+    }
+
+
+def limits_json(limits: tuple[StepLimit, ...]) -> list[dict[str, Any]]:
+    """Return limits as plain JSON values."""
+    return [{"steps": x.steps, "lower": str(x.lower), "upper": str(x.upper)} for x in limits]
+
+
+def point_json(point: LimitPoint) -> dict[str, Any]:
+    """Return a point of a limit frontier as plain JSON values."""
+    found = point.algorithm
+    return {
+        "steps": point.limit.steps,
+        "limit": str(point.limit.upper),
+        "proved": point.proved,
+        "optimal": list(point.optimal),
+        "attained": point.attains,
+        "chunks": found.collective.chunks if found else None,
+        "rounds": found.rounds if found else None,
+        "bandwidth_cost": str(found.bandwidth_cost) if found else None,
+        "seconds": round(point.seconds, 3),
+        "file": point.file,
+    }

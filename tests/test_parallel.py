@@ -1,0 +1,254 @@
+"""Several at a time: workers that die, a sweep that stays the same, a real Dask cluster."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.cli.parallel import How, answer_text, answering
+from sccl.collectives import named
+from sccl.core.answer import Sat
+from sccl.core.instance import Instance
+from sccl.errors import ParameterError, SolverError
+from sccl.pareto import Range, frontier_json, sweep
+from sccl.pareto.ahead import Ahead
+from sccl.pareto.workers import Workers
+from sccl.topo import resolve
+
+HOW = How("cpsat", "none", None, 0)
+
+
+def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") -> dict[str, Any]:
+    topology = resolve(machine)
+    with answering(HOW, jobs, None, None) as (solve, expect):
+        found = sweep(
+            topology,
+            named(collective, topology.ranks),
+            solve,
+            solver="cpsat",
+            covered=Range(k=3, max_steps=3),
+            expect=expect,
+            limit_seconds=0,
+        )
+    result: dict[str, Any] = timeless(frontier_json(found))
+    return result
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if k not in {"seconds", "file"}}
+    return [timeless(v) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("collective", ["allgather", "gather"])
+def test_a_parallel_sweep_is_the_serial_one(collective: str) -> None:
+    assert sweep_with(3, collective) == sweep_with(1, collective)
+
+
+def test_the_command_gives_the_same(tmp_path: Path) -> None:
+    def run(*more: str) -> tuple[Any, dict[str, bytes]]:
+        folder = tmp_path / "-".join(more)
+        arguments = ["pareto", "--collective", "allgather", "--topo", "dgx1", "--json", "--out"]
+        result = CliRunner().invoke(app, [*arguments, str(folder), "--no-store", *more])
+        assert result.exit_code == 0, result.output
+        return timeless(json.loads(result.stdout)), {
+            path.name: path.read_bytes() for path in folder.iterdir()
+        }
+
+    assert run("--jobs", "1") == run("--jobs", "2")
+
+
+def nap(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def die_once(path: str) -> str:
+    if not Path(path).exists():
+        Path(path).write_text("")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "survived"
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def complain() -> None:
+    raise ValueError("no")
+
+
+def result_of(future: Future[Any]) -> Any:
+    return future.result(timeout=60)
+
+
+def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
+    with Workers(2) as workers:
+        naps = [workers.submit(nap, 0.1) for _ in range(4)]
+        assert result_of(workers.submit(die_once, str(tmp_path / "x"))) == "survived"
+        assert {result_of(f) for f in naps}
+        with pytest.raises(SolverError, match="died 3 times"):
+            result_of(workers.submit(die))
+        with pytest.raises(SolverError, match="ValueError: no"):
+            result_of(workers.submit(complain))
+
+
+def test_what_runs_can_be_abandoned() -> None:
+    with Workers(1) as workers:
+        process = result_of(workers.submit(nap, 0.0))
+        long = workers.submit(nap, 1000.0)
+        while not long.running():
+            time.sleep(0.01)
+        workers.abandon(long)
+        with pytest.raises(SolverError, match="given up"):
+            result_of(long)
+        assert result_of(workers.submit(nap, 0.0)) != process
+        never = workers.submit(nap, 1000.0)
+    assert never.done()
+
+
+def instance(rounds: int) -> Instance:
+    return Instance(resolve("ring:4"), named("allgather", 4).at(1), 2, rounds)
+
+
+def test_only_what_is_expected_stays() -> None:
+    started: list[str] = []
+    given_up: list[Future[str]] = []
+
+    class Slow(Workers):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            started.append(args[0])
+            return super().submit(fn, *args, **kwargs)
+
+        def abandon(self, future: Future[Any]) -> None:
+            given_up.append(future)
+            super().abandon(future)
+
+    from functools import partial
+
+    with Slow(2) as workers:
+        ahead = Ahead(workers, partial(answer_text, HOW), 2)
+        ahead.expect(instance(r) for r in (2, 3, 4))
+        assert len(started) == 2
+        first = ahead.solve(instance(2))
+        assert isinstance(first, Sat)
+        ahead.expect([instance(5)])
+        assert len(started) == 3
+        assert set(ahead.futures) == {started[2]}
+        ahead.close()
+
+
+def test_numbers_of_jobs() -> None:
+    for jobs in (0, -1, 10**6):
+        with pytest.raises(ParameterError, match="jobs is"), answering(HOW, jobs, None, None):
+            pass
+
+
+# --- a cluster -----------------------------------------------------------------------------------
+
+
+def dask(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("distributed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    options = ["--no-dashboard"]
+    scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", str(port), *options)
+    folder = str(tmp_path_factory.mktemp("dask"))
+    worker = [
+        "worker",
+        address,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--local-directory",
+        folder,
+        *options,
+    ]
+    workers = [dask(*worker) for _ in range(2)]
+    try:
+        wait_for(address, 2)
+        yield address
+    finally:
+        for process in (*workers, scheduler):
+            process.terminate()
+        for process in (*workers, scheduler):
+            process.wait(timeout=30)
+
+
+def client_of(address: str) -> Any:
+    dask: Any = importlib.import_module("distributed")
+    return dask.Client(address, timeout="60s", set_as_default=False)
+
+
+def wait_for(address: str, workers: int) -> None:
+    with client_of(address) as client:
+        client.wait_for_workers(workers, timeout=60)
+
+
+def kill_a_busy_worker(address: str) -> None:
+    with client_of(address) as client:
+        pids = client.run(os.getpid)
+        while not (busy := [w for w, tasks in client.processing().items() if tasks]):
+            time.sleep(0.01)
+        os.kill(pids[busy[0]], signal.SIGKILL)
+
+
+def cluster_command(address: str, collective: str = "allgather") -> list[str]:
+    return ["pareto", "--collective", collective, "--topo", "dgx1", "--json", "--no-store",
+            "--max-steps", "3", "--cluster", address]  # fmt: skip
+
+
+def test_a_cluster_gives_the_same(cluster: str) -> None:
+    result = CliRunner().invoke(app, cluster_command(cluster))
+    assert result.exit_code == 0, result.output
+    alone = CliRunner().invoke(app, cluster_command(cluster)[:-2])
+    assert timeless(json.loads(result.stdout)) == timeless(json.loads(alone.stdout))
+
+
+def test_a_killed_worker_loses_nothing(cluster: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from sccl.cli.main import app; app()",
+         *cluster_command(cluster, "broadcast")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    kill_a_busy_worker(cluster)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    alone = CliRunner().invoke(app, cluster_command(cluster, "broadcast")[:-2])
+    assert timeless(json.loads(out)) == timeless(json.loads(alone.stdout))
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, cluster_command("tcp://127.0.0.1:1"))
+    assert result.exit_code == 2
+    assert "no Dask scheduler answers" in result.output
+    result = CliRunner().invoke(app, [*cluster_command("x")[:-2], "--tls-ca", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no --cluster" in result.output
