@@ -16,6 +16,7 @@ from sccl.emit import generate, targets, write_project
 from sccl.pareto import Range, sweep
 from sccl.runtime import Mpi, build, compare, in_groups, load_project, speedup
 from sccl.topo import resolve
+from sccl.transform import expand
 
 NAMES = ("allgather", "allreduce", "alltoall")
 FULL_SIZES = (1, 4 << 20)
@@ -58,7 +59,7 @@ def algorithms(topology: str, collective: str) -> list[Algorithm]:
     solve = partial(backends.solve, solver=backends.DEFAULT, limits=backends.Limits(60.0, 0))
     spec = named(collective, machine.ranks)
     found = sweep(machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=1))
-    return [point.algorithm for point in found.points]
+    return [expand(point.algorithm) for point in found.points]
 
 
 def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[CollectiveResult]:

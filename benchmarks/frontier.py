@@ -61,7 +61,7 @@ def sweep(spec: FrontierSpec, repeat: int) -> FrontierResult:
     options = ("--collective", spec.collective, "--topo", spec.topology, "--k", str(spec.k))
     runs, text = [], ""
     for _ in range(repeat):
-        seconds, text = run_sccl("pareto", *options, "--json")
+        seconds, text = run_sccl("pareto", *options, "--no-store", "--json")
         runs.append(seconds)
     found = json.loads(text)
     kept = ("chunks", "steps", "rounds", "proved")

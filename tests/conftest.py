@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 """Data beside the checkout, which not everyone has."""
 
 NO_SHARED = "the data that lies beside the project is not here"
+
+# What tests keep and find again is their own, not the user's.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sccl-tests-")
 
 settings.register_profile(
     "sccl",

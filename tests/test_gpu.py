@@ -18,7 +18,7 @@ from sccl.emit import Options, generate, write_project
 from sccl.pareto.ask import ask
 from sccl.runtime import find_mpi
 from sccl.topo import resolve
-from sccl.transform import pose
+from sccl.transform import expand, pose
 from tests.found import frontier
 from tests.projects import tool
 
@@ -162,7 +162,9 @@ def test_ranks_without_work_take_part(tmp_path: Path) -> None:
     answer = ask(question, backends.solve)
     assert isinstance(answer, Sat)
     directory = tmp_path / "p"
-    write_project(directory, generate([answer.algorithm, *frontier("ring:4", "allgather")], "cuda"))
+    write_project(
+        directory, generate([expand(answer.algorithm), *frontier("ring:4", "allgather")], "cuda")
+    )
     make(directory, "emulated")
     done = subprocess.run(
         [str(directory / "emulated" / "bench"), "--loopback", "--counts", "1,500", "--repeat", "2"],

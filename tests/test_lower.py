@@ -27,8 +27,10 @@ from sccl.lower.passes import (
     reuse_slots,
     serialise,
 )
+from sccl.pareto import tree_frontier
 from sccl.pareto.ask import ask
-from sccl.transform import pose
+from sccl.topo import resolve
+from sccl.transform import expand, pose
 from tests.found import FRONTIERS, frontier
 from tests.strategies import diameter, specs, topologies
 
@@ -85,6 +87,15 @@ def test_every_frontier_point_runs(machine: str, collective: str) -> None:
                     assert faults(program, in_place=in_place, choose=choose) == []
 
 
+def test_phases_that_overlap_run() -> None:
+    """Allreduce by trees: some chunks go down while others still go up."""
+    (point,) = tree_frontier(resolve("dgx1"), max_steps=4).points
+    assert point.algorithm is not None
+    for program in all_forms(point.algorithm):
+        for choose in SCHEDULES:
+            assert faults(program, choose=choose) == []
+
+
 @pytest.mark.parametrize("op", sorted(REDUCE))
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda t: np.dtype(t).name)
 def test_every_type_and_reduction(dtype: Any, op: str) -> None:
@@ -107,7 +118,7 @@ def test_random_machines_collectives_and_schedules(data: st.DataObject) -> None:
     if not isinstance(answer, Sat):
         return
     landing = data.draw(st.sampled_from(list(Landing)))
-    program = compiled(answer.algorithm, landing, serial=data.draw(st.booleans()))
+    program = compiled(expand(answer.algorithm), landing, serial=data.draw(st.booleans()))
     count = data.draw(st.integers(1, 40))
     _, found = run(
         program,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
+from typing import Annotated
 
+import typer
 from rich.console import Console
+from rich.markup import escape
 
+from sccl import backends
 from sccl.bounds import Certificate, LowerBounds, bounds_json, lower_bounds
 from sccl.cli import options
-from sccl.cli.report import out, print_json, reported
+from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import resolve as resolve_collective
+from sccl.pareto import StepLimit, limit_json, step_limit
 from sccl.topo import resolve as resolve_topology
 
 
@@ -19,18 +24,65 @@ def bounds(
     collective: options.Collective,
     topo: options.Topo,
     root: options.Root = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Also the limit of R/C for this S, over all k and all C."),
+    ] = None,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
     json: options.Json = False,
 ) -> None:
-    """Lower bounds on steps and on R/C, with certificates to check by hand."""
+    """Lower bounds on steps and on R/C, with certificates to check by hand.
+
+    Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
+    """
+    limits = options.limits(timeout, 0)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     found = lower_bounds(topology, spec)
+    limit = None
+    if steps is not None:
+        with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
+            seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
+            limit = step_limit(topology, spec, steps, found, seconds)
     if json:
-        print_json(
-            {"schema": 1, "topology": topology.name, "collective": spec.name} | bounds_json(found)
-        )
+        head = {"schema": 1, "topology": topology.name, "collective": spec.name}
+        more = {"limit": limit_json(limit)} if limit else {}
+        print_json(head | bounds_json(found) | more)
     else:
         _print(out(), found, topology.name)
+        if limit:
+            _print_limit(out(), limit)
+    unknown = limit is not None and limit.lower != limit.upper
+    raise typer.Exit(ExitCode.UNKNOWN if unknown else ExitCode.OK)
+
+
+def _print_limit(console: Console, limit: StepLimit) -> None:
+    if limit.lower == limit.upper:
+        console.print(
+            f"S = {limit.steps}: R/C >= {limit.lower} for every k and C, and no more can be said: "
+            "algorithms come as near as one likes, or attain it"
+        )
+    else:
+        console.print(
+            f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and C"
+            f"; the best packing found has {float(limit.upper):.5g}"
+        )
+    for one, certificate in zip(limit.limits, limit.certificates, strict=True):
+        problem = one.problem
+        if certificate is None:
+            console.print("proved by the bandwidth bound above")
+            continue
+        console.print(
+            f"proved by prices of links and budgets in each step, which buy at most one round a "
+            f"round; the timed trees of all chunks of {problem.collective.name} cost at least "
+            f"{certificate.value} per C, whatever they are (all prices: --json)"
+        )
+        for step in range(certificate.steps):
+            prices = [(price, name) for name, s, price in certificate.prices if s == step]
+            shown = ", ".join(f"{name} {price}" for price, name in sorted(prices)[-4:])
+            more = f" and {len(prices) - 4} more" if len(prices) > 4 else ""
+            text = f"  step {step}: {shown}{more}"
+            console.print(text, markup=False, soft_wrap=True)
 
 
 def _print(console: Console, found: LowerBounds, machine: str) -> None:

@@ -11,10 +11,11 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import ExitCode, out, print_json, reported
 from sccl.collectives import misnamed
-from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
 from sccl.core.collective import Collective
-from sccl.verify import Violation, violations
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.transform import judge
+from sccl.verify import Violation
 
 Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
 
@@ -26,7 +27,7 @@ def check(
 ) -> None:
     """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
     loaded = [(file, *load_algorithm(file)) for file in files]  # all are read before any verdict
-    found = [(f, a, intact, _misnamed(a.collective) + violations(a)) for f, a, intact in loaded]
+    found = [(f, a, intact, _misnamed(a.collective) + judge(a)) for f, a, intact in loaded]
     if json:
         print_json({"schema": 1, "files": [_as_json(*row) for row in found]})
     else:
@@ -49,7 +50,7 @@ def _misnamed(collective: Collective) -> list[Violation]:
 
 
 def _as_json(
-    file: Path, algorithm: Algorithm, intact: bool, wrong: list[Violation]
+    file: Path, algorithm: AnyAlgorithm, intact: bool, wrong: list[Violation]
 ) -> dict[str, object]:
     return {
         "file": str(file),

@@ -14,6 +14,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
 from sccl.emit import Options, generate, targets, write_project
 from sccl.errors import InputError, ParameterError
+from sccl.transform import expand
 from sccl.verify import violations
 
 Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
@@ -69,7 +70,8 @@ def _valid(file: Path) -> Algorithm:
     Raises:
         InputError: the judge rejects it; what it rejects is never lowered.
     """
-    algorithm, _ = load_algorithm(file)
+    loaded, _ = load_algorithm(file)
+    algorithm = expand(loaded)
     if found := violations(algorithm):
         raise InputError(
             f"{file}: the judge rejects this algorithm ({len(found)} violation(s), the first: "

@@ -8,6 +8,7 @@ import typer
 
 import sccl
 from sccl.cli.bounds import bounds
+from sccl.cli.certificate import verify_certificate
 from sccl.cli.check import check
 from sccl.cli.codegen import codegen
 from sccl.cli.pareto import pareto
@@ -15,6 +16,7 @@ from sccl.cli.run import bench, run, tune
 from sccl.cli.show import show
 from sccl.cli.smt2 import smt2
 from sccl.cli.solve import solve
+from sccl.cli.store import store
 from sccl.cli.topo import topo
 
 app = typer.Typer(
@@ -29,12 +31,14 @@ app.command()(solve)
 app.command()(bounds)
 app.command()(show)
 app.command()(check)
+app.command()(verify_certificate)
 app.command()(smt2)
 app.command()(codegen)
 app.command()(run)
 app.command()(bench)
 app.command()(tune)
 app.add_typer(topo)
+app.add_typer(store)
 
 
 def _version(wanted: bool) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import platformdirs
 import typer
 
+import sccl
 from sccl import backends
 from sccl.core.files import check_can_write
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.pareto.store import Store as VerdictStore
+
+DEFAULT_TIMEOUT_S = 60.0
 
 Collective = Annotated[
     str,
@@ -30,14 +37,67 @@ Root = Annotated[
 Chunks = Annotated[int, typer.Option(help="C, the chunks of each rank (the paper's count).")]
 Steps = Annotated[int, typer.Option(help="S, the steps.")]
 Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together.")]
-Solver = Annotated[str, typer.Option(help=f"{', '.join(backends.names())}.")]
+Solver = Annotated[
+    str,
+    typer.Option(
+        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins)."
+    ),
+]
 Timeout = Annotated[
     float | None,
     typer.Option(help="Seconds per query, after which the answer is 'unknown'."),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the solver's random choices.")]
+Symmetry = Annotated[
+    str,
+    typer.Option(
+        help="Search for invariant algorithms first: auto (from 12 ranks on), none, translations, "
+        "or a .json file of your own ('sccl topo schema --of symmetry')."
+    ),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="File in which verdicts are kept, to go on from.",
+        show_default="in the user's cache folder",
+    ),
+]
+NoStore = Annotated[bool, typer.Option("--no-store", help="Neither look into the store nor write.")]
+Jobs = Annotated[int, typer.Option("--jobs", help="Queries at a time, each in a process.")]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Dask scheduler to answer queries: tcp://host:8786."),
+]
+TlsCa = Annotated[Path | None, typer.Option(help="The cluster's certificate authority (PEM).")]
+TlsCert = Annotated[Path | None, typer.Option(help="Our certificate for the cluster (PEM).")]
+TlsKey = Annotated[Path | None, typer.Option(help="Its key (PEM).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result here.")]
+
+
+def default_store() -> Path:
+    """Return the store that is used if none is named."""
+    return Path(platformdirs.user_cache_dir("sccl")) / "verdicts.sqlite"
+
+
+@contextmanager
+def open_store(file: Path | None, *, no_store: bool = False) -> Iterator[VerdictStore | None]:
+    """Open a store for as long as the context lasts; None if none is wanted.
+
+    Raises:
+        InputError: it cannot be opened, or is both named and not wanted.
+    """
+    if no_store:
+        if file:
+            raise ParameterError("--store and --no-store are both given: leave one out")
+        yield None
+        return
+    opened = VerdictStore(file or default_store(), version=sccl.__version__)
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 def limits(timeout: float | None, seed: int) -> backends.Limits:

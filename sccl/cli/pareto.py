@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +16,15 @@ from rich.table import Table
 from sccl import backends
 from sccl.cli import options
 from sccl.cli.bounds import explain
+from sccl.cli.certificate import certify
+from sccl.cli.limits import limits_of
+from sccl.cli.parallel import Cluster, answering, how
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.cli.tables import size
+from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.answer import verdict
-from sccl.core.cost import alpha_us, lane_gb_per_s, winners
+from sccl.core.files import make_directory
+from sccl.errors import ParameterError
 from sccl.pareto import (
     Answered,
     Asking,
@@ -29,6 +32,8 @@ from sccl.pareto import (
     Event,
     Folder,
     Frontier,
+    Limited,
+    Limiting,
     Point,
     Range,
     Settled,
@@ -37,7 +42,8 @@ from sccl.pareto import (
 )
 from sccl.topo import resolve as resolve_topology
 
-DEFAULT_TIMEOUT_S = 60.0
+LIMIT_SECONDS = 30.0
+"""For the limit of each number of steps, which prunes a sweep."""
 
 
 @reported
@@ -45,7 +51,13 @@ def pareto(
     collective: options.Collective,
     topo: options.Topo,
     root: options.Root = None,
-    k: Annotated[int, typer.Option(help="Search R <= S + k.")] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            help="Search R <= S + k.",
+            show_default="5, or what the bandwidth bound takes in the fewest steps",
+        ),
+    ] = None,
     max_steps: Annotated[
         int | None,
         typer.Option(help="Last S to try.", show_default="3 above the latency bound"),
@@ -55,10 +67,33 @@ def pareto(
         typer.Option(help="Largest C to try.", show_default="all that R and the bound allow"),
     ] = None,
     solver: options.Solver = backends.DEFAULT,
-    timeout: options.Timeout = DEFAULT_TIMEOUT_S,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
     seed: options.Seed = 0,
+    symmetry: options.Symmetry = "auto",
+    limit: Annotated[
+        bool,
+        typer.Option(
+            "--limit",
+            help="The frontier over all k and all C: for every S the infimum of R/C, and an "
+            "algorithm that attains it. --timeout is then the time for each S; -k, --max-chunks "
+            "play no part.",
+        ),
+    ] = False,
+    jobs: options.Jobs = 1,
+    cluster: options.ClusterAddress = None,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    store: options.Store = None,
+    no_store: options.NoStore = False,
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="Folder for the algorithms found.")
+    ] = None,
+    certify_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--certify", help="Folder for proofs of all claims, for 'sccl verify-certificate'."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -72,16 +107,38 @@ def pareto(
     covered = Range(k, max_steps, max_chunks)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
-    with _progress(quiet=json) as notify:
+    folder = Folder(out_dir) if out_dir else None
+    if certify_dir:
+        if limit:
+            raise ParameterError("--certify goes with a sweep over k, not with --limit")
+        make_directory(certify_dir)
+    if limit:
+        limits_of(topology, spec, solver, limits, max_steps, folder, json=json)
+    ways = how(topology, solver, limits, symmetry)
+    tls = (tls_ca, tls_cert, tls_key)
+    if any(tls) and not cluster:
+        raise ParameterError("TLS files are given, but no --cluster that they are for")
+    with (
+        options.open_store(store, no_store=no_store) as opened,
+        answering(ways, jobs, Cluster(cluster, *tls) if cluster else None, opened) as (
+            solve,
+            expect,
+        ),
+        _progress(quiet=json) as notify,
+    ):
         frontier = sweep(
             topology,
             spec,
-            partial(backends.solve, solver=solver, limits=limits),
+            solve,
             solver=solver,
             covered=covered,
-            folder=Folder(out_dir) if out_dir else None,
+            expect=expect,
+            folder=folder,
+            limit_seconds=min(limits.timeout_s or LIMIT_SECONDS, LIMIT_SECONDS),
             notify=notify,
         )
+    if certify_dir and frontier.stopped != "interrupted":
+        certify(frontier, certify_dir, limits.timeout_s or options.DEFAULT_TIMEOUT_S, quiet=json)
     if json:
         print_json(frontier_json(frontier))
     else:
@@ -113,6 +170,13 @@ class _Notes:
             case Answered(candidate, answer):
                 if not self.progress:
                     self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s")
+            case Limiting(steps):
+                if self.progress and self.task is not None:
+                    text = f"{self.bound} | limit of R/C for S={steps}"
+                    self.progress.reset(self.task, description=text)
+            case Limited(limit):
+                exact = "is" if limit.lower == limit.upper else "at least"
+                self.line(f"limit of R/C for S={limit.steps} {exact} {limit.lower}, for all k")
             case Settled(point):
                 state = "proved" if point.proved else "best found"
                 self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {state}")
@@ -143,7 +207,7 @@ def _print(console: Console, frontier: Frontier) -> None:
         console.print(f"bounds and proofs are those of its dual: {bounds.problem}")
     if frontier.points:
         console.print(_points_table(frontier.points))
-        _print_winners(console, frontier)
+        print_winners(console, frontier.topology, [p.algorithm for p in frontier.points])
     _print_state(console, frontier)
 
 
@@ -164,19 +228,6 @@ def _points_table(points: tuple[Point, ...]) -> Table:
     return table
 
 
-def _print_winners(console: Console, frontier: Frontier) -> None:
-    alpha, bandwidth = alpha_us(frontier.topology), lane_gb_per_s(frontier.topology)
-    costs = [(p.candidate.steps, p.candidate.cost) for p in frontier.points]
-    console.print(
-        f"Fastest by buffer size (alpha {alpha:g} us per step, {bandwidth:g} GB/s per lane; "
-        "the buffer is what C chunks make up):"
-    )
-    for won in winners(costs, alpha, bandwidth):
-        c = frontier.points[won.index].candidate
-        until = "and more" if won.to_bytes is None else f"to {size(won.to_bytes)}"
-        console.print(f"  {size(won.from_bytes)} {until}: {c}")
-
-
 def _print_state(console: Console, frontier: Frontier) -> None:
     refuted = len(frontier.refuted)
     console.print(
@@ -185,6 +236,11 @@ def _print_state(console: Console, frontier: Frontier) -> None:
     )
     if frontier.stopped == "interrupted":
         console.print("[yellow]Interrupted: this is the part that was found.[/]")
+    elif frontier.every_k:
+        console.print(
+            "[green]Complete for every k:[/] each point is the limit of its S, and the last meets "
+            "the bandwidth bound."
+        )
     elif frontier.complete:
         console.print("[green]Complete:[/] the bandwidth bound is met and nothing is open.")
     elif frontier.stopped == "max-steps":

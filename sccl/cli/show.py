@@ -13,14 +13,15 @@ from sccl.cli.report import out, reported
 from sccl.cli.tables import matrix
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
+from sccl.transform import expand
 from sccl.verify import describe, violations
 
 
 @reported
 def show(file: Annotated[Path, typer.Argument(help="Algorithm file.")]) -> None:
     """Print the sends, the topology matrix and the link utilisation of an algorithm."""
-    algorithm, intact = load_algorithm(file)
-    a, console = algorithm, out()
+    loaded, intact = load_algorithm(file)
+    a, console = expand(loaded), out()
     console.print(
         f"{a.collective.name} on {a.topology.name}: C={a.collective.chunks} S={a.steps} "
         f"R={a.rounds}, R/C={a.bandwidth_cost}",

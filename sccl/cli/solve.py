@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import typer
 from rich.markup import escape
 
 from sccl import backends
 from sccl.bounds import require_reachable
 from sccl.cli import options
+from sccl.cli.parallel import answering, how
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.codec import algorithm_to_wire, text_of
+from sccl.core.codec import any_algorithm_to_wire, text_of
 from sccl.core.files import write_atomically
 from sccl.pareto import ask
 from sccl.topo import resolve as resolve_topology
@@ -33,6 +32,9 @@ def solve(
     solver: options.Solver = backends.DEFAULT,
     timeout: options.Timeout = None,
     seed: options.Seed = 0,
+    symmetry: options.Symmetry = "auto",
+    store: options.Store = None,
+    no_store: options.NoStore = False,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -40,17 +42,22 @@ def solve(
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
-    backends.check_name(solver)
     limits = options.limits(timeout, seed)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     question = pose(topology, spec, chunks, steps, rounds)
     require_reachable(question.instances)
     options.writable(output)
-    with err().status(escape(f"{spec.name} on {topology.name} with {solver}")):
-        answer = ask(question, partial(backends.solve, solver=solver, limits=limits))
+    what = escape(f"{spec.name} on {topology.name} with {solver}")
+    ways = how(topology, solver, limits, symmetry)
+    with (
+        options.open_store(store, no_store=no_store) as opened,
+        answering(ways, 1, None, opened) as (solve_instance, _),
+        err().status(what),
+    ):
+        answer = ask(question, solve_instance)
     if isinstance(answer, Sat) and output is not None:
-        write_atomically(output, text_of(algorithm_to_wire(answer.algorithm)))
+        write_atomically(output, text_of(any_algorithm_to_wire(answer.algorithm)))
     file = str(output) if output is not None and isinstance(answer, Sat) else None
     if json:
         print_json(
@@ -92,7 +99,7 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
         found = answer.algorithm
         rounds = ", ".join(str(r) for r in found.rounds_per_step)
         console.print(
-            f"R/C = {found.bandwidth_cost}, rounds per step {rounds}, {len(found.sends)} sends"
+            f"R/C = {found.bandwidth_cost}, rounds per step {rounds}, {found.num_sends} sends"
         )
         kept = f"written to {file}; see it with: sccl show {file}"
         console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sccl.certify.wire import CertificateWire
 from sccl.cli import options
 from sccl.cli.report import out, print_json, reported
 from sccl.cli.tables import matrix
@@ -23,6 +24,8 @@ from sccl.core.wire import (
     CollectiveWire,
     CustomCollectiveWire,
     InstanceWire,
+    SymmetricAlgorithmWire,
+    SymmetryWire,
     TopologyWire,
     json_schema,
 )
@@ -42,6 +45,9 @@ class Shape(StrEnum):
     ALGORITHM = "algorithm"
     INSTANCE = "instance"
     ANSWER = "answer"
+    SYMMETRY = "symmetry"
+    SYMMETRIC_ALGORITHM = "symmetricalgorithm"
+    CERTIFICATE = "certificate"
 
 
 _SHAPES = {
@@ -51,6 +57,9 @@ _SHAPES = {
     Shape.ALGORITHM: AlgorithmWire,
     Shape.INSTANCE: InstanceWire,
     Shape.ANSWER: AnswerWire,
+    Shape.SYMMETRY: SymmetryWire,
+    Shape.SYMMETRIC_ALGORITHM: SymmetricAlgorithmWire,
+    Shape.CERTIFICATE: CertificateWire,
 }
 
 Name = Annotated[str, typer.Argument(help="A name of 'sccl topo list' or a .json file.")]

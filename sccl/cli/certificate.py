@@ -1,0 +1,60 @@
+"""``sccl verify-certificate``, and the writing of certificates for ``sccl pareto --certify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sccl.cli import options
+from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.pareto import Frontier
+
+_COLOURS = {"ok": "green", "failed": "red", "searched": "yellow"}
+
+
+@reported
+def verify_certificate(
+    folder: Annotated[Path, typer.Argument(help="What 'sccl pareto --certify' wrote.")],
+    json: options.Json = False,
+) -> None:
+    """Check every claim of a certificate, without trusting any solver.
+
+    Exit code 0: all claims hold, 1: one does not, 2: bad input, 3: some rest on two solvers' word.
+    """
+    from sccl.certify.check import check_folder  # noqa: PLC0415 - loads much
+
+    rows = []
+    console = out()
+    for verdict in check_folder(folder):
+        rows.append(verdict)
+        if not json:
+            colour = _COLOURS[verdict.state]
+            line = f"[{colour}]{verdict.state:8}[/] {escape(verdict.claim)}: "
+            console.print(line + escape(verdict.detail), soft_wrap=True)
+    states = [row.state for row in rows]
+    if json:
+        claims = [{"claim": r.claim, "state": r.state, "detail": r.detail} for r in rows]
+        print_json({"schema": 1, "folder": str(folder), "claims": claims})
+    else:
+        counts = ", ".join(f"{states.count(s)} {s}" for s in _COLOURS if s in states)
+        console.print(f"{len(rows)} claims: {counts}")
+    if "failed" in states:
+        raise typer.Exit(ExitCode.NO)
+    raise typer.Exit(ExitCode.UNKNOWN if "searched" in states else ExitCode.OK)
+
+
+def certify(frontier: Frontier, folder: Path, seconds: float, *, quiet: bool) -> None:
+    """Write the certificate of a frontier and say where."""
+    from sccl.certify.write import write_certificate  # noqa: PLC0415 - loads much
+
+    console = err()
+    with console.status("certificate") as status:
+        path = write_certificate(
+            frontier, folder, seconds, lambda text: status.update(f"certificate: {escape(text)}")
+        )
+    if not quiet:
+        console.print(f"certificate: {path}; check it with: sccl verify-certificate {folder}",
+                      markup=False, soft_wrap=True)  # fmt: skip

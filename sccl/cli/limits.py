@@ -1,0 +1,186 @@
+"""``sccl pareto --limit``: the frontier over all k and all C."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sccl import backends
+from sccl.cli.bounds import explain
+from sccl.cli.report import ExitCode, err, out, print_json
+from sccl.cli.tables import print_winners
+from sccl.collectives import Spec
+from sccl.core.answer import Answer, Unknown
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
+from sccl.pareto import (
+    MAX_TREE_RANKS,
+    Folder,
+    LimitFrontier,
+    LimitPoint,
+    Solve,
+    StepLimit,
+    TreeFrontier,
+    gather_frontier,
+    limit_frontier,
+    limit_frontier_json,
+    tree_frontier,
+    tree_frontier_json,
+)
+
+_FIRST_SECONDS = 0.3
+_ATTAIN_SECONDS = 10.0
+"""For a solver to find an algorithm of few chunks at a limit; else packings are multiplied out."""
+
+
+def limits_of(
+    topology: Topology,
+    spec: Spec,
+    solver: str,
+    limits: backends.Limits,
+    max_steps: int | None,
+    folder: Folder | None,
+    *,
+    json: bool,
+) -> NoReturn:
+    """Compute and print the limit frontier, and exit."""
+    seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
+    quick = backends.Limits(min(_ATTAIN_SECONDS, seconds), limits.seed)
+    quick_solve = partial(_solve, solver=solver, limits=quick)
+    console = err()
+    with console.status(escape(f"limits of {spec.name} on {topology.name}")):
+        frontier = limit_frontier(
+            topology,
+            spec,
+            quick_solve,
+            max_steps=max_steps,
+            seconds=seconds,
+            folder=folder,
+            notify=(lambda _: None) if json else partial(_note, console),
+        )
+    beyond = _beyond(topology, spec, quick_solve, max_steps, seconds, folder)
+    if json:
+        more = {"classes": [_class_json(found) for found in beyond]} if beyond else {}
+        print_json(limit_frontier_json(frontier) | more)
+    else:
+        _print(out(), frontier)
+        for found in beyond:
+            _print_class(out(), topology, found)
+    if frontier.stopped == "interrupted":
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    known = all(x.lower == x.upper for x in frontier.limits)
+    raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
+
+
+def _beyond(
+    topology: Topology,
+    spec: Spec,
+    solve: Solve,
+    max_steps: int | None,
+    seconds: float,
+    folder: Folder | None,
+) -> tuple[TreeFrontier | LimitFrontier, ...]:
+    """Return the limit frontiers of the other classes of allreduce, if that is what was asked."""
+    if spec.name != "allreduce":
+        return ()
+    with err().status("other classes of allreduce"):
+        gather = gather_frontier(topology, solve, seconds=seconds, folder=folder)
+        if topology.ranks > MAX_TREE_RANKS:
+            return (gather,)
+        return (
+            gather,
+            tree_frontier(topology, max_steps=max_steps, seconds=seconds, folder=folder),
+        )
+
+
+def _class_json(found: TreeFrontier | LimitFrontier) -> dict[str, Any]:
+    return (
+        tree_frontier_json(found)
+        if isinstance(found, TreeFrontier)
+        else (limit_frontier_json(found))
+    )
+
+
+def _print_class(console: Console, topology: Topology, found: TreeFrontier | LimitFrontier) -> None:
+    console.print(f"\n{found.scope}", style="bold", markup=False)
+    _print_points(console, topology, found.points)
+    if isinstance(found, LimitFrontier):
+        console.print("Run the allgather; each rank then reduces what it has gathered.")
+    console.print(
+        "[green]Complete:[/] no other S of this class gives a smaller R/C."
+        if found.complete
+        else "Not the end: more steps may give a smaller R/C (--max-steps)."
+    )
+
+
+def _solve(instance: Instance, solver: str, limits: backends.Limits) -> Answer:
+    """Ask the solver in this process first, then all of them: each is good at other instances."""
+    first = replace(limits, timeout_s=_FIRST_SECONDS) if solver == backends.DEFAULT else limits
+    answer = backends.solve(instance, solver, first)
+    if isinstance(answer, Unknown) and solver == backends.DEFAULT:
+        return backends.solve(instance, "portfolio", limits)
+    return answer
+
+
+def _note(console: Console, event: StepLimit | LimitPoint) -> None:
+    if isinstance(event, StepLimit):
+        between = "" if event.lower == event.upper else f" to {event.upper}"
+        console.print(f"S={event.steps}: the limit of R/C is {event.lower}{between}")
+    elif event.algorithm is not None:
+        a = event.algorithm
+        console.print(f"found: C={a.collective.chunks} S={a.steps} R={a.rounds}")
+
+
+def _print(console: Console, frontier: LimitFrontier) -> None:
+    bounds = frontier.bounds
+    root = "" if frontier.spec.root is None else f" from/to rank {frontier.spec.root}"
+    title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}, limits over all k and C"
+    console.print(title, style="bold", markup=False)
+    console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
+    _print_points(console, frontier.topology, frontier.points)
+    console.print(f"{frontier.seconds:.1f} s. Class: {frontier.scope}, any k, any C")
+    if frontier.stopped == "interrupted":
+        console.print("[yellow]Interrupted: this is the part that was found.[/]")
+    elif frontier.complete:
+        console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
+    elif frontier.stopped == "max-steps":
+        console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
+
+
+def _print_points(console: Console, topology: Topology, points: tuple[LimitPoint, ...]) -> None:
+    table = Table("S", "Limit of R/C", "State", "Attained by", "Optimal in", "Seconds", "File")
+    for point in points:
+        table.add_row(
+            str(point.limit.steps),
+            _value(point.limit),
+            "[green]proved[/]" if point.proved else "[yellow]open[/]",
+            _attained(point),
+            " and ".join(point.optimal) or "-",
+            f"{point.seconds:.2f}",
+            escape(point.file) if point.file else "-",
+        )
+    console.print(table)
+    found = [p.algorithm for p in points if p.algorithm is not None]
+    if found:
+        print_winners(console, topology, found)
+
+
+def _value(limit: StepLimit) -> str:
+    if limit.lower == limit.upper:
+        whole = limit.lower.denominator == 1
+        return str(limit.lower) if whole else f"{limit.lower} = {float(limit.lower):.4g}"
+    return f"{float(limit.lower):.5g} to {float(limit.upper):.5g}"
+
+
+def _attained(point: LimitPoint) -> str:
+    a = point.algorithm
+    if a is None:
+        return "too large to write down"
+    near = "" if point.attains else f" (R/C {float(a.bandwidth_cost):.5g})"
+    return f"C={a.collective.chunks} R={a.rounds}{near}"

@@ -1,0 +1,157 @@
+"""Where queries are answered: here, in several processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sccl import backends
+from sccl.core.answer import Answer, Unknown
+from sccl.core.codec import answer_to_wire, instance_of_wire, parse
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
+from sccl.core.wire import InstanceWire
+from sccl.errors import InputError, ParameterError, SolverError, ToolError
+from sccl.pareto import Solve
+from sccl.pareto.ahead import Ahead, Expect
+from sccl.pareto.store import Store, remembering
+from sccl.pareto.workers import Workers
+from sccl.topo.groups import groups
+
+MAX_JOBS = 1024
+_SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches cost time
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """All that decides an answer; plain values, to be sent to workers."""
+
+    solver: str
+    symmetry: str
+    timeout_s: float | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where a Dask scheduler is, and the files of its TLS, if it has that."""
+
+    address: str
+    ca_file: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+
+def answer(how: How, instance: Instance) -> Answer:
+    """Return the answer of an instance."""
+    chosen = groups(instance.topology, instance.collective, how.symmetry)
+    named = [(group.name, group.generators) for group in chosen]
+    limits = backends.Limits(how.timeout_s, how.seed)
+    return backends.solve(instance, how.solver, limits, named)
+
+
+def answer_text(how: How, question: str) -> str:
+    """Return the answer of an instance, both as JSON: what a worker does."""
+    instance = instance_of_wire(parse(question, InstanceWire, "question"), "question")
+    try:
+        found = answer(how, instance)
+    except SolverError as error:
+        found = Unknown(f"the solver broke: {error}", how.solver, 0.0)
+    return msgspec.json.encode(answer_to_wire(found)).decode()
+
+
+def how(topology: Topology, solver: str, limits: backends.Limits, symmetry: str) -> How:
+    """Return how to answer; small machines need no symmetry unless one is asked for.
+
+    Raises:
+        UnknownNameError: there is no such solver.
+    """
+    if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS:
+        symmetry = "none"
+    return How(backends.check_name(solver), symmetry, limits.timeout_s, limits.seed)
+
+
+@contextmanager
+def answering(
+    how: How, jobs: int, cluster: Cluster | None, store: Store | None
+) -> Iterator[tuple[Solve, Expect]]:
+    """Provide what answers instances, and what wants to know which are likely to come next.
+
+    Args:
+        store: where answers are looked up and kept; None: nowhere.
+
+    Raises:
+        InputError: the number of jobs makes no sense, or the cluster cannot be reached.
+        ToolError: Dask is not installed.
+    """
+    key = f"{how.solver}, symmetry {how.symmetry}, seed {how.seed}"
+    with _answering(how, jobs, cluster) as (solve, expect):
+        if store is None:
+            yield solve, expect
+            return
+
+        def unknown_yet(instances: Iterable[Instance]) -> None:
+            expect(i for i in instances if store.get(i, key, how.timeout_s) is None)
+
+        yield remembering(solve, store, key, how.timeout_s), unknown_yet
+
+
+@contextmanager
+def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[Solve, Expect]]:
+    if not 1 <= jobs <= MAX_JOBS:
+        raise ParameterError(f"jobs is {jobs}, expected 1 to {MAX_JOBS}")
+    if cluster is None and jobs == 1:
+        yield partial(answer, how), lambda _: None
+        return
+    work = partial(answer_text, how)
+    with ExitStack() as stack:
+        if cluster is None:
+            executor: Executor = stack.enter_context(Workers(jobs))
+        else:
+            executor, cores = stack.enter_context(_dask(cluster))
+            jobs = max(jobs, cores)
+        ahead = Ahead(executor, work, jobs)
+        stack.callback(ahead.close)
+        yield ahead.solve, ahead.expect
+
+
+@contextmanager
+def _dask(cluster: Cluster) -> Iterator[tuple[Any, int]]:
+    """Provide the Executor of a Dask cluster, and how many tasks it runs at a time."""
+    try:
+        dask: Any = importlib.import_module("distributed")  # an extra, which has no types
+    except ImportError as error:
+        raise ToolError(
+            "--cluster needs Dask, which is not installed: pip install 'sccl[cluster]'"
+        ) from error
+    security = None
+    if cluster.ca_file or cluster.cert or cluster.key:
+        files = {"tls_ca_file": cluster.ca_file, "tls_client_cert": cluster.cert}
+        files["tls_client_key"] = cluster.key
+        given = {name: str(file) for name, file in files.items() if file}
+        security = dask.Security(require_encryption=True, **given)
+    try:
+        client = dask.Client(
+            cluster.address, security=security, timeout="10s", set_as_default=False
+        )
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"no Dask scheduler answers at {cluster.address} ({error}); start one with "
+            "'dask scheduler', or check the address and the TLS files"
+        ) from error
+    with client:
+        cores = sum(client.nthreads().values())
+        if not cores:
+            raise InputError(
+                f"the scheduler at {cluster.address} has no workers; start some with "
+                f"'dask worker {cluster.address}'"
+            )
+        yield client.get_executor(pure=False, retries=2), cores

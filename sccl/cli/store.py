@@ -1,0 +1,120 @@
+"""``sccl store``: what sweeps have kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import options
+from sccl.cli.report import out, print_json, reported
+from sccl.core.answer import Sat
+from sccl.core.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire, text_of
+from sccl.core.files import write_atomically
+from sccl.errors import ParameterError
+from sccl.pareto.store import Store
+
+store = typer.Typer(
+    name="store", help="What sweeps and queries have kept, to go on from.", no_args_is_help=True
+)
+Digest = Annotated[str, typer.Argument(help="Start of an instance's digest ('sccl store ls').")]
+
+
+@contextmanager
+def _opened(file: Path | None) -> Iterator[Store]:
+    with options.open_store(file) as opened:
+        assert opened is not None
+        yield opened
+
+
+@store.command("ls")
+@reported
+def ls(file: options.Store = None, json: options.Json = False) -> None:
+    """List all verdicts."""
+    with _opened(file) as opened:
+        rows = list(opened.rows())
+    if json:
+        print_json({"schema": 1, "store": str(opened.path), "verdicts": [
+            {"instance": r.instance, "solver": r.solver, "answer": r.answer,
+             "seconds": round(r.seconds, 3), "version": r.version, "at": r.at,
+             "topology": r.topology, "collective": r.collective, "chunks": r.chunks,
+             "steps": r.steps, "rounds": r.rounds} for r in rows]})  # fmt: skip
+        return
+    table = Table("Digest", "Collective", "Topology", "C", "S", "R", "Solver", "Answer", "Seconds",
+                  "When (UTC)")  # fmt: skip
+    for r in rows:
+        table.add_row(
+            r.instance[:12],
+            escape(r.collective),
+            escape(r.topology),
+            *(str(n) for n in (r.chunks, r.steps, r.rounds)),
+            escape(r.solver),
+            r.answer,
+            f"{r.seconds:.2f}",
+            r.at,
+        )
+    console = out()
+    console.print(table)
+    console.print(f"{len(rows)} verdict(s) in {opened.path}", markup=False, soft_wrap=True)
+
+
+@store.command("show")
+@reported
+def show(digest: Digest, file: options.Store = None) -> None:
+    """Print an instance and what solvers said of it, as JSON."""
+    with _opened(file) as opened:
+        found = opened.find(digest)
+    print_json(
+        {
+            "schema": 1,
+            "instance": msgspec.to_builtins(instance_to_wire(found[0][0])),
+            "answers": {
+                solver: msgspec.to_builtins(answer_to_wire(answer)) for _, solver, answer in found
+            },
+        }
+    )
+
+
+@store.command("export")
+@reported
+def export(
+    digest: Digest,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the algorithm.")],
+    file: options.Store = None,
+) -> None:
+    """Write the algorithm of an instance to a file.
+
+    Of a combining collective it is that of its dual, as the solver was asked for it.
+    """
+    options.writable(output)
+    with _opened(file) as opened:
+        answers = [answer for _, _, answer in opened.find(digest)]
+    sat = [answer for answer in answers if isinstance(answer, Sat)]
+    if not sat:
+        raise ParameterError(f"no solver has found an algorithm for the instance {digest}")
+    write_atomically(output, text_of(any_algorithm_to_wire(sat[0].algorithm)))
+    out().print(f"written to {output}", markup=False, soft_wrap=True)
+
+
+@store.command("gc")
+@reported
+def gc(
+    older_than_days: Annotated[
+        float | None, typer.Option(help="Only verdicts older than this.", min=0)
+    ] = None,
+    unknown: Annotated[bool, typer.Option("--unknown", help="Only undecided ones.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All verdicts.")] = False,
+    file: options.Store = None,
+) -> None:
+    """Delete verdicts and give their space back."""
+    if not (everything or unknown or older_than_days is not None):
+        raise ParameterError("say what to delete: --older-than-days, --unknown or --all")
+    with _opened(file) as opened:
+        gone = opened.discard(older_than_days=older_than_days, unknown=unknown)
+    out().print(f"{gone} verdict(s) deleted from {opened.path}", markup=False, soft_wrap=True)
