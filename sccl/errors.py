@@ -27,6 +27,10 @@ class ParameterError(InputError):
     """A number (chunks, steps, rounds, root, ...) is outside what the problem allows."""
 
 
+class TooLargeError(InputError):
+    """What is asked for exists, and is larger than this version computes or writes down."""
+
+
 class TopologyError(InputError):
     """A topology contradicts itself or cannot serve the purpose asked of it."""
 

@@ -245,6 +245,40 @@ def test_bounds_explain_themselves() -> None:
     assert json.loads(out)["certificate"]["problem"] == "broadcast on the reversed topology"
 
 
+def test_what_is_too_large_is_one_sentence_at_once() -> None:
+    for asked, says in (
+        (("bounds", "--collective", "alltoall", "--topo", "torus:64x64"), "16777216 chunks"),
+        (("pareto", "--collective", "alltoall", "--topo", "torus:64x64"), "16777216 chunks"),
+        (
+            ("bounds", "--collective", "broadcast", "--topo", "torus:64x64", "--steps", "65"),
+            "a sweep over k work",
+        ),
+    ):
+        code, _, err = sccl(*asked)
+        assert code == 2
+        assert says in " ".join(err.split())
+
+
+def test_symmetries_of_a_file_are_checked_first_and_used_where_they_fit(tmp_path: Path) -> None:
+    file = tmp_path / "g.json"
+    swapped = {"generators": [{"ranks": [1, 0, 2, 3]}]}
+    file.write_text(json.dumps(swapped))
+    asked = ("--collective", "allgather", "--topo", "ring:4", "--symmetry", file)
+    for command in (("pareto",), ("pareto", "--limit")):
+        code, _, err = sccl(*command, *asked)
+        assert code == 2
+        assert "does not exist" in " ".join(err.split())
+    turned = {"generators": [{"ranks": [1, 2, 3, 0], "turn": 1, "period": 2}]}
+    file.write_text(json.dumps(turned))
+    for chunks in (1, 2):  # the turn does not fit C = 1
+        code, out, _ = sccl("pareto", *asked, "--json", "--no-store", "--max-chunks", str(chunks))
+        assert code == 0
+        assert [p["chunks"] for p in json.loads(out)["points"]] == [chunks]
+    code, _, err = sccl("solve", *asked, "--chunks", "1", "--steps", "2", "--rounds", "2")
+    assert code == 2
+    assert "multiple of the period" in " ".join(err.split())
+
+
 def test_allreduce_bounds_name_their_class() -> None:
     code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4")
     assert code == 0

@@ -196,9 +196,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
     finally:
         for process in (*workers, scheduler):
-            process.terminate()
-        for process in (*workers, scheduler):
-            process.wait(timeout=30)
+            process.kill()  # a worker that is told to end may wait long for its scheduler
+            process.wait()
 
 
 def client_of(address: str) -> Any:

@@ -17,14 +17,17 @@ All arithmetic here is on ``Fraction``; no solver is involved.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
 from sccl.core.collective import Collective
-from sccl.core.ids import Edge
+from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
+
+Number = int | Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +118,27 @@ def entering_chunks(collective: Collective, inside: set[int]) -> int:
 def _shortest_total(
     topology: Topology, collective: Collective, length: dict[Edge, Fraction]
 ) -> Fraction:
-    total = Fraction(0)
-    reached: dict[frozenset[int], dict[int, Fraction]] = {}
+    total: Number = 0
+    scale = lcm(*(price.denominator for price in length.values()))
+    whole = {edge: int(price * scale) for edge, price in length.items()}  # far faster to add
+    successors = topology.successors()
+    reached: dict[frozenset[Rank], dict[int, Number]] = {}
     for (sources, wanted), chunks in collective.classes().items():
-        key = frozenset(int(r) for r in sources)
-        if key not in reached:
-            reached[key] = shortest_paths(topology, length, key)
-        far = reached[key]
+        if sources not in reached:
+            reached[sources] = shortest_paths(successors, whole, sources)
+        far = reached[sources]
         if unreached := sorted(r for r in wanted if r not in far):
             raise UnreachableError(f"chunk {chunks[0]} cannot reach rank {unreached[0]}")
-        total += len(chunks) * max((far[r] for r in wanted), default=Fraction(0))
-    return total
+        total += len(chunks) * max((far[r] for r in wanted), default=0)
+    return Fraction(total) / scale
 
 
 def shortest_paths(
-    topology: Topology, length: dict[Edge, Fraction], sources: Iterable[int]
-) -> dict[int, Fraction]:
+    successors: Sequence[Sequence[int]], length: Mapping[Edge, Number], sources: Iterable[int]
+) -> dict[int, Number]:
     """Return the length of a shortest path from ``sources`` to each rank it reaches (Dijkstra)."""
-    successors = topology.successors()
-    far: dict[int, Fraction] = {}
-    queue = [(Fraction(0), s) for s in sorted(sources)]
+    far: dict[int, Number] = {}
+    queue: list[tuple[Number, int]] = [(0, s) for s in sorted(sources)]
     while queue:
         distance, node = heapq.heappop(queue)
         if node in far:

@@ -78,10 +78,14 @@ def _as_cuts(topology: Topology, lengths: Certificate, sources: frozenset[int]) 
     for constraint in topology.constraints():
         for edge in constraint.edges:
             length[edge] += price.get(constraint.name, Fraction(0))
-    far = shortest_paths(topology, length, sources)
+    far = shortest_paths(topology.successors(), length, sources)
     levels = sorted({far[r] for r in range(topology.ranks) if r in far})
     cuts = tuple(
-        Cut(tuple(r for r in range(topology.ranks) if far.get(r, high) >= high), high - low, 0)
+        Cut(
+            tuple(r for r in range(topology.ranks) if far.get(r, high) >= high),
+            Fraction(high - low),
+            0,
+        )
         for low, high in pairwise(levels)
     )
     return Certificate(Fraction(0), lengths.prices, cuts)

@@ -11,7 +11,7 @@ from sccl.core.topology import Topology
 from sccl.topo.symmetry import automorphisms, rank_orbits
 
 _SYMMETRIC_LINKS = 50_000  # beyond, symmetries take longer to find than cuts to try
-_LENGTH_WORK = 2_000_000  # sources times edges: beyond, exact shortest paths take minutes
+_LENGTH_WORK = 12_000_000  # sources times edges: beyond, exact shortest paths take minutes
 
 
 def simple_certificates(topology: Topology, collective: Collective) -> Iterator[Certificate]:

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sccl.core.collective import Collective
+from sccl.core.ids import Rank
 from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
-from sccl.topo.symmetry import ChunkClass, automorphisms, class_orbits
+from sccl.topo.symmetry import automorphisms, set_orbits
 
-_MANY_CLASSES = 256
+_MANY_SOURCES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +43,25 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
     """
     successors = topology.successors()
     best = FarthestPair(0, 0, (), 0)
-    classes = collective.classes()
-    some: Iterable[ChunkClass] = classes
-    if len(classes) > _MANY_CLASSES:  # of classes that are images of each other one is enough
-        some = class_orbits(collective, automorphisms(topology, collective))
-    for sources, wanted in some:
-        chunks = classes[sources, wanted]
+    first: dict[frozenset[Rank], dict[frozenset[Rank], int]] = {}
+    for (sources, wanted), chunks in collective.classes().items():
+        first.setdefault(sources, {})[wanted] = chunks[0]
+    some: Iterable[frozenset[Rank]] = first
+    if len(first) > _MANY_SOURCES:  # of sources that are images of each other one is enough
+        some = set_orbits(first, automorphisms(topology, collective))
+    for sources in some:
         far = distances(successors, sources)
-        for rank in sorted(wanted):
-            if far[rank] == UNREACHED:
-                origin = ", ".join(str(r) for r in sorted(sources))
-                raise UnreachableError(
-                    f"{collective.name} on {topology.name!r}: chunk {chunks[0]} starts on rank "
-                    f"{origin} and is wanted on rank {rank}, but no path of links leads from "
-                    f"{origin} to {rank}; add a link or leave the rank out"
-                )
-            if far[rank] > best.steps:
-                best = FarthestPair(far[rank], chunks[0], tuple(sorted(sources)), rank)
+        for wanted, chunk in first[sources].items():
+            for rank in sorted(wanted):
+                if far[rank] == UNREACHED:
+                    origin = ", ".join(str(r) for r in sorted(sources))
+                    raise UnreachableError(
+                        f"{collective.name} on {topology.name!r}: chunk {chunk} starts on rank "
+                        f"{origin} and is wanted on rank {rank}, but no path of links leads from "
+                        f"{origin} to {rank}; add a link or leave the rank out"
+                    )
+                if far[rank] > best.steps:
+                    best = FarthestPair(far[rank], chunk, tuple(sorted(sources)), rank)
     return best
 
 

@@ -46,7 +46,7 @@ def bounds(
             limit = step_limit(topology, spec, steps, found, seconds)
     if json:
         head = {"schema": 1, "topology": topology.name, "collective": spec.name}
-        more = {"limit": limit_json(limit)} if limit else {}
+        more = {"limit": limit_json(limit, found.dual)} if limit else {}
         print_json(head | bounds_json(found) | more)
     else:
         _print(out(), found, topology.name)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from sccl import backends
+from sccl.collectives import Spec, dual
 from sccl.core.answer import Answer, Unknown
 from sccl.core.codec import answer_to_wire, instance_of_wire, parse
 from sccl.core.instance import Instance
@@ -68,12 +69,17 @@ def answer_text(how: How, question: str) -> str:
     return msgspec.json.encode(answer_to_wire(found)).decode()
 
 
-def how(topology: Topology, solver: str, limits: backends.Limits, symmetry: str) -> How:
+def how(topology: Topology, spec: Spec, solver: str, limits: backends.Limits, symmetry: str) -> How:
     """Return how to answer; small machines need no symmetry unless one is asked for.
 
     Raises:
-        UnknownNameError: there is no such solver.
+        InputError: there is no such solver or symmetry, or the symmetries given are none of the
+            machine and the collective.
     """
+    if symmetry not in {"auto", "none"}:
+        other = dual(spec)
+        for machine in other.machines(topology):
+            groups(machine, other.spec.at(other.spec.unit), symmetry)  # complains, if they are none
     if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS:
         symmetry = "none"
     return How(backends.check_name(solver), symmetry, limits.timeout_s, limits.seed)

@@ -112,9 +112,9 @@ def pareto(
         if limit:
             raise ParameterError("--certify goes with a sweep over k, not with --limit")
         make_directory(certify_dir)
+    ways = how(topology, spec, solver, limits, symmetry)
     if limit:
         limits_of(topology, spec, solver, limits, max_steps, folder, json=json)
-    ways = how(topology, solver, limits, symmetry)
     tls = (tls_ca, tls_cert, tls_key)
     if any(tls) and not cluster:
         raise ParameterError("TLS files are given, but no --cluster that they are for")

@@ -14,8 +14,10 @@ from sccl.collectives import resolve as resolve_collective
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
 from sccl.core.codec import any_algorithm_to_wire, text_of
 from sccl.core.files import write_atomically
+from sccl.errors import ParameterError
 from sccl.pareto import ask
 from sccl.topo import resolve as resolve_topology
+from sccl.topo.groups import groups
 from sccl.transform import Question, pose
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
@@ -49,7 +51,13 @@ def solve(
     require_reachable(question.instances)
     options.writable(output)
     what = escape(f"{spec.name} on {topology.name} with {solver}")
-    ways = how(topology, solver, limits, symmetry)
+    ways = how(topology, spec, solver, limits, symmetry)
+    for instance in question.instances if symmetry.endswith(".json") else ():
+        if not groups(instance.topology, instance.collective, symmetry):
+            raise ParameterError(
+                f"{symmetry} turns chunks with a period that does not divide those of a class at "
+                f"C={chunks}: give a multiple of the period as --chunks"
+            )
     with (
         options.open_store(store, no_store=no_store) as opened,
         answering(ways, 1, None, opened) as (solve_instance, _),

@@ -8,10 +8,13 @@ from functools import lru_cache
 
 from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
-from sccl.errors import CollectiveError
+from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**24
 """A guard against a slip of the finger, not a limit of the method."""
+
+MAX_CLASSIFIED = 2**22
+"""Beyond, the chunks by class would take many gigabytes: all-to-all of more than 2,048 ranks."""
 
 
 class RelationKind(StrEnum):
@@ -27,6 +30,11 @@ class RelationKind(StrEnum):
 @lru_cache(maxsize=16)
 def _everyone(ranks: int) -> frozenset[Rank]:
     return as_ranks(range(ranks))
+
+
+@lru_cache(maxsize=2**16)
+def _only(rank: int) -> frozenset[Rank]:
+    return as_ranks((rank,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +60,12 @@ class Relation:
             case RelationKind.ALL:
                 return _everyone(ranks)
             case RelationKind.SCATTERED:
-                return as_ranks((chunk % ranks,))
+                return _only(chunk % ranks)
             case RelationKind.TRANSPOSE:
-                return as_ranks(((chunk // ranks) % ranks,))
+                return _only((chunk // ranks) % ranks)
             case RelationKind.ROOT:
                 assert self.root is not None
-                return as_ranks((self.root,))
+                return _only(self.root)
             case RelationKind.PAIRS:
                 return self.pattern[chunk % len(self.pattern)]
 
@@ -148,7 +156,16 @@ class Collective:
         """Return the chunks by (holders, wanted); those of a group are interchangeable.
 
         The result is shared: do not change it.
+
+        Raises:
+            TooLargeError: there are more than :data:`MAX_CLASSIFIED` chunks.
         """
+        if self.num_chunks > MAX_CLASSIFIED:
+            raise TooLargeError(
+                f"{self.name} of {self.ranks} ranks with C={self.chunks} has {self.num_chunks} "
+                f"chunks in all; this version works with up to {MAX_CLASSIFIED}: give fewer ranks "
+                "or chunks"
+            )
         return _classes(self)
 
 

@@ -10,6 +10,7 @@ taken: a free send costs nothing now and load later.
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 from sccl.core.collective import Collective
@@ -47,11 +48,21 @@ def needs_no_search(topology: Topology, collective: Collective) -> bool:
     )
 
 
-def pricer(problem: Problem, commodity: Commodity, *, exhaustive: bool = False) -> Pricer:
+def pricer(
+    problem: Problem,
+    commodity: Commodity,
+    *,
+    exhaustive: bool = False,
+    deadline: float = math.inf,
+) -> Pricer:
     """Return what prices the trees of a commodity exactly.
 
     Args:
         exhaustive: without a search, as long as memory allows.
+        deadline: of ``time.perf_counter()``, after which no search goes on.
+
+    Raises:
+        TooLargeError: a search would take too long for a single tree.
     """
     window = Window(problem, commodity)
     if problem.up_and_down:
@@ -63,7 +74,7 @@ def pricer(problem: Problem, commodity: Commodity, *, exhaustive: bool = False) 
         return Subsets(window)
     from sccl.limit.search import Search  # noqa: PLC0415 - CP-SAT is slow to load
 
-    return Search(window)
+    return Search(window, deadline)
 
 
 class _Paths:

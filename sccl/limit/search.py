@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 from ortools.sat.python import cp_model
 
+from sccl.errors import TooLargeError
 from sccl.limit.problem import Tree, Use
 from sccl.limit.window import INFINITE, Prices, Window
 
 _SECONDS = 60.0
+_WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
 
 class Search:
     """CP-SAT on the time-indexed model of one chunk."""
 
-    def __init__(self, window: Window) -> None:
-        self.window = window
+    def __init__(self, window: Window, deadline: float = math.inf) -> None:
+        self.window, self.deadline = window, deadline
         self.useful = [(e, uv) for e, uv in enumerate(window.edges) if window.usable[e].any()]
+        if window.ranks * window.steps * len(self.useful) > _WORK:
+            raise TooLargeError(
+                f"a limit over all k for {window.ranks} ranks, {len(self.useful)} links and "
+                f"{window.steps} steps is too large to compute; the bounds and a sweep over k work"
+            )
         self.into: list[list[int]] = [[] for _ in range(window.ranks)]
         for e, (_, v) in self.useful:
             self.into[v].append(e)
@@ -24,8 +34,11 @@ class Search:
         """Return a cheapest tree and its cost.
 
         Raises:
-            TimeoutError: it was not found within a minute.
+            TimeoutError: it was not found within a minute, or before the deadline.
         """
+        seconds = min(_SECONDS, self.deadline - time.perf_counter())
+        if seconds <= 0:
+            raise TimeoutError("no time is left for a cheapest timed tree")
         model = cp_model.CpModel()
         window, holders = self.window, self.window.commodity.holders
         x = {
@@ -56,7 +69,7 @@ class Search:
         solver.parameters.num_workers = 1
         solver.parameters.catch_sigint_signal = False  # Ctrl-C ends the command, not the search
         solver.parameters.linearization_level = 2
-        solver.parameters.max_time_in_seconds = _SECONDS
+        solver.parameters.max_time_in_seconds = seconds
         if solver.solve(model) != cp_model.OPTIMAL:
             raise TimeoutError("a cheapest timed tree was not found in time")
         tree = frozenset(use for use, used in x.items() if solver.boolean_value(used))

@@ -23,7 +23,7 @@ from sccl.limit.pricing import Pricer, pricer
 from sccl.limit.problem import Problem, Tree
 from sccl.limit.window import Prices, largest_scale
 
-_SCALE = 1 << 26
+_SCALE = 1 << 26  # of prices as integers; less where a tree could cost too much for 64 bits
 _SMOOTHING = 0.6
 _CLOSE = 1e-6
 
@@ -76,9 +76,12 @@ class _Best:
 class _Run:
     def __init__(self, problem: Problem, floor: Fraction, deadline: float) -> None:
         self.problem, self.deadline = problem, deadline
-        self.pricers: list[Pricer] = [pricer(problem, c) for c in problem.commodities]
+        self.pricers: list[Pricer] = [
+            pricer(problem, c, deadline=deadline) for c in problem.commodities
+        ]
         self.master = Master(problem)
         self.best = _Best(floor)
+        self.scale = min(_SCALE, largest_scale(problem.topology.ranks))
         shape = (len(problem.resources), len(problem.edges))
         self.meets = np.zeros(shape, dtype=np.int64)
         for i, resource in enumerate(problem.resources):
@@ -104,12 +107,12 @@ class _Run:
                 self.master.add(share.commodity, tree)
 
     def integers(self, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return prices that buy at most 1 with each spread of rounds, in units of 1/_SCALE."""
+        """Return prices that buy at most 1 with each spread of rounds, in units of 1/scale."""
         total = self.capacity @ prices
         if self.problem.rounds is not None:
             total = np.full_like(total, total @ np.array(self.problem.rounds))
         scaled = np.divide(prices, total, out=np.zeros_like(prices), where=total > 1e-9)
-        whole: NDArray[np.int64] = np.floor(scaled * _SCALE).astype(np.int64)
+        whole: NDArray[np.int64] = np.floor(scaled * self.scale).astype(np.int64)
         return whole
 
     def price(self, whole: NDArray[np.int64], scale: int, *, exact: bool) -> int:
@@ -136,13 +139,13 @@ class _Run:
         current = self.integers(solution.prices)
         if self.best.floats is not None:
             smooth = self.integers(
-                _SMOOTHING * self.best.floats + (1 - _SMOOTHING) * current / _SCALE
+                _SMOOTHING * self.best.floats + (1 - _SMOOTHING) * current / self.scale
             )
-            if self.price(smooth, _SCALE, exact=True):
+            if self.price(smooth, self.scale, exact=True):
                 return True
-        if self.price(current, _SCALE, exact=False):
+        if self.price(current, self.scale, exact=False):
             return True
-        return self.price(current, _SCALE, exact=True) > 0
+        return self.price(current, self.scale, exact=True) > 0
 
     def settle(self, solution: Solution) -> tuple[bool, Fraction, tuple[Share, ...]]:
         """Return whether the limit is known, and the exact packing of a solution."""
@@ -163,13 +166,14 @@ class _Run:
         return exact.value == self.best.value, exact.value, shares
 
 
-def solve(  # noqa: PLR0913, PLR0917 - two bounds, two ends, a start, and progress
+def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
     problem: Problem,
     floor: Fraction = Fraction(0),
     seconds: float = 60.0,
     enough: Fraction | None = None,
     earlier: Limit | None = None,
     notify: Callable[[float, float], None] = lambda _low, _high: None,
+    most_rounds: int | None = None,
 ) -> Limit:
     """Return the limit of a packing problem, or bounds around it if time runs out.
 
@@ -179,6 +183,7 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, two ends, a start, and progre
         earlier: the limit of the same problem with a step less, to start from.
         enough: what may be proved to be exceeded: then, or once it cannot be, nothing more is done.
         notify: called with the bounds after every round, for progress.
+        most_rounds: of column generation; unlike seconds the same on every machine.
     """
     begin = time.perf_counter()
     run = _Run(problem, floor, begin + seconds)
@@ -191,7 +196,7 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, two ends, a start, and progre
         rounds += 1
         solution = run.master.solve()
         notify(float(run.best.value), solution.value)
-        late = time.perf_counter() > run.deadline
+        late = time.perf_counter() > run.deadline or rounds == most_rounds
         if enough is not None:
             late |= run.best.value > enough or solution.value < float(enough)
         stuck = False

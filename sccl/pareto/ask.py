@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
+from sccl.errors import TooLargeError
 from sccl.transform import Question
 
 Solve = Callable[[Instance], Answer]
@@ -31,4 +32,8 @@ def ask(question: Question, solve: Solve) -> Answer:
                 algorithms.append(algorithm)
     if gave_up is not None:
         return replace(gave_up, seconds=seconds)
-    return Sat(question.recover(algorithms), answer.solver, seconds)
+    try:
+        return Sat(question.recover(algorithms), answer.solver, seconds)
+    except TooLargeError as error:
+        why = f"its dual has an algorithm, which is too large to turn round: {error}"
+        return Unknown(why, answer.solver, seconds)

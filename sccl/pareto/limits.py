@@ -30,6 +30,7 @@ _ASKED_SIZE = 8000  # chunks times links up to which a solver is asked for an al
 _ASKED_TIMES = (1, 2)
 _AGAIN_SECONDS = 20.0
 _MAX_STEPS = 512
+_HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
 
     Raises:
         ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+        TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
     from sccl.limit import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
     from sccl.limit import solve as solve_packing  # noqa: PLC0415
@@ -109,27 +111,30 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     )
 
 
-def packing_refutes(question: Question, seconds: float) -> int:
+def packing_refutes(question: Question, most_rounds: int) -> int:
     """Return how many round vectors a packing bound refutes, if it refutes all of an instance.
 
     With the rounds of each step given, the packing problem bounds C. If every way to spread R over
     the steps packs fewer chunks, there is no algorithm. 0: it could not be shown so.
+
+    Args:
+        most_rounds: of column generation, for all of them together. Not seconds: what refuted a
+            candidate is part of the result, which must not depend on how busy a machine is.
     """
     from sccl.limit import needs_no_search  # noqa: PLC0415 - loads the LP solver
     from sccl.limit import pose as pose_packing  # noqa: PLC0415
 
-    end = time.perf_counter() + seconds
     for instance in question.instances:
         collective = instance.collective
         if not needs_no_search(instance.topology, collective):
             continue
         unit = question.dual.spec.at(question.dual.spec.unit)
-        refuted = 0
+        refuted, left = 0, most_rounds
         for number, rounds in enumerate(round_vectors(instance), 1):
             packing = pose_packing(instance.topology, unit, instance.steps, rounds=rounds)
             goal = Fraction(1, collective.chunks)
-            left = end - time.perf_counter()
-            if left <= 0 or not _exceeds(packing, goal, left):
+            left -= _exceeds(packing, goal, left) or left
+            if left <= 0:
                 break
             refuted = number
         else:
@@ -137,14 +142,15 @@ def packing_refutes(question: Question, seconds: float) -> int:
     return 0
 
 
-def _exceeds(packing: Problem, goal: Fraction, seconds: float) -> bool:
-    """Return whether a packing problem's optimum is proved to be larger than ``goal``."""
+def _exceeds(packing: Problem, goal: Fraction, most_rounds: int) -> int:
+    """Return the rounds that prove a packing problem's optimum larger than ``goal``; 0: none do."""
     from sccl.limit import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
 
     try:
-        return solve_packing(packing, seconds=seconds, enough=goal).lower > goal
+        found = solve_packing(packing, seconds=_HOUR_S, enough=goal, most_rounds=most_rounds)
     except SolverError:
-        return False
+        return 0
+    return found.rounds if found.lower > goal else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,22 +354,27 @@ def limit_frontier_json(frontier: LimitFrontier) -> dict[str, Any]:
     }
 
 
-def limit_json(limit: StepLimit) -> dict[str, Any]:
-    """Return a limit and its certificates as plain JSON values."""
+def limit_json(limit: StepLimit, other: Dual) -> dict[str, Any]:
+    """Return a limit and its certificates as plain JSON values.
+
+    Args:
+        other: what was solved in place of the collective that was asked for.
+    """
+    several = len(limit.limits) > 1  # the first machine is then the reversed one
     return {
         "steps": limit.steps,
         "lower": str(limit.lower),
         "upper": str(limit.upper),
         "certificates": [
             {
-                "problem": one.problem.collective.name,
+                "problem": other.describe(on_reversed=i == 0 if several else other.on_reversed),
                 "topology": one.problem.topology.name,
                 "bound": str(one.lower),
                 "prices": [[name, step, str(price)] for name, step, price in proof.prices]
                 if proof
                 else "bandwidth bound",
             }
-            for one, proof in zip(limit.limits, limit.certificates, strict=True)
+            for i, (one, proof) in enumerate(zip(limit.limits, limit.certificates, strict=True))
         ],
     }
 

@@ -29,7 +29,7 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError, SolverError
+from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.pareto.ahead import Expect
 from sccl.pareto.ask import Solve, ask
 from sccl.pareto.candidates import Candidate, Range, candidates, settled
@@ -39,7 +39,7 @@ from sccl.pareto.limits import EXTRA_STEPS, StepLimit, packing_refutes, step_lim
 from sccl.transform import Question, pose
 
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
-_PACKING_SECONDS = 5.0  # on the packing bounds of a candidate, before it is searched
+_PACKING_ROUNDS = 2000  # on the packing bounds of a candidate, before it is searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class _Sweep:
             limit = step_limit(
                 self.topology, self.spec, steps, self.bounds, self.limit_seconds, before
             )
-        except SolverError:
+        except (SolverError, TooLargeError):
             return  # the sweep does without
         level.take(limit, time.perf_counter() - begin)
         self.notify(Limited(limit))
@@ -265,7 +265,7 @@ class _Sweep:
         if limit is None or not self.limits_first or cost == limit.lower:
             return None
         begin = time.perf_counter()
-        vectors = packing_refutes(question, _PACKING_SECONDS)
+        vectors = packing_refutes(question, _PACKING_ROUNDS)
         if not vectors:
             return None
         why = f"each of {vectors} round vectors (up to symmetry) packs fewer chunks (prices)"

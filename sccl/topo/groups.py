@@ -46,7 +46,8 @@ def groups(topology: Topology, collective: Collective, choice: str) -> tuple[Gro
 
     Args:
         collective: non-combining, with its chunks.
-        choice: ``auto``, ``none``, ``translations``, or the path of a .json file.
+        choice: ``auto``, ``none``, ``translations``, or the path of a .json file, which is not
+            offered where C is no multiple of its period.
 
     Raises:
         ParameterError: there is no such choice, or the file's symmetries do not preserve the
@@ -56,7 +57,9 @@ def groups(topology: Topology, collective: Collective, choice: str) -> tuple[Gro
     if choice == "none":
         return ()
     if choice.endswith(".json"):
-        return (_from_file(Path(choice), topology, collective),)
+        given = _from_file(Path(choice), topology, collective)
+        fits = all(_fits(symmetry, collective) for symmetry in given.generators)
+        return (given,) if fits else ()
     if choice not in {"auto", "translations"}:
         raise ParameterError(
             f"symmetry is {choice!r}, expected auto, none, translations or a .json file"
@@ -263,6 +266,11 @@ def _power(image: Permutation, exponent: int) -> Permutation:
 # --- given ---------------------------------------------------------------------------------------
 
 
+def _fits(symmetry: Symmetry, collective: Collective) -> bool:
+    """Return whether the chunks of a class can be turned in blocks of the symmetry's period."""
+    return all(len(chunks) % symmetry.period == 0 for chunks in collective.classes().values())
+
+
 def _from_file(path: Path, topology: Topology, collective: Collective) -> Group:
     wire = parse(read_text(path), SymmetryWire, str(path))
     found = []
@@ -282,13 +290,6 @@ def _from_file(path: Path, topology: Topology, collective: Collective) -> Group:
         found.append(Symmetry(tuple((r % size + offset) % size + r // size * size for r in ranks)))
     for symmetry in found:
         check_symmetry(topology, collective, symmetry.ranks)
-        try:
-            symmetry.chunks(collective)
-        except ValueError as error:
-            raise ParameterError(
-                f"{path}: a turn of period {symmetry.period} does not fit {collective.name} with "
-                f"C={collective.chunks}: {error}; give C a multiple of the period"
-            ) from error
     if not found:
         raise FormatError(f"{path}: no symmetry is given, expected 'generators' or 'offsets'")
     return Group(path.name, tuple(found))

@@ -196,6 +196,18 @@ def class_orbits(
     return orbits.members()
 
 
+def set_orbits(
+    sets: Iterable[frozenset[Rank]], symmetries: Sequence[Permutation]
+) -> list[frozenset[Rank]]:
+    """Return one set of each orbit; the images of a set must be among the sets."""
+    every = list(sets)
+    orbits = Orbits(every)
+    for image in symmetries:
+        for ranks in every:
+            orbits.join(ranks, image_of(ranks, image))
+    return list(orbits.members())
+
+
 def rank_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> dict[int, list[int]]:
     """Return the orbits of ranks, by the first of each."""
     orbits = Orbits(range(topology.ranks))

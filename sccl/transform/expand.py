@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.errors import JudgeError, ParameterError
+from sccl.errors import JudgeError, TooLargeError
 from sccl.verify import Violation, violations
 
 MAX_EXPANDED = 150_000
@@ -19,12 +19,12 @@ def expand(algorithm: AnyAlgorithm) -> Algorithm:
     """Return the algorithm with all of its sends.
 
     Raises:
-        ParameterError: they are too many to hold.
+        TooLargeError: they are too many to hold.
     """
     if isinstance(algorithm, Algorithm):
         return algorithm
     if algorithm.num_sends > _MAX_EXPANDABLE:
-        raise ParameterError(
+        raise TooLargeError(
             f"{algorithm.collective.name} on {algorithm.topology.name!r} has {algorithm.num_sends} "
             f"sends, which can be judged but not written out (at most {_MAX_EXPANDABLE})"
         )

@@ -46,7 +46,7 @@ class Question:
 
         Raises:
             JudgeError: an algorithm was not valid for its instance.
-            ParameterError: the inverse of a symmetric one is asked for, and has too many sends.
+            TooLargeError: the inverse of a symmetric one is asked for, and has too many sends.
         """
         if self.dual.is_identity:
             return require_judged(found[0], "the solver")
