@@ -13,14 +13,26 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from sccl.core.algorithm import send
 from sccl.core.ids import Edge
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import UNREACHED, distances
+from sccl.errors import TooLargeError
 from sccl.topo.orbits import ChunkOrbit, chunk_orbits
 from sccl.topo.symmetry import Orbits
+
+
+class Paths(Enum):
+    """Which transfers are offered: the fewer, the faster, and the fewer algorithms are left."""
+
+    LAYERED = auto()
+    """Along shortest paths, without waiting."""
+    SHORTEST = auto()
+    """Along shortest paths, at any time."""
+    ANY = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +69,34 @@ MAX_ORBITS = 400_000
 """Variables beyond which a model is not built."""
 
 
-class TooLargeError(ValueError):
-    """The model would have more than :data:`MAX_ORBITS` variables."""
-
-
 def encode_orbits(
-    instance: Instance, symmetries: Sequence[Symmetry], *, layered: bool = False
+    instance: Instance, symmetries: Sequence[Symmetry], paths: Paths = Paths.ANY
 ) -> OrbitModel:
     """Return the model.
 
     Args:
         symmetries: generators of a group that preserves links, budgets, pre and post.
-        layered: only transfers along shortest paths without waiting: far fewer, often enough.
+        paths: which transfers to offer.
 
     Raises:
         TooLargeError: there would be too many variables.
     """
     orbits = chunk_orbits(instance.collective, symmetries)
+    successors = instance.topology.successors()
+    predecessors = instance.topology.reversed().successors()
     transfers: list[OrbitTransfer] = []
     arrivals: list[tuple[tuple[int, ...], bool]] = []
     needs: list[tuple[int, tuple[int, ...]]] = []
     impossible = ""
     for orbit in orbits:
-        found = _Chunk(instance, orbit, layered=layered)
+        holders = instance.collective.holders(orbit.chunks[0])
+        wanted = instance.collective.wanted(orbit.chunks[0])
+        before, after = distances(successors, holders), distances(predecessors, wanted)
+        found = _Chunk(instance, orbit, before, after, paths)
         begin = len(transfers)
         transfers += found.transfers
         if len(transfers) > MAX_ORBITS:
-            raise TooLargeError
+            raise TooLargeError(f"more than {MAX_ORBITS} variables")
         arrivals += [(tuple(begin + i for i in v), must) for v, must in found.arrivals()]
         needs += [(begin + i, tuple(begin + j for j in v)) for i, v in found.needs()]
         impossible = impossible or found.impossible
@@ -103,21 +116,28 @@ def encode_orbits(
 class _Chunk:
     """The variables and constraints of one chunk."""
 
-    def __init__(self, instance: Instance, orbit: ChunkOrbit, *, layered: bool) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        orbit: ChunkOrbit,
+        before: Sequence[int],
+        after: Sequence[int],
+        paths: Paths,
+    ) -> None:
         self.chunk = orbit.chunks[0]
         self.instance = instance
         self.holders = instance.collective.holders(self.chunk)
         self.wanted = instance.collective.wanted(self.chunk)
-        successors = instance.topology.successors()
-        before = distances(successors, self.holders)
-        after = distances(instance.topology.reversed().successors(), self.wanted)
+        # of a single destination the shortest paths there, of several those to any rank
+        length = min(after[r] for r in self.holders) if len(self.wanted) == 1 else None
         links = [
             (u, v)
             for u, v in sorted(instance.topology.edges)
             if v not in self.holders
             and before[u] != UNREACHED
             and after[v] != UNREACHED
-            and (not layered or before[v] == before[u] + 1)
+            and (paths is Paths.ANY or before[v] == before[u] + 1)
+            and (paths is Paths.ANY or length is None or before[v] + after[v] == length)
         ]
         self.links = Orbits(links)
         self.ranks = Orbits(range(instance.topology.ranks))
@@ -130,7 +150,7 @@ class _Chunk:
         for first, members in self.links.members().items():
             u, v = first
             window = range(before[u], instance.steps - after[v])
-            for step in window[:1] if layered else window:
+            for step in window[:1] if paths is Paths.LAYERED else window:
                 self.transfers.append(OrbitTransfer(self.chunk, tuple(members), step))
         self.into: dict[int, list[int]] = defaultdict(list)
         for i, transfer in enumerate(self.transfers):
