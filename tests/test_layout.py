@@ -11,7 +11,7 @@ from hypothesis import given
 
 from sccl.core.topology import Topology
 from sccl.topo import resolve
-from sccl.view.bends import control_points
+from sccl.view.bends import control_points, on_curve
 from sccl.view.geometry import Point, spacing, to_segment
 from sccl.view.layout import Layout, layout
 from tests.strategies import topologies
@@ -29,13 +29,8 @@ MACHINES = (*CLEAR, "dgx2", "dgx-h100", "ndv2x4", "torus:4x4x4", "switch:16", "d
 def curve(drawn: Layout, topology: Topology, index: int) -> list[Point]:
     link = topology.links[index]
     ends = drawn.positions[link.src], drawn.positions[link.dst]
-    points = control_points(*ends, drawn.bends[index])
-    return [
-        (sum(w * p[0] for w, p in zip(weights, points, strict=True)),
-         sum(w * p[1] for w, p in zip(weights, points, strict=True)))
-        for t in (i / 200 for i in range(201))
-        for weights in [((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)]
-    ]  # fmt: skip
+    shape = control_points(*ends, drawn.bends[index])
+    return [on_curve(shape, i / 200) for i in range(201)]
 
 
 def to_polyline(point: Point, line: list[Point]) -> float:

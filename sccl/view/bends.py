@@ -26,6 +26,14 @@ def control_points(start: Point, end: Point, bend: float) -> tuple[Point, Point,
     return start, (start[0] + off[0], start[1] + off[1]), (end[0] + off[0], end[1] + off[1]), end
 
 
+def on_curve(curve: Sequence[Point], t: float) -> Point:
+    """Return the point of a cubic Bezier curve at t, 0 (its start) to 1 (its end)."""
+    u = 1 - t
+    weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
+    x, y = (sum(w * p[axis] for w, p in zip(weights, curve, strict=True)) for axis in (0, 1))
+    return x, y
+
+
 def bends_of(
     positions: Sequence[Point], edges: Sequence[Edge], radius: float, room: float
 ) -> list[float]:
@@ -86,16 +94,9 @@ class _Planner:
         return math.floor(point[0] / self.room), math.floor(point[1] / self.room)
 
     def _points(self, pair: Edge, bend: float) -> Iterator[Point]:
-        a, b, c, d = control_points(self.positions[pair[0]], self.positions[pair[1]], bend)
-        count = max(12, math.ceil(4 * math.dist(a, d) / self.room))
-        for i in range(1, count):
-            t = i / count
-            u = 1 - t
-            weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
-            yield (
-                sum(w * p[0] for w, p in zip(weights, (a, b, c, d), strict=True)),
-                sum(w * p[1] for w, p in zip(weights, (a, b, c, d), strict=True)),
-            )
+        curve = control_points(self.positions[pair[0]], self.positions[pair[1]], bend)
+        count = max(12, math.ceil(4 * math.dist(curve[0], curve[3]) / self.room))
+        return (on_curve(curve, i / count) for i in range(1, count))
 
     def _cost(self, pair: Edge, bend: float, most: float) -> float:
         """Return what a bend costs: ranks run into, links it lies upon, and its size.

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sccl.core.topology import Topology
-from sccl.view.bends import CLEAR, bends_of, control_points, narrowest
+from sccl.view.bends import CLEAR, bends_of, control_points, narrowest, on_curve
 from sccl.view.geometry import Point, spacing
 from sccl.view.groups import Group, arrange
 from sccl.view.shapes import Neighbours, natural
 from sccl.view.stress import spread
 
-__all__ = ["Box", "Layout", "control_points", "layout"]
+__all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
 
 MARGIN = 0.08
 _LARGEST_RADIUS = 0.045
