@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LOG_FROM = 6.0  # largest over smallest R/C
 _MOST_TICKS = 16
-_SHADES = {"no algorithm, whatever R and C": "#c4c4c4", "refuted in the class searched": "#e6e6e6"}
+_SHADES = {"no algorithm, whatever k and C": "#c4c4c4", "refuted for the k searched": "#e6e6e6"}
 _MARKS = {
     "proved": ("circle", True, ""),
     "best found": ("square", False, ""),
@@ -56,9 +56,12 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     bounds, texts = _bounds(single, frame) if single else ([], [])
     layers += bounds
     layers += _labels(frontiers, frame, [*taken, *texts])
-    title = single.name if single else "Pareto frontiers"
+    name = single.name if single else "Pareto frontiers"
+    title = alt.Title(f"{name}: latency against bandwidth")
+    if single and single.scope:
+        title.subtitle = f"Class: {single.scope}"
     drawn = alt.layer(*layers).properties(
-        width=frame.width, height=frame.height, title=f"{title}: latency against bandwidth"
+        width=frame.width, height=frame.height, title=title
     )  # fmt: skip
     # Shades have colours of their own; colours of several frontiers share a legend with dashes.
     return theme.themed(drawn.resolve_scale(color="independent") if single else drawn)

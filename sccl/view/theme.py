@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import altair as alt
+    from altair.typing import ChartType
 
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
 TEXT = 13  # px
@@ -75,7 +76,7 @@ def themed(chart: C, *, frame: bool = True) -> C:
     )  # fmt: skip
 
 
-def stacked(charts: Sequence[alt.LayerChart]) -> alt.VConcatChart:
+def stacked(charts: Sequence[ChartType]) -> ChartType:
     """Return charts below one another, each with its own scales."""
     import altair as alt  # noqa: PLC0415
 

@@ -51,6 +51,7 @@ class FrontierData:
         limits: what R/C no algorithm with S steps can go below.
         refuted: candidates without an algorithm.
         open: candidates that were not decided.
+        scope: the class that bounds and limits are about; empty: all algorithms.
         alpha_us: latency of a step; None if it is not known here.
         gb_per_s: bandwidth of a lane, 10^9 bytes per second; None if it is not known here.
     """
@@ -62,5 +63,6 @@ class FrontierData:
     limits: tuple[Cost, ...] = ()
     refuted: tuple[Cost, ...] = ()
     open: tuple[Cost, ...] = ()
+    scope: str = ""
     alpha_us: float | None = None
     gb_per_s: float | None = None
