@@ -25,7 +25,7 @@ from sccl.transform import expand
 from sccl.view import FrontierData
 
 if TYPE_CHECKING:
-    from altair.typing import ChartType
+    from sccl.view import ChartType
 
 
 class What(StrEnum):

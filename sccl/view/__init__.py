@@ -1,5 +1,7 @@
 """Pictures of results: where ranks are drawn, and charts. It reads values and computes none."""
 
+from typing import TYPE_CHECKING
+
 from sccl.view.frontier import frontier_chart
 from sccl.view.heat import arrival_chart, utilisation_chart
 from sccl.view.layout import Box, Layout, layout
@@ -9,6 +11,9 @@ from sccl.view.save import check_picture, save
 from sccl.view.theme import stacked
 from sccl.view.timing import time_chart
 from sccl.view.values import CostPoint, FrontierData
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType as ChartType
 
 __all__ = [
     "Box",

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.labels import Frame, Rectangle, along, dot, place, text_size
-from sccl.view.values import FrontierData
+from sccl.view.values import Cost, FrontierData
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _LOG_FROM = 6.0  # largest over smallest R/C
 _MOST_TICKS = 16
+_BETWEEN = 13  # px between marks of refuted candidates
 _SHADES = {"no algorithm, whatever k and C": "#c4c4c4", "refuted for the k searched": "#e6e6e6"}
 _MARKS = {
     "proved": ("circle", True, ""),
@@ -41,8 +42,7 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     """
     import altair as alt  # noqa: PLC0415 - loads much
 
-    costs = [cost for one in frontiers for _, cost in _costs(one)]
-    if not costs:
+    if not any(one.points for one in frontiers):
         raise ParameterError("there is no point to draw: give a frontier that has one")
     frame = _frame(frontiers)
     single = frontiers[0] if len(frontiers) == 1 else None
@@ -172,8 +172,7 @@ def _stairs(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
         for one in frontiers
         for i, (steps, cost) in enumerate(_corners(one, frame))
     ]
-    many = len(names) > 1
-    legend = alt.Legend(orient="bottom", columns=2, symbolType="stroke") if many else None
+    legend = theme.series_legend(names)
     return (
         alt.Chart(theme.rows(corners))
         .mark_line(strokeWidth=2)
@@ -209,7 +208,7 @@ def _marks(
             at = {(p.steps, p.cost) for p in one.points}
             marks += [(s, c, "limit of R/C for this S", f"S={s}") for s, c in one.limits
                       if (s, c) not in at]  # fmt: skip
-            marks += [(s, c, "refuted candidate", f"S={s}") for s, c in one.refuted]
+            marks += [(s, c, "refuted candidate", f"S={s}") for s, c in _thinned(one, frame)]
         for steps, cost, state, text in marks:
             if frame.y[0] <= cost <= frame.y[1]:
                 found.setdefault(
@@ -218,6 +217,18 @@ def _marks(
                      "R/C": str(cost), "algorithm": text},
                 )  # fmt: skip
     return list(found.values())
+
+
+def _thinned(one: FrontierData, frame: Frame) -> list[Cost]:
+    """Return refuted candidates that lie far enough apart for their marks to be told apart."""
+    kept: dict[int, float] = {}
+    found = []
+    for steps, cost in sorted(one.refuted, reverse=True):
+        height = frame.pixels(steps, max(float(cost), frame.y[0]))[1]
+        if height - kept.get(steps, -math.inf) >= _BETWEEN:
+            kept[steps] = height
+            found.append((steps, cost))
+    return found
 
 
 def _drawn(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import altair as alt
     from altair.typing import ChartType
 
-_MOST_ROWS = 320
+_MOST_ROWS, _MOST_CELLS = 320, 40_000
 _TALLEST, _LEAST_TEXT_ROW = 18, 13  # px of a row; the least of one with numbers in it
 _HEIGHT = 900  # px of many rows together
 _CELL, _LEAST_TEXT_CELL = 46, 30  # px across
@@ -67,7 +67,7 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
     arrival: dict[tuple[int, int], int] = {}
     for send in algorithm.sends:  # by ascending step, so that the last one stays
         arrival[send.chunk, send.dst] = send.step
-    shown = range(min(collective.num_chunks, _MOST_ROWS))
+    shown = range(min(collective.num_chunks, _MOST_ROWS, max(_MOST_CELLS // collective.ranks, 1)))
     cells: list[dict[str, Any]] = []
     for chunk in shown:
         for rank in range(collective.ranks):

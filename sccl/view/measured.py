@@ -59,7 +59,7 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
     names = list(dict.fromkeys(row["series"] for row in kept))
     across = [row["x"] for row in kept]
     bytes_axis = size_axis(min(across), max(across), theme.WIDTH) if x_bytes else {}
-    legend = alt.Legend(orient="bottom", columns=3) if len(names) > 1 else None
+    legend = theme.series_legend(names, dots=True)
     by: dict[str, Any] = {
         "color": alt.Color("series:N", title=None, legend=legend,
                            scale=theme.series_scale(names, theme.COLOURS)),

@@ -29,6 +29,8 @@ _EVERY_SCALE: dict[Any, Any] = dict.fromkeys(
 
 _DECADES = 2.5  # spanned by an axis, from which on powers of ten are enough
 
+_DASHED = 900  # the square of the length of a line in a legend, enough to see its dashes
+
 C = TypeVar("C", bound="alt.TopLevelMixin")
 
 
@@ -44,6 +46,19 @@ def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
     import altair as alt  # noqa: PLC0415
 
     return alt.Scale(domain=list(names), range=[values[i % len(values)] for i in range(len(names))])
+
+
+def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | None:
+    """Return the legend of several lines, which may have dots; None for one."""
+    import altair as alt  # noqa: PLC0415
+
+    if len(names) < 2:
+        return None
+    room = WIDTH // max(len(name) * TEXT // 2 + 40 for name in names)
+    columns = min(max(room, 1), 4)
+    if dots:
+        return alt.Legend(orient="bottom", columns=columns)
+    return alt.Legend(orient="bottom", columns=columns, symbolType="stroke", symbolSize=_DASHED)
 
 
 def decades(low: float, high: float) -> list[float]:
@@ -69,7 +84,7 @@ def themed(chart: C, *, frame: bool = True) -> C:
         background="white",
         padding=10,
         axis={**head, **sizes, **axis},
-        legend={**head, **sizes, "labelLimit": 420, "symbolSize": 90, "symbolStrokeWidth": 2},
+        legend={**head, **sizes, "labelLimit": WIDTH, "symbolSize": 90, "symbolStrokeWidth": 2},
         title={"font": FONT, "fontSize": 15, "color": INK, "anchor": "start", "offset": 12,
                "subtitleFont": FONT, "subtitleFontSize": TEXT, "subtitleColor": GREY},
         view={"stroke": "#bdbdbd" if frame else None},

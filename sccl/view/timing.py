@@ -150,7 +150,7 @@ def _crossings(lines: Sequence[_Line]) -> list[tuple[float, float]]:
             for won in winners(costs, own[0].alpha_us, own[0].gb_per_s)
             if won.to_bytes
         ]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _axes(frame: Frame) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType
     ]
     numbers = [str(i) for i in range(len(lines))]
     by = ("name", names) if several else ("line", numbers)
-    legend = alt.Legend(orient="bottom", columns=2, symbolType="stroke") if several else None
+    legend = theme.series_legend(names)
     return (
         alt.Chart(theme.rows(rows))
         .mark_line(strokeWidth=2)
