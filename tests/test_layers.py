@@ -28,6 +28,7 @@ FLOORS = {
     "pareto": 5,
     "runtime": 5,
     "certify": 6,
+    "view": 6,
     "cli": 7,
 }
 
@@ -60,12 +61,14 @@ MAY_IMPORT = {
     | {"msgspec"},
     "certify": {"backends", "bounds", "collectives", "core", "errors", "limit", "pareto"}
     | {"msgspec", "transform", "verify"},
+    "view": {"core", "errors", "altair", "pandas", "vl_convert"},
     "cli": {"backends", "bounds", "certify", "collectives", "core", "errors", "pareto", "topo"}
     | {
         "emit",
         "runtime",
         "transform",
         "verify",
+        "view",
         "msgspec",
         "platformdirs",
         "sccl",

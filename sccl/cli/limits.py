@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -13,6 +14,7 @@ from rich.table import Table
 
 from sccl import backends
 from sccl.cli.bounds import explain
+from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.tables import print_winners
 from sccl.collectives import Spec
@@ -46,6 +48,7 @@ def limits_of(
     limits: backends.Limits,
     max_steps: int | None,
     folder: Folder | None,
+    plot: Path | None,
     *,
     json: bool,
 ) -> NoReturn:
@@ -65,13 +68,16 @@ def limits_of(
             notify=(lambda _: None) if json else partial(_note, console),
         )
     beyond = _beyond(topology, spec, quick_solve, max_steps, seconds, folder)
+    more = {"classes": [_class_json(found) for found in beyond]} if beyond else {}
+    plain = limit_frontier_json(frontier) | more
     if json:
-        more = {"classes": [_class_json(found) for found in beyond]} if beyond else {}
-        print_json(limit_frontier_json(frontier) | more)
+        print_json(plain)
     else:
         _print(out(), frontier)
         for found in beyond:
             _print_class(out(), topology, found)
+    if plot:
+        picture(plain, plot, quiet=json)
     if frontier.stopped == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
     known = all(x.lower == x.upper for x in frontier.limits)

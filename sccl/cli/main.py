@@ -12,6 +12,7 @@ from sccl.cli.certificate import verify_certificate
 from sccl.cli.check import check
 from sccl.cli.codegen import codegen
 from sccl.cli.pareto import pareto
+from sccl.cli.plot import plot
 from sccl.cli.run import bench, run, tune
 from sccl.cli.show import show
 from sccl.cli.smt2 import smt2
@@ -30,6 +31,7 @@ app.command()(pareto)
 app.command()(solve)
 app.command()(bounds)
 app.command()(show)
+app.command()(plot)
 app.command()(check)
 app.command()(verify_certificate)
 app.command()(smt2)

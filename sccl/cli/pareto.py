@@ -19,6 +19,7 @@ from sccl.cli.bounds import explain
 from sccl.cli.certificate import certify
 from sccl.cli.limits import limits_of
 from sccl.cli.parallel import Cluster, answering, how
+from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
@@ -41,6 +42,7 @@ from sccl.pareto import (
     sweep,
 )
 from sccl.topo import resolve as resolve_topology
+from sccl.view import check_picture
 
 LIMIT_SECONDS = 30.0
 """For the limit of each number of steps, which prunes a sweep."""
@@ -95,6 +97,13 @@ def pareto(
             "--certify", help="Folder for proofs of all claims, for 'sccl verify-certificate'."
         ),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Picture of the frontier and of the times by buffer size: .html, .svg, .png, .pdf "
+            "(more charts: 'sccl plot').",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Sweep the Pareto frontier of k-synchronous algorithms and prove its points.
@@ -102,6 +111,8 @@ def pareto(
     For combining collectives k applies to the S and R of the dual that is solved.
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """
+    if plot:
+        check_picture(plot)
     backends.check_name(solver)
     limits = options.limits(timeout, seed)
     covered = Range(k, max_steps, max_chunks)
@@ -114,7 +125,7 @@ def pareto(
         make_directory(certify_dir)
     ways = how(topology, spec, solver, limits, symmetry)
     if limit:
-        limits_of(topology, spec, solver, limits, max_steps, folder, json=json)
+        limits_of(topology, spec, solver, limits, max_steps, folder, plot, json=json)
     tls = (tls_ca, tls_cert, tls_key)
     if any(tls) and not cluster:
         raise ParameterError("TLS files are given, but no --cluster that they are for")
@@ -139,10 +150,13 @@ def pareto(
         )
     if certify_dir and frontier.stopped != "interrupted":
         certify(frontier, certify_dir, limits.timeout_s or options.DEFAULT_TIMEOUT_S, quiet=json)
+    plain = frontier_json(frontier)
     if json:
-        print_json(frontier_json(frontier))
+        print_json(plain)
     else:
         _print(out(), frontier)
+    if plot:
+        picture(plain, plot, quiet=json)
     if frontier.stopped == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)

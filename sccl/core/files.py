@@ -60,14 +60,23 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         InputError: the folder does not exist or may not be written to.
     """
+    write_bytes_atomically(path, text.encode())
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path`` so that the file is either whole or not there.
+
+    Raises:
+        InputError: the folder does not exist or may not be written to.
+    """
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot write {path}: {reason}; check the folder") from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         mask = os.umask(0)
         os.umask(mask)
         Path(temporary).chmod(0o666 & ~mask)  # mkstemp makes files for their owner only

@@ -8,6 +8,7 @@ from typing import Any
 
 from sccl.bounds import LowerBounds, bounds_json
 from sccl.collectives import Spec
+from sccl.core.cost import alpha_us, lane_gb_per_s
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.pareto.candidates import Candidate, Range
@@ -89,6 +90,8 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
         "topology": frontier.topology.name,
         "collective": frontier.spec.name,
         "root": frontier.spec.root,
+        "alpha_us": alpha_us(frontier.topology),
+        "gb_per_s": lane_gb_per_s(frontier.topology),
         "k": frontier.covered.k,
         "max_steps": frontier.covered.max_steps,
         "max_chunks": frontier.covered.max_chunks,

@@ -12,6 +12,7 @@ from sccl.bounds import LowerBounds, bounds_json, lower_bounds
 from sccl.collectives import Dual, Spec, dual
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
+from sccl.core.cost import alpha_us, lane_gb_per_s
 from sccl.core.topology import Topology
 from sccl.encode import round_vectors
 from sccl.errors import ParameterError, SolverError
@@ -344,6 +345,8 @@ def limit_frontier_json(frontier: LimitFrontier) -> dict[str, Any]:
         "topology": frontier.topology.name,
         "collective": frontier.spec.name,
         "root": frontier.spec.root,
+        "alpha_us": alpha_us(frontier.topology),
+        "gb_per_s": lane_gb_per_s(frontier.topology),
         "scope": frontier.scope,
         "bounds": bounds_json(frontier.bounds),
         "complete": frontier.complete,

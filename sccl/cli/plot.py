@@ -1,0 +1,216 @@
+"""``sccl plot``: pictures of frontiers, algorithms and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from json import loads
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sccl import view
+from sccl.cli import options
+from sccl.cli.frontiers import of_algorithms, of_json
+from sccl.cli.report import err, out, print_json, reported
+from sccl.core.algorithm import Algorithm
+from sccl.core.codec import load_algorithm
+from sccl.core.files import read_text, slug
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError, ParameterError
+from sccl.topo import resolve as resolve_topology
+from sccl.transform import expand
+from sccl.view import FrontierData
+
+if TYPE_CHECKING:
+    from sccl.view import ChartType
+
+
+class What(StrEnum):
+    """The charts there are."""
+
+    FRONTIER = "frontier"
+    TIME = "time"
+    UTILISATION = "utilisation"
+    ARRIVAL = "arrival"
+    TOPOLOGY = "topology"
+
+
+Source = Algorithm | Topology | FrontierData
+
+
+@reported
+def plot(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Algorithm files, the folder of 'sccl pareto --out', what 'sccl pareto --json' "
+            "printed, or topologies (a name such as dgx1 or torus:4x4, or a .json file).",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help=".html, .svg, .png or .pdf.",
+            show_default="an .svg in this folder, named by what it shows",
+        ),
+    ] = None,
+    what: Annotated[
+        What | None,
+        typer.Option(
+            help="Which chart.",
+            show_default="frontier, utilisation or topology, by what FILE is",
+        ),
+    ] = None,
+    alpha_us: Annotated[
+        float | None,
+        typer.Option(help="Latency of a step, microseconds.", show_default="the topology's"),
+    ] = None,
+    gb_per_s: Annotated[
+        float | None,
+        typer.Option(help="Bandwidth of a lane, 10^9 bytes/s.", show_default="the topology's"),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Draw a frontier, times by buffer size, an algorithm, or a machine.
+
+    A page (.html) needs no network; a .png has two pixels for each of the others'.
+
+    sccl pareto --collective allgather --topo dgx1 --json > dgx1.json; sccl plot dgx1.json
+
+    sccl plot dgx1.json z52.json --what time -o times.html (several frontiers in one chart)
+
+    sccl plot found --what frontier (the folder of 'sccl pareto --out')
+
+    sccl plot found/allgather-dgx1-c6-s3-r7.json --what arrival -o arrival.pdf
+
+    sccl plot torus:4x4 -o torus.png
+    """
+    if output:
+        view.check_picture(output)
+    found = [item for text in sources for item in load(text)]
+    wanted = what or _natural(found[0])
+    if wanted is not What.TIME and (alpha_us, gb_per_s) != (None, None):
+        raise ParameterError("--alpha-us and --gb-per-s go with --what time")
+    chart, name = _draw(found, wanted, alpha_us, gb_per_s)
+    path = output or Path(f"{name}.svg")
+    view.save(chart, path, title=f"sccl: {name}")
+    if json:
+        print_json({"schema": 1, "what": wanted.value, "file": str(path)})
+    else:
+        out().print(f"{wanted.value}: {escape(str(path))}", soft_wrap=True)
+
+
+def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:
+    """Draw what a sweep has found, as a frontier and as times by buffer size, and say where.
+
+    Args:
+        plain: what ``sccl pareto --json`` prints.
+    """
+    console = err()
+    frontiers = of_json(plain, "this sweep")
+    if not any(one.points for one in frontiers):
+        console.print(f"{path} is not written: no point was found", markup=False)
+        return
+    drawn = [view.frontier_chart(frontiers), view.time_chart(frontiers)]
+    view.save(view.stacked(drawn), path, title=f"sccl: {frontiers[0].name}")
+    if not quiet:
+        console.print(f"picture: {path}", markup=False, soft_wrap=True)
+
+
+def load(text: str) -> list[Source]:
+    """Return what a file, a folder or a name holds.
+
+    Raises:
+        InputError: it cannot be read, or is nothing that can be drawn.
+    """
+    path = Path(text)
+    if path.is_dir():
+        return list(_of_folder(path))
+    if path.suffix != ".json":
+        return [resolve_topology(text)]
+    content = read_text(path)
+    try:
+        plain = loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not JSON ({error})") from error
+    if not isinstance(plain, dict):
+        raise FormatError(
+            f"{path}: expected an algorithm, a topology, or what 'sccl pareto --json' prints"
+        )
+    if "points" in plain and "bounds" in plain:
+        return list(of_json(plain, text))
+    if "sends" in plain:
+        return [expand(load_algorithm(path)[0])]
+    return [resolve_topology(text)]
+
+
+def _of_folder(path: Path) -> Sequence[FrontierData]:
+    found = [item for file in sorted(path.glob("*.json")) for item in load(str(file))]
+    algorithms = [item for item in found if isinstance(item, Algorithm)]
+    if not algorithms:
+        raise InputError(
+            f"{path}: no algorithm is in this folder; expected that of 'sccl pareto --out'"
+        )
+    return of_algorithms(algorithms)
+
+
+def _natural(source: Source) -> What:
+    if isinstance(source, Topology):
+        return What.TOPOLOGY
+    return What.UTILISATION if isinstance(source, Algorithm) else What.FRONTIER
+
+
+def _draw(
+    sources: Sequence[Source], what: What, alpha_us: float | None, gb_per_s: float | None
+) -> tuple[ChartType, str]:
+    """Return the chart, and a name for its file."""
+    if what in {What.FRONTIER, What.TIME}:
+        frontiers = _frontiers(sources, what)
+        name = frontiers[0].name if len(frontiers) == 1 else "frontiers"
+        chart = (
+            view.frontier_chart(frontiers)
+            if what is What.FRONTIER
+            else view.time_chart(frontiers, alpha_us, gb_per_s)
+        )
+        return chart, slug(f"{name} {what.value}")
+    drawn = [_single(source, what) for source in sources]
+    name = slug(f"{drawn[0][1]} {what.value}")
+    return view.stacked([chart for chart, _ in drawn]) if len(drawn) > 1 else drawn[0][0], name
+
+
+def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
+    if any(isinstance(source, Topology) for source in sources):
+        raise ParameterError(
+            f"--what {what.value} draws frontiers and algorithms, and a topology is neither; leave "
+            "it out"
+        )
+    algorithms = [source for source in sources if isinstance(source, Algorithm)]
+    return [*(s for s in sources if isinstance(s, FrontierData)), *of_algorithms(algorithms)]
+
+
+_OF_ALGORITHM: dict[What, Callable[[Algorithm], Any]] = {
+    What.UTILISATION: view.utilisation_chart,
+    What.ARRIVAL: view.arrival_chart,
+    What.TOPOLOGY: lambda algorithm: view.topology_chart(algorithm.topology),
+}
+
+
+def _single(source: Source, what: What) -> tuple[ChartType, str]:
+    if isinstance(source, Topology) and what is What.TOPOLOGY:
+        return view.topology_chart(source), source.name
+    if not isinstance(source, Algorithm):
+        kind = "a topology" if isinstance(source, Topology) else "a frontier"
+        raise ParameterError(
+            f"--what {what.value} draws algorithms, and {source.name!r} is {kind}; give the file "
+            "of an algorithm ('sccl pareto --out')"
+        )
+    a = source
+    name = f"{a.collective.name} {a.topology.name} c{a.collective.chunks} s{a.steps} r{a.rounds}"
+    return _OF_ALGORITHM[what](a), name

@@ -1,0 +1,110 @@
+"""What all charts share: fonts, colours and marks that survive greyscale and half the size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import altair as alt
+    from altair.typing import ChartType
+
+FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
+TEXT = 13  # px
+WIDTH, HEIGHT = 560, 340
+INK = "#1a1a1a"
+GREY = "#6b6b6b"
+
+# Okabe and Ito's colours that anyone can tell apart, in an order in which neighbours also differ in
+# lightness; no yellow, which is lost on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#56B4E9", "#7A3E6D", "#E69F00", "#000000", "#CC79A7")
+DASHES = ((1, 0), (8, 4), (2, 3), (10, 3, 2, 3), (5, 2), (1, 2), (12, 4), (4, 4))
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left",
+          "triangle-right")  # fmt: skip
+
+_EVERY_SCALE: dict[Any, Any] = dict.fromkeys(
+    ("color", "fill", "shape", "stroke", "strokeDash", "strokeWidth"), "independent"
+)
+
+_DECADES = 2.5  # spanned by an axis, from which on powers of ten are enough
+
+_DASHED = 900  # the square of the length of a line in a legend, enough to see its dashes
+
+C = TypeVar("C", bound="alt.TopLevelMixin")
+
+
+def rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
+    """Return rows as a chart's data, in it and as they are."""
+    import altair as alt  # noqa: PLC0415 - loads much
+
+    return alt.Data(values=[dict(value) for value in values])
+
+
+def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
+    """Return a scale that gives each name its value, going round if there are more names."""
+    import altair as alt  # noqa: PLC0415
+
+    return alt.Scale(domain=list(names), range=[values[i % len(values)] for i in range(len(names))])
+
+
+def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | None:
+    """Return the legend of several lines, which may have dots; None for one."""
+    import altair as alt  # noqa: PLC0415
+
+    if len(names) < 2:
+        return None
+    room = WIDTH // max(len(name) * TEXT // 2 + 40 for name in names)
+    columns = min(max(room, 1), 4)
+    if dots:
+        return alt.Legend(orient="bottom", columns=columns)
+    return alt.Legend(orient="bottom", columns=columns, symbolType="stroke", symbolSize=_DASHED)
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Return round numbers for a logarithmic axis: powers of ten, and between them if they are few.
+
+    Args:
+        low: the first value of the axis, more than 0.
+        high: the last one.
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    parts = (1, 2, 5) if math.log10(high / low) < _DECADES else (1,)
+    found = [float(f"{part}e{power}") for power in powers for part in parts]
+    return [value for value in found if low <= value <= high]
+
+
+def themed(chart: C, *, frame: bool = True) -> C:
+    """Return a chart with the fonts and colours of all, with or without a frame."""
+    head = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
+    sizes = {"labelFontSize": TEXT, "titleFontSize": TEXT, "titleFontWeight": "normal"}
+    axis = {"gridColor": "#e4e4e4", "domainColor": GREY, "tickColor": GREY, "titlePadding": 8}
+    return chart.configure(
+        font=FONT,
+        background="white",
+        padding=10,
+        axis={**head, **sizes, **axis},
+        legend={**head, **sizes, "labelLimit": WIDTH, "symbolSize": 90, "symbolStrokeWidth": 2},
+        title={"font": FONT, "fontSize": 15, "color": INK, "anchor": "start", "offset": 12,
+               "subtitleFont": FONT, "subtitleFontSize": TEXT, "subtitleColor": GREY},
+        view={"stroke": "#bdbdbd" if frame else None},
+    )  # fmt: skip
+
+
+def stacked(charts: Sequence[ChartType]) -> ChartType:
+    """Return charts below one another, each with its own scales."""
+    import altair as alt  # noqa: PLC0415
+
+    plain = [chart.copy() for chart in charts]
+    for chart in plain:
+        chart.config = alt.Undefined  # only the outermost chart may have one
+    return themed(alt.vconcat(*plain, spacing=30).resolve_scale(**_EVERY_SCALE))
+
+
+def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """Return the Vega-Lite specification of a chart."""
+    found: dict[str, Any] = chart.to_dict()
+    # Legends below one another: a setting of Vega-Lite that Altair's schema does not have.
+    layout = {"bottom": {"anchor": "start", "direction": "vertical", "margin": 6}}
+    found.setdefault("config", {}).setdefault("legend", {})["layout"] = layout
+    return found

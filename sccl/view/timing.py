@@ -1,0 +1,260 @@
+"""Time against buffer size, as the alpha-beta cost model has it (SCCL section 3.6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from sccl.core.cost import time_us, winners
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.labels import Frame, Rectangle, along, apart, text_size
+from sccl.view.values import CostPoint, FrontierData
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+_SMALLEST, _LARGEST = 10, 26  # powers of 2, bytes: drawn at least from 1 KiB to 64 MiB
+_AROUND = 3  # octaves that are drawn beyond a crossover
+_PER_OCTAVE = 2
+_MOST_LINES = 24
+_HANG, _LEVELS = 24, 12  # px from a crossover down to its label, and how often one line further
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+SIZE_TICKS = (
+    "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
+    "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
+    "datum.value < 1073741824 ? format(datum.value / 1048576, '~r') + ' MiB' : "
+    "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
+    "format(datum.value / 1099511627776, '~r') + ' TiB'"
+)
+"""How an axis writes a number of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The time of one point."""
+
+    name: str
+    point: CostPoint
+    alpha_us: float
+    gb_per_s: float
+
+    def time_us(self, size_bytes: float) -> float:
+        """Return the time for a buffer, microseconds."""
+        return time_us(self.point.steps, self.point.cost, size_bytes, self.alpha_us, self.gb_per_s)
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a number of bytes with a binary unit and three digits."""
+    value, unit = float(size_bytes), 0
+    while value >= 1023.5 and unit + 1 < len(_UNITS):
+        value, unit = value / 1024, unit + 1
+    return f"{value:.3g} {_UNITS[unit]}" if value < 999.5 else f"{value:.0f} {_UNITS[unit]}"
+
+
+def size_axis(first: float, last: float, width: int) -> dict[str, Any]:
+    """Return the ticks of an axis of bytes: powers of 2 that have room."""
+    low, high = math.ceil(math.log2(first) - 1e-9), math.floor(math.log2(last) + 1e-9)
+    every = max(1, math.ceil((high - low + 1) * 75 / width))
+    start = math.ceil(low / every) * every
+    return {"values": [2**n for n in range(start, high + 1, every)], "labelExpr": SIZE_TICKS}
+
+
+def time_chart(
+    frontiers: Sequence[FrontierData],
+    alpha_us: float | None = None,
+    gb_per_s: float | None = None,
+) -> ChartType:
+    """Return the time of every point of frontiers by buffer size, crossovers labelled.
+
+    ``T = S * alpha + R/C * L * beta``, L the buffer that C chunks make up (SCCL section 3.6).
+
+    Args:
+        frontiers: with alpha and beta of their machines, unless given here.
+        alpha_us: latency of a step, for all of them.
+        gb_per_s: 1/beta, of a lane in 10^9 bytes per second, for all of them.
+
+    Raises:
+        ParameterError: there is nothing to draw, or alpha or beta is not known, or negative.
+    """
+    import altair as alt  # noqa: PLC0415 - loads much
+
+    lines = _lines(frontiers, alpha_us, gb_per_s)
+    crossings = _crossings(lines)
+    first = min([2.0**_SMALLEST, *(at / 2**_AROUND for at, _ in crossings)])
+    last = max([2.0**_LARGEST, *(at * 2**_AROUND for at, _ in crossings)])
+    first, last = max(first, 1.0), max(last, 2.0)
+    times = [line.time_us(size) for line in lines for size in (first, last)]
+    ends = (min(t for t in times if t > 0) / 1.6, max(times) * 1.6)
+    frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
+    several = len(frontiers) > 1
+    layers = [_curves(lines, frame, several=several)]
+    if crossings:
+        layers += _crossing_layers(crossings, lines, frame)
+    layers.append(_names(lines, frame, several=several))
+    title = frontiers[0].name if not several else "Time by buffer size"
+    drawn = alt.layer(*layers).properties(
+        width=frame.width, height=frame.height,
+        title=alt.Title(f"{title}: time by buffer size" if not several else title,
+                        subtitle=_subtitle(lines)),
+    )  # fmt: skip
+    return theme.themed(drawn)
+
+
+def _lines(
+    frontiers: Sequence[FrontierData], alpha_us: float | None, gb_per_s: float | None
+) -> list[_Line]:
+    found = []
+    for one in frontiers:
+        alpha = one.alpha_us if alpha_us is None else alpha_us
+        bandwidth = one.gb_per_s if gb_per_s is None else gb_per_s
+        if alpha is None or bandwidth is None:
+            raise ParameterError(
+                f"{one.name}: its file does not say what a step and a byte cost; give --alpha-us "
+                "and --gb-per-s"
+            )
+        if not (math.isfinite(alpha) and alpha >= 0):
+            raise ParameterError(f"alpha-us is {alpha}, expected 0 or more (microseconds)")
+        if not (math.isfinite(bandwidth) and bandwidth > 0):
+            raise ParameterError(f"gb-per-s is {bandwidth}, expected more than 0")
+        found += [_Line(one.name, p, alpha, bandwidth) for p in one.points]
+    if not found:
+        raise ParameterError("there is no point to draw: give a frontier that has one")
+    if len(found) > _MOST_LINES:
+        raise ParameterError(
+            f"there are {len(found)} points, expected at most {_MOST_LINES} in a chart of times; "
+            "give fewer frontiers"
+        )
+    return found
+
+
+def _subtitle(lines: Sequence[_Line]) -> str:
+    costs = {(line.alpha_us, line.gb_per_s) for line in lines}
+    if len(costs) > 1:
+        return "alpha and bandwidth of each machine; a buffer is what C chunks make up"
+    ((alpha, bandwidth),) = costs
+    return f"alpha {alpha:g} \u00b5s per step, {bandwidth:g} GB/s per lane; a buffer is C chunks"
+
+
+def _crossings(lines: Sequence[_Line]) -> list[tuple[float, float]]:
+    """Return where the fastest of a frontier changes: bytes and microseconds."""
+    found = []
+    for name in dict.fromkeys(line.name for line in lines):
+        own = [line for line in lines if line.name == name]
+        costs = [(line.point.steps, line.point.cost) for line in own]
+        found += [
+            (won.to_bytes, own[won.index].time_us(won.to_bytes))
+            for won in winners(costs, own[0].alpha_us, own[0].gb_per_s)
+            if won.to_bytes
+        ]
+    return list(dict.fromkeys(found))
+
+
+def _axes(frame: Frame) -> dict[str, Any]:
+    import altair as alt  # noqa: PLC0415
+
+    return {
+        "x": alt.X("size:Q", title="Buffer size (bytes)",
+                   scale=alt.Scale(type="log", base=2, domain=list(frame.x), nice=False),
+                   axis=alt.Axis(grid=False, **size_axis(*frame.x, frame.width))),
+        "y": alt.Y("time:Q", title="Time (\u00b5s)",
+                   scale=alt.Scale(type="log", domain=list(frame.y), nice=False),
+                   axis=alt.Axis(format="~r", values=theme.decades(*frame.y))),
+    }  # fmt: skip
+
+
+def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
+    import altair as alt  # noqa: PLC0415
+
+    names = list(dict.fromkeys(line.name for line in lines))
+    rows = [
+        {"size": size, "time": line.time_us(size), "line": str(i), "name": line.name}
+        for i, line in enumerate(lines)
+        for size in _sizes(frame)
+    ]
+    numbers = [str(i) for i in range(len(lines))]
+    by = ("name", names) if several else ("line", numbers)
+    legend = theme.series_legend(names)
+    return (
+        alt.Chart(theme.rows(rows))
+        .mark_line(strokeWidth=2)
+        .encode(
+            **_axes(frame),
+            detail="line:N",
+            color=alt.Color(f"{by[0]}:N", title=None, legend=legend,
+                            scale=theme.series_scale(by[1], theme.COLOURS)),
+            strokeDash=alt.StrokeDash(f"{by[0]}:N", title=None, legend=legend,
+                                      scale=theme.series_scale(by[1], theme.DASHES)),
+        )
+    )  # fmt: skip
+
+
+def _sizes(frame: Frame) -> list[float]:
+    """Return the sizes at which lines are drawn."""
+    samples = math.ceil((math.log2(frame.x[1]) - math.log2(frame.x[0])) * _PER_OCTAVE)
+    return [frame.values(frame.width * n / samples, 0)[0] for n in range(samples + 1)]
+
+
+def _crossing_layers(
+    crossings: Sequence[tuple[float, float]], lines: Sequence[_Line], frame: Frame
+) -> list[ChartType]:
+    """Return the crossovers as dots, each with its size at the end of a line downwards."""
+    import altair as alt  # noqa: PLC0415
+
+    curves = []
+    for line in lines:
+        curve = [frame.pixels(size, line.time_us(size)) for size in _sizes(frame)]
+        curves += [part for ends in pairwise(curve) for part in along(*ends)]
+    rows: list[dict[str, Any]] = []
+    taken: list[Rectangle] = []
+    for size, time in sorted(crossings, reverse=True):  # those on the left hang lower
+        x, y = frame.pixels(size, time)
+        width, height = text_size(size_text(size))
+        levels = [y + _HANG + n * height for n in range(_LEVELS)]
+        boxes = [Rectangle(x, at - height / 2, x + 8 + width, at + height / 2) for at in levels]
+        paper = Rectangle(0, 0, frame.width, frame.height)
+        clear = [b for b in boxes if b.within(paper) and not any(map(b.overlaps, taken))]
+        free = [b for b in clear if not any(map(b.overlaps, curves))] or clear
+        row: dict[str, Any] = {"size": size, "time": time, "text": ""}
+        if free:
+            taken += [free[0], Rectangle(x - 1, y, x + 1, free[0].bottom)]
+            down = frame.values(x, (free[0].top + free[0].bottom) / 2)[1]
+            row |= {"text": size_text(size), "down": down}
+        rows.append(row)
+    base = alt.Chart(theme.rows(rows))
+    axes = _axes(frame)
+    lower = axes["y"].copy()
+    lower["shorthand"] = "down:Q"
+    return [
+        base.mark_rule(color=theme.GREY).encode(**axes, y2="down:Q"),
+        base.mark_point(filled=True, size=70, color=theme.INK, opacity=1).encode(**axes),
+        base.mark_text(fontSize=theme.TEXT, fontWeight="bold", align="left", dx=5).encode(
+            x=axes["x"], y=lower, text="text:N"
+        ),
+    ]
+
+
+def _names(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
+    """Return each line's name at its right end."""
+    import altair as alt  # noqa: PLC0415
+
+    heights = [frame.pixels(frame.x[1], line.time_us(frame.x[1]))[1] for line in lines]
+    spread = apart(heights, text_size("")[1], frame.height)
+    names = list(dict.fromkeys(line.name for line in lines))
+    rows = []
+    for i, (line, height) in enumerate(zip(lines, spread, strict=True)):
+        style = names.index(line.name) if several else i
+        rows.append({
+            "size": frame.x[1],
+            "time": frame.values(0, height)[1],
+            "text": line.point.text,
+            "colour": theme.COLOURS[style % len(theme.COLOURS)],
+        })  # fmt: skip
+    return (
+        alt.Chart(theme.rows(rows))
+        .mark_text(align="left", dx=6, fontSize=theme.TEXT)
+        .encode(**_axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
+    )

@@ -1,0 +1,68 @@
+"""What charts of frontiers are given: plain numbers, wherever they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+State = Literal["proved", "best found", "approached"]
+"""Of a point: nothing dominates it; or that is not known; or a limit of R/C that no algorithm here
+attains."""
+
+Cost = tuple[int, Fraction]
+"""(S, R/C)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostPoint:
+    """A point of a frontier.
+
+    Attributes:
+        steps: S.
+        cost: R/C.
+        chunks: C of its algorithm; None if there is none.
+        rounds: its R.
+    """
+
+    steps: int
+    cost: Fraction
+    chunks: int | None
+    rounds: int | None
+    state: State
+
+    @property
+    def text(self) -> str:
+        """Return its algorithm in words."""
+        if self.chunks is None:
+            return f"S={self.steps} R/C={self.cost}"
+        return f"C={self.chunks} S={self.steps} R={self.rounds}"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierData:
+    """A frontier and what is known around it.
+
+    Attributes:
+        name: what it is the frontier of, such as ``"allgather on dgx1"``.
+        points: by ascending S.
+        min_steps: the lower bound of S; None if it is not known here.
+        bandwidth: the lower bound of R/C; None if it is not known here.
+        limits: what R/C no algorithm with S steps can go below.
+        refuted: candidates without an algorithm.
+        open: candidates that were not decided.
+        scope: the class that bounds and limits are about; empty: all algorithms.
+        alpha_us: latency of a step; None if it is not known here.
+        gb_per_s: bandwidth of a lane, 10^9 bytes per second; None if it is not known here.
+    """
+
+    name: str
+    points: tuple[CostPoint, ...]
+    min_steps: int | None = None
+    bandwidth: Fraction | None = None
+    limits: tuple[Cost, ...] = ()
+    refuted: tuple[Cost, ...] = ()
+    open: tuple[Cost, ...] = ()
+    scope: str = ""
+    alpha_us: float | None = None
+    gb_per_s: float | None = None
