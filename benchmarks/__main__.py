@@ -18,6 +18,7 @@ from sccl import backends
 from sccl.cli.options import Output, writable
 from sccl.cli.report import ExitCode, err, out, reported
 from sccl.runtime import find_mpi
+from sccl.view import check_picture
 
 app = typer.Typer(
     name="python -m benchmarks",
@@ -75,26 +76,33 @@ def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = Non
     _leave("sat" if r.complete else "unknown" for r in results)
 
 
-@app.command()
+@app.command("scale")
 @reported
-def scale16(
+def scaling(
     timeout: Timeout = TIMEOUT_S,
     repeat: Repeat = REPEAT,
+    plot: Annotated[Path | None, typer.Option(help="Picture: .svg, .png, .pdf or .html.")] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Time allgather (4, 4, 15) on a 4x4 torus and a 4-cube, and check that nothing is better."""
-    specs, times = (scale.SMOKE, 1) if smoke else (scale.FULL, repeat)
+    """Time allgather, optimal in both costs, on 8 to 1,024 ranks, with and without symmetry."""
+    families, times = (scale.SMOKE, 1) if smoke else (scale.FAMILIES, repeat)
     settings = {"timeout_s": timeout, "repeat": times, "smoke": smoke}
-    record = begin("scale16", writable(output), settings, {})
-    contender = scale.default_contender(timeout)
+    record = begin("scale", writable(output), settings, {})
+    if plot:
+        check_picture(plot)
     results: list[scale.ScaleResult] = []
-    for spec in specs:
-        results.append(scale.solve(spec, contender, times))
-        record.write(results, len(specs))
-        _progress(spec.topology, results[-1].timing.seconds)
-    out().print(report.scale_table(results, timeout))
-    _leave(r.verdict for r in results)
+    for result in scale.run(families, timeout, times):
+        results.append(result)
+        record.write(results, len(results) + 1)
+        what = f"{result.spec.topology}, symmetry {result.spec.symmetry}: {result.verdict}"
+        _progress(what, result.seconds)
+    growth = scale.growth(results)
+    record.write(results, len(results), {"seconds_grow_with_ranks_to_the_power": growth})
+    out().print(report.scale_table(results, growth))
+    if plot:
+        scale.draw(results, plot)
+    _leave(r.verdict for r in results if r.spec.symmetry != "none")
 
 
 @app.command()

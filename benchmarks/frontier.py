@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.process import run_sccl
+from benchmarks.process import measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,9 @@ def sweep(spec: FrontierSpec, repeat: int) -> FrontierResult:
     options = ("--collective", spec.collective, "--topo", spec.topology, "--k", str(spec.k))
     runs, text = [], ""
     for _ in range(repeat):
-        seconds, text = run_sccl("pareto", *options, "--no-store", "--json")
-        runs.append(seconds)
+        done = measure("pareto", *options, "--no-store", "--json")
+        runs.append(done.seconds)
+        text = done.text
     found = json.loads(text)
     kept = ("chunks", "steps", "rounds", "proved")
     return FrontierResult(

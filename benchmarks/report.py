@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
@@ -105,15 +105,19 @@ def _point(point: FoundPoint) -> str:
     return text if point.proved else f"{text}?"
 
 
-def scale_table(results: Sequence[ScaleResult], timeout_s: float) -> Table:
-    """Return the sixteen-rank rows with their bounds."""
-    table = _table("allgather on more ranks", "Topology", *_NUMBERS, "Solver", "Seconds")
-    for extra in ("S >=", "R/C >=", "Bounds s", "Both met"):
+def scale_table(results: Sequence[ScaleResult], growth: Mapping[str, float]) -> Table:
+    """Return time, memory and variables by ranks, and how time grows."""
+    title = "allgather that meets both lower bounds: sccl solve, the whole process"
+    table = _table(title, "Topology", "Ranks", *_NUMBERS, "Symmetry", "Answer", "Variables")
+    for extra in ("Seconds", "MB"):
         table.add_column(extra, justify="right")
     for r in results:
-        bounds = (str(r.steps_bound), str(r.bandwidth_bound), seconds_text(r.bounds_seconds))
-        cells = (r.solver, timing_text(r.timing, timeout_s), *bounds)
-        table.add_row(r.spec.topology, *_numbers(r.spec.row), *cells, "yes" if r.optimal else "no")
+        s = r.spec
+        numbers = (str(s.ranks), str(s.chunks), str(s.steps), str(s.rounds))
+        cells = (f"{r.variables:,}", seconds_text(r.seconds), f"{r.memory_mb:.0f}")
+        table.add_row(s.topology, *numbers, s.symmetry, r.verdict, *cells)
+    grown = (f"{name}: ranks^{power:g}" for name, power in growth.items())
+    table.caption = f"seconds grow, from 64 ranks on, as {'; '.join(grown)}" if growth else None
     return table
 
 

@@ -1,84 +1,173 @@
-"""Sixteen ranks, twice the paper's: one algorithm each that meets both lower bounds."""
+"""Allgather that is optimal in both costs on 8 to 1,024 ranks, with and without symmetry."""
 
 from __future__ import annotations
 
-import time
+import json
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from pathlib import Path
 
-from benchmarks import rows
-from benchmarks.paper import PaperRow
-from benchmarks.timing import Contender, Timing, Verdict, race
-from sccl import backends
+import numpy as np
+
+from benchmarks.process import measure
+from benchmarks.timing import Verdict
 from sccl.bounds import lower_bounds
+from sccl.collectives import named
+from sccl.core.instance import Instance
+from sccl.encode import size
+from sccl.encode.orbits import Paths, encode_orbits
+from sccl.topo import resolve
+from sccl.topo.groups import groups
+from sccl.view import measured_chart, save, stacked
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "torus": ("4x2", "4x4", "8x4", "8x8", "16x8", "16x16", "32x16", "32x32"),
+    "hypercube": ("3", "4", "5", "6", "7", "8", "9", "10"),
+}
+SMOKE: dict[str, tuple[str, ...]] = {"hypercube": ("3",)}
+_GROWS_FROM = 64  # ranks: below, starting the process is most of it
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleSpec:
-    """An allgather to find."""
+    """An algorithm that meets both lower bounds, to be found."""
 
+    family: str
     topology: str
+    ranks: int
     chunks: int
     steps: int
     rounds: int
+    symmetry: str
 
     @property
-    def row(self) -> PaperRow:
-        """Return it as a row, though no paper has it."""
-        return PaperRow(
-            self.topology, "allgather", self.chunks, self.steps, self.rounds, "both", 0.0
-        )
-
-
-FULL = (ScaleSpec("torus:4x4", 4, 4, 15), ScaleSpec("hypercube:4", 4, 4, 15))
-SMOKE = (ScaleSpec("hypercube:3", 3, 3, 7),)
+    def series(self) -> str:
+        """Return the line of a chart that it belongs to."""
+        return f"{self.family}, {'no symmetry' if self.symmetry == 'none' else 'symmetry'}"
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleResult:
-    """What was found, and whether anything could be better.
+    """What ``sccl solve`` took.
 
     Attributes:
-        steps_bound: no algorithm has fewer steps.
-        bandwidth_bound: no algorithm has a smaller R/C.
-        bounds_seconds: what both bounds with their certificates took.
-        optimal: whether an algorithm was found and both bounds are met.
+        variables: of the model that was solved.
+        seconds: of the whole process; the median.
+        memory_mb: the most it held.
+        runs: seconds of each.
     """
 
     spec: ScaleSpec
-    solver: str
-    timing: Timing
-    steps_bound: int
-    bandwidth_bound: Fraction
-    bounds_seconds: float
-    optimal: bool
-
-    @property
-    def verdict(self) -> Verdict:
-        """Return what came out; an algorithm short of the bounds would make the row a wrong one."""
-        found = self.timing.verdict
-        return "unsat" if found == "sat" and not self.optimal else found
+    verdict: Verdict
+    variables: int
+    seconds: float
+    memory_mb: float
+    runs: tuple[float, ...]
 
 
-def solve(spec: ScaleSpec, contender: Contender[PaperRow], repeat: int) -> ScaleResult:
-    """Return one machine's result with a solver of :mod:`benchmarks.rows`."""
-    asked = rows.question(spec.row)
-    begin = time.perf_counter()
-    bounds = lower_bounds(asked.topology, asked.dual.original)
-    bounds_seconds = time.perf_counter() - begin
-    timing = race(spec.row, [contender], repeat)[contender.name]
-    met = (spec.steps, Fraction(spec.rounds, spec.chunks)) == (bounds.steps, bounds.bandwidth)
+def spec_of(family: str, sides: str, symmetry: str) -> ScaleSpec:
+    """Return the fewest chunks and rounds that meet both lower bounds of allgather."""
+    topology = resolve(f"{family}:{sides}")
+    bounds = lower_bounds(topology, named("allgather", topology.ranks))
+    chunks = bounds.bandwidth.denominator
+    while chunks * bounds.bandwidth < bounds.steps:
+        chunks += bounds.bandwidth.denominator
+    rounds = int(chunks * bounds.bandwidth)
+    assert Fraction(rounds, chunks) == bounds.bandwidth
+    return ScaleSpec(family, topology.name, topology.ranks, chunks, bounds.steps, rounds, symmetry)
+
+
+def run(
+    families: dict[str, tuple[str, ...]], timeout_s: float, repeat: int
+) -> Iterator[ScaleResult]:
+    """Yield the results; of a family and a symmetry none beyond the first that is not solved."""
+    for family, sizes in families.items():
+        for symmetry in ("auto", "none"):
+            for sides in sizes:
+                result = solve(spec_of(family, sides, symmetry), timeout_s, repeat)
+                yield result
+                if result.verdict != "sat":
+                    break
+
+
+def solve(spec: ScaleSpec, timeout_s: float, repeat: int) -> ScaleResult:
+    """Return what one machine takes, as a user runs it."""
+    arguments = ("solve", "--collective", "allgather", "--topo", spec.topology, "--json")
+    numbers = ("--chunks", spec.chunks, "--steps", spec.steps, "--rounds", spec.rounds)
+    options = ("--symmetry", spec.symmetry, "--timeout", timeout_s, "--no-store")
+    runs = []
+    for _ in range(repeat):
+        runs.append(measure(*arguments, *(str(x) for x in (*numbers, *options))))
+        answer = json.loads(runs[-1].text)
+        if answer["answer"] != "sat":
+            break
+    ordered = sorted(runs, key=lambda r: r.seconds)
     return ScaleResult(
-        spec=spec,
-        solver=contender.name,
-        timing=timing,
-        steps_bound=bounds.steps,
-        bandwidth_bound=bounds.bandwidth,
-        bounds_seconds=bounds_seconds,
-        optimal=met and timing.verdict == "sat",
+        spec,
+        answer["answer"],
+        _variables(spec, answer["solver"]),
+        ordered[len(runs) // 2].seconds,
+        max(r.memory_mb for r in runs),
+        tuple(r.seconds for r in runs),
     )
 
 
-default_contender = partial(rows.contender, backends.DEFAULT)
-"""Takes the timeout in seconds."""
+def _variables(spec: ScaleSpec, solver: str) -> int:
+    topology = resolve(spec.topology)
+    collective = named("allgather", spec.ranks).at(spec.chunks)
+    instance = Instance(topology, collective, spec.steps, spec.rounds)
+    for group in groups(topology, collective, spec.symmetry):
+        if solver == f"orbits ({group.name})":
+            return len(encode_orbits(instance, group.generators, Paths.LAYERED).transfers)
+    return size(instance)
+
+
+def growth(results: Sequence[ScaleResult]) -> dict[str, float]:
+    """Return, by series, the power of the ranks that seconds grow with (least squares)."""
+    found = {}
+    for series in dict.fromkeys(r.spec.series for r in results):
+        large = [
+            (math.log(r.spec.ranks), math.log(r.seconds))
+            for r in results
+            if r.spec.series == series and r.spec.ranks >= _GROWS_FROM and r.verdict == "sat"
+        ]
+        if len(large) > 2:
+            ranks, seconds = zip(*large, strict=True)
+            found[series] = round(float(np.polyfit(ranks, seconds, 1)[0]), 2)
+    return found
+
+
+def draw(results: Sequence[ScaleResult], path: Path) -> None:
+    """Write a picture of what was solved: seconds, memory and variables against ranks."""
+    rows = [
+        {
+            "series": r.spec.series,
+            "ranks": r.spec.ranks,
+            "seconds": r.seconds,
+            "memory": r.memory_mb,
+            "variables": r.variables,
+        }
+        for r in results
+        if r.verdict == "sat"
+    ]
+    charts = [
+        measured_chart(
+            rows,
+            "ranks",
+            field,
+            "series",
+            title=title,
+            x_title="ranks",
+            y_title=unit,
+            log_x=True,
+            log_y=True,
+        )
+        for field, title, unit in (
+            ("seconds", "Time of the whole process", "seconds"),
+            ("memory", "Memory", "MB"),
+            ("variables", "Model", "variables"),
+        )
+    ]
+    save(stacked(charts), path)

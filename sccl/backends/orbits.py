@@ -28,7 +28,7 @@ from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.encode.orbits import OrbitModel, Paths, decode_orbits, encode_orbits
 from sccl.errors import TooLargeError
 
-_SECONDS = {Paths.LAYERED: 10.0, Paths.SHORTEST: 20.0, Paths.ANY: 60.0}
+_SECONDS = {Paths.LAYERED: 10.0, Paths.SHORTEST: 45.0, Paths.ANY: 60.0}
 
 Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 """(name, generators) of the groups to try, the largest first."""
