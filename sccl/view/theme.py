@@ -74,8 +74,8 @@ def decades(low: float, high: float) -> list[float]:
     return [value for value in found if low <= value <= high]
 
 
-def themed(chart: C, *, frame: bool = True) -> C:
-    """Return a chart with the fonts and colours of all, with or without a frame."""
+def themed(chart: C) -> C:
+    """Return a chart with the fonts and colours of all."""
     head = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
     sizes = {"labelFontSize": TEXT, "titleFontSize": TEXT, "titleFontWeight": "normal"}
     axis = {"gridColor": "#e4e4e4", "domainColor": GREY, "tickColor": GREY, "titlePadding": 8}
@@ -87,7 +87,7 @@ def themed(chart: C, *, frame: bool = True) -> C:
         legend={**head, **sizes, "labelLimit": WIDTH, "symbolSize": 90, "symbolStrokeWidth": 2},
         title={"font": FONT, "fontSize": 15, "color": INK, "anchor": "start", "offset": 12,
                "subtitleFont": FONT, "subtitleFontSize": TEXT, "subtitleColor": GREY},
-        view={"stroke": "#bdbdbd" if frame else None},
+        view={"stroke": "#bdbdbd"},
     )  # fmt: skip
 
 
