@@ -61,7 +61,7 @@ MAY_IMPORT = {
     | {"msgspec"},
     "certify": {"backends", "bounds", "collectives", "core", "errors", "limit", "pareto"}
     | {"msgspec", "transform", "verify"},
-    "view": {"core", "errors", "altair", "pandas", "vl_convert"},
+    "view": {"core", "errors", "altair", "vl_convert"},
     "cli": {"backends", "bounds", "certify", "collectives", "core", "errors", "pareto", "topo"}
     | {
         "emit",

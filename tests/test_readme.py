@@ -44,6 +44,14 @@ def test_its_frontier_is_what_is_printed(tmp_path: Path, monkeypatch: pytest.Mon
     assert timeless[0].split() == timeless[1].split()
 
 
+def test_its_pictures_are_there() -> None:
+    folder = Path(__file__).resolve().parents[1]
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", README)
+    assert pictures
+    for name in pictures:
+        assert (folder / name).read_text(encoding="utf-8").startswith("<svg")
+
+
 def test_its_files_are_valid(tmp_path: Path) -> None:
     machine, collective = blocks("json")
     (tmp_path / "m.json").write_text(machine)

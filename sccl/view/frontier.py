@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.errors import ParameterError
 from sccl.view import theme
-from sccl.view.labels import Frame, Rectangle, along, dot, place, text_size
+from sccl.view.known import axes, bounds, shaded
+from sccl.view.labels import Frame, Rectangle, along, dot, place
 from sccl.view.values import Cost, FrontierData
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _LOG_FROM = 6.0  # largest over smallest R/C
-_MOST_TICKS = 16
 _BETWEEN = 13  # px between marks of refuted candidates
-_SHADES = {"no algorithm, whatever k and C": "#c4c4c4", "refuted for the k searched": "#e6e6e6"}
 _MARKS = {
     "proved": ("circle", True, ""),
     "best found": ("square", False, ""),
@@ -47,14 +46,14 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     frame = _frame(frontiers)
     single = frontiers[0] if len(frontiers) == 1 else None
     marks = _marks(frontiers, frame, single=single is not None)
-    layers: list[ChartType] = [*(_below(single, frame) if single else ())]
+    layers: list[ChartType] = [*(shaded(single, frame) if single else ())]
     layers += [_stairs(frontiers, frame), _drawn(marks, frontiers, frame)]
     taken = [dot(frame.pixels(m["steps"], m["cost"]), 6) for m in marks]
     for one in frontiers:
         for start, end in pairwise(frame.pixels(*corner) for corner in _corners(one, frame)):
             taken += along(start, end)
-    bounds, texts = _bounds(single, frame) if single else ([], [])
-    layers += bounds
+    lines, texts = bounds(single, frame) if single else ([], [])
+    layers += lines
     layers += _labels(frontiers, frame, [*taken, *texts])
     name = single.name if single else "Pareto frontiers"
     title = alt.Title(f"{name}: latency against bandwidth")
@@ -89,79 +88,6 @@ def _frame(frontiers: Sequence[FrontierData]) -> Frame:
     return Frame(theme.WIDTH, theme.HEIGHT, (first - 0.75, last + 0.75), ends, log_y=log)
 
 
-def _axes(frame: Frame) -> dict[str, Any]:
-    import altair as alt  # noqa: PLC0415
-
-    first, last = math.ceil(frame.x[0]), math.floor(frame.x[1])
-    every = math.ceil((last - first + 1) / _MOST_TICKS)
-    ticks = list(range(first, last + 1, every))
-    scale = alt.Scale(domain=list(frame.y), type="log" if frame.log_y else "linear", nice=False)
-    return {
-        "x": alt.X("steps:Q", title="Latency cost S (steps)",
-                   scale=alt.Scale(domain=list(frame.x), nice=False),
-                   axis=alt.Axis(values=ticks, format="d", grid=False)),
-        "y": alt.Y("cost:Q", title="Bandwidth cost R/C (rounds per chunk)", scale=scale,
-                   axis=alt.Axis(format="~g", grid=True, **(
-                       {"values": theme.decades(*frame.y)} if frame.log_y else {"tickCount": 6}))),
-    }  # fmt: skip
-
-
-def _floor(one: FrontierData, steps: int) -> Fraction | None:
-    """Return what R/C no algorithm of so many steps goes below; None: there is no algorithm.
-
-    A limit holds for fewer steps too.
-    """
-    if one.min_steps is not None and steps < one.min_steps:
-        return None
-    limits = [cost for s, cost in one.limits if s >= steps]
-    return max([*limits, one.bandwidth or Fraction(0)])
-
-
-def _searched(one: FrontierData, steps: int) -> Fraction:
-    """Return below what R/C all candidates of so many steps have been refuted."""
-    before = [p for p in one.points if p.steps <= steps]
-    if not before or steps in {s for s, _ in one.open}:
-        return Fraction(0)
-    last = before[-1]
-    beyond = steps > one.points[-1].steps and steps not in {s for s, _ in one.refuted}
-    return last.cost if last.state == "proved" and not beyond else Fraction(0)
-
-
-def _below(one: FrontierData, frame: Frame) -> list[ChartType]:
-    """Return the region without algorithms."""
-    import altair as alt  # noqa: PLC0415
-
-    never, searched = _SHADES
-    bottom, top = frame.y
-    strips = []
-    for steps in range(math.floor(frame.x[0]), math.ceil(frame.x[1])):
-        left, right = max(steps, frame.x[0]), min(steps + 1, frame.x[1])
-        floor = _floor(one, steps)
-        height = top if floor is None else max(float(floor), bottom)
-        tops = [(never, bottom, height)]
-        if floor is not None:
-            tops.append((searched, height, max(float(_searched(one, steps)), height)))
-        strips += [
-            {"steps": left, "right": right, "cost": low, "top": high, "what": what}
-            for what, low, high in tops
-            if high > low and right > left
-        ]
-    names = [name for name in _SHADES if any(s["what"] == name for s in strips)]
-    if not names:
-        return []
-    colour = alt.Color(
-        "what:N",
-        title=None,
-        scale=alt.Scale(domain=names, range=[_SHADES[n] for n in names]),
-        legend=alt.Legend(orient="bottom", symbolType="square", direction="horizontal"),
-    )
-    return [
-        alt.Chart(theme.rows(strips))
-        .mark_rect(strokeWidth=0)
-        .encode(**_axes(frame), x2="right:Q", y2="top:Q", color=colour)
-    ]
-
-
 def _stairs(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
     """Return what is dominated by the points, as a line."""
     import altair as alt  # noqa: PLC0415
@@ -177,7 +103,7 @@ def _stairs(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
         alt.Chart(theme.rows(corners))
         .mark_line(strokeWidth=2)
         .encode(
-            **_axes(frame),
+            **axes(frame),
             color=alt.Color("name:N", title=None, legend=legend,
                             scale=theme.series_scale(names, theme.COLOURS)),
             strokeDash=alt.StrokeDash("name:N", title=None, legend=legend,
@@ -264,61 +190,11 @@ def _drawn(
         colouring = {"stroke": alt.Stroke("stroke:N", scale=None),
                      "fill": alt.Fill("inside:N", scale=None)}  # fmt: skip
     return alt.Chart(theme.rows(order)).mark_point(size=110, strokeWidth=2, opacity=1).encode(
-        **_axes(frame),
+        **axes(frame),
         shape=alt.Shape("state:N", title=None, scale=shapes, legend=legend),
         **colouring,
         tooltip=["name:N", "algorithm:N", "R/C:N", "state:N"],
     )  # fmt: skip
-
-
-def _bounds(one: FrontierData, frame: Frame) -> tuple[list[ChartType], list[Rectangle]]:
-    """Return the bounds as lines with their names, and where the names lie."""
-    lines: list[dict[str, Any]] = []
-    taken = []
-    if one.min_steps is not None:
-        text = f"S \u2265 {one.min_steps}"
-        top = frame.values(0, 14)[1]
-        at = frame.pixels(one.min_steps, top)
-        width, height = text_size(text)
-        ends = {"right": one.min_steps, "top": frame.y[1]}
-        label = frame.values(at[0] + 6 + width / 2, at[1])
-        lines.append({"steps": one.min_steps, "cost": frame.y[0], **ends,
-                      "text": text, "tx": label[0], "ty": label[1]})  # fmt: skip
-        taken.append(Rectangle(at[0], at[1] - height, at[0] + 6 + width, at[1] + height / 2))
-    if one.bandwidth:
-        text = f"R/C \u2265 {one.bandwidth}"
-        width, height = text_size(text)
-        down = frame.pixels(0, float(one.bandwidth))[1] + 6 + height / 2
-        centre = (frame.width - 6 - width / 2, down)
-        label = frame.values(*centre)
-        lines.append({"steps": frame.x[0], "cost": float(one.bandwidth), "right": frame.x[1],
-                      "top": float(one.bandwidth), "text": text, "tx": label[0],
-                      "ty": label[1]})  # fmt: skip
-        taken.append(Rectangle(centre[0] - width / 2, down - height, frame.width, down + height))
-    if not lines:
-        return [], []
-    return _bound_layers(lines, frame), taken
-
-
-def _bound_layers(lines: list[dict[str, Any]], frame: Frame) -> list[ChartType]:
-    import altair as alt  # noqa: PLC0415
-
-    axes = _axes(frame)
-    base = alt.Chart(theme.rows(lines))
-    rules = base.mark_rule(strokeDash=[6, 4], strokeWidth=1.5, color=theme.INK).encode(
-        **axes, x2="right:Q", y2="top:Q"
-    )
-    names = base.mark_text(fontSize=theme.TEXT, color=theme.INK).encode(
-        x=_at(axes["x"], "tx"), y=_at(axes["y"], "ty"), text="text:N"
-    )
-    return [rules, names]
-
-
-def _at(channel: Any, field: str) -> Any:
-    """Return an axis' channel for another field."""
-    found = channel.copy()
-    found["shorthand"] = f"{field}:Q"
-    return found
 
 
 def _labels(
@@ -343,5 +219,5 @@ def _labels(
     return [
         alt.Chart(theme.rows(rows))
         .mark_text(fontSize=theme.TEXT, fontWeight="bold")
-        .encode(**_axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
+        .encode(**axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
     ]

@@ -21,6 +21,7 @@ _POINTS = 24  # of a bent link
 _MOST_PAIRS = 6000
 _WIDEST = 7.0  # px
 _APART = 0.012  # between the directions of a pair whose lanes differ
+_ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # upwards; longer than wide, so that its tip is seen
 _LEAST_TEXT = 7  # px; smaller numbers are left out
 
 
@@ -52,8 +53,9 @@ def topology_chart(topology: Topology) -> ChartType:
         width=_SIDE,
         height=round(_SIDE * (bottom - top)),
         title=alt.Title(topology.name, subtitle=note),
+        view=alt.ViewBackground(stroke=None),
     )
-    return theme.themed(chart, frame=False)
+    return theme.themed(chart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def _links(
         return [links]
     heads = (
         alt.Chart(theme.rows(arrows))
-        .mark_point(shape="triangle", filled=True, size=90, color=theme.INK, opacity=1)
+        .mark_point(shape=_ARROW, filled=True, size=60, color=theme.INK, opacity=1)
         .encode(**axes, angle=alt.Angle("angle:Q", scale=None))
     )
     return [links, heads]

@@ -16,9 +16,9 @@ WIDTH, HEIGHT = 560, 340
 INK = "#1a1a1a"
 GREY = "#6b6b6b"
 
-# Okabe and Ito's colours that anyone can tell apart, in an order in which neighbours also differ in
-# lightness; no yellow, which is lost on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#56B4E9", "#7A3E6D", "#E69F00", "#000000", "#CC79A7")
+# After Okabe and Ito's colours that anyone can tell apart, darker where text in them would be lost
+# on white. Lines also differ in their dashes, and dots in their shapes.
+COLOURS = ("#0072B2", "#D55E00", "#00805E", "#7A3E6D", "#B07500", "#4A90C2", "#000000", "#B5547F")
 DASHES = ((1, 0), (8, 4), (2, 3), (10, 3, 2, 3), (5, 2), (1, 2), (12, 4), (4, 4))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left",
           "triangle-right")  # fmt: skip
@@ -74,8 +74,8 @@ def decades(low: float, high: float) -> list[float]:
     return [value for value in found if low <= value <= high]
 
 
-def themed(chart: C, *, frame: bool = True) -> C:
-    """Return a chart with the fonts and colours of all, with or without a frame."""
+def themed(chart: C) -> C:
+    """Return a chart with the fonts and colours of all."""
     head = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
     sizes = {"labelFontSize": TEXT, "titleFontSize": TEXT, "titleFontWeight": "normal"}
     axis = {"gridColor": "#e4e4e4", "domainColor": GREY, "tickColor": GREY, "titlePadding": 8}
@@ -87,7 +87,7 @@ def themed(chart: C, *, frame: bool = True) -> C:
         legend={**head, **sizes, "labelLimit": WIDTH, "symbolSize": 90, "symbolStrokeWidth": 2},
         title={"font": FONT, "fontSize": 15, "color": INK, "anchor": "start", "offset": 12,
                "subtitleFont": FONT, "subtitleFontSize": TEXT, "subtitleColor": GREY},
-        view={"stroke": "#bdbdbd" if frame else None},
+        view={"stroke": "#bdbdbd"},
     )  # fmt: skip
 
 
