@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from sccl import backends
 from sccl.backends.prover import refutation
 from sccl.certify.check import Verdict, check_folder
 from sccl.certify.cover import vectors
+from sccl.certify.limits import write_limit_certificate
 from sccl.certify.wire import CLAIMS
 from sccl.certify.write import write_certificate
 from sccl.collectives import dual, named, names
@@ -23,7 +26,7 @@ from sccl.core.answer import Sat
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
-from sccl.pareto import Frontier, Range, sweep
+from sccl.pareto import Frontier, Range, limit_frontier, sweep, tree_frontier
 from sccl.topo import resolve
 from sccl.verify.cnf import Formula, dimacs
 from sccl.verify.drat import ProofError, check_refutation, parse_dimacs, parse_drat
@@ -294,6 +297,55 @@ def test_names_of_files_cannot_leave_the_folder(certified: Path, tmp_path: Path)
 
 
 PUBLISHED = Path(__file__).parents[1] / "benchmarks" / "certificates"
+
+
+def limits_of(machine: str, collective: str, folder: Path) -> list[Verdict]:
+    topology = resolve(machine)
+    quick = partial(backends.solve, limits=backends.Limits(2.0))
+    frontier = limit_frontier(topology, named(collective, topology.ranks), quick, max_steps=5)
+    trees = tree_frontier(topology, max_steps=4) if collective == "allreduce" else None
+    write_limit_certificate(frontier, trees, folder)
+    return list(check_folder(folder))
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective"),
+    [("dgx1", "allgather"), ("dgx1", "allreduce"), ("z52", "broadcast"), ("ring:4", "allreduce")],
+)
+def test_limit_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) -> None:
+    verdicts = limits_of(machine, collective, tmp_path)
+    assert {v.state for v in verdicts} == {"ok"}
+    optimal = [v.claim for v in verdicts if "Pareto-optimal" in v.claim]
+    assert optimal
+    assert any("by trees" in claim for claim in optimal) == (collective == "allreduce")
+
+
+@pytest.mark.parametrize("trees", [False, True])
+def test_damaged_limits_are_seen(trees: bool, tmp_path: Path) -> None:
+    limits_of("dgx1", "allreduce", tmp_path)
+    file = tmp_path / CLAIMS
+    plain = json.loads(file.read_text())
+
+    def failing(change: Callable[[list[dict[str, Any]]], object]) -> list[str]:
+        damaged = json.loads(json.dumps(plain))
+        change(damaged["claims"])
+        file.write_text(json.dumps(damaged))
+        return [v.detail for v in check_folder(tmp_path) if v.state == "failed"]
+
+    def of(claims: list[dict[str, Any]], kind: str, *, trees: bool) -> dict[str, Any]:
+        return next(c for c in claims if c["claim"] == kind and c.get("trees", False) == trees)
+
+    assert failing(lambda _: None) == []
+    more = failing(lambda c: of(c, "limit", trees=trees).update(at_least="1/2"))
+    assert any("the prices prove only" in detail for detail in more)
+    less = failing(lambda c: c.remove(of(c, "limit", trees=trees)))
+    assert any("no claim says that 4 steps" in detail for detail in less)
+    other = failing(lambda c: of(c, "limit-point", trees=trees).update(chunks=7))
+    assert any("no such algorithm" in detail for detail in other)
+    bought = failing(lambda c: of(c, "limit", trees=trees)["prices"].append(["x", 0, "1"]))
+    assert any("of a constraint" in detail for detail in bought)
+    swapped = failing(lambda c: of(c, "limit", trees=trees).update(trees=not trees))
+    assert any("the prices" in detail or "no claim" in detail for detail in swapped)
 
 
 @pytest.mark.parametrize("machine", ["dgx1", "z52"])

@@ -1,6 +1,7 @@
 """Checking a certificate: every claim again, from its proof, without any solver.
 
-For up to 16 ranks; beyond, the cheapest timed trees are too many sets of ranks to go through.
+Limits of up to 16 ranks; beyond, the cheapest timed trees are too many sets of ranks to go through:
+CP-SAT looks for them, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sccl.certify.wire import (
     BandwidthWire,
     CertificateWire,
     Claim,
+    LimitPointWire,
     LimitWire,
     ParetoWire,
     StepsWire,
@@ -31,7 +33,8 @@ from sccl.core.files import read_text
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
-from sccl.limit import LimitCertificate, check_limit_certificate
+from sccl.limit import LimitCertificate, check_limit_certificate, is_exhaustive
+from sccl.pareto import MAX_TREE_RANKS, fewest_tree_steps, tree_floor
 from sccl.transform import judge
 from sccl.transform import pose as pose_question
 from sccl.verify.cnf import dimacs
@@ -93,21 +96,22 @@ def check_folder(folder: Path) -> Iterator[Verdict]:
         text = _words(claim)
         try:
             state, detail = _check(case, claim, proved)
-        except (_WrongError, InputError, ValueError) as error:
+        except (_WrongError, InputError, ValueError, TimeoutError) as error:
             yield Verdict(text, "failed", str(error))
             continue
         proved.append(claim)
         yield Verdict(text, state, detail)
 
 
-def _words(claim: Claim) -> str:
+def _words(claim: Claim) -> str:  # noqa: PLR0911 - one for each kind of claim
     match claim:
         case StepsWire():
             return f"S >= {claim.at_least}"
         case BandwidthWire():
             return f"R/C >= {claim.at_least}"
         case LimitWire():
-            return f"R/C >= {claim.at_least} with S={claim.steps}, for all k and C"
+            kind = " by trees" if claim.trees else ""
+            return f"R/C >= {claim.at_least} with S={claim.steps}{kind}, for all k and C"
         case AlgorithmClaimWire():
             return f"an algorithm of C={claim.chunks} S={claim.steps} R={claim.rounds}"
         case UnsatWire():
@@ -115,10 +119,16 @@ def _words(claim: Claim) -> str:
         case ParetoWire():
             shape = f"C={claim.chunks} S={claim.steps} R={claim.rounds}"
             return f"{shape} is Pareto-optimal for k={claim.k}"
+        case LimitPointWire():
+            shape = f"C={claim.chunks} S={claim.steps} R={claim.rounds}"
+            kind = " among those by trees" if claim.trees else ""
+            return f"{shape} is Pareto-optimal{kind}, for all k and C"
     assert_never(claim)
 
 
-def _check(case: _Case, claim: Claim, proved: list[Claim]) -> tuple[str, str]:
+def _check(  # noqa: PLR0911 - one for each kind of claim
+    case: _Case, claim: Claim, proved: list[Claim]
+) -> tuple[str, str]:
     """Return the state and how it was checked.
 
     Raises:
@@ -132,13 +142,15 @@ def _check(case: _Case, claim: Claim, proved: list[Claim]) -> tuple[str, str]:
         case BandwidthWire():
             return "ok", _bandwidth(case, claim)
         case LimitWire():
-            return "ok", _limit(case, claim)
+            return _limit(case, claim)
         case AlgorithmClaimWire():
             return "ok", _algorithm(case, claim)
         case UnsatWire():
             return _unsat(case, claim)
         case ParetoWire():
             return _pareto(case, claim, proved)
+        case LimitPointWire():
+            return "ok", _limit_point(case, claim, proved)
     assert_never(claim)
 
 
@@ -164,20 +176,29 @@ def _bandwidth(case: _Case, claim: BandwidthWire) -> str:
     return "cuts" if cuts else "shortest paths at the prices"
 
 
-def _limit(case: _Case, claim: LimitWire) -> str:
+def _limit(case: _Case, claim: LimitWire) -> tuple[str, str]:
+    phases = 1 if claim.trees else case.other.phases
     unit = case.other.spec.at(case.other.spec.unit)
-    if claim.steps % case.other.phases:
+    if claim.trees:
+        if case.spec.name != "allreduce" or case.topology.ranks > MAX_TREE_RANKS:
+            raise _WrongError(f"trees are for allreduce of up to {MAX_TREE_RANKS} ranks")
+        unit = case.spec.at(case.spec.unit)
+    if claim.steps % phases:
         raise _WrongError(f"{claim.steps} steps are not whole phases")
     found = check_limit_certificate(
-        case.machine(claim.machine),
+        case.topology if claim.trees else case.machine(claim.machine),
         unit,
-        LimitCertificate(claim.steps // case.other.phases, Fraction(0), _prices(claim.prices)),
+        LimitCertificate(claim.steps // phases, Fraction(0), _prices(claim.prices)),
         exhaustive=True,
+        up_and_down=claim.trees,
     )
-    proves = case.other.bandwidth(found)
+    proves = found if claim.trees else case.other.bandwidth(found)
     if proves < Fraction(claim.at_least):
         raise _WrongError(f"the prices prove only R/C >= {proves}")
-    return f"cheapest timed trees at {len(claim.prices)} prices"
+    detail = f"cheapest timed trees at {len(claim.prices)} prices"
+    if claim.trees or is_exhaustive(case.topology, unit):
+        return "ok", detail
+    return "searched", f"{detail}, by CP-SAT: too many ranks to go through all sets of them"
 
 
 def _prices(
@@ -243,7 +264,7 @@ def _vector(case: _Case, instance: Instance, vector: VectorWire) -> int:
         raise _WrongError(f"{vector.drat}: {error}") from error
 
 
-def _pareto(case: _Case, claim: ParetoWire, proved: list[Claim]) -> tuple[str, str]:
+def _require_algorithm(claim: ParetoWire | LimitPointWire, proved: list[Claim]) -> None:
     there = any(
         isinstance(p, AlgorithmClaimWire)
         and (p.chunks, p.steps, p.rounds) == (claim.chunks, claim.steps, claim.rounds)
@@ -251,6 +272,24 @@ def _pareto(case: _Case, claim: ParetoWire, proved: list[Claim]) -> tuple[str, s
     )
     if not there:
         raise _WrongError("there is no such algorithm among the claims that hold")
+
+
+def _limit_point(case: _Case, claim: LimitPointWire, proved: list[Claim]) -> str:
+    _require_algorithm(claim, proved)
+    covered = Covered.of(proved, case.spec)
+    cost = Fraction(claim.rounds, claim.chunks)
+    floor = tree_floor(case.topology) if claim.trees else Fraction(0)
+    if max(floor, covered.least(claim.steps, trees=claim.trees)) < cost:
+        raise _WrongError(f"no claim says that {claim.steps} steps take R/C >= {cost}")
+    fewer = claim.steps - (1 if claim.trees else case.other.phases)
+    fewest = fewest_tree_steps(case.topology) if claim.trees else covered.steps
+    if fewer >= fewest and covered.least(fewer, trees=claim.trees) <= cost:
+        raise _WrongError(f"no claim says that {fewer} steps take R/C > {cost}")
+    return "follows from the claims above"
+
+
+def _pareto(case: _Case, claim: ParetoWire, proved: list[Claim]) -> tuple[str, str]:
+    _require_algorithm(claim, proved)
     covered = Covered.of(proved, case.spec)
     if covered.bandwidth <= 0:
         raise _WrongError("no bandwidth bound holds, so C has no end")

@@ -26,6 +26,7 @@ class Covered:
         steps: fewer are impossible.
         bandwidth: less R/C is impossible.
         limits: (S, R/C): less R/C is impossible with so many steps.
+        tree_limits: likewise, for allreduce by trees.
         refuted: impossible, and with them what has no more rounds and no fewer chunks.
     """
 
@@ -34,12 +35,14 @@ class Covered:
     bandwidth: Fraction
     limits: tuple[tuple[int, Fraction], ...]
     refuted: tuple[Candidate, ...]
+    tree_limits: tuple[tuple[int, Fraction], ...] = ()
 
     @staticmethod
     def of(claims: Iterable[Claim], spec: Spec) -> Covered:
         """Return what claims rule out together."""
         steps, bandwidth = 0, Fraction(0)
         limits: list[tuple[int, Fraction]] = []
+        tree_limits: list[tuple[int, Fraction]] = []
         refuted: list[Candidate] = []
         for claim in claims:
             match claim:
@@ -48,12 +51,24 @@ class Covered:
                 case BandwidthWire():
                     bandwidth = max(bandwidth, Fraction(claim.at_least))
                 case LimitWire():
-                    limits.append((claim.steps, Fraction(claim.at_least)))
+                    of_class = tree_limits if claim.trees else limits
+                    of_class.append((claim.steps, Fraction(claim.at_least)))
                 case UnsatWire():
                     refuted.append((claim.chunks, claim.steps, claim.rounds))
                 case _:
                     pass
-        return Covered(dual(spec), steps, bandwidth, tuple(limits), tuple(refuted))
+        return Covered(
+            dual(spec), steps, bandwidth, tuple(limits), tuple(refuted), tuple(tree_limits)
+        )
+
+    def least(self, steps: int, *, trees: bool = False) -> Fraction:
+        """Return what R/C is at least with up to ``steps`` steps, for every k and C.
+
+        An algorithm of fewer steps is one of more of which some have no rounds, and prices hold for
+        that too. So the limit of more steps holds for fewer.
+        """
+        limits = [value for s, value in (self.tree_limits if trees else self.limits) if s >= steps]
+        return max([*limits, Fraction(0) if trees else self.bandwidth])
 
     def rules_out(self, candidate: Candidate) -> bool:
         """Return whether a candidate is impossible by what is claimed."""

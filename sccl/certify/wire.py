@@ -36,13 +36,19 @@ class BandwidthWire(_Wire, frozen=True, kw_only=True, tag="bandwidth", tag_field
     cuts: tuple[tuple[tuple[int, ...], FractionText], ...]
 
 
-class LimitWire(_Wire, frozen=True, kw_only=True, tag="limit", tag_field="claim"):
-    """No algorithm of so many steps has a smaller R/C: prices of constraints in steps."""
+class LimitWire(
+    _Wire, frozen=True, kw_only=True, tag="limit", tag_field="claim", omit_defaults=True
+):
+    """No algorithm of so many steps has a smaller R/C: prices of constraints in steps.
+
+    With ``trees``: no allreduce in which each chunk goes up one timed tree and down another.
+    """
 
     steps: _Count
     at_least: FractionText
     machine: int
     prices: tuple[tuple[str, int, FractionText], ...]
+    trees: bool = False
 
 
 class AlgorithmClaimWire(_Wire, frozen=True, kw_only=True, tag="algorithm", tag_field="claim"):
@@ -86,7 +92,29 @@ class ParetoWire(_Wire, frozen=True, kw_only=True, tag="pareto", tag_field="clai
     max_chunks: int | None
 
 
-Claim = StepsWire | BandwidthWire | LimitWire | AlgorithmClaimWire | UnsatWire | ParetoWire
+class LimitPointWire(
+    _Wire, frozen=True, kw_only=True, tag="limit-point", tag_field="claim", omit_defaults=True
+):
+    """No algorithm of any k and any C dominates this one; follows from the claims before.
+
+    With ``trees``: none of that class.
+    """
+
+    chunks: _Count
+    steps: _Count
+    rounds: _Count
+    trees: bool = False
+
+
+Claim = (
+    StepsWire
+    | BandwidthWire
+    | LimitWire
+    | AlgorithmClaimWire
+    | UnsatWire
+    | ParetoWire
+    | LimitPointWire
+)
 
 
 class CertificateWire(_Wire, frozen=True, kw_only=True):

@@ -15,34 +15,21 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-import msgspec
-
 from sccl.backends import Limits
 from sccl.backends import solve as solve_instance
 from sccl.backends.prover import refutation
-from sccl.bounds import bandwidth_bound, farthest_pair
-from sccl.certify.cover import Covered, needed, vectors
-from sccl.certify.wire import (
-    CLAIMS,
-    AlgorithmClaimWire,
-    BandwidthWire,
-    CertificateWire,
-    Claim,
-    LimitWire,
-    ParetoWire,
-    StepsWire,
-    UnsatWire,
-    VectorWire,
+from sccl.certify.claims import (
+    algorithm_claim,
+    base_name,
+    bound_claims,
+    limit_claims,
+    save_claims,
 )
+from sccl.certify.cover import Covered, needed, vectors
+from sccl.certify.wire import Claim, ParetoWire, UnsatWire, VectorWire
 from sccl.collectives import dual
 from sccl.core.answer import Unsat
-from sccl.core.codec import (
-    any_algorithm_to_wire,
-    collective_to_wire,
-    text_of,
-    topology_to_wire,
-)
-from sccl.core.files import make_directory, slug, write_atomically
+from sccl.core.files import make_directory, write_atomically
 from sccl.core.instance import Instance
 from sccl.limit import certificate, pose, solve
 from sccl.pareto import Frontier, step_limit
@@ -63,14 +50,10 @@ class _Writer:
 
     def run(self) -> Path:
         """Write all claims and return the file that lists them."""
-        self.bounds()
+        topology, spec = self.frontier.topology, self.frontier.spec
+        self.claims += bound_claims(topology, spec)
         for point in self.frontier.points:
-            file = f"{self.name()}-c{point.candidate.chunks}-s{point.candidate.steps}.json"
-            write_atomically(self.folder / file, text_of(any_algorithm_to_wire(point.algorithm)))
-            c = point.candidate
-            self.claims.append(
-                AlgorithmClaimWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds, file=file)
-            )
+            self.claims.append(algorithm_claim(self.folder, topology, spec, point.algorithm))
         self.limits()
         self.refutations()
         k = self.frontier.covered.k
@@ -87,36 +70,7 @@ class _Writer:
                         max_chunks=self.frontier.covered.max_chunks,
                     )
                 )
-        spec = self.frontier.spec
-        wire = CertificateWire(
-            topology=topology_to_wire(self.frontier.topology),
-            collective=collective_to_wire(spec.at(spec.unit)),
-            claims=tuple(self.claims),
-        )
-        path = self.folder / CLAIMS
-        text = msgspec.json.format(msgspec.json.encode(wire), indent=1).decode() + "\n"
-        write_atomically(path, text)
-        return path
-
-    def name(self) -> str:
-        return slug(f"{self.frontier.spec.name}-{self.frontier.topology.name}").lower()
-
-    def bounds(self) -> None:
-        other = dual(self.frontier.spec)
-        unit = other.spec.at(other.spec.unit)
-        machines = other.machines(self.frontier.topology)
-        steps = max(farthest_pair(machine, unit).steps for machine in machines)
-        self.claims.append(StepsWire(at_least=steps * other.phases))
-        for number, machine in enumerate(machines):
-            found = bandwidth_bound(machine, unit)
-            self.claims.append(
-                BandwidthWire(
-                    at_least=str(other.bandwidth(found.value / unit.chunks)),
-                    machine=number,
-                    prices=tuple((name, str(price)) for name, price in found.prices),
-                    cuts=tuple((cut.ranks, str(cut.weight)) for cut in found.cuts),
-                )
-            )
+        return save_claims(self.folder, topology, spec, self.claims)
 
     def limits(self) -> None:
         """Claim the limits of all numbers of steps up to the last point's."""
@@ -130,17 +84,7 @@ class _Writer:
             found = known.get(steps) or step_limit(
                 self.frontier.topology, self.frontier.spec, steps, bounds, self.seconds
             )
-            for number, limit in enumerate(found.limits):
-                proof = certificate(limit)
-                if proof is not None:
-                    self.claims.append(
-                        LimitWire(
-                            steps=steps,
-                            at_least=str(other.bandwidth(proof.value)),
-                            machine=number,
-                            prices=tuple((n, s, str(p)) for n, s, p in proof.prices),
-                        )
-                    )
+            self.claims += limit_claims(found, self.frontier.spec)
 
     def refutations(self) -> None:
         """Refute every candidate that the claims so far leave open, the hardest first."""
@@ -215,7 +159,8 @@ class _Writer:
             return None
         vector = ".".join(map(str, rounds))
         turned = "-reversed" if instance.topology != self.frontier.topology else ""
-        name = f"{self.name()}{turned}-c{c.chunks}-r{vector}"
+        base = base_name(self.frontier.topology, self.frontier.spec)
+        name = f"{base}{turned}-c{c.chunks}-r{vector}"
         write_atomically(self.folder / f"{name}.cnf", formula)
         write_atomically(self.folder / f"{name}.drat", proof)
         return VectorWire(rounds=rounds, cnf=f"{name}.cnf", drat=f"{name}.drat")

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.pareto import Frontier
+from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
 
 _COLOURS = {"ok": "green", "failed": "red", "searched": "yellow"}
 
@@ -55,6 +55,19 @@ def certify(frontier: Frontier, folder: Path, seconds: float, *, quiet: bool) ->
         path = write_certificate(
             frontier, folder, seconds, lambda text: status.update(f"certificate: {escape(text)}")
         )
+    _say(path, folder, quiet=quiet)
+
+
+def certify_limits(
+    frontier: LimitFrontier, trees: TreeFrontier | None, folder: Path, *, quiet: bool
+) -> None:
+    """Write the certificate of a limit frontier and say where."""
+    from sccl.certify.limits import write_limit_certificate  # noqa: PLC0415 - loads much
+
+    _say(write_limit_certificate(frontier, trees, folder), folder, quiet=quiet)
+
+
+def _say(path: Path, folder: Path, *, quiet: bool) -> None:
     if not quiet:
-        console.print(f"certificate: {path}; check it with: sccl verify-certificate {folder}",
-                      markup=False, soft_wrap=True)  # fmt: skip
+        err().print(f"certificate: {path}; check it with: sccl verify-certificate {folder}",
+                    markup=False, soft_wrap=True)  # fmt: skip

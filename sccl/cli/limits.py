@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from sccl import backends
 from sccl.cli.bounds import explain
+from sccl.cli.certificate import certify_limits
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.tables import print_winners
@@ -41,18 +42,33 @@ _ATTAIN_SECONDS = 10.0
 """For a solver to find an algorithm of few chunks at a limit; else packings are multiplied out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where what is found goes.
+
+    Attributes:
+        folder: for the algorithms.
+        plot: the picture.
+        certificate: the folder of the proofs.
+        json: whether JSON is printed, and nothing else.
+    """
+
+    folder: Folder | None
+    plot: Path | None
+    certificate: Path | None
+    json: bool
+
+
 def limits_of(
     topology: Topology,
     spec: Spec,
     solver: str,
     limits: backends.Limits,
     max_steps: int | None,
-    folder: Folder | None,
-    plot: Path | None,
-    *,
-    json: bool,
+    outputs: Outputs,
 ) -> NoReturn:
     """Compute and print the limit frontier, and exit."""
+    folder, json = outputs.folder, outputs.json
     seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
     quick = backends.Limits(min(_ATTAIN_SECONDS, seconds), limits.seed)
     quick_solve = partial(_solve, solver=solver, limits=quick)
@@ -76,8 +92,11 @@ def limits_of(
         _print(out(), frontier)
         for found in beyond:
             _print_class(out(), topology, found)
-    if plot:
-        picture(plain, plot, quiet=json)
+    if outputs.plot:
+        picture(plain, outputs.plot, quiet=json)
+    if outputs.certificate and frontier.stopped != "interrupted":
+        trees = [found for found in beyond if isinstance(found, TreeFrontier)]
+        certify_limits(frontier, trees[0] if trees else None, outputs.certificate, quiet=json)
     if frontier.stopped == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
     known = all(x.lower == x.upper for x in frontier.limits)

@@ -17,7 +17,7 @@ from sccl import backends
 from sccl.cli import options
 from sccl.cli.bounds import explain
 from sccl.cli.certificate import certify
-from sccl.cli.limits import limits_of
+from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.parallel import Cluster, answering, how
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
@@ -120,12 +120,11 @@ def pareto(
     spec = resolve_collective(collective, topology.ranks, root)
     folder = Folder(out_dir) if out_dir else None
     if certify_dir:
-        if limit:
-            raise ParameterError("--certify goes with a sweep over k, not with --limit")
         make_directory(certify_dir)
     ways = how(topology, spec, solver, limits, symmetry)
     if limit:
-        limits_of(topology, spec, solver, limits, max_steps, folder, plot, json=json)
+        outputs = Outputs(folder, plot, certify_dir, json)
+        limits_of(topology, spec, solver, limits, max_steps, outputs)
     tls = (tls_ca, tls_cert, tls_key)
     if any(tls) and not cluster:
         raise ParameterError("TLS files are given, but no --cluster that they are for")

@@ -2,7 +2,7 @@
 
 from sccl.limit.certificate import LimitCertificate, certificate, check_limit_certificate
 from sccl.limit.multiply import multiply_out, round_off
-from sccl.limit.pricing import needs_no_search
+from sccl.limit.pricing import is_exhaustive, needs_no_search
 from sccl.limit.problem import Problem, pose, pose_allreduce
 from sccl.limit.solve import Limit, solve
 
@@ -12,6 +12,7 @@ __all__ = [
     "Problem",
     "certificate",
     "check_limit_certificate",
+    "is_exhaustive",
     "multiply_out",
     "needs_no_search",
     "pose",

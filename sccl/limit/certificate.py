@@ -18,7 +18,7 @@ import numpy as np
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.limit.pricing import pricer
-from sccl.limit.problem import Problem, pose
+from sccl.limit.problem import Problem, pose, pose_allreduce
 from sccl.limit.solve import Limit
 from sccl.limit.window import Prices, largest_scale
 
@@ -58,6 +58,7 @@ def check_limit_certificate(
     claimed: LimitCertificate,
     *,
     exhaustive: bool = False,
+    up_and_down: bool = False,
 ) -> Fraction:
     """Return the bound that a certificate really proves, in exact arithmetic.
 
@@ -65,8 +66,9 @@ def check_limit_certificate(
     ranks, else by CP-SAT.
 
     Args:
-        collective: non-combining, at any C.
+        collective: non-combining (or, for trees up and down, allreduce), at any C.
         exhaustive: by dynamic programming for up to 16 ranks, so that no solver is trusted.
+        up_and_down: whether the trees are those of allreduce: see :func:`pose_allreduce`.
 
     Raises:
         ValueError: a price is negative or names no constraint or step, the prices of a step add up
@@ -78,7 +80,8 @@ def check_limit_certificate(
     scale = lcm(*(price.denominator for _, _, price in claimed.prices))
     if scale > largest_scale(topology.ranks):
         raise ValueError(f"the prices have the common denominator {scale}, too large to check")
-    problem = pose(topology, collective, claimed.steps, symmetric=False)
+    make = pose_allreduce if up_and_down else pose
+    problem = make(topology, collective, claimed.steps, symmetric=False)
     number = {edge: i for i, edge in enumerate(problem.edges)}
     costs = np.zeros((len(problem.edges), claimed.steps), np.int64)
     for name, step, price in claimed.prices:

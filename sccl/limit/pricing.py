@@ -42,8 +42,17 @@ class Pricer(Protocol):
 
 def needs_no_search(topology: Topology, collective: Collective) -> bool:
     """Return whether all trees of a collective are priced without a search."""
+    return _without_search(topology, collective, _SUBSET_RANKS)
+
+
+def is_exhaustive(topology: Topology, collective: Collective) -> bool:
+    """Return whether all trees of a collective can be gone through without a search."""
+    return _without_search(topology, collective, _EXHAUSTIVE_RANKS)
+
+
+def _without_search(topology: Topology, collective: Collective, most: int) -> bool:
     return all(
-        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= _SUBSET_RANKS
+        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= most
         for holders, wanted in collective.classes()
     )
 

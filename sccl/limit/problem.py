@@ -145,6 +145,7 @@ def pose_allreduce(
     collective: Collective,
     steps: int,
     *,
+    symmetric: bool = True,
     rounds: tuple[int, ...] | None = None,
 ) -> Problem:
     """Return the packing problem of allreduce by trees that go up and down within S steps in all.
@@ -154,7 +155,7 @@ def pose_allreduce(
     larger class than reducescatter followed by allgather.
     """
     edges = tuple(sorted(topology.edges))
-    symmetries = automorphisms(topology, collective)
+    symmetries = automorphisms(topology, collective) if symmetric else ()
     ((holders, wanted),) = collective.classes()
     commodity = Commodity(
         frozenset(holders),

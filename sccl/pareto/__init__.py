@@ -3,7 +3,9 @@
 from sccl.pareto.allreduce import MAX_RANKS as MAX_TREE_RANKS
 from sccl.pareto.allreduce import (
     TreeFrontier,
+    fewest_tree_steps,
     gather_frontier,
+    tree_floor,
     tree_frontier,
     tree_frontier_json,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "TreeFrontier",
     "ask",
     "candidates",
+    "fewest_tree_steps",
     "frontier_json",
     "gather_frontier",
     "limit_frontier",
@@ -52,6 +55,7 @@ __all__ = [
     "limit_json",
     "step_limit",
     "sweep",
+    "tree_floor",
     "tree_frontier",
     "tree_frontier_json",
 ]

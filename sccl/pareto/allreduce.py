@@ -64,6 +64,11 @@ def fewest_tree_steps(topology: Topology) -> int:
     )
 
 
+def tree_floor(topology: Topology) -> Fraction:
+    """Return what R/C is at least by trees, whatever S: each chunk takes 2 (P - 1) sends."""
+    return Fraction(2 * (topology.ranks - 1), sum(topology.lanes().values()))
+
+
 def tree_frontier(
     topology: Topology,
     *,
@@ -84,7 +89,7 @@ def tree_frontier(
 
     begin = time.perf_counter()
     least = fewest_tree_steps(topology)
-    floor = Fraction(2 * (topology.ranks - 1), sum(topology.lanes().values()))
+    floor = tree_floor(topology)
     unit = named("allreduce", topology.ranks).at(topology.ranks)
     limits: list[StepLimit] = []
     points: list[LimitPoint] = []

@@ -1,0 +1,84 @@
+"""Claims that several certificates make, and how a list of them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from sccl.bounds import bandwidth_bound, farthest_pair
+from sccl.certify.wire import (
+    CLAIMS,
+    AlgorithmClaimWire,
+    BandwidthWire,
+    CertificateWire,
+    Claim,
+    LimitWire,
+    StepsWire,
+)
+from sccl.collectives import Spec, dual
+from sccl.core.codec import any_algorithm_to_wire, collective_to_wire, text_of, topology_to_wire
+from sccl.core.files import slug, write_atomically
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.pareto import StepLimit
+
+
+def base_name(topology: Topology, spec: Spec) -> str:
+    """Return how the names of a certificate's files begin."""
+    return slug(f"{spec.name}-{topology.name}").lower()
+
+
+def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
+    """Yield both lower bounds, the second for each machine that is solved on."""
+    other = dual(spec)
+    unit = other.spec.at(other.spec.unit)
+    machines = other.machines(topology)
+    steps = max(farthest_pair(machine, unit).steps for machine in machines)
+    yield StepsWire(at_least=steps * other.phases)
+    for number, machine in enumerate(machines):
+        found = bandwidth_bound(machine, unit)
+        yield BandwidthWire(
+            at_least=str(other.bandwidth(found.value / unit.chunks)),
+            machine=number,
+            prices=tuple((name, str(price)) for name, price in found.prices),
+            cuts=tuple((cut.ranks, str(cut.weight)) for cut in found.cuts),
+        )
+
+
+def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitWire]:
+    """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
+    other = dual(spec)
+    for number, proof in enumerate(limit.certificates):
+        if proof is not None:
+            yield LimitWire(
+                steps=limit.steps,
+                at_least=str(proof.value if trees else other.bandwidth(proof.value)),
+                machine=number,
+                prices=tuple((name, step, str(price)) for name, step, price in proof.prices),
+                trees=trees,
+            )
+
+
+def algorithm_claim(
+    folder: Path, topology: Topology, spec: Spec, algorithm: AnyAlgorithm, suffix: str = ""
+) -> AlgorithmClaimWire:
+    """Write an algorithm into the folder and return the claim that there is one."""
+    chunks, steps = algorithm.collective.chunks, algorithm.steps
+    file = f"{base_name(topology, spec)}-c{chunks}-s{steps}{suffix}.json"
+    write_atomically(folder / file, text_of(any_algorithm_to_wire(algorithm)))
+    return AlgorithmClaimWire(chunks=chunks, steps=steps, rounds=algorithm.rounds, file=file)
+
+
+def save_claims(folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim]) -> Path:
+    """Write the list of claims and return its file."""
+    wire = CertificateWire(
+        topology=topology_to_wire(topology),
+        collective=collective_to_wire(spec.at(spec.unit)),
+        claims=tuple(claims),
+    )
+    path = folder / CLAIMS
+    text = msgspec.json.format(msgspec.json.encode(wire), indent=1).decode() + "\n"
+    write_atomically(path, text)
+    return path

@@ -1,0 +1,61 @@
+"""Certificates of limit frontiers: no k, no C, prices alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sccl.certify.claims import algorithm_claim, bound_claims, limit_claims, save_claims
+from sccl.certify.wire import Claim, LimitPointWire
+from sccl.collectives import Spec
+from sccl.core.files import make_directory
+from sccl.core.topology import Topology
+from sccl.pareto import LimitFrontier, LimitPoint, StepLimit, TreeFrontier
+
+
+def write_limit_certificate(
+    frontier: LimitFrontier, trees: TreeFrontier | None, folder: Path
+) -> Path:
+    """Write the claims of a limit frontier and their proofs; return the list of claims.
+
+    Args:
+        trees: of allreduce, the frontier of the class of trees.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    make_directory(folder)
+    topology, spec = frontier.topology, frontier.spec
+    claims = list(bound_claims(topology, spec))
+    claims += _of_class(folder, topology, spec, frontier.limits, frontier.points, trees=False)
+    if trees is not None:
+        claims += _of_class(folder, topology, spec, trees.limits, trees.points, trees=True)
+    return save_claims(folder, topology, spec, claims)
+
+
+def _of_class(  # noqa: PLR0913 - a frontier's parts
+    folder: Path,
+    topology: Topology,
+    spec: Spec,
+    limits: Sequence[StepLimit],
+    points: Sequence[LimitPoint],
+    *,
+    trees: bool,
+) -> Iterator[Claim]:
+    """Yield the limits of a class, the algorithms at or near them, and which are optimal."""
+    for limit in limits:
+        yield from limit_claims(limit, spec, trees=trees)
+    known = True
+    for point in points:
+        known &= all(x.lower == x.upper for x in limits if x.steps <= point.limit.steps)
+        found = point.algorithm
+        if found is None:
+            continue
+        yield algorithm_claim(folder, topology, spec, found, "-trees" if trees else "")
+        if known and point.attains:
+            yield LimitPointWire(
+                chunks=found.collective.chunks,
+                steps=found.steps,
+                rounds=found.rounds,
+                trees=trees,
+            )
