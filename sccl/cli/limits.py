@@ -65,6 +65,8 @@ def limits_of(
             notify=(lambda _: None) if json else partial(_note, console),
         )
     beyond = _beyond(topology, spec, quick_solve, max_steps, seconds, folder)
+    if folder:
+        folder.save_frontier(limit_frontier_json(frontier), "limits")
     if json:
         more = {"classes": [_class_json(found) for found in beyond]} if beyond else {}
         print_json(limit_frontier_json(frontier) | more)

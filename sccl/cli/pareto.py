@@ -139,6 +139,8 @@ def pareto(
         )
     if certify_dir and frontier.stopped != "interrupted":
         certify(frontier, certify_dir, limits.timeout_s or options.DEFAULT_TIMEOUT_S, quiet=json)
+    if folder:
+        folder.save_frontier(frontier_json(frontier), "frontier")
     if json:
         print_json(frontier_json(frontier))
     else:
