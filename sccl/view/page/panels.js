@@ -1,5 +1,7 @@
 // What stands beside the drawing: costs, selection, sends, utilisation, proofs, words.
 
+const ROWS = 500; // of a step's table, beyond which a browser takes its time
+
 const arrow = ({ src, dst }) => `${src} → ${dst}`;
 const when = (time, last) => (time < last ? `before step ${time}` : "after the last step");
 
@@ -172,7 +174,10 @@ function showSends(model) {
   }
   const mine = (send) => app.rank === null || send.src === app.rank || send.dst === app.rank;
   const links = grouped(model.steps[app.time].filter(mine), (send) => send.link);
-  const rows = [...links].sort(([a], [b]) => a - b).map(([link, sends]) => sendRow(model, link, sends));
+  const all = [...links].sort(([a], [b]) => a - b);
+  const rows = all.slice(0, ROWS).map(([link, sends]) => sendRow(model, link, sends));
+  const more = `and ${plural(all.length - ROWS, "more link")}: click a rank to see its own`;
+  if (all.length > ROWS) rows.push(html("tr", {}, html("td", { colspan: 3, class: "muted" }, more)));
   const names = ["Link", model.combining ? "Chunks, and the sum they make" : "Chunks", "Load"];
   const head = html("tr", {}, ...names.map((name, i) => html("th", { scope: "col", class: i === 2 ? "number" : "" }, name)));
   byId("sends").replaceChildren(html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows)));

@@ -4,6 +4,8 @@ const SCALE = 1000;
 const SAMPLES = 24;
 const ANIMATED = 300; // links in motion at a time, beyond which a browser stutters
 
+const DENSE = 600; // links, beyond which those that matter need the others to fade
+
 const at = ([x, y]) => [x * SCALE, y * SCALE];
 
 /** Return points along a link, from rank to rank. */
@@ -167,6 +169,7 @@ function drawStage(topology) {
     switchMark(at(topology.positions[topology.ranks + i]), name));
   const root = byId("stage");
   root.setAttribute("viewBox", frame(topology, links, radius));
+  root.classList.toggle("dense", links.length > DENSE);
   root.replaceChildren(
     ...boxMarks(topology),
     svg("g", {}, ...links.map((mark) => mark.group)),
@@ -214,26 +217,26 @@ function updateLinks(model, marks) {
   });
 }
 
-/** Return the class of a rank where a chunk is followed, and the sum that it holds of it. */
+/** Return the class of a rank where a chunk is followed, the sum it holds of it, and its share. */
 function chunkState(model, rank) {
   const [chunk, total] = [app.chunk, model.total(app.chunk)];
   const held = model.heldAt(chunk, rank, app.time);
   const next = Math.min(app.time + 1, model.last);
   const sum = model.combining && held ? `${held}/${total}` : "";
-  if (held && (held === total || !model.combining)) return ["has", sum];
-  if (held) return ["part", sum];
-  if (model.heldAt(chunk, rank, next)) return ["gets", sum];
-  return [model.post[chunk].includes(rank) ? "wants" : "away", sum];
+  if (held === total) return ["has", sum, 1];
+  if (held) return ["part", sum, held / total];
+  if (model.heldAt(chunk, rank, next)) return ["gets", sum, 0];
+  return [model.post[chunk].includes(rank) ? "wants" : "away", sum, 0];
 }
 
 function updateRanks(model, marks) {
   marks.ranks.forEach((mark, rank) => {
     const share = model.progress[app.time][rank];
-    const [state, sum] = app.chunk === null ? ["", ""] : chunkState(model, rank);
+    const [state, sum, part] = app.chunk === null ? ["", "", share ?? 0] : chunkState(model, rank);
     const on = app.rank === rank;
     mark.group.setAttribute("class", `rank ${state}${on ? " on" : ""}${share === null ? " none" : ""}`);
     mark.group.setAttribute("aria-pressed", String(on));
-    mark.arc.setAttribute("stroke-dasharray", `${((share ?? 0) * 100).toFixed(2)} 200`);
+    mark.arc.setAttribute("stroke-dasharray", `${(part * 100).toFixed(2)} 200`);
     mark.sum.textContent = sum;
     mark.label.setAttribute("dy", sum ? "-0.3em" : "0");
     const has = share === null ? "wants nothing" : `has ${Math.round(share * 100)}% of what it wants`;
