@@ -384,6 +384,19 @@ def test_everything_has_a_name_and_a_place_in_the_tab_order(opened: Open) -> Non
     assert tab.evaluate(focused) == "solid"
 
 
+def test_a_long_table_is_cut_and_says_so(opened: Open) -> None:
+    topology = resolve("full:24")
+    sends = tuple(send(k.src, k.src, k.dst, 0) for k in topology.links)
+    a = Algorithm(topology, named("allgather", 24).at(1), (1,), sends)
+    tab = opened(page(shown([a])))
+    assert tab.locator(".link.lit").count() == len(sends) == 552
+    assert tab.locator("#sends tbody tr").count() == 501
+    assert "and 52 more links" in tab.inner_text("#sends tbody tr:last-child")
+    tab.focus(".rank[data-rank='7']")
+    tab.keyboard.press("Enter")
+    assert tab.locator("#sends tbody tr").count() == 46
+
+
 def test_64_ranks_are_all_there(opened: Open) -> None:
     a = exchange(6)
     assert violations(a) == []

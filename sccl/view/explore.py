@@ -28,7 +28,7 @@ MAX_LINKS = 5_000
 """Links of a machine, up to which a drawing of it is."""
 
 _PAGE = Path(__file__).parent / "page"
-_SCRIPTS = ("model", "marks", "stage", "panels", "frontier", "app")
+_SCRIPTS = ("model", "marks", "stage", "panels", "tables", "frontier", "app")
 
 
 def page(shown: Sequence[Shown], sweeps: Sequence[Sweep] = (), *, frontier: bool = False) -> str:

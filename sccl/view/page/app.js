@@ -60,7 +60,8 @@ function openAlgorithm(index) {
   Object.assign(app, { time: 0, rank: null, chunk: null });
   app.marks = drawStage(app.model.topology);
   byId("algorithm").value = index;
-  for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation]) show(app.model);
+  for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
+    show(app.model);
   update();
 }
 
@@ -97,7 +98,10 @@ byId("show-frontier").addEventListener("click", () => {
   byId("main").focus();
 });
 
-for (const [kind, on] of [["mouseover", true], ["mouseout", false]]) {
+for (const [kind, on] of [
+  ["mouseover", true],
+  ["mouseout", false],
+]) {
   byId("sends").addEventListener(kind, (event) => {
     const link = event.target.closest("tr[data-link]")?.dataset.link;
     if (link !== undefined) app.marks.links[link].group.classList.toggle("pointed", on);
@@ -126,14 +130,16 @@ document.addEventListener("keydown", (event) => {
   }
   const own = event.target.closest("select, input[type=number]") && event.key !== "Escape";
   const pressed = event.target.closest("button, a") && event.key === " ";
-  const slides = event.target.closest("input[type=range]") && event.key !== " " && event.key !== "Escape";
+  const slides =
+    event.target.closest("input[type=range]") && event.key !== " " && event.key !== "Escape";
   if (!own && !pressed && !slides && stepKey(event)) event.preventDefault();
 });
 
 // --- theme and start ----------------------------------------------------------------------------
 
 const darkWanted = window.matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => (document.documentElement.dataset.theme ?? (darkWanted.matches ? "dark" : "light")) === "dark";
+const isDark = () =>
+  (document.documentElement.dataset.theme ?? (darkWanted.matches ? "dark" : "light")) === "dark";
 const nameTheme = () => {
   byId("theme").textContent = isDark() ? "Light" : "Dark";
 };
@@ -145,8 +151,15 @@ byId("theme").addEventListener("click", () => {
 darkWanted.addEventListener("change", nameTheme);
 nameTheme();
 
-byId("algorithm").replaceChildren(...data.algorithms.map((a, index) =>
-  html("option", { value: index }, `${a.collective} on ${data.topologies[a.topology].name}: ${pointName(a)}`)));
+byId("algorithm").replaceChildren(
+  ...data.algorithms.map((a, index) =>
+    html(
+      "option",
+      { value: index },
+      `${a.collective} on ${data.topologies[a.topology].name}: ${pointName(a)}`,
+    ),
+  ),
+);
 showFrontiers();
 openAlgorithm(0);
 view(data.start);

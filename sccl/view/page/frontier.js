@@ -32,7 +32,11 @@ function scales(frontier, points) {
   const bottom = Math.max(0, least.cost - (top - least.cost) * 0.35);
   const [w, h] = [WIDE - EDGE.left - EDGE.right, HIGH - EDGE.top - EDGE.bottom];
   return {
-    from, to, bottom, top, least,
+    from,
+    to,
+    bottom,
+    top,
+    least,
     x: (s) => EDGE.left + ((s - from) / (to - from)) * w,
     y: (c) => EDGE.top + h - ((Math.min(c, top) - bottom) / (top - bottom)) * h,
   };
@@ -42,15 +46,29 @@ function axes(scale) {
   const marks = [];
   const step = Math.max(1, tickOf(scale.to - scale.from));
   for (let s = Math.ceil(scale.from / step) * step; s <= scale.to; s += step) {
-    marks.push(svg("text", { x: scale.x(s), y: HIGH - EDGE.bottom + 20, class: "tick mid" }, String(s)));
+    marks.push(
+      svg("text", { x: scale.x(s), y: HIGH - EDGE.bottom + 20, class: "tick mid" }, String(s)),
+    );
   }
   const tick = tickOf(scale.top - scale.bottom);
   for (let c = Math.ceil(scale.bottom / tick) * tick; c <= scale.top; c += tick) {
     const y = scale.y(c);
     marks.push(svg("line", { x1: EDGE.left, x2: WIDE - EDGE.right, y1: y, y2: y, class: "grid" }));
-    marks.push(svg("text", { x: EDGE.left - 10, y: y + 4, class: "tick end" }, String(Number(c.toPrecision(6)))));
+    marks.push(
+      svg(
+        "text",
+        { x: EDGE.left - 10, y: y + 4, class: "tick end" },
+        String(Number(c.toPrecision(6))),
+      ),
+    );
   }
-  marks.push(svg("text", { x: (EDGE.left + WIDE - EDGE.right) / 2, y: HIGH - 8, class: "axis mid" }, "steps S"));
+  marks.push(
+    svg(
+      "text",
+      { x: (EDGE.left + WIDE - EDGE.right) / 2, y: HIGH - 8, class: "axis mid" },
+      "steps S",
+    ),
+  );
   marks.push(svg("text", { x: EDGE.left - 44, y: EDGE.top - 8, class: "axis" }, "R/C"));
   return marks;
 }
@@ -64,7 +82,10 @@ function impossible(frontier, scale) {
     const end = Math.min(right, x(steps + 1));
     edge += `H${x(steps)}V${y(Math.max(value(limit), least.cost))}H${end}`;
   }
-  return svg("path", { class: "impossible", d: `${edge}V${y(least.cost)}H${right}V${floor}H${left}Z` });
+  return svg("path", {
+    class: "impossible",
+    d: `${edge}V${y(least.cost)}H${right}V${floor}H${left}Z`,
+  });
 }
 
 function boundMarks(frontier, scale) {
@@ -73,8 +94,16 @@ function boundMarks(frontier, scale) {
   return [
     svg("line", { class: "bound", x1: x, x2: x, y1: EDGE.top, y2: HIGH - EDGE.bottom }),
     svg("line", { class: "bound", x1: EDGE.left, x2: WIDE - EDGE.right, y1: y, y2: y }),
-    svg("text", { class: "bound-name end", x: WIDE - EDGE.right, y: y + 15 }, `R/C ≥ ${frontier.bounds.bandwidth}`),
-    svg("text", { class: "bound-name end", x: x - 7, y: EDGE.top + 12 }, `S ≥ ${frontier.bounds.steps}`),
+    svg(
+      "text",
+      { class: "bound-name end", x: WIDE - EDGE.right, y: y + 15 },
+      `R/C ≥ ${frontier.bounds.bandwidth}`,
+    ),
+    svg(
+      "text",
+      { class: "bound-name end", x: x - 7, y: EDGE.top + 12 },
+      `S ≥ ${frontier.bounds.steps}`,
+    ),
   ];
 }
 
@@ -84,31 +113,49 @@ function refutedMarks(frontier, scale) {
   return [...places.values()].map(([c, ...more]) => {
     const [x, y] = [scale.x(c.steps), scale.y(cost(c))];
     const also = more.length ? ` and ${more.length} more` : "";
-    return svg("path", { class: "refuted", d: `M${x - 5} ${y}h10` },
-      svg("title", {}, `refuted: C=${c.chunks} S=${c.steps} R=${c.rounds}${also}`));
+    return svg(
+      "path",
+      { class: "refuted", d: `M${x - 5} ${y}h10` },
+      svg("title", {}, `refuted: C=${c.chunks} S=${c.steps} R=${c.rounds}${also}`),
+    );
   });
 }
 
 const openMarks = (frontier, scale) =>
   frontier.open.map((c) => {
     const [x, y] = [scale.x(c.steps), scale.y(cost(c))];
-    return svg("path", { class: "open", d: `M${x} ${y - 8}l8 8l-8 8l-8 -8Z` },
-      svg("title", {}, `open: C=${c.chunks} S=${c.steps} R=${c.rounds}: ${c.reason}`));
+    return svg(
+      "path",
+      { class: "open", d: `M${x} ${y - 8}l8 8l-8 8l-8 -8Z` },
+      svg("title", {}, `open: C=${c.chunks} S=${c.steps} R=${c.rounds}: ${c.reason}`),
+    );
   });
 
 const isProved = (a) => a.claims.some(([word]) => word === "pareto");
 
-const pointName = (a) => `C=${a.chunks} S=${a.rounds.length} R=${a.rounds.reduce((x, y) => x + y, 0)}`;
+const pointName = (a) =>
+  `C=${a.chunks} S=${a.rounds.length} R=${a.rounds.reduce((x, y) => x + y, 0)}`;
 
 const pointMarks = (points, scale) =>
   points.map(({ index, a, steps, cost: c }) => {
     const [x, y] = [scale.x(steps), scale.y(c)];
     const proved = isProved(a);
-    const name = `${pointName(a)}, R/C ${a.bandwidth_cost}, ${proved ? "proved" : "best found"}: open`;
-    return svg("g", { class: `point${proved ? " proved" : ""}`, role: "button", tabindex: 0, "data-algorithm": index, "aria-label": name },
-      svg("title", {}, name), svg("circle", { class: "halo", cx: x, cy: y, r: 15 }),
+    const state = proved ? "proved" : "best found";
+    const name = `${pointName(a)}, R/C ${a.bandwidth_cost}, ${state}: open`;
+    return svg(
+      "g",
+      {
+        class: `point${proved ? " proved" : ""}`,
+        role: "button",
+        tabindex: 0,
+        "data-algorithm": index,
+        "aria-label": name,
+      },
+      svg("title", {}, name),
+      svg("circle", { class: "halo", cx: x, cy: y, r: 15 }),
       svg("circle", { class: "dot", cx: x, cy: y, r: 7 }),
-      svg("text", { x: x + 14, y: y - 9 }, a.bandwidth_cost));
+      svg("text", { x: x + 14, y: y - 9 }, a.bandwidth_cost),
+    );
   });
 
 function staircase(points, scale) {
@@ -120,15 +167,22 @@ function staircase(points, scale) {
 }
 
 /** Return the points that no other one of a frontier dominates. */
-const best = (points) =>
-  points.filter((p, i) => points.slice(0, i).every((q) => q.cost > p.cost));
+const best = (points) => points.filter((p, i) => points.slice(0, i).every((q) => q.cost > p.cost));
 
 function chart(frontier, points) {
   const scale = scales(frontier, points);
   const name = `Frontier of ${frontier.collective} on ${frontier.topology}: steps against R/C`;
-  return svg("svg", { class: "chart", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": name },
-    impossible(frontier, scale), ...axes(scale), ...boundMarks(frontier, scale), staircase(best(points), scale),
-    ...refutedMarks(frontier, scale), ...openMarks(frontier, scale), ...pointMarks(points, scale));
+  return svg(
+    "svg",
+    { class: "chart", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": name },
+    impossible(frontier, scale),
+    ...axes(scale),
+    ...boundMarks(frontier, scale),
+    staircase(best(points), scale),
+    ...refutedMarks(frontier, scale),
+    ...openMarks(frontier, scale),
+    ...pointMarks(points, scale),
+  );
 }
 
 function fastest(frontier, index) {
@@ -141,46 +195,100 @@ function fastest(frontier, index) {
 function pointTable(frontier, points) {
   const names = ["S", "R", "C", "R/C", "Optimal in", "State", "Fastest for"];
   const rows = points.map(({ index, a }) => {
-    const optimal = a.claims.map(([word]) => word).filter((word) => ["latency", "bandwidth", "limit"].includes(word));
-    const open = html("button", { type: "button", class: "link-button", "data-algorithm": index }, "Open");
-    const cells = [a.rounds.length, a.rounds.reduce((x, y) => x + y, 0), a.chunks, a.bandwidth_cost];
-    return html("tr", {}, ...cells.map((cell) => html("td", { class: "number" }, String(cell))),
-      html("td", {}, optimal.join(" and ") || "–"), html("td", {}, isProved(a) ? "proved" : "best found"),
-      html("td", {}, fastest(frontier, index)), html("td", {}, open));
+    const optimal = a.claims
+      .map(([word]) => word)
+      .filter((word) => ["latency", "bandwidth", "limit"].includes(word));
+    const open = html(
+      "button",
+      { type: "button", class: "link-button", "data-algorithm": index },
+      "Open",
+    );
+    const cells = [
+      a.rounds.length,
+      a.rounds.reduce((x, y) => x + y, 0),
+      a.chunks,
+      a.bandwidth_cost,
+    ];
+    return html(
+      "tr",
+      {},
+      ...cells.map((cell) => html("td", { class: "number" }, String(cell))),
+      html("td", {}, optimal.join(" and ") || "–"),
+      html("td", {}, isProved(a) ? "proved" : "best found"),
+      html("td", {}, fastest(frontier, index)),
+      html("td", {}, open),
+    );
   });
-  const head = html("tr", {}, ...names.map((name, i) => html("th", { scope: "col", class: i < 4 ? "number" : "" }, name)),
-    html("th", { scope: "col" }, html("span", { class: "hidden" }, "Open")));
-  return html("div", { class: "wide" }, html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows)));
+  const head = html(
+    "tr",
+    {},
+    ...names.map((name, i) => html("th", { scope: "col", class: i < 4 ? "number" : "" }, name)),
+    html("th", { scope: "col" }, html("span", { class: "hidden" }, "Open")),
+  );
+  return html(
+    "div",
+    { class: "wide" },
+    html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows)),
+  );
 }
 
 function chartLegend(frontier, points) {
   const key = (name, text) => html("span", { class: `key ${name}` }, text);
-  return html("div", { class: "legend" },
+  return html(
+    "div",
+    { class: "legend" },
     points.some(({ a }) => isProved(a)) ? key("k-proved", "proved") : null,
     points.some(({ a }) => !isProved(a)) ? key("k-found", "best found") : null,
     frontier.open.length ? key("k-open", "open candidate") : null,
     frontier.refuted.length ? key("k-refuted", "refuted candidate") : null,
-    key("k-impossible", "proved impossible"));
+    key("k-impossible", "proved impossible"),
+  );
 }
 
 function openList(frontier) {
   if (!frontier.open.length) return null;
-  return html("ul", { class: "small muted" }, ...frontier.open.slice(0, 20).map((c) =>
-    html("li", {}, `open: C=${c.chunks} S=${c.steps} R=${c.rounds}: ${c.reason}`)));
+  return html(
+    "ul",
+    { class: "small muted" },
+    ...frontier.open
+      .slice(0, 20)
+      .map((c) => html("li", {}, `open: C=${c.chunks} S=${c.steps} R=${c.rounds}: ${c.reason}`)),
+  );
 }
 
 function showFrontiers() {
   const cards = data.frontiers.map((frontier) => {
     const points = pointsOf(frontier);
     const root = frontier.root === null ? "" : `, root ${frontier.root}`;
-    return html("article", { class: "card frontier" },
+    return html(
+      "article",
+      { class: "card frontier" },
       html("h2", {}, `${frontier.collective} on ${frontier.topology}${root}`),
       frontier.summary ? html("p", { class: "muted" }, frontier.summary) : null,
       chart(frontier, points),
-      html("div", {}, chartLegend(frontier, points), pointTable(frontier, points), openList(frontier)));
+      html(
+        "div",
+        {},
+        chartLegend(frontier, points),
+        pointTable(frontier, points),
+        openList(frontier),
+      ),
+    );
   });
-  const hint = "Each point is an algorithm: fewer steps S for small buffers, a smaller R/C for large ones. Click one to watch it.";
+  const hint =
+    "Each point is an algorithm: fewer steps S for small buffers, a smaller R/C for large ones. " +
+    "Click one to watch it.";
   byId("frontier-view").replaceChildren(
-    html("div", { class: "head" }, html("div", {}, html("h1", {}, plural(cards.length, "frontier").replace(/^1 f/, "F")), html("p", { class: "muted" }, hint))),
-    html("div", { class: `cards${cards.length > 1 ? " many" : ""}` }, ...cards));
+    html(
+      "div",
+      { class: "head" },
+      html(
+        "div",
+        {},
+        html("h1", {}, plural(cards.length, "frontier").replace(/^1 f/, "F")),
+        html("p", { class: "muted" }, hint),
+      ),
+    ),
+    html("div", { class: `cards${cards.length > 1 ? " many" : ""}` }, ...cards),
+  );
 }

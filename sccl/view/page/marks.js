@@ -35,7 +35,9 @@ function rankNames(ranks, topology) {
 }
 
 const rankTitle = (topology, rank) =>
-  topology.labels[rank] === String(rank) ? `Rank ${rank}` : `Rank ${rank} (${topology.labels[rank]})`;
+  topology.labels[rank] === String(rank)
+    ? `Rank ${rank}`
+    : `Rank ${rank} (${topology.labels[rank]})`;
 
 /** Return a button that follows a chunk; in a combining collective with the sum it is part of. */
 function chip(chunk, detail = "", title = "") {

@@ -80,8 +80,13 @@ function linkMark(topology, link, number, look) {
     title: svg("title"),
   };
   mark.group = svg(
-    "g", { class: "link", "data-link": number },
-    mark.title, mark.track, mark.flow, mark.dashes, mark.head,
+    "g",
+    { class: "link", "data-link": number },
+    mark.title,
+    mark.track,
+    mark.flow,
+    mark.dashes,
+    mark.head,
   );
   return mark;
 }
@@ -112,16 +117,26 @@ function rankMark(topology, rank, radius) {
   const [x, y] = at(topology.positions[rank]);
   const ring = { cx: x, cy: y, r: radius };
   const mark = {
-    arc: svg("circle", { ...ring, class: "arc", pathLength: 100, transform: `rotate(-90 ${x} ${y})` }),
+    arc: svg("circle", {
+      ...ring,
+      class: "arc",
+      pathLength: 100,
+      transform: `rotate(-90 ${x} ${y})`,
+    }),
     sum: svg("text", { class: "sum", x, y: y + radius * 0.52, "font-size": radius * 0.5 }),
     title: svg("title"),
   };
   mark.label = svg("text", { class: "name", x, y, "font-size": radius * 0.82 }, String(rank));
   mark.group = svg(
-    "g", { class: "rank", role: "button", tabindex: 0, "data-rank": rank },
-    mark.title, svg("circle", { ...ring, class: "halo", r: radius + 6 }),
-    svg("circle", { ...ring, class: "disc" }), svg("circle", { ...ring, class: "rim" }),
-    mark.arc, mark.label, mark.sum,
+    "g",
+    { class: "rank", role: "button", tabindex: 0, "data-rank": rank },
+    mark.title,
+    svg("circle", { ...ring, class: "halo", r: radius + 6 }),
+    svg("circle", { ...ring, class: "disc" }),
+    svg("circle", { ...ring, class: "rim" }),
+    mark.arc,
+    mark.label,
+    mark.sum,
   );
   return mark;
 }
@@ -130,7 +145,9 @@ function boxMarks(topology) {
   return topology.boxes.map(([left, top, right, bottom, label]) => {
     const [[x, y], [w, h]] = [at([left, top]), at([right - left, bottom - top])];
     return svg(
-      "g", { class: "box" }, svg("rect", { x, y, width: w, height: h, rx: 18 }),
+      "g",
+      { class: "box" },
+      svg("rect", { x, y, width: w, height: h, rx: 18 }),
       svg("text", { x: x + 6, y: y - 14 }, label),
     );
   });
@@ -138,14 +155,17 @@ function boxMarks(topology) {
 
 const switchMark = ([x, y], name) =>
   svg(
-    "g", { class: "switch" }, svg("rect", { x: x - 16, y: y - 16, width: 32, height: 32, rx: 6 }),
+    "g",
+    { class: "switch" },
+    svg("rect", { x: x - 16, y: y - 16, width: 32, height: 32, rx: 6 }),
     svg("title", {}, name),
   );
 
 /** Return the part of the square that something is drawn in. */
 function frame(topology, marks, radius) {
   const points = topology.positions.map(at).concat(marks.flatMap((mark) => mark.points));
-  for (const [left, top, right, bottom] of topology.boxes) points.push(at([left, top]), at([right, bottom]));
+  for (const [left, top, right, bottom] of topology.boxes)
+    points.push(at([left, top]), at([right, bottom]));
   const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
   const pad = radius + 16;
   const [x, y] = [Math.min(...xs) - pad, Math.min(...ys) - pad];
@@ -166,7 +186,8 @@ function drawStage(topology) {
   const links = topology.links.map((link, i) => linkMark(topology, link, i, look));
   const ranks = everyone(topology.ranks).map((rank) => rankMark(topology, rank, radius));
   const switches = topology.switches.map((name, i) =>
-    switchMark(at(topology.positions[topology.ranks + i]), name));
+    switchMark(at(topology.positions[topology.ranks + i]), name),
+  );
   const root = byId("stage");
   root.setAttribute("viewBox", frame(topology, links, radius));
   root.classList.toggle("dense", links.length > DENSE);
@@ -234,12 +255,16 @@ function updateRanks(model, marks) {
     const share = model.progress[app.time][rank];
     const [state, sum, part] = app.chunk === null ? ["", "", share ?? 0] : chunkState(model, rank);
     const on = app.rank === rank;
-    mark.group.setAttribute("class", `rank ${state}${on ? " on" : ""}${share === null ? " none" : ""}`);
+    mark.group.setAttribute(
+      "class",
+      `rank ${state}${on ? " on" : ""}${share === null ? " none" : ""}`,
+    );
     mark.group.setAttribute("aria-pressed", String(on));
     mark.arc.setAttribute("stroke-dasharray", `${(part * 100).toFixed(2)} 200`);
     mark.sum.textContent = sum;
     mark.label.setAttribute("dy", sum ? "-0.3em" : "0");
-    const has = share === null ? "wants nothing" : `has ${Math.round(share * 100)}% of what it wants`;
+    const has =
+      share === null ? "wants nothing" : `has ${Math.round(share * 100)}% of what it wants`;
     const name = `${rankTitle(model.topology, rank)}, ${has}${sum ? `, sum of ${sum}` : ""}`;
     mark.group.setAttribute("aria-label", name);
     mark.title.textContent = name;
