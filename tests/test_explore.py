@@ -120,6 +120,23 @@ def test_a_frontier_is_of_one_question() -> None:
     assert second["summary"] == ""
 
 
+def test_bounds_are_only_told_of_the_class_they_hold_for() -> None:
+    a, b = frontier("dgx1", "allreduce")[0], frontier("dgx1", "allreduce")[0]
+    of_class = replace(BOUNDS, scope="compositions")
+    found = [
+        Shown(replace(x, scope=scope), "a.json", True, of_class)
+        for x, scope in ((a, "compositions, each half 5-synchronous"), (b, "trees"))
+    ]
+    sweep = Sweep("dgx1", "allreduce", None, (), (), ((4, Fraction(3, 8)),), "Complete.")
+    data = page_data(found, [sweep], frontier=False)
+    assert [x["bounds"] is None for x in data["algorithms"]] == [False, True]
+    assert [len(x["reasons"]) for x in data["algorithms"]] == [1, 2]
+    inside, outside = data["frontiers"]
+    assert (inside["points"], inside["limits"]) == ([0], [[4, "3/8"]])
+    assert (outside["points"], outside["limits"], outside["bounds"]) == ([1], [], None)
+    assert outside["summary"] == "trees"
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 

@@ -107,4 +107,4 @@ def _bounds(topology: Topology, spec: Spec) -> Bounds:
         reasons.append(f"Both are bounds of its dual, {found.problem}.")
     if found.scope:
         reasons.append(f"They hold for {found.scope}.")
-    return Bounds(found.steps, found.bandwidth, tuple(reasons))
+    return Bounds(found.steps, found.bandwidth, tuple(reasons), found.scope)

@@ -12,6 +12,8 @@ from sccl.core.topology import Topology
 from sccl.view.layout import control_points, layout
 from sccl.view.shown import Candidate, Shown, Sweep
 
+_BEYOND = "This algorithm is of another class, so they do not bound it."
+
 
 def page_data(shown: Sequence[Shown], sweeps: Sequence[Sweep], *, frontier: bool) -> dict[str, Any]:
     """Return all that a page shows; machines that several algorithms share are there once.
@@ -81,13 +83,20 @@ def _algorithm(shown: Shown, topology: int) -> dict[str, Any]:
         "num_chunks": c.num_chunks,
         "rounds": list(a.rounds_per_step),
         "bandwidth_cost": str(a.bandwidth_cost),
-        "bounds": {"steps": shown.bounds.steps, "bandwidth": str(shown.bounds.bandwidth)},
+        "bounds": _bounds(shown),
         "claims": _claims(shown),
-        "reasons": list(shown.bounds.reasons),
+        "reasons": [*shown.bounds.reasons, *(() if shown.bounded else (_BEYOND,))],
         "pre": [_ranks(c.holders(chunk), c) for chunk in range(c.num_chunks)],
         "post": [_ranks(c.wanted(chunk), c) for chunk in range(c.num_chunks)],
         "sends": _sends(a),
     }
+
+
+def _bounds(shown: Shown) -> dict[str, Any] | None:
+    bounds = shown.bounds
+    if not shown.bounded:
+        return None
+    return {"steps": bounds.steps, "bandwidth": str(bounds.bandwidth)}
 
 
 def _ranks(ranks: frozenset[Any], collective: Collective) -> list[int] | int | None:
@@ -130,19 +139,28 @@ def _claims(shown: Shown) -> list[list[str]]:
 
 
 def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
-    """Return one frontier per question: machine, collective and root."""
-    groups: dict[tuple[Topology, str, int | None], list[int]] = {}
+    """Return one frontier per machine, collective, root, and class that the bounds do not hold for.
+
+    What a sweep of compositions found impossible, other algorithms may well reach.
+    """
+    groups: dict[tuple[Topology, str, int | None, str | None], list[int]] = {}
     for number, one in enumerate(shown):
         a = one.algorithm
-        question = (a.topology, a.collective.name, a.collective.root)
+        beyond = None if one.bounded else a.scope
+        question = (a.topology, a.collective.name, a.collective.root, beyond)
         groups.setdefault(question, []).append(number)
     return [
         _frontier(
             shown,
             members,
-            [s for s in sweeps if (s.topology, s.collective, s.root) == (machine.name, name, root)],
+            [
+                s
+                for s in sweeps
+                if beyond is None
+                and (s.topology, s.collective, s.root) == (machine.name, name, root)
+            ],
         )
-        for (machine, name, root), members in groups.items()
+        for (machine, name, root, beyond), members in groups.items()
     ]
 
 
@@ -150,7 +168,7 @@ def _frontier(
     shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
 ) -> dict[str, Any]:
     algorithms = [shown[i].algorithm for i in members]
-    topology, bounds = algorithms[0].topology, shown[members[0]].bounds
+    topology, first = algorithms[0].topology, shown[members[0]]
     costs = [(a.steps, a.bandwidth_cost) for a in algorithms]
     won = winners(costs, alpha_us(topology), lane_gb_per_s(topology))
     limits = {steps: limit for s in sweeps for steps, limit in s.limits}
@@ -158,13 +176,13 @@ def _frontier(
         "topology": topology.name,
         "collective": algorithms[0].collective.name,
         "root": algorithms[0].collective.root,
-        "bounds": {"steps": bounds.steps, "bandwidth": str(bounds.bandwidth)},
+        "bounds": _bounds(first),
         "points": list(members),
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
         "refuted": [_candidate(c) for s in sweeps for c in s.refuted],
         "open": [_candidate(c) for s in sweeps for c in s.open],
-        "summary": " ".join(s.summary for s in sweeps),
+        "summary": " ".join(s.summary for s in sweeps) if first.bounded else first.algorithm.scope,
     }
 
 

@@ -16,11 +16,13 @@ class Bounds:
         steps: least S.
         bandwidth: least R/C.
         reasons: why, in sentences.
+        scope: the class of algorithms that it holds for; empty: all of them.
     """
 
     steps: int
     bandwidth: Fraction
     reasons: tuple[str, ...]
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class Shown:
     file: str
     intact: bool
     bounds: Bounds
+
+    @property
+    def bounded(self) -> bool:
+        """Return whether the bounds hold for the algorithm's class."""
+        return self.algorithm.scope.startswith(self.bounds.scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,12 @@ const pointsOf = (frontier) =>
 
 function scales(frontier, points) {
   const others = [...frontier.open, ...frontier.refuted];
-  const least = { steps: frontier.bounds.steps, cost: value(frontier.bounds.bandwidth) };
+  const least = {
+    steps: frontier.bounds?.steps ?? points[0].steps,
+    cost: frontier.bounds
+      ? value(frontier.bounds.bandwidth)
+      : Math.min(...points.map((p) => p.cost)),
+  };
   const steps = [...points, ...others, least].map((p) => p.steps);
   const [from, to] = [Math.min(...steps) - 1, Math.max(...steps, least.steps + 1) + 0.6];
   const costs = [...points.map((p) => p.cost), ...frontier.open.map(cost), least.cost];
@@ -175,9 +180,9 @@ function chart(frontier, points) {
   return svg(
     "svg",
     { class: "chart", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": name },
-    impossible(frontier, scale),
+    frontier.bounds ? impossible(frontier, scale) : null,
     ...axes(scale),
-    ...boundMarks(frontier, scale),
+    ...(frontier.bounds ? boundMarks(frontier, scale) : []),
     staircase(best(points), scale),
     ...refutedMarks(frontier, scale),
     ...openMarks(frontier, scale),
@@ -241,7 +246,7 @@ function chartLegend(frontier, points) {
     points.some(({ a }) => !isProved(a)) ? key("k-found", "best found") : null,
     frontier.open.length ? key("k-open", "open candidate") : null,
     frontier.refuted.length ? key("k-refuted", "refuted candidate") : null,
-    key("k-impossible", "proved impossible"),
+    frontier.bounds ? key("k-impossible", "proved impossible") : null,
   );
 }
 

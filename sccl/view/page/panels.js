@@ -12,8 +12,13 @@ const fact = (figure, name, note, met = false) =>
     html("dd", { class: `note${met ? " met" : ""}` }, note),
   );
 
-const bound = (least, mine) =>
-  value(least) === value(mine) ? ["the least possible", true] : [`at least ${least}`, false];
+/** Return what a bound says of a cost, and whether it is met; nothing where there is no bound. */
+function bound(least, mine) {
+  if (least === undefined) return [""];
+  return value(String(least)) === value(String(mine))
+    ? ["the least possible", true]
+    : [`at least ${least}`];
+}
 
 function showFacts(model) {
   const rounds = model.rounds.reduce((sum, r) => sum + r, 0);
@@ -28,10 +33,10 @@ function showFacts(model) {
     model.file,
   ].join(" · ");
   byId("facts").replaceChildren(
-    fact(model.last, "steps S", ...bound(String(model.bounds.steps), String(model.last))),
+    fact(model.last, "steps S", ...bound(model.bounds?.steps, model.last)),
     fact(rounds, "rounds R", spread),
     fact(model.chunks, "chunks C", chunks),
-    fact(model.bandwidth_cost, "R/C", ...bound(model.bounds.bandwidth, model.bandwidth_cost)),
+    fact(model.bandwidth_cost, "R/C", ...bound(model.bounds?.bandwidth, model.bandwidth_cost)),
     fact(rounds - model.last, "k = R − S", `${rounds - model.last}-synchronous`),
   );
 }
@@ -151,7 +156,9 @@ function chunkPanel(model, chunk) {
     (r) => model.heldAt(chunk, r, app.time) === model.total(chunk),
   );
   const [from, to] = [model.pre[chunk], model.post[chunk]].map((r) => rankNames(r, model.topology));
-  const begins = model.combining ? `It is the sum of contributions of ${from}` : `It starts on ${from}`;
+  const begins = model.combining
+    ? `It is the sum of contributions of ${from}`
+    : `It starts on ${from}`;
   const whole = model.combining ? "The whole sum is on" : "It is on";
   const ranks = plural(model.topology.ranks, "rank");
   const text =
