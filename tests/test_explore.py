@@ -95,15 +95,24 @@ def test_claims_of_an_edited_file_are_not_repeated() -> None:
         assert words == expected
 
 
-def test_what_is_too_large_is_refused_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = shown(*frontier("ring:4", "allgather"))
-    monkeypatch.setattr(explore, "MAX_SENDS", 10)
-    total = sum(s.algorithm.num_sends for s in found)
-    with pytest.raises(ParameterError, match=rf"there are {total} sends.*at most 10"):
-        page(found)
-    monkeypatch.setattr(explore, "MAX_LINKS", 7)
-    with pytest.raises(ParameterError, match=r"8 links.*at most 7"):
-        page(found)
+@pytest.mark.parametrize(
+    ("limit", "most", "says"),
+    [
+        ("MAX_LINKS", 7, "0.json has 8 links, .*at most 7"),
+        ("MAX_SENDS", 3, "0.json has 4 chunks, .*at most 3"),
+        ("MAX_SENDS", 11, "0.json has 12 sends, .*at most 11"),
+        ("MAX_SENDS", 12, r"1.json has 24 sends with the files before it, .*at most 12"),
+        ("MAX_USES", 15, "0.json has 16 links times steps, .*at most 15"),
+    ],
+)
+def test_what_is_too_large_is_refused_with_its_number(
+    limit: str, most: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = next(a for a in frontier("ring:4", "allgather") if a.collective.chunks == 1)
+    page(shown(a, a))
+    monkeypatch.setattr(explore, limit, most)
+    with pytest.raises(ParameterError, match=says):
+        page(shown(a, a))
 
 
 def test_a_frontier_is_of_one_question() -> None:

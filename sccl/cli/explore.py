@@ -16,11 +16,12 @@ from sccl.collectives import Spec, misnamed, named, names
 from sccl.core.codec import load_algorithm
 from sccl.core.collective import Collective
 from sccl.core.files import check_can_write, write_atomically
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.transform import expand
 from sccl.verify import violations
-from sccl.view.explore import page
+from sccl.view.explore import check_fits, page
 from sccl.view.shown import Bounds, Shown
 
 Files = Annotated[
@@ -48,7 +49,9 @@ def explore(files: Files, output: Page) -> None:
         raise InputError("only frontiers are given, and no algorithm: give those files too")
     bounds: dict[tuple[Topology, Spec], Bounds] = {}
     with err().status("bounds and pictures"):
-        shown = [_shown(file, bounds) for file in algorithms]
+        loaded = [(file, *load_algorithm(file)) for file in algorithms]
+        check_fits((str(file), algorithm) for file, algorithm, _ in loaded)
+        shown = [_shown(*one, bounds) for one in loaded]
         sweeps = [read_sweep(file) for file in frontiers]
         text = page(shown, sweeps, frontier=any(path.is_dir() for path in files))
     write_atomically(output, text)
@@ -71,13 +74,20 @@ def _in_folder(path: Path) -> list[Path]:
     return found
 
 
-def _shown(file: Path, known: dict[tuple[Topology, Spec], Bounds]) -> Shown:
+def _shown(
+    file: Path,
+    loaded: AnyAlgorithm,
+    intact: bool,
+    known: dict[tuple[Topology, Spec], Bounds],
+) -> Shown:
     """Return what the page shows of a file.
+
+    Args:
+        known: bounds by question; what is missing is added.
 
     Raises:
         InputError: the judge rejects the algorithm; what is wrong moves nowhere on a page.
     """
-    loaded, intact = load_algorithm(file)
     algorithm = expand(loaded)
     if found := violations(algorithm):
         raise InputError(

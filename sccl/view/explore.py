@@ -11,12 +11,13 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from sccl.core.files import read_text
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.view.page_data import page_data, title
 from sccl.view.shown import Shown, Sweep
@@ -26,6 +27,9 @@ MAX_SENDS = 100_000
 
 MAX_LINKS = 5_000
 """Links of a machine, up to which a drawing of it is."""
+
+MAX_USES = 100_000
+"""Links times steps, up to which a table of them is."""
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPTS = ("model", "marks", "stage", "panels", "tables", "frontier", "app")
@@ -40,9 +44,9 @@ def page(shown: Sequence[Shown], sweeps: Sequence[Sweep] = (), *, frontier: bool
         frontier: whether to start with the frontiers instead of the first algorithm.
 
     Raises:
-        ParameterError: a machine has too many links, or there are too many sends to show.
+        ParameterError: there is too much to show.
     """
-    _check_size(shown)
+    check_fits((one.file, one.algorithm) for one in shown)
     titles = dict.fromkeys(title(one.algorithm) for one in shown)
     style = read_text(_PAGE / "style.css")
     script = "\n".join(read_text(_PAGE / f"{name}.js") for name in _SCRIPTS)
@@ -56,21 +60,31 @@ def page(shown: Sequence[Shown], sweeps: Sequence[Sweep] = (), *, frontier: bool
     )
 
 
-def _check_size(shown: Sequence[Shown]) -> None:
-    for one in shown:
-        links = len(one.algorithm.topology.links)
-        if links > MAX_LINKS:
-            raise ParameterError(
-                f"{one.file}: topology {one.algorithm.topology.name!r} has {links} links, more "
-                f"than the explorer can draw (at most {MAX_LINKS}); see the sends with 'sccl show'"
-            )
-    sends = sum(s.algorithm.num_sends for s in shown)
-    if sends > MAX_SENDS:
-        most = max(shown, key=lambda s: s.algorithm.num_sends)
-        raise ParameterError(
-            f"there are {sends} sends to show ({most.algorithm.num_sends} of them in {most.file}), "
-            f"more than a page shows smoothly (at most {MAX_SENDS}); give fewer or smaller files"
-        )
+def check_fits(named: Iterable[tuple[str, AnyAlgorithm]]) -> None:
+    """Check that algorithms are small enough for a page, before work is spent on them.
+
+    Args:
+        named: with the names of their files.
+
+    Raises:
+        ParameterError: one is too large, or all together have too many sends.
+    """
+    all_sends = 0
+    for file, a in named:
+        links = len(a.topology.links)
+        all_sends += a.num_sends
+        for what, count, most in (
+            ("links", links, MAX_LINKS),
+            ("chunks", a.collective.num_chunks, MAX_SENDS),
+            ("sends", a.num_sends, MAX_SENDS),
+            ("sends with the files before it", all_sends, MAX_SENDS),
+            ("links times steps", links * a.steps, MAX_USES),
+        ):
+            if count > most:
+                raise ParameterError(
+                    f"{file} has {count} {what}, more than a page shows smoothly (at most {most}); "
+                    "give fewer or smaller files, or see the sends with 'sccl show'"
+                )
 
 
 def _hash(text: str) -> str:
