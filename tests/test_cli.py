@@ -52,7 +52,11 @@ def test_pareto_prints_the_proved_frontier(tmp_path: Path) -> None:
     assert "0 B to 52.5 kB: C=2 S=2 R=3" in out
     assert "Complete" in out
     files = sorted(p.name for p in (tmp_path / "new").iterdir())
-    assert files == ["allgather-dgx1-c2-s2-r3.json", "allgather-dgx1-c6-s3-r7.json"]
+    assert files == [
+        "allgather-dgx1-c2-s2-r3.json",
+        "allgather-dgx1-c6-s3-r7.json",
+        "allgather-dgx1-frontier.json",
+    ]
 
 
 def test_pareto_json_goes_alone_to_stdout() -> None:

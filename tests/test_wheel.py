@@ -23,6 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = zipfile.ZipFile(wheel).namelist()
     assert "sccl/_data/topologies/dgx1.json" in names
     assert "sccl/_data/codegen_templates/common/steps.hpp.jinja" in names
+    assert "sccl/view/page/page.html" in names
     assert "sccl/py.typed" in names
     target = tmp_path_factory.mktemp("site")
     subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
@@ -60,6 +61,8 @@ def test_the_wheel_synthesises(site: Path) -> None:
     out = run(site, "pareto", "--collective", "allgather", "--topo", "z52", "--out", "found")
     assert "proved" in out
     assert (site / "found" / "allgather-z52-c2-s4-r7.json").exists()
+    run(site, "explore", "found", "-o", "page.html")
+    assert "allgather on z52" in (site / "page.html").read_text()
     for solver in ("cadical", "z3"):
         arguments = "solve --collective allgather --topo ring:4 --chunks 2 --steps 2 --rounds 3"
         assert "sat" in run(site, *arguments.split(), "--solver", solver)

@@ -92,12 +92,7 @@ def _print(console: Console, found: LowerBounds, machine: str) -> None:
         console.print(f"certified on its dual, {found.problem}")
     if found.scope:
         console.print(f"class: {found.scope}")
-    pair = found.pair
-    sources = ", ".join(str(s) for s in pair.sources)
-    console.print(
-        f"S >= {found.steps}: chunk {pair.chunk} starts on rank {sources} and rank {pair.rank} is "
-        f"{pair.steps} link(s) away" + (", twice" if other.phases == 2 else "")
-    )
+    console.print(f"S >= {found.steps}: {explain_steps(found)}")
     console.print(f"R/C >= {found.bandwidth}: {explain(found)}", soft_wrap=True)
     if certificate.kind != "cut":
         _print_prices(console, certificate, len(found.machine.constraints()))
@@ -112,6 +107,17 @@ def _print_prices(console: Console, certificate: Certificate, constraints: int) 
         everything = len(names) == constraints
         text = "every link" if everything else ", ".join(names)
         console.print(f"  {price}: {text}", markup=False, soft_wrap=True)
+
+
+def explain_steps(found: LowerBounds) -> str:
+    """Return why no algorithm has fewer steps, as a sentence."""
+    pair = found.pair
+    sources = ", ".join(str(s) for s in pair.sources)
+    twice = ", twice" if found.dual.phases == 2 else ""
+    return (
+        f"chunk {pair.chunk} starts on rank {sources} and rank {pair.rank} is {pair.steps} link(s) "
+        f"away{twice}"
+    )
 
 
 def explain(found: LowerBounds) -> str:

@@ -86,6 +86,8 @@ def limits_of(
     beyond = _beyond(topology, spec, quick_solve, max_steps, seconds, folder)
     more = {"classes": [_class_json(found) for found in beyond]} if beyond else {}
     plain = limit_frontier_json(frontier) | more
+    if folder:
+        folder.save_frontier(plain, "limits")
     if json:
         print_json(plain)
     else:

@@ -11,6 +11,7 @@ from sccl.cli.bounds import bounds
 from sccl.cli.certificate import verify_certificate
 from sccl.cli.check import check
 from sccl.cli.codegen import codegen
+from sccl.cli.explore import explore
 from sccl.cli.pareto import pareto
 from sccl.cli.plot import plot
 from sccl.cli.run import bench, run, tune
@@ -32,6 +33,7 @@ app.command()(solve)
 app.command()(bounds)
 app.command()(show)
 app.command()(plot)
+app.command()(explore)
 app.command()(check)
 app.command()(verify_certificate)
 app.command()(smt2)

@@ -150,6 +150,8 @@ def pareto(
     if certify_dir and frontier.stopped != "interrupted":
         certify(frontier, certify_dir, limits.timeout_s or options.DEFAULT_TIMEOUT_S, quiet=json)
     plain = frontier_json(frontier)
+    if folder:
+        folder.save_frontier(plain, "frontier")
     if json:
         print_json(plain)
     else:

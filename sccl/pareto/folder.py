@@ -1,9 +1,11 @@
-"""Where a sweep keeps the algorithms it finds."""
+"""Where a sweep keeps the algorithms it finds, and what it says of them."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sccl.core.codec import any_algorithm_to_wire, text_of
 from sccl.core.files import check_can_write, make_directory, slug, write_atomically
@@ -28,8 +30,7 @@ class Folder:
     def file_of(self, algorithm: AnyAlgorithm) -> Path:
         """Return the file of an algorithm, such as ``allgather-dgx1-c6-s3-r7.json``."""
         a = algorithm
-        root = "" if a.collective.root in (None, 0) else f"-root{a.collective.root}"
-        name = f"{slug(a.collective.name)}{root}-{slug(a.topology.name)}"
+        name = _question(a.topology.name, a.collective.name, a.collective.root)
         return self.path / f"{name}-c{a.collective.chunks}-s{a.steps}-r{a.rounds}.json"
 
     def save(self, algorithm: AnyAlgorithm) -> Path:
@@ -42,6 +43,32 @@ class Folder:
         write_atomically(path, text_of(any_algorithm_to_wire(algorithm)))
         return path
 
+    def save_frontier(self, frontier: dict[str, Any], kind: str) -> Path:
+        """Write a frontier, but for the seconds it took, and return its file.
+
+        Args:
+            frontier: as :func:`sccl.pareto.frontier_json` gives it.
+            kind: ``"frontier"`` or ``"limits"``, for the name of the file.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        name = _question(frontier["topology"], frontier["collective"], frontier["root"])
+        path = self.path / f"{name}-{kind}.json"
+        write_atomically(path, json.dumps(_timeless(frontier), indent=1) + "\n")
+        return path
+
     def discard(self, path: Path) -> None:
         """Remove a file that a better algorithm of the same sweep replaces."""
         path.unlink(missing_ok=True)
+
+
+def _question(topology: str, collective: str, root: int | None) -> str:
+    return f"{slug(collective)}{f'-root{root}' if root else ''}-{slug(topology)}"
+
+
+def _timeless(value: Any) -> Any:
+    """Return plain values without the times: the same sweep writes the same bytes."""
+    if isinstance(value, dict):
+        return {name: _timeless(part) for name, part in value.items() if name != "seconds"}
+    return [_timeless(part) for part in value] if isinstance(value, list) else value

@@ -1,0 +1,165 @@
+// What is shown at the moment, and what clicks and keys do to it.
+
+const PAUSE = 1500; // milliseconds of a step while playing
+
+const app = { model: null, marks: null, time: 0, rank: null, chunk: null, timer: null };
+
+const data = JSON.parse(byId("data").textContent);
+
+function update() {
+  const { model, marks } = app;
+  updateLinks(model, marks);
+  updateRanks(model, marks);
+  showNow(model);
+  showLegend(model);
+  showSelection(model);
+  showSends(model);
+  markStep();
+}
+
+function goTo(time) {
+  app.time = Math.min(app.model.last, Math.max(0, time));
+  update();
+}
+
+function select(what) {
+  Object.assign(app, { rank: null, chunk: null }, what);
+  update();
+}
+
+function pause() {
+  clearInterval(app.timer);
+  app.timer = null;
+  byId("play").classList.remove("on");
+  byId("play").setAttribute("aria-label", "Play");
+}
+
+function play() {
+  if (app.timer) return pause();
+  if (app.time === app.model.last) goTo(0);
+  app.timer = setInterval(() => {
+    goTo(app.time + 1);
+    if (app.time === app.model.last) pause();
+  }, PAUSE);
+  byId("play").classList.add("on");
+  byId("play").setAttribute("aria-label", "Pause");
+  return undefined;
+}
+
+function view(name) {
+  pause();
+  byId("frontier-view").hidden = name !== "frontier";
+  byId("algorithm-view").hidden = name === "frontier";
+  if (name === "frontier") byId("show-frontier").setAttribute("aria-current", "page");
+  else byId("show-frontier").removeAttribute("aria-current");
+}
+
+function openAlgorithm(index) {
+  view("algorithm");
+  app.model = modelOf(data.algorithms[index]);
+  Object.assign(app, { time: 0, rank: null, chunk: null });
+  app.marks = drawStage(app.model.topology);
+  byId("algorithm").value = index;
+  for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
+    show(app.model);
+  update();
+}
+
+// --- clicks -------------------------------------------------------------------------------------
+
+function act(target) {
+  const { rank, chunk, step, algorithm } = target.dataset;
+  if (rank !== undefined) select(app.rank === Number(rank) ? {} : { rank: Number(rank) });
+  else if (chunk !== undefined) select(app.chunk === Number(chunk) ? {} : { chunk: Number(chunk) });
+  else if (algorithm !== undefined) {
+    openAlgorithm(Number(algorithm));
+    byId("main").focus();
+    window.scrollTo(0, 0);
+  } else if (step !== undefined) goTo(Number(step));
+}
+
+const ACTS = "[data-rank], button[data-chunk], button[data-step], [data-algorithm]";
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest(ACTS);
+  if (target) act(target);
+});
+
+byId("play").addEventListener("click", play);
+byId("clear").addEventListener("click", () => select({}));
+byId("step").addEventListener("input", (event) => goTo(Number(event.target.value)));
+byId("algorithm").addEventListener("change", (event) => openAlgorithm(Number(event.target.value)));
+byId("chunk").addEventListener("input", ({ target }) => {
+  const chunk = target.valueAsNumber;
+  if (Number.isInteger(chunk) && chunk >= 0 && chunk < app.model.num_chunks) select({ chunk });
+});
+byId("show-frontier").addEventListener("click", () => {
+  view("frontier");
+  byId("main").focus();
+});
+
+for (const [kind, on] of [
+  ["mouseover", true],
+  ["mouseout", false],
+]) {
+  byId("sends").addEventListener(kind, (event) => {
+    const link = event.target.closest("tr[data-link]")?.dataset.link;
+    if (link !== undefined) app.marks.links[link].group.classList.toggle("pointed", on);
+  });
+}
+
+// --- keys ---------------------------------------------------------------------------------------
+
+function stepKey(event) {
+  const keys = { ArrowRight: app.time + 1, ArrowLeft: app.time - 1, Home: 0, End: app.model?.last };
+  if (byId("algorithm-view").hidden) return false;
+  if (event.key === " ") play();
+  else if (event.key in keys) goTo(keys[event.key]);
+  else if (event.key === "Escape") select({});
+  else return false;
+  return true;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const mark = event.target.closest("[role=button]");
+  if (mark && (event.key === "Enter" || event.key === " ")) {
+    act(mark);
+    event.preventDefault();
+    return;
+  }
+  const own = event.target.closest("select, input[type=number]") && event.key !== "Escape";
+  const pressed = event.target.closest("button, a") && event.key === " ";
+  const slides =
+    event.target.closest("input[type=range]") && event.key !== " " && event.key !== "Escape";
+  if (!own && !pressed && !slides && stepKey(event)) event.preventDefault();
+});
+
+// --- theme and start ----------------------------------------------------------------------------
+
+const darkWanted = window.matchMedia("(prefers-color-scheme: dark)");
+const isDark = () =>
+  (document.documentElement.dataset.theme ?? (darkWanted.matches ? "dark" : "light")) === "dark";
+const nameTheme = () => {
+  byId("theme").textContent = isDark() ? "Light" : "Dark";
+};
+
+byId("theme").addEventListener("click", () => {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  nameTheme();
+});
+darkWanted.addEventListener("change", nameTheme);
+nameTheme();
+
+byId("algorithm").replaceChildren(
+  ...data.algorithms.map((a, index) =>
+    html(
+      "option",
+      { value: index },
+      `${a.collective} on ${data.topologies[a.topology].name}: ${pointName(a)}`,
+    ),
+  ),
+);
+showFrontiers();
+openAlgorithm(0);
+view(data.start);

@@ -1,0 +1,65 @@
+// The marks that all views are made of. Whatever comes from a file is set as text, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const byId = (id) => document.getElementById(id);
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== undefined && value !== false) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const html = (tag, attributes = {}, ...children) =>
+  fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+
+const plural = (count, word) => `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`;
+const listed = (items, most = 12) =>
+  items.slice(0, most).join(", ") + (items.length > most ? ` and ${items.length - most} more` : "");
+const value = (fraction) => {
+  const [over, under = "1"] = fraction.split("/");
+  return Number(over) / Number(under);
+};
+
+/** Return the class of the five shades that stands for a share of a link's lanes. */
+const shade = (share) => `u${Math.min(5, Math.max(1, Math.ceil(share * 5 - 1e-9)))}`;
+
+function rankNames(ranks, topology) {
+  if (ranks.length === topology.ranks) return "all ranks";
+  if (!ranks.length) return "no rank";
+  return `${ranks.length === 1 ? "rank" : "ranks"} ${listed(ranks)}`;
+}
+
+const rankTitle = (topology, rank) =>
+  topology.labels[rank] === String(rank)
+    ? `Rank ${rank}`
+    : `Rank ${rank} (${topology.labels[rank]})`;
+
+/** Return a button that follows a chunk; in a combining collective with the sum it is part of. */
+function chip(chunk, detail = "", title = "") {
+  return html(
+    "button",
+    {
+      type: "button",
+      class: `chip${app.chunk === chunk ? " on" : ""}`,
+      "data-chunk": chunk,
+      title: title || undefined,
+      "aria-label": `Chunk ${chunk}${detail ? `, ${detail}` : ""}`,
+    },
+    String(chunk),
+    detail ? html("small", {}, detail) : null,
+  );
+}
+
+const size = (bytes) => {
+  let left = bytes;
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (left < 999.5) return `${Number(left.toPrecision(3))} ${unit}`;
+    left /= 1000;
+  }
+  return `${Number(left.toPrecision(3))} TB`;
+};

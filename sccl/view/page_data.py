@@ -1,0 +1,195 @@
+"""What the explorer's script reads: machines, algorithms and frontiers as plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.collective import Collective
+from sccl.core.cost import alpha_us, lane_gb_per_s, winners
+from sccl.core.topology import Topology
+from sccl.view.layout import control_points, layout
+from sccl.view.shown import Candidate, Shown, Sweep
+
+_BEYOND = "This algorithm is of another class, so they do not bound it."
+
+
+def page_data(shown: Sequence[Shown], sweeps: Sequence[Sweep], *, frontier: bool) -> dict[str, Any]:
+    """Return all that a page shows; machines that several algorithms share are there once.
+
+    Args:
+        frontier: whether to start with the frontiers instead of the first algorithm.
+    """
+    topologies = list(dict.fromkeys(one.algorithm.topology for one in shown))
+    return {
+        "start": "frontier" if frontier else "algorithm",
+        "topologies": [_topology(t) for t in topologies],
+        "algorithms": [_algorithm(s, topologies.index(s.algorithm.topology)) for s in shown],
+        "frontiers": _frontiers(shown, sweeps),
+    }
+
+
+def title(algorithm: Algorithm) -> str:
+    """Return what an algorithm does, and where."""
+    return f"{algorithm.collective.name} on {algorithm.topology.name}"
+
+
+def _topology(topology: Topology) -> dict[str, Any]:
+    drawn = layout(topology)
+    number = {link.edge: i for i, link in enumerate(topology.links)}
+    return {
+        "name": topology.name,
+        "ranks": topology.ranks,
+        "labels": [topology.label(r) for r in range(topology.ranks)],
+        "switches": list(topology.switches),
+        "positions": drawn.positions,
+        "radius": drawn.radius,
+        "boxes": [[b.left, b.top, b.right, b.bottom, b.label] for b in drawn.boxes],
+        "links": [
+            {"src": link.src, "dst": link.dst, "lanes": link.lanes}
+            | ({"bend": _inner(drawn.positions, link.edge, bend)} if bend else {})
+            for link, bend in zip(topology.links, drawn.bends, strict=True)
+        ],
+        "budgets": [
+            {"name": b.name, "lanes": b.chunks_per_round, "links": [number[e] for e in b.edges]}
+            for b in topology.budgets
+        ],
+        "alpha_us": alpha_us(topology),
+        "gb_per_s": lane_gb_per_s(topology),
+    }
+
+
+def _inner(
+    positions: Sequence[tuple[float, float]], edge: tuple[int, int], bend: float
+) -> list[float]:
+    """Return the two inner control points of a bent link, ``[x1, y1, x2, y2]``."""
+    _, first, second, _ = control_points(positions[edge[0]], positions[edge[1]], bend)
+    return [round(value, 6) for value in (*first, *second)]
+
+
+# --- algorithms ----------------------------------------------------------------------------------
+
+
+def _algorithm(shown: Shown, topology: int) -> dict[str, Any]:
+    a, c = shown.algorithm, shown.algorithm.collective
+    return {
+        "topology": topology,
+        "file": shown.file,
+        "collective": c.name,
+        "root": c.root,
+        "combining": c.combining,
+        "chunks": c.chunks,
+        "num_chunks": c.num_chunks,
+        "rounds": list(a.rounds_per_step),
+        "bandwidth_cost": str(a.bandwidth_cost),
+        "bounds": _bounds(shown),
+        "claims": _claims(shown),
+        "reasons": [*shown.bounds.reasons, *(() if shown.bounded else (_BEYOND,))],
+        "pre": [_ranks(c.holders(chunk), c) for chunk in range(c.num_chunks)],
+        "post": [_ranks(c.wanted(chunk), c) for chunk in range(c.num_chunks)],
+        "sends": _sends(a),
+    }
+
+
+def _bounds(shown: Shown) -> dict[str, Any] | None:
+    bounds = shown.bounds
+    if not shown.bounded:
+        return None
+    return {"steps": bounds.steps, "bandwidth": str(bounds.bandwidth)}
+
+
+def _ranks(ranks: frozenset[Any], collective: Collective) -> list[int] | int | None:
+    """Return ranks in few bytes: None for all, a number for one, else a list."""
+    if len(ranks) == collective.ranks:
+        return None
+    return min(ranks) if len(ranks) == 1 else sorted(ranks)
+
+
+def _sends(algorithm: Algorithm) -> list[list[int]]:
+    """Return for each step ``[chunk, link, chunk, link, ...]``; ``-1 - link`` where it reduces."""
+    number = {link.edge: i for i, link in enumerate(algorithm.topology.links)}
+    steps: list[list[int]] = [[] for _ in algorithm.rounds_per_step]
+    for send in algorithm.sends:
+        link = number[send.edge]
+        steps[send.step] += (send.chunk, -1 - link if send.reduce else link)
+    return steps
+
+
+def _claims(shown: Shown) -> list[list[str]]:
+    """Return what is proved of an algorithm, as (one word, sentence)."""
+    a = shown.algorithm
+    if a.proved and not shown.intact:
+        text = "The file was edited since sccl wrote it: what it claims is not repeated here."
+        return [["edited", text]]
+    sentences = {
+        "latency": f"S = {a.steps} meets the lower bound on steps.",
+        "bandwidth": f"R/C = {a.bandwidth_cost} meets the lower bound on R/C.",
+        "limit": f"R/C = {a.bandwidth_cost} is the limit for S = {a.steps}: no k and no C "
+        "gives less.",
+        "pareto": "Every candidate of the class that would dominate it is refuted.",
+    }
+    claims = [[word, text] for word, text in sentences.items() if word in a.proved]
+    if "pareto" not in a.proved:
+        claims.append(["best found", "Nothing shows that no other algorithm dominates it."])
+    return [*claims, ["class", a.scope]] if a.scope else claims
+
+
+# --- frontiers -----------------------------------------------------------------------------------
+
+
+def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
+    """Return one frontier per machine, collective, root, and class that the bounds do not hold for.
+
+    What a sweep of compositions found impossible, other algorithms may well reach.
+    """
+    groups: dict[tuple[Topology, str, int | None, str | None], list[int]] = {}
+    for number, one in enumerate(shown):
+        a = one.algorithm
+        beyond = None if one.bounded else a.scope
+        question = (a.topology, a.collective.name, a.collective.root, beyond)
+        groups.setdefault(question, []).append(number)
+    return [
+        _frontier(
+            shown,
+            members,
+            [
+                s
+                for s in sweeps
+                if beyond is None
+                and (s.topology, s.collective, s.root) == (machine.name, name, root)
+            ],
+        )
+        for (machine, name, root, beyond), members in groups.items()
+    ]
+
+
+def _frontier(
+    shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
+) -> dict[str, Any]:
+    algorithms = [shown[i].algorithm for i in members]
+    topology, first = algorithms[0].topology, shown[members[0]]
+    costs = [(a.steps, a.bandwidth_cost) for a in algorithms]
+    won = winners(costs, alpha_us(topology), lane_gb_per_s(topology))
+    limits = {steps: limit for s in sweeps for steps, limit in s.limits}
+    return {
+        "topology": topology.name,
+        "collective": algorithms[0].collective.name,
+        "root": algorithms[0].collective.root,
+        "bounds": _bounds(first),
+        "points": list(members),
+        "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
+        "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
+        "refuted": [_candidate(c) for s in sweeps for c in s.refuted],
+        "open": [_candidate(c) for s in sweeps for c in s.open],
+        "summary": " ".join(s.summary for s in sweeps) if first.bounded else first.algorithm.scope,
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "chunks": candidate.chunks,
+        "steps": candidate.steps,
+        "rounds": candidate.rounds,
+        "reason": candidate.reason,
+    }

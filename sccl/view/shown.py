@@ -1,0 +1,77 @@
+"""What the explorer is given to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.algorithm import Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What no algorithm for the same question can beat.
+
+    Attributes:
+        steps: least S.
+        bandwidth: least R/C.
+        reasons: why, in sentences.
+        scope: the class of algorithms that it holds for; empty: all of them.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    reasons: tuple[str, ...]
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An algorithm to show; the judge has accepted it.
+
+    Attributes:
+        file: its name, as the user knows it.
+        intact: whether the file is as sccl wrote it; else what it claims is not repeated.
+    """
+
+    algorithm: Algorithm
+    file: str
+    intact: bool
+    bounds: Bounds
+
+    @property
+    def bounded(self) -> bool:
+        """Return whether the bounds hold for the algorithm's class."""
+        return self.algorithm.scope.startswith(self.bounds.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A (C, S, R) of a sweep for which there is no algorithm.
+
+    Attributes:
+        reason: why it is refuted, or open.
+    """
+
+    chunks: int
+    steps: int
+    rounds: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep says beside its points.
+
+    Attributes:
+        limits: (S, R/C) that no algorithm with as many steps can beat.
+        summary: how far the frontier is known, in a sentence.
+    """
+
+    topology: str
+    collective: str
+    root: int | None
+    refuted: tuple[Candidate, ...]
+    open: tuple[Candidate, ...]
+    limits: tuple[tuple[int, Fraction], ...]
+    summary: str

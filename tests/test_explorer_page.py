@@ -1,0 +1,414 @@
+"""The explorer in a real browser: what is drawn, what clicks and keys change, what stays text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Page as Tab
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm, Send, send
+from sccl.core.ids import Edge
+from sccl.topo import resolve
+from sccl.verify import violations
+from sccl.view.explore import page
+from sccl.view.shown import Bounds, Candidate, Shown, Sweep
+from tests.found import frontier
+from tests.projects import tool
+
+HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u2028'\"&amp;"
+STEP_MS = 1500
+
+Open = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = tool("chromium", "install Debian's package chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Return what opens a page; in the end nothing may have gone wrong or to the network."""
+    wrong: list[str] = []
+    context = None
+
+    def open_page(text: str, **options: object) -> Tab:
+        nonlocal context
+        file = tmp_path / "page.html"
+        file.write_text(text, encoding="utf-8")
+        context = browser.new_context(**options)  # type: ignore[arg-type]
+        tab = context.new_page()
+        tab.on("console", lambda message: wrong.append(message.text))
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("request", lambda r: None if r.url == file.as_uri() else wrong.append(r.url))
+        tab.clock.install()
+        tab.goto(file.as_uri())
+        return tab
+
+    yield open_page
+    if context:
+        context.close()
+    assert wrong == []
+
+
+def shown(algorithms: Sequence[Algorithm], name: str = "a.json") -> list[Shown]:
+    return [Shown(a, name, True, Bounds(1, Fraction(1, 9), ("because",))) for a in algorithms]
+
+
+def allgather() -> Algorithm:
+    return frontier("dgx1", "allgather")[-1]
+
+
+def exchange(dimensions: int) -> Algorithm:
+    """Return the allgather that exchanges all it has along one dimension after the other."""
+    ranks = 2**dimensions
+    sends = [
+        send(chunk, rank, rank ^ 1 << d, d)
+        for d in range(dimensions)
+        for rank in range(ranks)
+        for chunk in range(ranks)
+        if chunk >> d == rank >> d
+    ]
+    rounds = tuple(2**d for d in range(dimensions))
+    topology = resolve(f"hypercube:{dimensions}")
+    return Algorithm(topology, named("allgather", ranks).at(1), rounds, tuple(sends))
+
+
+def title(tab: Tab) -> str:
+    return tab.inner_text("#sends-title")
+
+
+def links_of(tab: Tab, algorithm: Algorithm, css: str) -> set[tuple[int, int]]:
+    found = tab.eval_on_selector_all(css, "all => all.map(e => Number(e.dataset.link))")
+    return {algorithm.topology.links[i].edge for i in found}
+
+
+def test_it_shows_the_sends_of_each_step(opened: Open) -> None:
+    a = allgather()
+    tab = opened(page(shown([a])))
+    assert tab.inner_text("#title") == "allgather on dgx1"
+    for step in range(a.steps):
+        assert title(tab) == f"Sends of step {step}"
+        sends = [s for s in a.sends if s.step == step]
+        assert links_of(tab, a, ".link.lit") == {s.edge for s in sends}
+        rows = tab.eval_on_selector_all(
+            "#sends tbody tr",
+            "rows => rows.map(r => [r.dataset.link,"
+            " ...[...r.querySelectorAll('.chip')].map(c => c.textContent)].map(Number))",
+        )
+        found = {(a.topology.links[link].edge, c) for link, *chunks in rows for c in chunks}
+        assert found == {(s.edge, s.chunk) for s in sends}
+        tab.keyboard.press("ArrowRight")
+    assert title(tab) == "Done"
+    assert tab.locator(".link.lit").count() == 0
+
+
+def test_slider_keys_and_bars_move_through_the_steps(opened: Open) -> None:
+    tab = opened(page(shown([allgather()])))
+    tab.locator("#step").fill("2")
+    assert title(tab) == "Sends of step 2"
+    tab.click("#bars [data-step='1']")
+    assert title(tab) == "Sends of step 1"
+    for key, expected in (
+        ("End", "Done"),
+        ("ArrowRight", "Done"),
+        ("ArrowLeft", "Sends of step 2"),
+        ("Home", "Sends of step 0"),
+        ("ArrowLeft", "Sends of step 0"),
+    ):
+        tab.keyboard.press(key)
+        assert title(tab) == expected
+    tab.focus("#step")
+    tab.keyboard.press("ArrowRight")
+    assert title(tab) == "Sends of step 1"
+    assert "Step 1: " in (tab.get_attribute("#step", "aria-valuetext") or "")
+
+
+def test_it_plays_and_stops_at_the_end(opened: Open) -> None:
+    a = allgather()
+    tab = opened(page(shown([a])))
+    tab.keyboard.press("Space")
+    assert tab.get_attribute("#play", "aria-label") == "Pause"
+    tab.clock.run_for(STEP_MS)
+    assert title(tab) == "Sends of step 1"
+    tab.keyboard.press("Space")
+    tab.clock.run_for(9 * STEP_MS)
+    assert title(tab) == "Sends of step 1"
+    tab.click("#play")
+    tab.clock.run_for(9 * STEP_MS)
+    assert title(tab) == "Done"
+    assert tab.get_attribute("#play", "aria-label") == "Play"
+    tab.click("#play")
+    assert title(tab) == "Sends of step 0"
+
+
+def test_a_chunk_is_followed_along_its_tree(opened: Open) -> None:
+    a = allgather()
+    tab = opened(page(shown([a])))
+    chunk = a.sends[0].chunk
+    tab.keyboard.press("ArrowRight")
+    tab.fill("#chunk", str(chunk))
+    mine = [s for s in a.sends if s.chunk == chunk]
+    for phase, sends in (
+        ("past", [s for s in mine if s.step < 1]),
+        ("now", [s for s in mine if s.step == 1]),
+        ("later", [s for s in mine if s.step > 1]),
+    ):
+        assert links_of(tab, a, f".tree.{phase}") == {s.edge for s in sends}
+    has = {int(r) for r in a.collective.holders(chunk)} | {int(s.dst) for s in mine if s.step < 1}
+    assert ranks_of(tab, ".rank.has") == has
+    assert ranks_of(tab, ".rank.gets") == {s.dst for s in mine if s.step == 1}
+    tab.keyboard.press("Escape")
+    assert tab.locator(".tree").count() == 0
+    tab.locator("#sends .chip").first.click()
+    assert tab.inner_text("#selection-title").startswith("Chunk ")
+    tab.click("#clear")
+    assert tab.inner_text("#selection-title") == "Selection"
+
+
+def ranks_of(tab: Tab, css: str) -> set[int]:
+    return set(tab.eval_on_selector_all(css, "all => all.map(e => Number(e.dataset.rank))"))
+
+
+def test_a_rank_shows_what_came_when_and_from_whom(opened: Open) -> None:
+    a = allgather()
+    tab = opened(page(shown([a])))
+    tab.click(".rank[data-rank='3'] .disc")
+    assert tab.inner_text("#selection-title") == "Rank 3"
+    rows = tab.eval_on_selector_all(
+        "#selection .row",
+        "rows => rows.map(r => [...r.querySelectorAll('.chips')].map(p => ["
+        "p.querySelector('.from')?.textContent ?? '',"
+        " ...[...p.querySelectorAll('.chip')].map(c => Number(c.textContent))]))",
+    )
+    chunks = range(a.collective.num_chunks)
+    assert rows[0] == [["", *(c for c in chunks if 3 in a.collective.holders(c))]]
+    arrived = {
+        (step, int(from_[0].removeprefix("from ")), chunk)
+        for step, sources in enumerate(rows[1:])
+        for from_ in sources
+        for chunk in from_[1:]
+    }
+    assert arrived == {(s.step, s.src, s.chunk) for s in a.sends if s.dst == 3}
+    assert title(tab) == "Sends of step 0, rank 3"
+    tab.focus(".rank[data-rank='5']")
+    tab.keyboard.press("Enter")
+    assert tab.inner_text("#selection-title") == "Rank 5"
+    assert tab.get_attribute(".rank[data-rank='5']", "aria-pressed") == "true"
+
+
+def contributions(a: Algorithm, chunk: int) -> list[list[int]]:
+    """Return, before each step and after the last, of how many contributions each rank has."""
+    held = [{r} if r in a.collective.holders(chunk) else set() for r in range(a.topology.ranks)]
+    found = [[len(h) for h in held]]
+    for step in range(a.steps):
+        before = [set(h) for h in held]
+        for s in a.sends:
+            if (s.step, s.chunk) == (step, chunk):
+                held[s.dst] = held[s.dst] | before[s.src] if s.reduce else before[s.src]
+        found.append([len(h) for h in held])
+    return found
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "reducescatter", "reduce"])
+def test_partial_sums_are_those_of_the_algorithm(collective: str, opened: Open) -> None:
+    a = frontier("dgx1", collective)[0]
+    tab = opened(page(shown([a])))
+    chunk = a.collective.num_chunks - 1
+    tab.fill("#chunk", str(chunk))
+    for time, counts in enumerate(contributions(a, chunk)):
+        tab.locator("#step").fill(str(time))
+        texts = tab.locator(".rank .sum").all_text_contents()
+        assert texts == [f"{n}/8" if n else "" for n in counts]
+        assert ranks_of(tab, ".rank.has") == {r for r, n in enumerate(counts) if n == 8}
+
+
+def test_every_rank_has_all_it_wants_in_the_end(opened: Open) -> None:
+    found = [frontier("z52", name)[0] for name in ("alltoall", "scatter", "gather", "allreduce")]
+    tab = opened(page(shown(found)))
+    for index, a in enumerate(found):
+        tab.select_option("#algorithm", str(index))
+        tab.keyboard.press("Escape")
+        tab.locator("#step").fill(str(a.steps))
+        names = tab.eval_on_selector_all(".rank", "all => all.map(e => e.ariaLabel)")
+        wants = {r for c in range(a.collective.num_chunks) for r in a.collective.wanted(c)}
+        for rank, name in enumerate(names):
+            ending = "has 100% of what it wants" if rank in wants else "wants nothing"
+            assert name.endswith(ending)
+
+
+def test_utilisation_counts_links_and_budgets(opened: Open) -> None:
+    a = frontier("z52-pcie", "allgather")[0]
+    tab = opened(page(shown([a])))
+    load: Counter[tuple[Edge, int]] = Counter((s.edge, s.step) for s in a.sends)
+    expected = {
+        f"{k.src} → {k.dst}": [load[k.edge, step] for step in range(a.steps)]
+        for k in a.topology.links
+    } | {
+        b.name: [sum(load[e, step] for e in b.edges) for step in range(a.steps)]
+        for b in a.topology.budgets
+    }
+    rows = tab.eval_on_selector_all(
+        "#utilisation tbody tr:not(.all)",
+        "rows => rows.map(r => [r.cells[0].textContent,"
+        " [...r.querySelectorAll('[data-step]')].map(c => Number(c.textContent) || 0)])",
+    )
+    assert dict(map(tuple, rows)) == expected
+
+
+def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
+    found = frontier("dgx1", "allgather")
+    sweep = Sweep(
+        "dgx1", "allgather", None,
+        (Candidate(6, 2, 7, "limit"), Candidate(12, 2, 14, "limit")),
+        (Candidate(5, 3, 7, HOSTILE),),
+        ((2, Fraction(3, 2)),),
+        "One is open.",
+    )  # fmt: skip
+    tab = opened(page(shown(found), [sweep], frontier=True))
+    assert tab.is_visible("#frontier-view")
+    assert not tab.is_visible("#algorithm-view")
+    counts = {css: tab.locator(css).count() for css in (".point", ".open", ".refuted")}
+    assert counts == {".point": len(found), ".open": 1, ".refuted": 1}
+    assert HOSTILE in tab.inner_text("#frontier-view ul")
+    tab.locator(".point .dot").last.click()
+    assert tab.is_visible("#algorithm-view")
+    assert tab.inner_text(".figure >> nth=0") == str(found[-1].steps)
+    tab.click("#show-frontier")
+    tab.locator(".point").first.focus()
+    tab.keyboard.press("Enter")
+    assert tab.inner_text(".figure >> nth=0") == str(found[0].steps)
+    tab.click("#show-frontier")
+    tab.get_by_role("button", name="Open", exact=True).last.click()
+    assert tab.input_value("#algorithm") == str(len(found) - 1)
+
+
+def test_hostile_names_stay_text(opened: Open) -> None:
+    a = frontier("z52-pcie", "allgather")[0]
+    budgets = tuple(replace(b, name=f"{HOSTILE}{i}") for i, b in enumerate(a.topology.budgets))
+    labels = (HOSTILE, *(str(r) for r in range(1, a.topology.ranks)))
+    a = replace(
+        a,
+        topology=replace(a.topology, name=HOSTILE, labels=labels, budgets=budgets),
+        collective=replace(a.collective, name=HOSTILE),
+        scope=HOSTILE,
+        proved=("pareto",),
+    )
+    tab = opened(page([Shown(a, HOSTILE, True, Bounds(1, Fraction(1), (HOSTILE,)))]))
+    tab.click(".rank[data-rank='0'] .disc")
+    tab.click("#show-frontier")
+    assert tab.evaluate("window.hit") is None
+    assert tab.evaluate("document.images.length + document.scripts.length") == 2
+    texts = tab.evaluate(
+        "['#title', '#proofs', '#selection-title', '#utilisation', 'article h2']"
+        ".map(css => document.querySelector(css).textContent)"
+    )
+    assert [HOSTILE in text for text in texts] == [True] * 5
+    assert HOSTILE in tab.title().replace("\n", " ")
+
+
+def test_the_policy_lets_no_other_script_run(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    injected = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>"
+    file.write_text(page(shown([allgather()])).replace("<main", f"{injected}<main"))
+    tab = browser.new_page()
+    tab.goto(file.as_uri())
+    assert tab.inner_text("#title") == "allgather on dgx1"
+    assert tab.evaluate("window.hit") is None
+    tab.close()
+
+
+def test_dark_light_and_stillness(opened: Open) -> None:
+    tab = opened(page(shown([allgather()])), color_scheme="dark", reduced_motion="reduce")
+    color = "getComputedStyle(document.documentElement).backgroundColor"
+    dark = tab.evaluate(color)
+    assert (
+        tab.evaluate("getComputedStyle(document.querySelector('.dashes')).animationName") == "none"
+    )
+    tab.click("#theme")
+    light = tab.evaluate(color)
+    assert brightness(dark) < 64
+    assert brightness(light) > 192
+    assert tab.inner_text("#theme") == "Dark"
+    tab.click("#theme")
+    assert tab.evaluate(color) == dark
+
+
+def brightness(color: str) -> float:
+    channels = [int(c) for c in color.removeprefix("rgb(").removesuffix(")").split(",")]
+    return sum(channels) / 3
+
+
+def test_it_fits_a_narrow_screen(opened: Open) -> None:
+    found = [*frontier("dgx1", "allgather"), *frontier("dgx1", "broadcast")]
+    tab = opened(page(shown(found), frontier=True), viewport={"width": 360, "height": 740})
+    wide = "document.documentElement.scrollWidth"
+    assert tab.evaluate(wide) == 360
+    tab.locator(".point .dot").first.click()
+    assert tab.evaluate(wide) == 360
+    boxes = [tab.locator(css).bounding_box() for css in ("#stage", "#selection", "#sends")]
+    tops = [box["y"] for box in boxes if box]
+    assert tops == sorted(tops)
+    assert len(tops) == 3
+
+
+def test_everything_has_a_name_and_a_place_in_the_tab_order(opened: Open) -> None:
+    tab = opened(page(shown(frontier("dgx1", "allgather"))))
+    nameless = tab.eval_on_selector_all(
+        "button, select, input, [role=button], [role=region]",
+        "all => all.filter(e => e.checkVisibility() && !e.closest('[aria-hidden]') && !(e.ariaLabel"
+        " || e.textContent.trim() || e.labels?.length || e.hasAttribute('aria-labelledby')))"
+        ".map(e => e.outerHTML)",
+    )
+    assert nameless == []
+    order = []
+    for _ in range(7):
+        tab.keyboard.press("Tab")
+        order.append(tab.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert order[:4] == ["skip", "show-frontier", "algorithm", "theme"]
+    focused = "getComputedStyle(document.activeElement).outlineStyle"
+    tab.focus("#play")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Shift+Tab")
+    assert tab.evaluate(focused) == "solid"
+
+
+def test_a_long_table_is_cut_and_says_so(opened: Open) -> None:
+    topology = resolve("full:24")
+    sends = tuple(send(k.src, k.src, k.dst, 0) for k in topology.links)
+    a = Algorithm(topology, named("allgather", 24).at(1), (1,), sends)
+    tab = opened(page(shown([a])))
+    assert tab.locator(".link.lit").count() == len(sends) == 552
+    assert tab.locator("#sends tbody tr").count() == 501
+    assert "and 52 more links" in tab.inner_text("#sends tbody tr:last-child")
+    tab.focus(".rank[data-rank='7']")
+    tab.keyboard.press("Enter")
+    assert tab.locator("#sends tbody tr").count() == 46
+
+
+def test_64_ranks_are_all_there(opened: Open) -> None:
+    a = exchange(6)
+    assert violations(a) == []
+    text = page(shown([a]))
+    assert len(text) < 3_000_000
+    tab = opened(text)
+    assert tab.locator(".rank").count() == 64
+    assert tab.locator(".link").count() == 384
+    for step in range(a.steps):
+        sends: list[Send] = [s for s in a.sends if s.step == step]
+        assert tab.locator(".link.lit").count() == len({s.edge for s in sends})
+        assert tab.locator("#sends .chip").count() == len(sends)
+        tab.keyboard.press("ArrowRight")
+    tab.fill("#chunk", "63")
+    assert tab.locator(".rank.has").count() == 64
