@@ -2,6 +2,7 @@
 
 from sccl.limit.certificate import LimitCertificate, certificate, check_limit_certificate
 from sccl.limit.multiply import multiply_out, round_off
+from sccl.limit.palindrome import palindrome
 from sccl.limit.pricing import is_exhaustive, needs_no_search
 from sccl.limit.problem import Problem, pose, pose_allreduce
 from sccl.limit.solve import Limit, solve
@@ -15,6 +16,7 @@ __all__ = [
     "is_exhaustive",
     "multiply_out",
     "needs_no_search",
+    "palindrome",
     "pose",
     "pose_allreduce",
     "round_off",
