@@ -271,6 +271,19 @@ def test_allreduce_by_trees(machine: str, limits: dict[int, str], tmp_path: Path
     assert len(list(tmp_path.iterdir())) == len(found.points)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 1.5])
+def test_when_time_runs_out_both_bounds_hold(seconds: float) -> None:
+    """16 ranks are priced by a search, which time ends in the middle."""
+    machine = resolve("ndv2x2")
+    spec = named("allgather", machine.ranks)
+    limit = step_limit(machine, spec, 6, lower_bounds(machine, spec), seconds)
+    assert 8 <= limit.lower <= Fraction(167, 20) <= limit.upper
+    (packing,) = limit.limits
+    found = round_off(packing, 16)
+    assert found is not None
+    assert found.bandwidth_cost >= Fraction(167, 20)
+
+
 def test_an_allreduce_that_is_the_same_backwards() -> None:
     """(48, 5, 14) on DGX-1: the bandwidth bound with a step less than SCCL's (48, 6, 14)."""
     topology = resolve("dgx1")

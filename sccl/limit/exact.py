@@ -11,6 +11,8 @@ from ortools.math_opt.python import mathopt
 from sccl.limit.master import Master, Solution
 from sccl.limit.problem import Use
 
+_NEAR = 10**6
+
 
 @dataclass(frozen=True, slots=True)
 class ExactSolution:
@@ -77,6 +79,22 @@ def exact_solution(master: Master, solution: Solution) -> ExactSolution | None:
     return ExactSolution(_value(master, parts), tuple(parts), tuple(tuple(row) for row in prices))
 
 
+def near_packing(master: Master, solution: Solution) -> tuple[Fraction, tuple[Fraction, ...]]:
+    """Return the value and the parts of an exact packing near a solution, whatever its basis is."""
+    values = solution.result.variable_values()
+    parts = [
+        Fraction(max(values.get(share, 0.0), 0.0)).limit_denominator(_NEAR)
+        for share in master.shares
+    ]
+    whole = [Fraction(0)] * len(master.problem.commodities)
+    for column, part in zip(master.columns, parts, strict=True):
+        whole[column.commodity] += part
+    parts = [
+        part / whole[column.commodity] for column, part in zip(master.columns, parts, strict=True)
+    ]
+    return _value(master, parts), tuple(parts)
+
+
 def _holds(master: Master, parts: list[Fraction], prices: list[list[Fraction]]) -> bool:
     """Return whether the parts of each commodity add up to 1, and prices buy at most 1.
 
@@ -105,7 +123,8 @@ def _basis(master: Master, solution: Solution) -> _Basis | None:
         found.constraint_status,
     )
     basis = _Basis(
-        [j for j, x in enumerate(master.shares) if variables[x] == basic],
+        # columns that came after the solution, before time ran out, are not in its basis
+        [j for j, x in enumerate(master.shares) if variables.get(x) == basic],
         [s for s, x in enumerate(master.times) if variables[x] == basic],
         [k for k, row in enumerate(master.whole) if rows[row] != basic],
         [use for use, row in master.rows.items() if rows[row] != basic],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -17,7 +18,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.limit.exact import exact_solution
+from sccl.limit.exact import exact_solution, near_packing
 from sccl.limit.master import Master, Solution
 from sccl.limit.pricing import Pricer, pricer
 from sccl.limit.problem import Problem, Tree
@@ -150,20 +151,20 @@ class _Run:
     def settle(self, solution: Solution) -> tuple[bool, Fraction, tuple[Share, ...]]:
         """Return whether the limit is known, and the exact packing of a solution."""
         exact = exact_solution(self.master, solution)
-        if exact is None:
-            return False, Fraction(-1), ()
+        value, parts = (exact.value, exact.parts) if exact else near_packing(self.master, solution)
         shares = tuple(
             Share(c.commodity, c.tree, part)
-            for c, part in zip(self.master.columns, exact.parts, strict=True)
+            for c, part in zip(self.master.columns, parts, strict=True)
             if part
         )
-        if exact.value == self.best.value:
-            return True, exact.value, shares
+        if exact is None or value == self.best.value:
+            return value == self.best.value, value, shares
         scale = lcm(*(p.denominator for row in exact.prices for p in row))
         if scale <= largest_scale(self.problem.topology.ranks):
             whole = np.array([[int(p * scale) for p in row] for row in exact.prices], np.int64)
-            self.price(whole, scale, exact=True)
-        return exact.value == self.best.value, exact.value, shares
+            with suppress(TimeoutError):
+                self.price(whole, scale, exact=True)
+        return value == self.best.value, value, shares
 
 
 def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
@@ -208,13 +209,13 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
             except TimeoutError:
                 late = True
         before = len(run.master.columns)
-        try:
-            known, upper, packing = run.settle(solution)
-        except TimeoutError:
-            known, late = False, True
+        known, upper, packing = run.settle(solution)
         if known or late or (stuck and len(run.master.columns) == before):
             break
-        if len(run.master.columns) == before and not run.improve(solution):
+        try:
+            if len(run.master.columns) == before and not run.improve(solution):
+                break
+        except TimeoutError:
             break
     seconds = time.perf_counter() - begin
     return Limit(problem, run.best.value, upper, packing, run.best.prices, rounds, seconds)
