@@ -349,7 +349,10 @@ def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     sccl(*SOLVE, "--chunks", "1", "--steps", "2", "--rounds", "2", "-o", path)
     of_algorithms = json.loads(sccl("topo", "schema", "--of", "algorithm")[1])
-    jsonschema.validate(json.loads(path.read_text()), of_algorithms)
+    algorithm = json.loads(path.read_text())
+    jsonschema.validate(algorithm, of_algorithms)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**algorithm, "sends": [[0, 0, 0]]}, of_algorithms)
 
 
 def test_a_degraded_machine_is_ready_for_synthesis(tmp_path: Path) -> None:

@@ -31,8 +31,31 @@ def send(chunk: int, src: int, dst: int, step: int, *, reduce: bool = False) -> 
     return Send(Step(step), ChunkId(chunk), Rank(src), Rank(dst), reduce)
 
 
+class KSynchronous:
+    """The costs of an algorithm, whether its sends are written out or not."""
+
+    __slots__ = ()
+    collective: Collective
+    rounds_per_step: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        """Return S, the latency cost."""
+        return len(self.rounds_per_step)
+
+    @property
+    def rounds(self) -> int:
+        """Return R."""
+        return sum(self.rounds_per_step)
+
+    @property
+    def bandwidth_cost(self) -> Fraction:
+        """Return R/C (SCCL section 3.6)."""
+        return Fraction(self.rounds, self.collective.chunks)
+
+
 @dataclass(frozen=True, slots=True)
-class Algorithm:
+class Algorithm(KSynchronous):
     """Rounds per step and sends, for one collective on one topology.
 
     It is a *candidate*: only :func:`sccl.verify.violations` says whether it is right, so that wrong
@@ -56,21 +79,6 @@ class Algorithm:
         object.__setattr__(self, "sends", tuple(sorted(self.sends)))
 
     @property
-    def steps(self) -> int:
-        """Return S, the latency cost."""
-        return len(self.rounds_per_step)
-
-    @property
-    def rounds(self) -> int:
-        """Return R."""
-        return sum(self.rounds_per_step)
-
-    @property
     def num_sends(self) -> int:
         """Return how many sends there are."""
         return len(self.sends)
-
-    @property
-    def bandwidth_cost(self) -> Fraction:
-        """Return R/C (SCCL section 3.6)."""
-        return Fraction(self.rounds, self.collective.chunks)

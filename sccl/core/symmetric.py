@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
-from sccl.core.algorithm import Algorithm, Send
+from sccl.core.algorithm import Algorithm, KSynchronous, Send
 from sccl.core.collective import Collective
 from sccl.core.ids import Rank
 from sccl.core.topology import Topology, as_ranks
@@ -60,7 +59,7 @@ class Symmetry:
 
 
 @dataclass(frozen=True, slots=True)
-class SymmetricAlgorithm:
+class SymmetricAlgorithm(KSynchronous):
     """An algorithm that is invariant under symmetries, by one send of each orbit of sends.
 
     Like :class:`Algorithm` it is a candidate: the judge (:mod:`sccl.verify.stream`) says whether it
@@ -83,21 +82,6 @@ class SymmetricAlgorithm:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sends", tuple(sorted(self.sends)))
-
-    @property
-    def steps(self) -> int:
-        """Return S, the latency cost."""
-        return len(self.rounds_per_step)
-
-    @property
-    def rounds(self) -> int:
-        """Return R."""
-        return sum(self.rounds_per_step)
-
-    @property
-    def bandwidth_cost(self) -> Fraction:
-        """Return R/C (SCCL section 3.6)."""
-        return Fraction(self.rounds, self.collective.chunks)
 
 
 AnyAlgorithm = Algorithm | SymmetricAlgorithm

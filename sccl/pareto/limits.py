@@ -34,6 +34,22 @@ _MAX_STEPS = 512
 _HOUR_S = 3600.0
 
 
+def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
+    """Return the last S to look at.
+
+    Raises:
+        ParameterError: less than the latency bound is asked for.
+    """
+    if asked is None:
+        return bounds.steps + EXTRA_STEPS * dual(spec).phases
+    if asked < bounds.steps:
+        raise ParameterError(
+            f"max-steps is {asked}, but {spec.name} takes at least {bounds.steps} steps here: give "
+            "at least that many"
+        )
+    return asked
+
+
 @dataclass(frozen=True, slots=True)
 class StepLimit:
     """What no algorithm of S steps can beat, whatever its k and C.
@@ -232,12 +248,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     other = dual(spec)
     pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
     bounds = lower_bounds(topology, spec)
-    last = max_steps or bounds.steps + EXTRA_STEPS * other.phases
-    if last < bounds.steps:
-        raise ParameterError(
-            f"max-steps is {last}, but {spec.name} takes at least {bounds.steps} steps here: give "
-            "at least that many"
-        )
+    last = last_step(spec, bounds, max_steps)
     if folder:
         folder.prepare()
     limits: list[StepLimit] = []

@@ -35,7 +35,7 @@ from sccl.pareto.ask import Solve, ask
 from sccl.pareto.candidates import Candidate, Range, candidates, settled
 from sccl.pareto.folder import Folder
 from sccl.pareto.frontier import Frontier, Open, Point, Refuted, meets, scope_of
-from sccl.pareto.limits import EXTRA_STEPS, StepLimit, packing_refutes, step_limit
+from sccl.pareto.limits import StepLimit, last_step, packing_refutes, step_limit
 from sccl.transform import Question, pose
 
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
@@ -315,13 +315,8 @@ class _Sweep:
         self.notify(Settled(point))
 
 
-def _refuse_empty(spec: Spec, bounds: LowerBounds, covered: Range) -> None:
+def _refuse_empty(spec: Spec, covered: Range) -> None:
     """Complain of a range in which there is nothing to try."""
-    if covered.max_steps is not None and covered.max_steps < bounds.steps:
-        raise ParameterError(
-            f"max-steps is {covered.max_steps}, but {spec.name} takes at least {bounds.steps} "
-            "steps here: give at least that many"
-        )
     if covered.max_chunks is not None and covered.max_chunks < spec.unit:
         raise ParameterError(
             f"max-chunks is {covered.max_chunks}, but the chunks of {spec.name} come in multiples "
@@ -361,8 +356,8 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
     bounds = lower_bounds(topology, spec)
     covered = settled(covered, other, bounds)
-    last_steps = covered.max_steps or bounds.steps + EXTRA_STEPS * other.phases
-    _refuse_empty(spec, bounds, covered)
+    last_steps = last_step(spec, bounds, covered.max_steps)
+    _refuse_empty(spec, covered)
     notify(Bounded(bounds))
     if folder:
         folder.prepare()
