@@ -348,9 +348,10 @@ def test_damaged_limits_are_seen(trees: bool, tmp_path: Path) -> None:
     assert any("the prices" in detail or "no claim" in detail for detail in swapped)
 
 
+@pytest.mark.parametrize("kind", [".", "limits"])
 @pytest.mark.parametrize("machine", ["dgx1", "z52"])
 @pytest.mark.parametrize("collective", names())
-def test_the_published_certificates_hold(machine: str, collective: str) -> None:
-    verdicts = list(check_folder(PUBLISHED / f"{machine}-{collective}"))
+def test_the_published_certificates_hold(kind: str, machine: str, collective: str) -> None:
+    verdicts = list(check_folder(PUBLISHED / kind / f"{machine}-{collective}"))
     assert {v.state for v in verdicts} == {"ok"}
     assert any("Pareto-optimal" in v.claim for v in verdicts)
