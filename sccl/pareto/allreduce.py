@@ -26,6 +26,7 @@ from sccl.pareto.limits import (
     StepLimit,
     limit_frontier,
     limits_json,
+    near,
     point_json,
 )
 
@@ -34,7 +35,6 @@ GATHER = "allreduce by gathering all contributions and reducing locally"
 MAX_RANKS = 10
 """For trees: they are priced by dynamic programming over sets of ranks."""
 
-_ROUNDED_TIMES = 64
 _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
 
 
@@ -118,12 +118,12 @@ def tree_frontier(
 
 
 def _attain(limit: StepLimit, optimal: tuple[str, ...]) -> Algorithm | None:
-    from sccl.limit import multiply_out, palindrome, round_off  # noqa: PLC0415 - loads solvers
+    from sccl.limit import multiply_out, palindrome  # noqa: PLC0415 - loads solvers
 
     packing = limit.limits[0]
     found = multiply_out(packing)
     if found is None or found.collective.chunks > _FEW_CHUNKS:
-        found = palindrome(packing) or found or round_off(packing, _ROUNDED_TIMES)
+        found = palindrome(packing) or found or near(packing)
     if found is not None and found.bandwidth_cost == limit.lower:
         return replace(found, scope=TREES, proved=(*optimal, "pareto"))
     return found and replace(found, scope=TREES)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 EXTRA_STEPS = 3
 """How far beyond the latency bound a sweep goes if the user names no last step."""
 
-_ROUNDED_TIMES = 64  # C, in units, of an algorithm near a limit that is too large to write down
+_ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
 _ASKED_SIZE = 8000  # chunks times links up to which a solver is asked for an algorithm at the limit
 _ASKED_TIMES = (1, 2)
-_AGAIN_SECONDS = 20.0
+_AGAIN_SECONDS = 15.0
 _MAX_STEPS = 512
 _HOUR_S = 3600.0
 
@@ -311,7 +311,7 @@ def _point(  # noqa: PLR0913, PLR0917
 
 def attain(limit: StepLimit, other: Dual, solve: Solve) -> Algorithm | None:
     """Return an algorithm at the limit with few chunks, else multiplied out, else one near it."""
-    from sccl.limit import multiply_out, round_off  # noqa: PLC0415 - loads the LP solver
+    from sccl.limit import multiply_out  # noqa: PLC0415 - loads the LP solver
     from sccl.limit import solve as solve_packing  # noqa: PLC0415
 
     topology = limit.limits[0].problem.topology
@@ -327,12 +327,19 @@ def attain(limit: StepLimit, other: Dual, solve: Solve) -> Algorithm | None:
     found = multiply_out(packing)
     if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
         found = multiply_out(solve_packing(packing.problem, packing.lower, _AGAIN_SECONDS))
-    found = found or round_off(packing, _ROUNDED_TIMES)
+    found = found or near(packing)
     if found is None:
         return None
     whole = found.collective.chunks * other.chunk_factor
     question = pose(topology, other.original, whole, limit.steps, found.rounds * other.phases)
     return expand(question.recover([found]))
+
+
+def near(packing: Limit) -> Algorithm | None:
+    """Return an algorithm near a packing, of as many chunks as can well be written down."""
+    from sccl.limit import round_off  # noqa: PLC0415 - loads the LP solver
+
+    return next(filter(None, (round_off(packing, times) for times in _ROUNDED_TIMES)), None)
 
 
 def _smallest(limit: StepLimit, other: Dual) -> Iterator[tuple[int, int]]:
