@@ -12,6 +12,7 @@ import typer
 
 import sccl
 from sccl import backends
+from sccl.cli import complete
 from sccl.core.files import check_can_write
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -23,12 +24,16 @@ Collective = Annotated[
     str,
     typer.Option(
         help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
-        "or the .json file of your own."
+        "or the .json file of your own.",
+        autocompletion=complete.collective,
     ),
 ]
 Topo = Annotated[
     str,
-    typer.Option(help="dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file."),
+    typer.Option(
+        help="dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
+        autocompletion=complete.topology,
+    ),
 ]
 Root = Annotated[
     int | None,
@@ -40,7 +45,8 @@ Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together."
 Solver = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins)."
+        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins).",
+        autocompletion=complete.solver,
     ),
 ]
 Timeout = Annotated[
@@ -52,7 +58,8 @@ Symmetry = Annotated[
     str,
     typer.Option(
         help="Search for invariant algorithms first: auto (from 12 ranks on), none, translations, "
-        "or a .json file of your own ('sccl topo schema --of symmetry')."
+        "or a .json file of your own ('sccl topo schema --of symmetry').",
+        autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
     ),
 ]
 Store = Annotated[

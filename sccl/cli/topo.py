@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sccl.certify.wire import CertificateWire
-from sccl.cli import options
+from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
 from sccl.cli.tables import matrix
 from sccl.core.codec import text_of, topology_to_wire
@@ -50,7 +50,7 @@ class Shape(StrEnum):
     CERTIFICATE = "certificate"
 
 
-_SHAPES = {
+SHAPES = {
     Shape.TOPOLOGY: TopologyWire,
     Shape.COLLECTIVE: CollectiveWire,
     Shape.CUSTOM_COLLECTIVE: CustomCollectiveWire,
@@ -62,10 +62,15 @@ _SHAPES = {
     Shape.CERTIFICATE: CertificateWire,
 }
 
-Name = Annotated[str, typer.Argument(help="A name of 'sccl topo list' or a .json file.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A name of 'sccl topo list' or a .json file.", autocompletion=complete.topology
+    ),
+]
 
 
-@topo.command("list")
+@topo.command("list", epilog="Example: sccl topo list")
 @reported
 def list_topologies(json: options.Json = False) -> None:
     """List the machines of the catalogue and the generators."""
@@ -95,7 +100,7 @@ def list_topologies(json: options.Json = False) -> None:
     console.print(table)
 
 
-@topo.command()
+@topo.command(epilog="Example: sccl topo show dgx1")
 @reported
 def show(name: Name, json: options.Json = False) -> None:
     """Show adjacency with lanes, diameter, degrees, budgets and costs."""
@@ -140,7 +145,7 @@ def _print(console: Console, topology: Topology) -> None:
         )
 
 
-@topo.command()
+@topo.command(epilog="Example: sccl topo without dgx1 --link 0-4 --rank 3 -o degraded.json")
 @reported
 def without(
     name: Name,
@@ -180,10 +185,10 @@ def _edges(text: str, topology: Topology) -> list[tuple[int, int]]:
     return there or [(src, dst)]  # the topology says that there is no such link
 
 
-@topo.command()
+@topo.command(epilog="Example: sccl topo schema --of algorithm")
 @reported
 def schema(
     of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape.TOPOLOGY,
 ) -> None:
     """Print the JSON Schema of topology files, or of another kind of file."""
-    print_json(json_schema(_SHAPES[of]))
+    print_json(json_schema(SHAPES[of]))
