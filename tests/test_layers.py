@@ -29,7 +29,8 @@ FLOORS = {
     "runtime": 5,
     "certify": 6,
     "view": 6,
-    "cli": 7,
+    "tasks": 7,
+    "cli": 8,
 }
 
 MAY_IMPORT = {
@@ -62,15 +63,17 @@ MAY_IMPORT = {
     "certify": {"backends", "bounds", "collectives", "core", "errors", "limit", "pareto"}
     | {"msgspec", "transform", "verify"},
     "view": {"core", "errors", "altair", "vl_convert"},
+    "tasks": {"backends", "bounds", "collectives", "core", "errors", "pareto", "topo", "transform"}
+    | {"verify", "view", "msgspec", "platformdirs", "sccl"},
     "cli": {"backends", "bounds", "certify", "collectives", "core", "errors", "pareto", "topo"}
     | {
         "emit",
         "runtime",
+        "tasks",
         "transform",
         "verify",
         "view",
         "msgspec",
-        "platformdirs",
         "sccl",
         "typer",
         "rich",

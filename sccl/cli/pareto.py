@@ -15,10 +15,8 @@ from rich.table import Table
 
 from sccl import backends
 from sccl.cli import options
-from sccl.cli.bounds import explain
 from sccl.cli.certificate import certify
 from sccl.cli.limits import Outputs, limits_of
-from sccl.cli.parallel import Cluster, answering, how
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
@@ -39,13 +37,13 @@ from sccl.pareto import (
     Range,
     Settled,
     frontier_json,
-    sweep,
 )
+from sccl.tasks.answering import Cluster
+from sccl.tasks.find import find_frontier
+from sccl.tasks.reasons import explain
+from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.topo import resolve as resolve_topology
 from sccl.view import check_picture
-
-LIMIT_SECONDS = 30.0
-"""For the limit of each number of steps, which prunes a sweep."""
 
 
 @reported
@@ -69,7 +67,7 @@ def pareto(
         typer.Option(help="Largest C to try.", show_default="all that R and the bound allow"),
     ] = None,
     solver: options.Solver = backends.DEFAULT,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    timeout: options.Timeout = DEFAULT_TIMEOUT_S,
     seed: options.Seed = 0,
     symmetry: options.Symmetry = "auto",
     limit: Annotated[
@@ -114,41 +112,25 @@ def pareto(
     if plot:
         check_picture(plot)
     backends.check_name(solver)
-    limits = options.limits(timeout, seed)
+    limits = checked_limits(timeout, seed)
     covered = Range(k, max_steps, max_chunks)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     folder = Folder(out_dir) if out_dir else None
     if certify_dir:
         make_directory(certify_dir)
-    ways = how(topology, spec, solver, limits, symmetry)
-    if limit:
-        outputs = Outputs(folder, plot, certify_dir, json)
-        limits_of(topology, spec, solver, limits, max_steps, outputs)
     tls = (tls_ca, tls_cert, tls_key)
     if any(tls) and not cluster:
         raise ParameterError("TLS files are given, but no --cluster that they are for")
-    with (
-        options.open_store(store, no_store=no_store) as opened,
-        answering(ways, jobs, Cluster(cluster, *tls) if cluster else None, opened) as (
-            solve,
-            expect,
-        ),
-        _progress(quiet=json) as notify,
-    ):
-        frontier = sweep(
-            topology,
-            spec,
-            solve,
-            solver=solver,
-            covered=covered,
-            expect=expect,
-            folder=folder,
-            limit_seconds=min(limits.timeout_s or LIMIT_SECONDS, LIMIT_SECONDS),
-            notify=notify,
-        )
+    where = Cluster(cluster, *tls) if cluster else None
+    settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
+    if limit:
+        outputs = Outputs(folder, plot, certify_dir, json)
+        limits_of(topology, spec, max_steps, settings, outputs)
+    with _progress(quiet=json) as notify:
+        frontier = find_frontier(topology, spec, covered, settings, folder=folder, notify=notify)
     if certify_dir and frontier.stopped != "interrupted":
-        certify(frontier, certify_dir, limits.timeout_s or options.DEFAULT_TIMEOUT_S, quiet=json)
+        certify(frontier, certify_dir, limits.timeout_s or DEFAULT_TIMEOUT_S, quiet=json)
     plain = frontier_json(frontier)
     if folder:
         folder.save_frontier(plain, "frontier")
