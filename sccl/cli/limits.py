@@ -20,6 +20,7 @@ from sccl.collectives import Spec
 from sccl.core.topology import Topology
 from sccl.pareto import Folder, LimitFrontier, LimitPoint, StepLimit, TreeFrontier
 from sccl.tasks.find import find_limits
+from sccl.tasks.notes import limit_note
 from sccl.tasks.reasons import explain
 from sccl.tasks.settings import Settings
 
@@ -82,12 +83,8 @@ def _print_class(console: Console, topology: Topology, found: TreeFrontier | Lim
 
 
 def _note(console: Console, event: StepLimit | LimitPoint) -> None:
-    if isinstance(event, StepLimit):
-        between = "" if event.lower == event.upper else f" to {event.upper}"
-        console.print(f"S={event.steps}: the limit of R/C is {event.lower}{between}")
-    elif event.algorithm is not None:
-        a = event.algorithm
-        console.print(f"found: C={a.collective.chunks} S={a.steps} R={a.rounds}")
+    if text := limit_note(event):
+        console.print(text)
 
 
 def _print(console: Console, frontier: LimitFrontier) -> None:

@@ -9,7 +9,6 @@ import typer
 
 from sccl import backends
 from sccl.core.files import check_can_write
-from sccl.core.topology import Topology
 
 Collective = Annotated[
     str,
@@ -77,8 +76,3 @@ def writable(path: Path | None) -> Path | None:
     if path is not None:
         check_can_write(path)
     return path
-
-
-def size_text(topology: Topology) -> str:
-    """Return the first line about a machine."""
-    return f"{topology.name}: {topology.ranks} ranks, {len(topology.links)} links"

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from sccl import backends
@@ -21,25 +20,12 @@ from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
-from sccl.core.answer import verdict
 from sccl.core.files import make_directory
 from sccl.errors import ParameterError
-from sccl.pareto import (
-    Answered,
-    Asking,
-    Bounded,
-    Event,
-    Folder,
-    Frontier,
-    Limited,
-    Limiting,
-    Point,
-    Range,
-    Settled,
-    frontier_json,
-)
+from sccl.pareto import Folder, Frontier, Point, Range, frontier_json
 from sccl.tasks.answering import Cluster
 from sccl.tasks.find import find_frontier
+from sccl.tasks.notes import Notes, progress_bar
 from sccl.tasks.reasons import explain
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.topo import resolve as resolve_topology
@@ -145,53 +131,19 @@ def pareto(
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 
-class _Notes:
-    """Tells what a sweep is doing, on stderr."""
-
-    def __init__(self, console: Console, progress: Progress | None, *, quiet: bool) -> None:
-        self.console, self.progress, self.quiet = console, progress, quiet
-        self.task = progress.add_task("bounds", total=None) if progress else None
-        self.bound = ""
-
-    def __call__(self, event: Event) -> None:
-        match event:
-            case Bounded(bounds):
-                self.bound = f"S >= {bounds.steps}, R/C >= {bounds.bandwidth}"
-                self.line(f"bounds: {self.bound}")
-            case Asking(candidate, left):
-                if self.progress and self.task is not None:
-                    text = (
-                        f"{self.bound} | {candidate} (R/C {candidate.cost}), {left} more at this S"
-                    )
-                    self.progress.reset(self.task, description=text)
-            case Answered(candidate, answer):
-                if not self.progress:
-                    self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s")
-            case Limiting(steps):
-                if self.progress and self.task is not None:
-                    text = f"{self.bound} | limit of R/C for S={steps}"
-                    self.progress.reset(self.task, description=text)
-            case Limited(limit):
-                exact = "is" if limit.lower == limit.upper else "at least"
-                self.line(f"limit of R/C for S={limit.steps} {exact} {limit.lower}, for all k")
-            case Settled(point):
-                state = "proved" if point.proved else "best found"
-                self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {state}")
-
-    def line(self, text: str) -> None:
-        if not self.quiet:
-            self.console.print(text, markup=False)
-
-
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[_Notes]:
+def _progress(*, quiet: bool) -> Iterator[Notes]:
     console = err()
+
+    def line(text: str) -> None:
+        if not quiet:
+            console.print(text, markup=False)
+
     if not console.is_terminal:
-        yield _Notes(console, None, quiet=quiet)
+        yield Notes(line)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        yield _Notes(console, progress, quiet=quiet)
+    with progress_bar(console) as status:
+        yield Notes(line, status)
 
 
 def _print(console: Console, frontier: Frontier) -> None:

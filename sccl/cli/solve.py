@@ -9,10 +9,11 @@ from sccl import backends
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import resolve as resolve_collective
-from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.codec import any_algorithm_to_wire, text_of
 from sccl.core.files import write_atomically
 from sccl.tasks.find import find_algorithm
+from sccl.tasks.reasons import reason_of
 from sccl.tasks.settings import Settings, checked_limits
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import Question, pose
@@ -57,7 +58,7 @@ def solve(
             {
                 "schema": 1,
                 "answer": verdict(answer),
-                "reason": _reason(answer),
+                "reason": reason_of(answer),
                 "scope": question.scope,
                 "seconds": round(answer.seconds, 3),
                 "solver": answer.solver,
@@ -69,22 +70,12 @@ def solve(
     raise typer.Exit(_EXIT[verdict(answer)])
 
 
-def _reason(answer: Answer) -> str:
-    match answer:
-        case Sat():
-            return "the judge accepts the algorithm"
-        case Unsat(evidence):
-            return evidence
-        case Unknown(reason):
-            return reason
-
-
 def _print(question: Question, answer: Answer, file: str | None) -> None:
     c, q = question.collective, question
     console = out()
     console.print(
         f"{escape(f'{c.name} on {q.topology.name}')}, C={c.chunks} S={q.steps} R={q.rounds}: "
-        f"[bold]{verdict(answer)}[/] ({answer.solver}, {answer.seconds:.2f} s): {_reason(answer)}"
+        f"[bold]{verdict(answer)}[/] ({answer.solver}, {answer.seconds:.2f} s): {reason_of(answer)}"
     )
     if question.scope:
         console.print(f"class: {question.scope}")

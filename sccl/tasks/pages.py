@@ -8,10 +8,8 @@ from sccl.collectives import Spec, misnamed, named, names
 from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import InputError
+from sccl.tasks.judged import judged
 from sccl.tasks.reasons import bounds_of
-from sccl.transform import expand
-from sccl.verify import violations
 from sccl.view.shown import Bounds, Shown
 
 
@@ -30,12 +28,7 @@ def shown(
     Raises:
         InputError: the judge rejects the algorithm; what is wrong moves nowhere on a page.
     """
-    algorithm = expand(loaded)
-    if found := violations(algorithm):
-        raise InputError(
-            f"{file}: the judge rejects this algorithm ({len(found)} violation(s), the first: "
-            f"{found[0].message}); see all with 'sccl check'"
-        )
+    algorithm = judged(loaded, file)
     question = (algorithm.topology, spec_of(algorithm.collective))
     if question not in known:
         known[question] = bounds_of(*question)

@@ -1,9 +1,10 @@
-"""Why bounds hold, in sentences."""
+"""Why bounds hold, and why an answer is what it is, in words."""
 
 from __future__ import annotations
 
 from sccl.bounds import LowerBounds, lower_bounds
 from sccl.collectives import Spec
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.topology import Topology
 from sccl.view.shown import Bounds
 
@@ -57,3 +58,14 @@ def explain(found: LowerBounds) -> str:
     capacity = total / certificate.value
     what = "at most" if len(texts) == 1 else "together at most"
     return f"{split}{' and '.join(texts)}, {what} {capacity} can in a round"
+
+
+def reason_of(answer: Answer) -> str:
+    """Return why an answer is what it is, in words."""
+    match answer:
+        case Sat():
+            return "the judge accepts the algorithm"
+        case Unsat(evidence):
+            return evidence
+        case Unknown(reason):
+            return reason
