@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from sccl.cli import options
+from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
 from sccl.core.codec import load_algorithm
 from sccl.emit import Options, generate, targets, write_project
@@ -16,13 +16,22 @@ from sccl.errors import ParameterError
 from sccl.tasks.judged import judged
 
 Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
-Target = Annotated[str, typer.Option(help=f"{', '.join(targets())}.")]
+Target = Annotated[
+    str,
+    typer.Option(
+        help=f"{', '.join(targets())}.", autocompletion=complete.words(targets(), "a target")
+    ),
+]
 Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder of the project.")]
 PerLink = Annotated[
     int, typer.Option(help="Thread blocks that share the work of a link (cuda, hip).")
 ]
 Transport = Annotated[
-    str, typer.Option(help="kernel, or dma: one copy for each transfer (cuda, hip).")
+    str,
+    typer.Option(
+        help="kernel, or dma: one copy for each transfer (cuda, hip).",
+        autocompletion=complete.words(("kernel", "dma"), "how chunks travel"),
+    ),
 ]
 Select = Annotated[
     str | None,

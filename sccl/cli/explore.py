@@ -33,8 +33,7 @@ Page = Annotated[Path, typer.Option("-o", "--output", help="HTML file to write."
 def explore(files: Files, output: Page) -> None:
     """Write a page that shows algorithms step by step: one file, to be opened in any browser.
 
-    A folder starts with its frontiers; a click on a point opens the algorithm.
-    Example: sccl explore found -o found.html, after sccl pareto ... --out found
+    A folder of 'sccl pareto --out' starts with its frontiers; a click on a point opens it.
     """
     check_can_write(output)
     found = [file for path in files for file in _in_folder(path)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from sccl.cli.bounds import bounds
 from sccl.cli.certificate import verify_certificate
 from sccl.cli.check import check
 from sccl.cli.codegen import codegen
+from sccl.cli.doctor import doctor
 from sccl.cli.explore import explore
 from sccl.cli.pareto import pareto
 from sccl.cli.plot import plot
@@ -28,21 +30,37 @@ app = typer.Typer(
     epilog="Start with: sccl pareto --collective allgather --topo dgx1",
     pretty_exceptions_enable=False,
 )
-app.command()(pareto)
-app.command()(solve)
-app.command()(bounds)
-app.command()(show)
-app.command()(plot)
-app.command()(explore)
-app.command()(check)
-app.command()(verify_certificate)
-app.command()(smt2)
-app.command()(codegen)
-app.command()(run)
-app.command()(bench)
-app.command()(tune)
-app.add_typer(topo)
-app.add_typer(store)
+FIND, LOOK, RUN, PROVE, MANAGE = "Find", "Look", "Run", "Prove", "Manage"
+
+_VERBS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    (FIND, pareto, "sccl pareto --collective allgather --topo dgx1 --out found"),
+    (
+        *(FIND, solve),
+        "sccl solve --collective allgather --topo dgx1 --chunks 6 --steps 3 --rounds 7 -o a.json",
+    ),
+    (FIND, bounds, "sccl bounds --collective alltoall --topo torus:4x4"),
+    (LOOK, show, "sccl show found/allgather-dgx1-c2-s2-r3.json"),
+    (
+        *(LOOK, plot),
+        "sccl plot found/allgather-dgx1-c6-s3-r7.json --what arrival -o arrival.pdf",
+    ),
+    (LOOK, explore, "sccl explore found -o found.html"),
+    (RUN, codegen, "sccl codegen found/allgather-dgx1-c2-s2-r3.json -o project"),
+    (RUN, run, "sccl run project"),
+    (RUN, bench, "sccl bench project --against mpi --sizes 1..64K"),
+    (RUN, tune, "sccl tune project --sizes 1..4K"),
+    (PROVE, check, "sccl check found/allgather-dgx1-c2-s2-r3.json"),
+    (PROVE, verify_certificate, "sccl verify-certificate proofs"),
+    (
+        *(PROVE, smt2),
+        "sccl smt2 --collective allgather --topo ring:4 --chunks 1 --steps 2 --rounds 2 -o p.smt2",
+    ),
+    (MANAGE, doctor, "sccl doctor"),
+)
+for panel, verb, example in _VERBS:
+    app.command(rich_help_panel=panel, epilog=f"Example: {example}")(verb)
+app.add_typer(topo, rich_help_panel=MANAGE, epilog="Example: sccl topo show dgx1")
+app.add_typer(store, rich_help_panel=MANAGE, epilog="Example: sccl store ls")
 
 
 def _version(wanted: bool) -> None:

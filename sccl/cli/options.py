@@ -8,18 +8,23 @@ from typing import Annotated
 import typer
 
 from sccl import backends
+from sccl.cli import complete
 from sccl.core.files import check_can_write
 
 Collective = Annotated[
     str,
     typer.Option(
         help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
-        "or the .json file of your own."
+        "or the .json file of your own.",
+        autocompletion=complete.collective,
     ),
 ]
 Topo = Annotated[
     str,
-    typer.Option(help="dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file."),
+    typer.Option(
+        help="dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
+        autocompletion=complete.topology,
+    ),
 ]
 Root = Annotated[
     int | None,
@@ -31,7 +36,8 @@ Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together."
 Solver = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins)."
+        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins).",
+        autocompletion=complete.solver,
     ),
 ]
 Timeout = Annotated[
@@ -43,7 +49,8 @@ Symmetry = Annotated[
     str,
     typer.Option(
         help="Search for invariant algorithms first: auto (from 12 ranks on), none, translations, "
-        "or a .json file of your own ('sccl topo schema --of symmetry')."
+        "or a .json file of your own ('sccl topo schema --of symmetry').",
+        autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
     ),
 ]
 Store = Annotated[

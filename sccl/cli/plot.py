@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from sccl import view
-from sccl.cli import options
+from sccl.cli import complete, options
 from sccl.cli.report import err, out, print_json, reported
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
@@ -50,6 +50,7 @@ def plot(
             help="Algorithm files, the folder of 'sccl pareto --out', what 'sccl pareto --json' "
             "printed, or topologies (a name such as dgx1 or torus:4x4, or a .json file).",
             show_default=False,
+            autocompletion=complete.topology,
         ),
     ],
     output: Annotated[
@@ -80,17 +81,8 @@ def plot(
 ) -> None:
     """Draw a frontier, times by buffer size, an algorithm, or a machine.
 
-    A page (.html) needs no network; a .png has two pixels for each of the others'.
-
-    sccl pareto --collective allgather --topo dgx1 --json > dgx1.json; sccl plot dgx1.json
-
-    sccl plot dgx1.json z52.json --what time -o times.html (several frontiers in one chart)
-
-    sccl plot found --what frontier (the folder of 'sccl pareto --out')
-
-    sccl plot found/allgather-dgx1-c6-s3-r7.json --what arrival -o arrival.pdf
-
-    sccl plot torus:4x4 -o torus.png
+    A page (.html) needs no network; a .png has two pixels for each of the others'. Frontiers (what
+    'sccl pareto --json' printed, or folders of --out) share one chart.
     """
     if output:
         view.check_picture(output)

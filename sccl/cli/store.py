@@ -34,7 +34,7 @@ def _opened(file: Path | None) -> Iterator[Store]:
         yield opened
 
 
-@store.command("ls")
+@store.command("ls", epilog="Example: sccl store ls")
 @reported
 def ls(file: options.Store = None, json: options.Json = False) -> None:
     """List all verdicts."""
@@ -65,7 +65,7 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
     console.print(f"{len(rows)} verdict(s) in {opened.path}", markup=False, soft_wrap=True)
 
 
-@store.command("show")
+@store.command("show", epilog="Example: sccl store show 3f2a")
 @reported
 def show(digest: Digest, file: options.Store = None) -> None:
     """Print an instance and what solvers said of it, as JSON."""
@@ -82,7 +82,7 @@ def show(digest: Digest, file: options.Store = None) -> None:
     )
 
 
-@store.command("export")
+@store.command("export", epilog="Example: sccl store export 3f2a -o a.json")
 @reported
 def export(
     digest: Digest,
@@ -103,7 +103,7 @@ def export(
     out().print(f"written to {output}", markup=False, soft_wrap=True)
 
 
-@store.command("gc")
+@store.command("gc", epilog="Example: sccl store gc --older-than-days 30")
 @reported
 def gc(
     older_than_days: Annotated[

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from sccl.certify.wire import CertificateWire
-from sccl.cli import options
+from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
 from sccl.core.codec import text_of, topology_to_wire
 from sccl.core.files import write_atomically
@@ -61,10 +61,15 @@ _SHAPES = {
     Shape.CERTIFICATE: CertificateWire,
 }
 
-Name = Annotated[str, typer.Argument(help="A name of 'sccl topo list' or a .json file.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A name of 'sccl topo list' or a .json file.", autocompletion=complete.topology
+    ),
+]
 
 
-@topo.command("list")
+@topo.command("list", epilog="Example: sccl topo list")
 @reported
 def list_topologies(json: options.Json = False) -> None:
     """List the machines of the catalogue and the generators."""
@@ -94,7 +99,7 @@ def list_topologies(json: options.Json = False) -> None:
     console.print(table)
 
 
-@topo.command()
+@topo.command(epilog="Example: sccl topo show dgx1")
 @reported
 def show(name: Name, json: options.Json = False) -> None:
     """Show adjacency with lanes, diameter, degrees, budgets and costs."""
@@ -105,7 +110,7 @@ def show(name: Name, json: options.Json = False) -> None:
     print_topology(out(), topology)
 
 
-@topo.command()
+@topo.command(epilog="Example: sccl topo without dgx1 --link 0-4 --rank 3 -o degraded.json")
 @reported
 def without(
     name: Name,
@@ -145,7 +150,7 @@ def _edges(text: str, topology: Topology) -> list[tuple[int, int]]:
     return there or [(src, dst)]  # the topology says that there is no such link
 
 
-@topo.command()
+@topo.command(epilog="Example: sccl topo schema --of algorithm")
 @reported
 def schema(
     of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape.TOPOLOGY,

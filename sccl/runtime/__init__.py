@@ -1,13 +1,17 @@
 """Running: generated projects are built, run under MPI, measured and tuned."""
 
 from sccl.runtime.compare import Timing, compare, fastest, in_groups, speedup
-from sccl.runtime.mpi import Mpi, find_mpi
+from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
 from sccl.runtime.project import Project, build, load_project, run
+from sccl.runtime.tools import Check, Outcome, State, try_all
 from sccl.runtime.tune import tuned_selection
 
 __all__ = [
+    "Check",
     "Mpi",
+    "Outcome",
     "Project",
+    "State",
     "Timing",
     "build",
     "compare",
@@ -15,7 +19,9 @@ __all__ = [
     "find_mpi",
     "in_groups",
     "load_project",
+    "mpi_folder",
     "run",
     "speedup",
+    "try_all",
     "tuned_selection",
 ]

@@ -54,14 +54,22 @@ def find_mpi(folder: Path | None = None) -> Mpi:
     Raises:
         ToolError: there is none; says how to get one.
     """
-    for place in [folder] if folder else _places():
-        if all(os.access(place / tool, os.X_OK) for tool in ("mpicxx", "mpirun")):
-            return Mpi(place.absolute(), _is_open_mpi(place.absolute()))
+    place = mpi_folder(folder)
+    if place:
+        return Mpi(place, _is_open_mpi(place))
     where = str(folder) if folder else "beside Python or on PATH"
     raise ToolError(
         f"no MPI found {where} (mpicxx and mpirun are needed): pip install 'sccl[mpi]', or on "
         "Debian apt-get install libmpich-dev, or name its folder with --mpi"
     )
+
+
+def mpi_folder(folder: Path | None = None) -> Path | None:
+    """Return the folder whose mpicxx and mpirun :func:`find_mpi` takes; None if there is none."""
+    for place in [folder] if folder else _places():
+        if all(os.access(place / tool, os.X_OK) for tool in ("mpicxx", "mpirun")):
+            return place.absolute()
+    return None
 
 
 def _places() -> Iterable[Path]:

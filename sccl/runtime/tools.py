@@ -1,0 +1,120 @@
+"""Outside tools: whether they work here, tried in processes of their own that can't hang."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+SECONDS = 30.0
+"""A tool that has not answered by then is broken."""
+
+_AT_ONCE = 4
+_READ = 1 << 16  # bytes of what a tool prints
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+class State(StrEnum):
+    """What trying a tool showed."""
+
+    OK = "ok"
+    MISSING = "missing"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How a tool is tried.
+
+    Attributes:
+        command: what is run; a name without a folder is looked up on PATH.
+        says: what a tool that works prints, as a regular expression.
+        version: its version, if that is known; else the first number with a dot that it prints.
+        files: name and text of the files that the command finds in its working directory.
+        absent: what else ``command`` prints where the tool is not installed.
+    """
+
+    command: tuple[str, ...]
+    says: str = ""
+    version: str = ""
+    files: tuple[tuple[str, str], ...] = ()
+    absent: str = r"(?!)"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a check.
+
+    Attributes:
+        version: empty if the tool does not work, or does not say.
+        path: of its command; empty if there is none.
+        problem: why it is broken, as a clause; else empty.
+    """
+
+    state: State
+    version: str = ""
+    path: str = ""
+    problem: str = ""
+
+
+def try_all(checks: Sequence[Check], seconds: float = SECONDS) -> list[Outcome]:
+    """Return what comes of each check, in their order, within about ``seconds`` for each."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda check: _tried(check, seconds), checks))
+
+
+def _tried(check: Check, seconds: float) -> Outcome:
+    path = shutil.which(check.command[0])
+    if path is None:
+        return Outcome(State.MISSING)
+    with tempfile.TemporaryDirectory(prefix="sccl-") as folder:
+        for name, text in check.files:
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        try:
+            code, text = _run((path, *check.command[1:]), Path(folder), seconds)
+        except subprocess.TimeoutExpired:
+            return Outcome(State.BROKEN, path=path, problem=f"no answer within {seconds:g} s")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return Outcome(State.BROKEN, path=path, problem=f"it does not start ({reason})")
+    if re.search(check.absent, text):
+        return Outcome(State.MISSING)
+    if code or not re.search(check.says, text):
+        end = " ".join(text.split())[-120:] or "nothing"
+        return Outcome(State.BROKEN, path=path, problem=f"exit code {code}, it printed: {end}")
+    found = _VERSION.search(text)
+    return Outcome(State.OK, check.version or (found[0] if found else ""), path)
+
+
+def _run(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:
+    """Return exit code and output; what a command started ends with it.
+
+    Raises:
+        TimeoutExpired: it was ended.
+        OSError: it cannot be started.
+    """
+    with tempfile.TemporaryFile() as output:  # not a pipe: who inherits one can keep it open
+        process = subprocess.Popen(  # noqa: S603 - a tool that the caller names, no shell
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(seconds)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        output.seek(0)
+        return code, output.read(_READ).decode(errors="replace")
