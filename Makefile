@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format clean
+.PHONY: demo test check docs format clean
 
 demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found
@@ -18,6 +18,9 @@ check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+docs: $(STAMP) ## the documentation's site, in build/site
+	$(BIN)/mkdocs build --strict
 
 format: $(STAMP) ## rewrite the files as `check` wants them
 	$(BIN)/ruff check --fix .

@@ -49,7 +49,7 @@ class Shape(StrEnum):
     CERTIFICATE = "certificate"
 
 
-_SHAPES = {
+SHAPES = {
     Shape.TOPOLOGY: TopologyWire,
     Shape.COLLECTIVE: CollectiveWire,
     Shape.CUSTOM_COLLECTIVE: CustomCollectiveWire,
@@ -156,4 +156,4 @@ def schema(
     of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape.TOPOLOGY,
 ) -> None:
     """Print the JSON Schema of topology files, or of another kind of file."""
-    print_json(json_schema(_SHAPES[of]))
+    print_json(json_schema(SHAPES[of]))
