@@ -41,7 +41,7 @@ def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
     monkeypatch.setattr("sccl.cli.doctor.mpi_folder", lambda: None)
     code, out = doctor()
     assert code == 0
-    lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ")}
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
     for name, get in (("make", "apt-get"), ("mpirun", "sccl[mpi]"), ("nvcc", "CUDA toolkit")):
         assert "missing" in lines[name]
         assert get in lines[name]
