@@ -1,3 +1,96 @@
-"""sccl: find, prove and run optimal collective-communication algorithms."""
+"""sccl: find, prove and run optimal collective-communication algorithms.
+
+    >>> import sccl
+    >>> frontier = sccl.pareto("allgather", "dgx1")
+    >>> frontier
+    Frontier(allgather on dgx1: C=2 S=2 R=3, C=6 S=3 R=7; complete for every k)
+    >>> frontier.points[0].algorithm.bandwidth_cost
+    Fraction(3, 2)
+
+What this module offers is stable and is loaded when it is first used, so that importing it takes
+no time. The rooms below it (``sccl.core``, ``sccl.limit``, ...) are for those who extend sccl.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sccl.api.algorithm import Algorithm
+    from sccl.api.certificates import Certificate, check_certificate
+    from sccl.api.chart import Chart
+    from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
+    from sccl.api.machine import Topology
+    from sccl.api.questions import Answer, bounds, collective, limits, load, pareto, solve, topology
+    from sccl.api.shared import Point
+    from sccl.errors import InputError, ScclError
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "sccl.api.algorithm": ("Algorithm",),
+    "sccl.api.certificates": ("Certificate", "check_certificate"),
+    "sccl.api.chart": ("Chart",),
+    "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
+    "sccl.api.shared": ("Point",),
+    "sccl.api.machine": ("Topology",),
+    "sccl.api.questions": (
+        *("Answer", "bounds", "collective", "limits", "load", "pareto", "solve", "topology"),
+    ),
+    "sccl.errors": ("InputError", "ScclError"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Algorithm",
+    "Answer",
+    "Certificate",
+    "Chart",
+    "Frontier",
+    "InputError",
+    "LimitFrontier",
+    "Point",
+    "SavedFrontier",
+    "ScclError",
+    "Topology",
+    "bounds",
+    "check_certificate",
+    "collective",
+    "limits",
+    "load",
+    "pareto",
+    "solve",
+    "topology",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name, loaded when it is first asked for (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'sccl' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_HOME[name]), name)
+    setattr(sys.modules[__name__], name, found)
+    return found
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted([*__all__, "__version__"])
+
+
+class _Package(ModuleType):
+    """This module: two of its functions are called like packages in it, ``bounds`` and ``pareto``.
+
+    The import system sets a package as an attribute of the one above when it loads it, and would
+    so replace the function. ``from sccl.pareto import sweep`` works all the same.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
     monkeypatch.setattr("sccl.cli.doctor.mpi_folder", lambda: None)
     code, out = doctor()
     assert code == 0
-    lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ")}
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
     for name, get in (("make", "apt-get"), ("mpirun", "sccl[mpi]"), ("nvcc", "CUDA toolkit")):
         assert "missing" in lines[name]
         assert get in lines[name]
@@ -84,10 +85,14 @@ def test_what_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
         "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1);"
         f"open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
     )
-    (found,) = try_all([Check((*PYTHON, code))], 3.0)
-    assert (found.state, found.problem) == (State.BROKEN, "no answer within 3 s")
+    (found,) = try_all([Check((*PYTHON, code))], 10.0)
+    assert (found.state, found.problem) == (State.BROKEN, "no answer within 10 s")
     state = Path("/proc", child.read_text(), "stat")
-    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    for _ in range(100):  # the system takes a moment to end it
+        if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+            return
+        time.sleep(0.1)
+    pytest.fail("what it had started goes on")
 
 
 def test_files_of_the_current_folder_are_not_run(

@@ -29,7 +29,10 @@ FLOORS = {
     "runtime": 5,
     "certify": 6,
     "view": 6,
-    "cli": 7,
+    "tasks": 7,
+    "api": 8,
+    "cli": 8,
+    "": 9,
 }
 
 MAY_IMPORT = {
@@ -62,15 +65,30 @@ MAY_IMPORT = {
     "certify": {"backends", "bounds", "collectives", "core", "errors", "limit", "pareto"}
     | {"msgspec", "transform", "verify"},
     "view": {"core", "errors", "altair", "vl_convert"},
+    "tasks": {"backends", "bounds", "collectives", "core", "errors", "pareto", "topo", "transform"}
+    | {"verify", "view", "msgspec", "platformdirs", "rich", "sccl"},
+    "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
+    "api": {
+        "backends",
+        "certify",
+        "collectives",
+        "core",
+        "emit",
+        "errors",
+        "pareto",
+        "tasks",
+        "topo",
+    }
+    | {"transform", "verify", "view", "IPython", "pandas", "rich", "sccl"},
     "cli": {"backends", "bounds", "certify", "collectives", "core", "errors", "pareto", "topo"}
     | {
         "emit",
         "runtime",
+        "tasks",
         "transform",
         "verify",
         "view",
         "msgspec",
-        "platformdirs",
         "sccl",
         "typer",
         "rich",
@@ -126,7 +144,7 @@ def test_allowed_imports_lead_downwards() -> None:
 
 
 def test_every_room_has_a_floor() -> None:
-    assert {room_of(path) for path in modules()} - {""} == set(FLOORS)
+    assert {room_of(path) for path in modules()} == set(FLOORS)
 
 
 def test_the_reference_does_not_use_the_encoder() -> None:
@@ -154,6 +172,7 @@ def test_no_cycles_between_modules() -> None:
         for p in modules()
     }
     graph = nx.DiGraph()
+    del names["sccl"]  # it loads nothing by itself, and all may read its version
     for name, path in names.items():
         for imported in imports(path):
             target = imported if imported in names else imported.rpartition(".")[0]

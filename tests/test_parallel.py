@@ -19,7 +19,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.cli.parallel import How, answer_text, answering
 from sccl.collectives import named
 from sccl.core.answer import Sat
 from sccl.core.instance import Instance
@@ -27,6 +26,7 @@ from sccl.errors import ParameterError, SolverError
 from sccl.pareto import Range, frontier_json, sweep
 from sccl.pareto.ahead import Ahead
 from sccl.pareto.workers import Workers
+from sccl.tasks.answering import How, answer_text, answering
 from sccl.topo import resolve
 
 HOW = How("cpsat", "none", None, 0)

@@ -95,6 +95,17 @@ def test_what_is_drawn_follows_from_the_file(
     assert says in path.read_text()
 
 
+def test_a_folder_is_drawn_with_what_its_sweep_knew(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "only").mkdir()
+    (frontier,) = (made / "found").glob("*-frontier.json")
+    (tmp_path / "only" / frontier.name).write_text(frontier.read_text())
+    pictures = []
+    for source in (made / "found", made / "sweep.json", tmp_path / "only"):
+        pictures.append(tmp_path / f"{source.name}.svg")
+        assert sccl("plot", source, "-o", pictures[-1])[0] == 0
+    assert len({picture.read_text() for picture in pictures}) == 1
+
+
 def test_the_file_is_named_by_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,8 @@ def test_what_a_page_tells_to_do_works(
             Path(block.title).write_text(block.text, encoding="utf-8")
         elif block.language == "sh":
             shell(block.text)
+        elif block.language == "python":
+            subprocess.run([sys.executable, "-c", block.text], check=True)
         elif not block.language and block.text.startswith("$ sccl "):
             shown(block.text)
         elif not block.language:
@@ -88,7 +90,7 @@ def shell(text: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_what_is_not_run_says_so(page: Path) -> None:
     for block in blocks(page):
-        assert block.language in {"", "json", "math", "sh", "text"}, block
+        assert block.language in {"", "json", "math", "python", "sh", "text"}, block
         assert (block.language == "text") == block.title.startswith(NOT_RUN), block
 
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.cli.frontiers import of_algorithms
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.tasks.frontiers import of_algorithms
 from sccl.topo import catalogue_names, generators, resolve
 from sccl.view import (
     CostPoint,

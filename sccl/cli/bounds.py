@@ -16,6 +16,8 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import resolve as resolve_collective
 from sccl.pareto import StepLimit, limit_json, step_limit
+from sccl.tasks.reasons import explain, explain_steps
+from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
 from sccl.topo import resolve as resolve_topology
 
 
@@ -28,14 +30,14 @@ def bounds(
         int | None,
         typer.Option(help="Also the limit of R/C for this S, over all k and all C."),
     ] = None,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    timeout: options.Timeout = DEFAULT_TIMEOUT_S,
     json: options.Json = False,
 ) -> None:
     """Lower bounds on steps and on R/C, with certificates to check by hand.
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
-    limits = options.limits(timeout, 0)
+    limits = checked_limits(timeout, 0)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     found = lower_bounds(topology, spec)
@@ -107,34 +109,3 @@ def _print_prices(console: Console, certificate: Certificate, constraints: int) 
         everything = len(names) == constraints
         text = "every link" if everything else ", ".join(names)
         console.print(f"  {price}: {text}", markup=False, soft_wrap=True)
-
-
-def explain_steps(found: LowerBounds) -> str:
-    """Return why no algorithm has fewer steps, as a sentence."""
-    pair = found.pair
-    sources = ", ".join(str(s) for s in pair.sources)
-    twice = ", twice" if found.dual.phases == 2 else ""
-    return (
-        f"chunk {pair.chunk} starts on rank {sources} and rank {pair.rank} is {pair.steps} link(s) "
-        f"away{twice}"
-    )
-
-
-def explain(found: LowerBounds) -> str:
-    """Return the bandwidth certificate as a sentence."""
-    certificate, unit = found.certificate, found.dual.spec.unit
-    split = f"with C={unit} "
-    if certificate.kind == "lengths":
-        return (
-            f"{split}the shortest paths of all chunks, at the prices below, cost "
-            f"{certificate.value} times what one round can carry"
-        )
-    texts = []
-    for cut in certificate.cuts:
-        inside = "{" + ", ".join(str(r) for r in cut.ranks) + "}"
-        weight = f" (weight {cut.weight})" if len(certificate.cuts) > 1 else ""
-        texts.append(f"{cut.chunks} chunks must enter ranks {inside}{weight}")
-    total = sum(c.weight * c.chunks for c in certificate.cuts)
-    capacity = total / certificate.value
-    what = "at most" if len(texts) == 1 else "together at most"
-    return f"{split}{' and '.join(texts)}, {what} {capacity} can in a round"

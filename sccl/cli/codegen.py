@@ -10,12 +10,10 @@ from rich.markup import escape
 
 from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
-from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
 from sccl.emit import Options, generate, targets, write_project
-from sccl.errors import InputError, ParameterError
-from sccl.transform import expand
-from sccl.verify import violations
+from sccl.errors import ParameterError
+from sccl.tasks.judged import judged
 
 Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
 Target = Annotated[
@@ -59,7 +57,7 @@ def codegen(
     """
     if not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
-    algorithms = [_valid(file) for file in files]
+    algorithms = [judged(load_algorithm(file)[0], str(file)) for file in files]
     found = generate(algorithms, target, Options(blocks_per_link, transport), select)
     write_project(output, found)
     if json:
@@ -71,22 +69,6 @@ def codegen(
         f"{target}, in {escape(str(output))}; next: {_next(output, target)}",
         soft_wrap=True,
     )
-
-
-def _valid(file: Path) -> Algorithm:
-    """Return the algorithm in a file.
-
-    Raises:
-        InputError: the judge rejects it; what it rejects is never lowered.
-    """
-    loaded, _ = load_algorithm(file)
-    algorithm = expand(loaded)
-    if found := violations(algorithm):
-        raise InputError(
-            f"{file}: the judge rejects this algorithm ({len(found)} violation(s), the first: "
-            f"{found[0].message}); see all with 'sccl check'"
-        )
-    return algorithm
 
 
 def _next(output: Path, target: str) -> str:

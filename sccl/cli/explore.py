@@ -8,21 +8,16 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from sccl.bounds import lower_bounds
-from sccl.cli.bounds import explain, explain_steps
 from sccl.cli.report import err, out, reported
-from sccl.cli.sweeps import kind_of, read_sweep
-from sccl.collectives import Spec, misnamed, named, names
+from sccl.collectives import Spec
 from sccl.core.codec import load_algorithm
-from sccl.core.collective import Collective
 from sccl.core.files import check_can_write, write_atomically
-from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
-from sccl.transform import expand
-from sccl.verify import violations
+from sccl.tasks.frontiers import kind_of, read_frontier
+from sccl.tasks.pages import shown
 from sccl.view.explore import check_fits, page
-from sccl.view.shown import Bounds, Shown
+from sccl.view.shown import Bounds
 
 Files = Annotated[
     list[Path],
@@ -50,11 +45,11 @@ def explore(files: Files, output: Page) -> None:
     with err().status("bounds and pictures"):
         loaded = [(file, *load_algorithm(file)) for file in algorithms]
         check_fits((str(file), algorithm) for file, algorithm, _ in loaded)
-        shown = [_shown(*one, bounds) for one in loaded]
-        sweeps = [read_sweep(file) for file in frontiers]
-        text = page(shown, sweeps, frontier=any(path.is_dir() for path in files))
+        items = [shown(str(file), a, intact, bounds) for file, a, intact in loaded]
+        sweeps = [read_frontier(file).sweep for file in frontiers]
+        text = page(items, sweeps, frontier=any(path.is_dir() for path in files))
     write_atomically(output, text)
-    out().print(f"{len(shown)} algorithm(s) in {escape(str(output))}", soft_wrap=True)
+    out().print(f"{len(items)} algorithm(s) in {escape(str(output))}", soft_wrap=True)
 
 
 def _in_folder(path: Path) -> list[Path]:
@@ -71,49 +66,3 @@ def _in_folder(path: Path) -> list[Path]:
             f"{path} holds no algorithm, expected the --out folder of 'sccl pareto'; give another"
         )
     return found
-
-
-def _shown(
-    file: Path,
-    loaded: AnyAlgorithm,
-    intact: bool,
-    known: dict[tuple[Topology, Spec], Bounds],
-) -> Shown:
-    """Return what the page shows of a file.
-
-    Args:
-        known: bounds by question; what is missing is added.
-
-    Raises:
-        InputError: the judge rejects the algorithm; what is wrong moves nowhere on a page.
-    """
-    algorithm = expand(loaded)
-    if found := violations(algorithm):
-        raise InputError(
-            f"{file}: the judge rejects this algorithm ({len(found)} violation(s), the first: "
-            f"{found[0].message}); see all with 'sccl check'"
-        )
-    question = (algorithm.topology, _spec(algorithm.collective))
-    if question not in known:
-        known[question] = _bounds(*question)
-    return Shown(algorithm, file.name, intact, known[question])
-
-
-def _spec(collective: Collective) -> Spec:
-    """Return what was asked for, at any number of chunks."""
-    c = collective
-    if c.name in names() and not misnamed(c):
-        return named(c.name, c.ranks, c.root)
-    per_unit = c.num_chunks // c.chunks
-    return Spec(c.name, c.ranks, 1, per_unit, c.pre, c.post, c.combining, c.root)
-
-
-def _bounds(topology: Topology, spec: Spec) -> Bounds:
-    found = lower_bounds(topology, spec)
-    reasons = [f"S ≥ {found.steps}: {explain_steps(found)}."]
-    reasons += [f"R/C ≥ {found.bandwidth}: {explain(found)}."]
-    if not found.dual.is_identity:
-        reasons.append(f"Both are bounds of its dual, {found.problem}.")
-    if found.scope:
-        reasons.append(f"They hold for {found.scope}.")
-    return Bounds(found.steps, found.bandwidth, tuple(reasons), found.scope)

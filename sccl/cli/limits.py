@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl import backends
-from sccl.cli.bounds import explain
 from sccl.cli.certificate import certify_limits
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.tables import print_winners
 from sccl.collectives import Spec
-from sccl.core.answer import Answer, Unknown
-from sccl.core.instance import Instance
 from sccl.core.topology import Topology
-from sccl.pareto import (
-    MAX_TREE_RANKS,
-    Folder,
-    LimitFrontier,
-    LimitPoint,
-    Solve,
-    StepLimit,
-    TreeFrontier,
-    gather_frontier,
-    limit_frontier,
-    limit_frontier_json,
-    tree_frontier,
-    tree_frontier_json,
-)
-
-_FIRST_SECONDS = 0.3
-_ATTAIN_SECONDS = 10.0
-"""For a solver to find an algorithm of few chunks at a limit; else packings are multiplied out."""
+from sccl.pareto import Folder, LimitFrontier, LimitPoint, StepLimit, TreeFrontier
+from sccl.tasks.find import find_limits
+from sccl.tasks.notes import limit_note
+from sccl.tasks.reasons import explain
+from sccl.tasks.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,78 +43,31 @@ class Outputs:
 
 
 def limits_of(
-    topology: Topology,
-    spec: Spec,
-    solver: str,
-    limits: backends.Limits,
-    max_steps: int | None,
-    outputs: Outputs,
+    topology: Topology, spec: Spec, max_steps: int | None, settings: Settings, outputs: Outputs
 ) -> NoReturn:
     """Compute and print the limit frontier, and exit."""
     folder, json = outputs.folder, outputs.json
-    seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
-    quick = backends.Limits(min(_ATTAIN_SECONDS, seconds), limits.seed)
-    quick_solve = partial(_solve, solver=solver, limits=quick)
     console = err()
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
-        frontier = limit_frontier(
-            topology,
-            spec,
-            quick_solve,
-            max_steps=max_steps,
-            seconds=seconds,
-            folder=folder,
-            notify=(lambda _: None) if json else partial(_note, console),
-        )
-    beyond = _beyond(topology, spec, quick_solve, max_steps, seconds, folder)
-    more = {"classes": [_class_json(found) for found in beyond]} if beyond else {}
-    plain = limit_frontier_json(frontier) | more
+        notify = (lambda _: None) if json else partial(_note, console)
+        found = find_limits(topology, spec, max_steps, settings, folder=folder, notify=notify)
+    frontier, plain = found.frontier, found.json()
     if folder:
         folder.save_frontier(plain, "limits")
     if json:
         print_json(plain)
     else:
         _print(out(), frontier)
-        for found in beyond:
-            _print_class(out(), topology, found)
+        for one in found.others:
+            _print_class(out(), topology, one)
     if outputs.plot:
         picture(plain, outputs.plot, quiet=json)
     if outputs.certificate and frontier.stopped != "interrupted":
-        trees = [found for found in beyond if isinstance(found, TreeFrontier)]
-        certify_limits(frontier, trees[0] if trees else None, outputs.certificate, quiet=json)
+        certify_limits(frontier, found.trees, outputs.certificate, quiet=json)
     if frontier.stopped == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
     known = all(x.lower == x.upper for x in frontier.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
-
-
-def _beyond(
-    topology: Topology,
-    spec: Spec,
-    solve: Solve,
-    max_steps: int | None,
-    seconds: float,
-    folder: Folder | None,
-) -> tuple[TreeFrontier | LimitFrontier, ...]:
-    """Return the limit frontiers of the other classes of allreduce, if that is what was asked."""
-    if spec.name != "allreduce":
-        return ()
-    with err().status("other classes of allreduce"):
-        gather = gather_frontier(topology, solve, seconds=seconds, folder=folder)
-        if topology.ranks > MAX_TREE_RANKS:
-            return (gather,)
-        return (
-            gather,
-            tree_frontier(topology, max_steps=max_steps, seconds=seconds, folder=folder),
-        )
-
-
-def _class_json(found: TreeFrontier | LimitFrontier) -> dict[str, Any]:
-    return (
-        tree_frontier_json(found)
-        if isinstance(found, TreeFrontier)
-        else (limit_frontier_json(found))
-    )
 
 
 def _print_class(console: Console, topology: Topology, found: TreeFrontier | LimitFrontier) -> None:
@@ -146,22 +82,9 @@ def _print_class(console: Console, topology: Topology, found: TreeFrontier | Lim
     )
 
 
-def _solve(instance: Instance, solver: str, limits: backends.Limits) -> Answer:
-    """Ask the solver in this process first, then all of them: each is good at other instances."""
-    first = replace(limits, timeout_s=_FIRST_SECONDS) if solver == backends.DEFAULT else limits
-    answer = backends.solve(instance, solver, first)
-    if isinstance(answer, Unknown) and solver == backends.DEFAULT:
-        return backends.solve(instance, "portfolio", limits)
-    return answer
-
-
 def _note(console: Console, event: StepLimit | LimitPoint) -> None:
-    if isinstance(event, StepLimit):
-        between = "" if event.lower == event.upper else f" to {event.upper}"
-        console.print(f"S={event.steps}: the limit of R/C is {event.lower}{between}")
-    elif event.algorithm is not None:
-        a = event.algorithm
-        console.print(f"found: C={a.collective.chunks} S={a.steps} R={a.rounds}")
+    if text := limit_note(event):
+        console.print(text)
 
 
 def _print(console: Console, frontier: LimitFrontier) -> None:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import platformdirs
 import typer
 
-import sccl
 from sccl import backends
 from sccl.cli import complete
 from sccl.core.files import check_can_write
-from sccl.core.topology import Topology
-from sccl.errors import ParameterError
-from sccl.pareto.store import Store as VerdictStore
-
-DEFAULT_TIMEOUT_S = 60.0
 
 Collective = Annotated[
     str,
@@ -83,41 +74,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for sc
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result here.")]
 
 
-def default_store() -> Path:
-    """Return the store that is used if none is named."""
-    return Path(platformdirs.user_cache_dir("sccl")) / "verdicts.sqlite"
-
-
-@contextmanager
-def open_store(file: Path | None, *, no_store: bool = False) -> Iterator[VerdictStore | None]:
-    """Open a store for as long as the context lasts; None if none is wanted.
-
-    Raises:
-        InputError: it cannot be opened, or is both named and not wanted.
-    """
-    if no_store:
-        if file:
-            raise ParameterError("--store and --no-store are both given: leave one out")
-        yield None
-        return
-    opened = VerdictStore(file or default_store(), version=sccl.__version__)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def limits(timeout: float | None, seed: int) -> backends.Limits:
-    """Return the limits of a solver.
-
-    Raises:
-        ParameterError: the timeout is not positive, or the seed is negative or too large.
-    """
-    if not 0 <= seed < 2**31:
-        raise ParameterError(f"seed is {seed}, expected 0 to {2**31 - 1}")
-    return backends.Limits(timeout, seed)
-
-
 def writable(path: Path | None) -> Path | None:
     """Return ``path`` if a file can be written there, so that no work is lost for want of a folder.
 
@@ -127,8 +83,3 @@ def writable(path: Path | None) -> Path | None:
     if path is not None:
         check_can_write(path)
     return path
-
-
-def size_text(topology: Topology) -> str:
-    """Return the first line about a machine."""
-    return f"{topology.name}: {topology.ranks} ranks, {len(topology.links)} links"

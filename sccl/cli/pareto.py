@@ -10,42 +10,26 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from sccl import backends
 from sccl.cli import options
-from sccl.cli.bounds import explain
 from sccl.cli.certificate import certify
 from sccl.cli.limits import Outputs, limits_of
-from sccl.cli.parallel import Cluster, answering, how
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
-from sccl.core.answer import verdict
 from sccl.core.files import make_directory
 from sccl.errors import ParameterError
-from sccl.pareto import (
-    Answered,
-    Asking,
-    Bounded,
-    Event,
-    Folder,
-    Frontier,
-    Limited,
-    Limiting,
-    Point,
-    Range,
-    Settled,
-    frontier_json,
-    sweep,
-)
+from sccl.pareto import Folder, Frontier, Point, Range, frontier_json
+from sccl.tasks.answering import Cluster
+from sccl.tasks.find import find_frontier
+from sccl.tasks.notes import Notes, progress_bar
+from sccl.tasks.reasons import explain
+from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.topo import resolve as resolve_topology
 from sccl.view import check_picture
-
-LIMIT_SECONDS = 30.0
-"""For the limit of each number of steps, which prunes a sweep."""
 
 
 @reported
@@ -69,7 +53,7 @@ def pareto(
         typer.Option(help="Largest C to try.", show_default="all that R and the bound allow"),
     ] = None,
     solver: options.Solver = backends.DEFAULT,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
+    timeout: options.Timeout = DEFAULT_TIMEOUT_S,
     seed: options.Seed = 0,
     symmetry: options.Symmetry = "auto",
     limit: Annotated[
@@ -114,41 +98,25 @@ def pareto(
     if plot:
         check_picture(plot)
     backends.check_name(solver)
-    limits = options.limits(timeout, seed)
+    limits = checked_limits(timeout, seed)
     covered = Range(k, max_steps, max_chunks)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     folder = Folder(out_dir) if out_dir else None
     if certify_dir:
         make_directory(certify_dir)
-    ways = how(topology, spec, solver, limits, symmetry)
-    if limit:
-        outputs = Outputs(folder, plot, certify_dir, json)
-        limits_of(topology, spec, solver, limits, max_steps, outputs)
     tls = (tls_ca, tls_cert, tls_key)
     if any(tls) and not cluster:
         raise ParameterError("TLS files are given, but no --cluster that they are for")
-    with (
-        options.open_store(store, no_store=no_store) as opened,
-        answering(ways, jobs, Cluster(cluster, *tls) if cluster else None, opened) as (
-            solve,
-            expect,
-        ),
-        _progress(quiet=json) as notify,
-    ):
-        frontier = sweep(
-            topology,
-            spec,
-            solve,
-            solver=solver,
-            covered=covered,
-            expect=expect,
-            folder=folder,
-            limit_seconds=min(limits.timeout_s or LIMIT_SECONDS, LIMIT_SECONDS),
-            notify=notify,
-        )
+    where = Cluster(cluster, *tls) if cluster else None
+    settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
+    if limit:
+        outputs = Outputs(folder, plot, certify_dir, json)
+        limits_of(topology, spec, max_steps, settings, outputs)
+    with _progress(quiet=json) as notify:
+        frontier = find_frontier(topology, spec, covered, settings, folder=folder, notify=notify)
     if certify_dir and frontier.stopped != "interrupted":
-        certify(frontier, certify_dir, limits.timeout_s or options.DEFAULT_TIMEOUT_S, quiet=json)
+        certify(frontier, certify_dir, limits.timeout_s or DEFAULT_TIMEOUT_S, quiet=json)
     plain = frontier_json(frontier)
     if folder:
         folder.save_frontier(plain, "frontier")
@@ -163,53 +131,19 @@ def pareto(
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 
-class _Notes:
-    """Tells what a sweep is doing, on stderr."""
-
-    def __init__(self, console: Console, progress: Progress | None, *, quiet: bool) -> None:
-        self.console, self.progress, self.quiet = console, progress, quiet
-        self.task = progress.add_task("bounds", total=None) if progress else None
-        self.bound = ""
-
-    def __call__(self, event: Event) -> None:
-        match event:
-            case Bounded(bounds):
-                self.bound = f"S >= {bounds.steps}, R/C >= {bounds.bandwidth}"
-                self.line(f"bounds: {self.bound}")
-            case Asking(candidate, left):
-                if self.progress and self.task is not None:
-                    text = (
-                        f"{self.bound} | {candidate} (R/C {candidate.cost}), {left} more at this S"
-                    )
-                    self.progress.reset(self.task, description=text)
-            case Answered(candidate, answer):
-                if not self.progress:
-                    self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s")
-            case Limiting(steps):
-                if self.progress and self.task is not None:
-                    text = f"{self.bound} | limit of R/C for S={steps}"
-                    self.progress.reset(self.task, description=text)
-            case Limited(limit):
-                exact = "is" if limit.lower == limit.upper else "at least"
-                self.line(f"limit of R/C for S={limit.steps} {exact} {limit.lower}, for all k")
-            case Settled(point):
-                state = "proved" if point.proved else "best found"
-                self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {state}")
-
-    def line(self, text: str) -> None:
-        if not self.quiet:
-            self.console.print(text, markup=False)
-
-
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[_Notes]:
+def _progress(*, quiet: bool) -> Iterator[Notes]:
     console = err()
+
+    def line(text: str) -> None:
+        if not quiet:
+            console.print(text, markup=False)
+
     if not console.is_terminal:
-        yield _Notes(console, None, quiet=quiet)
+        yield Notes(line)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        yield _Notes(console, progress, quiet=quiet)
+    with progress_bar(console) as status:
+        yield Notes(line, status)
 
 
 def _print(console: Console, frontier: Frontier) -> None:

@@ -13,13 +13,13 @@ from rich.markup import escape
 
 from sccl import view
 from sccl.cli import complete, options
-from sccl.cli.frontiers import of_algorithms, of_json
 from sccl.cli.report import err, out, print_json, reported
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
 from sccl.core.files import read_text, slug
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, ParameterError
+from sccl.tasks.frontiers import kind_of, known, of_algorithms, of_folder
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import expand
 from sccl.view import FrontierData
@@ -106,7 +106,7 @@ def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:
         plain: what ``sccl pareto --json`` prints.
     """
     console = err()
-    frontiers = of_json(plain, "this sweep")
+    frontiers = known(plain, "this sweep").charts
     if not any(one.points for one in frontiers):
         console.print(f"{path} is not written: no point was found", markup=False)
         return
@@ -137,20 +137,22 @@ def load(text: str) -> list[Source]:
             f"{path}: expected an algorithm, a topology, or what 'sccl pareto --json' prints"
         )
     if "points" in plain and "bounds" in plain:
-        return list(of_json(plain, text))
+        return list(known(plain, text).charts)
     if "sends" in plain:
         return [expand(load_algorithm(path)[0])]
     return [resolve_topology(text)]
 
 
 def _of_folder(path: Path) -> Sequence[FrontierData]:
-    found = [item for file in sorted(path.glob("*.json")) for item in load(str(file))]
+    files = sorted(path.glob("*.json"))
+    frontiers = [file for file in files if kind_of(file) == "frontier"]
+    found = [item for file in files if file not in frontiers for item in load(str(file))]
     algorithms = [item for item in found if isinstance(item, Algorithm)]
-    if not algorithms:
+    if not (algorithms or frontiers):
         raise InputError(
             f"{path}: no algorithm is in this folder; expected that of 'sccl pareto --out'"
         )
-    return of_algorithms(algorithms)
+    return of_folder(frontiers, algorithms)
 
 
 def _natural(source: Source) -> What:

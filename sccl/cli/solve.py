@@ -6,18 +6,16 @@ import typer
 from rich.markup import escape
 
 from sccl import backends
-from sccl.bounds import require_reachable
 from sccl.cli import options
-from sccl.cli.parallel import answering, how
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import resolve as resolve_collective
-from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.codec import any_algorithm_to_wire, text_of
 from sccl.core.files import write_atomically
-from sccl.errors import ParameterError
-from sccl.pareto import ask
+from sccl.tasks.find import find_algorithm
+from sccl.tasks.reasons import reason_of
+from sccl.tasks.settings import Settings, checked_limits
 from sccl.topo import resolve as resolve_topology
-from sccl.topo.groups import groups
 from sccl.transform import Question, pose
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
@@ -44,26 +42,14 @@ def solve(
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
-    limits = options.limits(timeout, seed)
+    limits = checked_limits(timeout, seed)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     question = pose(topology, spec, chunks, steps, rounds)
-    require_reachable(question.instances)
     options.writable(output)
-    what = escape(f"{spec.name} on {topology.name} with {solver}")
-    ways = how(topology, spec, solver, limits, symmetry)
-    for instance in question.instances if symmetry.endswith(".json") else ():
-        if not groups(instance.topology, instance.collective, symmetry):
-            raise ParameterError(
-                f"{symmetry} turns chunks with a period that does not divide those of a class at "
-                f"C={chunks}: give a multiple of the period as --chunks"
-            )
-    with (
-        options.open_store(store, no_store=no_store) as opened,
-        answering(ways, 1, None, opened) as (solve_instance, _),
-        err().status(what),
-    ):
-        answer = ask(question, solve_instance)
+    settings = Settings(solver, limits, symmetry, store=store, no_store=no_store)
+    with err().status(escape(f"{spec.name} on {topology.name} with {solver}")):
+        answer = find_algorithm(spec, question, settings)
     if isinstance(answer, Sat) and output is not None:
         write_atomically(output, text_of(any_algorithm_to_wire(answer.algorithm)))
     file = str(output) if output is not None and isinstance(answer, Sat) else None
@@ -72,7 +58,7 @@ def solve(
             {
                 "schema": 1,
                 "answer": verdict(answer),
-                "reason": _reason(answer),
+                "reason": reason_of(answer),
                 "scope": question.scope,
                 "seconds": round(answer.seconds, 3),
                 "solver": answer.solver,
@@ -84,22 +70,12 @@ def solve(
     raise typer.Exit(_EXIT[verdict(answer)])
 
 
-def _reason(answer: Answer) -> str:
-    match answer:
-        case Sat():
-            return "the judge accepts the algorithm"
-        case Unsat(evidence):
-            return evidence
-        case Unknown(reason):
-            return reason
-
-
 def _print(question: Question, answer: Answer, file: str | None) -> None:
     c, q = question.collective, question
     console = out()
     console.print(
         f"{escape(f'{c.name} on {q.topology.name}')}, C={c.chunks} S={q.steps} R={q.rounds}: "
-        f"[bold]{verdict(answer)}[/] ({answer.solver}, {answer.seconds:.2f} s): {_reason(answer)}"
+        f"[bold]{verdict(answer)}[/] ({answer.solver}, {answer.seconds:.2f} s): {reason_of(answer)}"
     )
     if question.scope:
         console.print(f"class: {question.scope}")

@@ -19,6 +19,7 @@ from sccl.core.codec import answer_to_wire, any_algorithm_to_wire, instance_to_w
 from sccl.core.files import write_atomically
 from sccl.errors import ParameterError
 from sccl.pareto.store import Store
+from sccl.tasks.settings import open_store
 
 store = typer.Typer(
     name="store", help="What sweeps and queries have kept, to go on from.", no_args_is_help=True
@@ -28,7 +29,7 @@ Digest = Annotated[str, typer.Argument(help="Start of an instance's digest ('scc
 
 @contextmanager
 def _opened(file: Path | None) -> Iterator[Store]:
-    with options.open_store(file) as opened:
+    with open_store(file) as opened:
         assert opened is not None
         yield opened
 

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from sccl.core.cost import alpha_us, lane_gb_per_s, winners
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-
-
-def matrix(nodes: int, values: Mapping[tuple[int, int], float]) -> Table:
-    """Return a table of ``values`` by (src, dst): rows send, columns receive."""
-    table = Table("", *(str(n) for n in range(nodes)), box=box.SIMPLE_HEAD)
-    for column in table.columns:
-        column.justify = "right"
-    for src in range(nodes):
-        cells = (f"{values[src, dst]:.3g}" if (src, dst) in values else "." for dst in range(nodes))
-        table.add_row(str(src), *cells)
-    return table
 
 
 def size(number_of_bytes: float) -> str:

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from sccl.certify.wire import CertificateWire
 from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
-from sccl.cli.tables import matrix
 from sccl.core.codec import text_of, topology_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.topology import Topology
@@ -30,6 +28,7 @@ from sccl.core.wire import (
     json_schema,
 )
 from sccl.errors import ParameterError
+from sccl.tasks.show import print_topology, size_text
 from sccl.topo import catalogue_names, generators, measure
 from sccl.topo import resolve as resolve_topology
 
@@ -108,41 +107,7 @@ def show(name: Name, json: options.Json = False) -> None:
     if json:
         typer.echo(text_of(topology_to_wire(topology)), nl=False)
         return
-    _print(out(), topology)
-
-
-def _print(console: Console, topology: Topology) -> None:
-    t, m = topology, measure(topology)
-    console.print(options.size_text(t), style="bold", markup=False)
-    console.print(
-        f"alpha {t.alpha_us:g} us, {t.gb_per_s:g} GB/s per lane and direction", markup=False
-    )
-    if t.source:
-        console.print(f"source: {t.source}", markup=False, soft_wrap=True)
-    nodes = t.ranks + len(t.switches)
-    console.print("lanes, from row to column:")
-    console.print(matrix(nodes, t.lanes()))
-    if m.unreachable:
-        src, dst = m.unreachable
-        console.print(f"[yellow]disconnected:[/] no path leads from rank {src} to rank {dst}")
-    else:
-        console.print(f"diameter: {m.diameter}")
-    console.print(f"lanes out of each rank: {', '.join(str(n) for n in m.out_lanes)}")
-    console.print(f"lanes into each rank:   {', '.join(str(n) for n in m.in_lanes)}")
-    for i, switch in enumerate(t.switches):
-        console.print(f"node {t.ranks + i} is the switch {switch}", markup=False)
-    for b in t.budgets:
-        edges = ", ".join(f"{u}->{v}" for u, v in b.edges)
-        console.print(
-            f"budget {b.name}: {b.chunks_per_round} chunk(s) per round over {edges}", markup=False
-        )
-    for i, group in enumerate(t.chassis):
-        console.print(f"chassis {i}: ranks {', '.join(str(r) for r in group)}")
-    if t.labels:
-        console.print(
-            "labels: " + ", ".join(f"rank {r} is {t.label(r)}" for r in range(t.ranks)),
-            markup=False,
-        )
+    print_topology(out(), topology)
 
 
 @topo.command(epilog="Example: sccl topo without dgx1 --link 0-4 --rank 3 -o degraded.json")
@@ -165,7 +130,7 @@ def without(
     options.writable(output)
     write_atomically(output, text_of(topology_to_wire(degraded)))
     console = out()
-    console.print(f"written to {output}: {options.size_text(degraded)}", markup=False)
+    console.print(f"written to {output}: {size_text(degraded)}", markup=False)
     moved = [r for r in range(degraded.ranks) if degraded.label(r) != str(r)]
     if moved:
         pairs = ", ".join(f"{degraded.label(r)} is now {r}" for r in moved)

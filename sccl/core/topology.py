@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sccl.core.ids import Edge, Rank
@@ -266,6 +266,31 @@ class Topology:
             ),
             labels=tuple(self.label(r) for r in range(self.ranks) if r not in gone_ranks),
             source=f"{self.source}; {failed}" if self.source else failed,
+        )
+
+    def plus(self, lanes: Mapping[Edge, int]) -> Topology:
+        """Return the same machine with links added; those there are already get more lanes.
+
+        Args:
+            lanes: by edge, how many are added; new links have the machine's latency and bandwidth.
+
+        Raises:
+            TopologyError: a link makes no sense here.
+        """
+        known = {link.edge: link for link in self.links}
+        for edge, more in lanes.items():
+            if more < 1:
+                where = f"topology {self.name!r}, {_link_name(edge)}"
+                raise TopologyError(f"{where}: {more} lanes to add, expected at least 1")
+            old = known.get(edge) or Link(*edge, 0, self.alpha_us, self.gb_per_s)
+            known[edge] = replace(old, lanes=old.lanes + more)
+        added = ", ".join(_link_name(edge) for edge in sorted(lanes)) + " added"
+        tag = "-".join(f"{src}to{dst}" for src, dst in sorted(lanes))
+        return replace(
+            self,
+            name=f"{self.name}-with-{tag}",
+            links=tuple(known.values()),
+            source=f"{self.source}; {added}" if self.source else added,
         )
 
 

@@ -44,7 +44,7 @@ class Folder:
         return path
 
     def save_frontier(self, frontier: dict[str, Any], kind: str) -> Path:
-        """Write a frontier, but for the seconds it took, and return its file.
+        """Write a frontier and return its file: without seconds, and algorithms named as here.
 
         Args:
             frontier: as :func:`sccl.pareto.frontier_json` gives it.
@@ -55,7 +55,7 @@ class Folder:
         """
         name = _question(frontier["topology"], frontier["collective"], frontier["root"])
         path = self.path / f"{name}-{kind}.json"
-        write_atomically(path, json.dumps(_timeless(frontier), indent=1) + "\n")
+        write_atomically(path, json.dumps(_lasting(frontier), indent=1) + "\n")
         return path
 
     def discard(self, path: Path) -> None:
@@ -67,8 +67,9 @@ def _question(topology: str, collective: str, root: int | None) -> str:
     return f"{slug(collective)}{f'-root{root}' if root else ''}-{slug(topology)}"
 
 
-def _timeless(value: Any) -> Any:
-    """Return plain values without the times: the same sweep writes the same bytes."""
+def _lasting(value: Any) -> Any:
+    """Return plain values without times and folders: the same sweep writes the same bytes."""
     if isinstance(value, dict):
-        return {name: _timeless(part) for name, part in value.items() if name != "seconds"}
-    return [_timeless(part) for part in value] if isinstance(value, list) else value
+        kept = {name: _lasting(part) for name, part in value.items() if name != "seconds"}
+        return kept | ({"file": Path(kept["file"]).name} if kept.get("file") else {})
+    return [_lasting(part) for part in value] if isinstance(value, list) else value

@@ -31,6 +31,8 @@ _DECADES = 2.5  # spanned by an axis, from which on powers of ten are enough
 
 _DASHED = 900  # the square of the length of a line in a legend, enough to see its dashes
 
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\ufffd")
+
 C = TypeVar("C", bound="alt.TopLevelMixin")
 
 
@@ -107,4 +109,14 @@ def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     # Legends below one another: a setting of Vega-Lite that Altair's schema does not have.
     layout = {"bottom": {"anchor": "start", "direction": "vertical", "margin": 6}}
     found.setdefault("config", {}).setdefault("legend", {})["layout"] = layout
-    return found
+    plain: dict[str, Any] = _printable(found)
+    return plain
+
+
+def _printable(value: Any) -> Any:
+    """Return a value without control characters: on some in long texts the renderer aborts."""
+    if isinstance(value, dict):
+        return {name: _printable(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_printable(part) for part in value]
+    return value.translate(_CONTROLS) if isinstance(value, str) else value

@@ -1,17 +1,21 @@
-"""Frontiers as charts want them, from what ``sccl pareto --json`` prints and from algorithms."""
+"""Frontiers read back from JSON, as charts and the explorer want them; and frontiers of files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import alpha_us, lane_gb_per_s
+from sccl.core.files import read_text
 from sccl.errors import FormatError
 from sccl.view import CostPoint, FrontierData
+from sccl.view.shown import Candidate, Sweep
 
 _Steps = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _Cost = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,15}(/[1-9][0-9]{0,14})?$")]
@@ -31,6 +35,10 @@ class _Limit(msgspec.Struct):
 class _Candidate(msgspec.Struct):
     steps: _Steps
     bandwidth_cost: _Cost
+    chunks: int
+    rounds: int
+    reason: str = ""
+    evidence: str = ""
 
 
 class _Point(msgspec.Struct):
@@ -56,6 +64,9 @@ class _Frontier(msgspec.Struct):
     collective: str
     bounds: _Bounds
     points: tuple[_Point, ...]
+    complete: bool = False
+    every_k: bool = False
+    stopped: str = ""
     limits: tuple[_Limit, ...] = ()
     open: tuple[_Candidate, ...] = ()
     unsat: tuple[_Candidate, ...] = ()
@@ -65,8 +76,58 @@ class _Frontier(msgspec.Struct):
     gb_per_s: float | None = None
 
 
-def of_json(plain: Mapping[str, Any], where: str) -> list[FrontierData]:
-    """Return the frontier of what ``sccl pareto --json`` prints, then those of other classes.
+class _Head(msgspec.Struct, frozen=True):
+    kind: str = ""
+    points: msgspec.Raw = msgspec.Raw()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A frontier that was read.
+
+    Attributes:
+        charts: for charts; that of the sweep, then those of other classes.
+        sweep: for the explorer, what is said beside the points.
+    """
+
+    charts: tuple[FrontierData, ...]
+    sweep: Sweep
+
+
+def kind_of(file: Path) -> Literal["algorithm", "frontier", ""]:
+    """Return what a JSON file holds; empty: neither an algorithm nor a frontier.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        head = msgspec.json.decode(read_text(file), type=_Head)
+    except msgspec.MsgspecError:
+        return ""
+    if head.kind in ("algorithm", "symmetric-algorithm"):
+        return "algorithm"
+    return "frontier" if not head.kind and bytes(head.points) else ""
+
+
+def read_frontier(file: Path) -> Known:
+    """Return the frontier in a file that ``sccl pareto --out`` or ``--json`` wrote.
+
+    Raises:
+        InputError: it cannot be read, or is something else.
+    """
+    text = read_text(file)
+    try:
+        plain = msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"{file}: not JSON ({error})") from error
+    return known(plain, str(file))
+
+
+def known(plain: Mapping[str, Any], where: str) -> Known:
+    """Return the frontier of what ``sccl pareto --json`` prints.
+
+    Args:
+        where: what to call it in a message.
 
     Raises:
         FormatError: it is something else.
@@ -74,9 +135,23 @@ def of_json(plain: Mapping[str, Any], where: str) -> list[FrontierData]:
     try:
         found = msgspec.convert(plain, _Frontier)
     except msgspec.ValidationError as error:
-        raise FormatError(f"{where}: {error}; expected what 'sccl pareto --json' prints") from error
-    root = f" (rank {found.root})" if found.root else ""
-    name = f"{found.collective}{root} on {found.topology}"
+        raise FormatError(
+            f"{where}: {error}; expected a frontier as 'sccl pareto --json' prints it"
+        ) from error
+    sweep = Sweep(
+        found.topology,
+        found.collective,
+        found.root,
+        tuple(Candidate(c.chunks, c.steps, c.rounds, c.evidence) for c in found.unsat),
+        tuple(Candidate(c.chunks, c.steps, c.rounds, c.reason) for c in found.open),
+        _limits(found.limits),
+        _summary(found),
+    )
+    return Known(_charts(found), sweep)
+
+
+def _charts(found: _Frontier) -> tuple[FrontierData, ...]:
+    name = _name(found.collective, found.topology, found.root)
     first = FrontierData(
         name=name,
         points=tuple(map(_point, found.points)),
@@ -89,7 +164,7 @@ def of_json(plain: Mapping[str, Any], where: str) -> list[FrontierData]:
         alpha_us=found.alpha_us,
         gb_per_s=found.gb_per_s,
     )
-    others = [
+    others = (
         FrontierData(
             name=f"{name}, {one.scope}",
             points=tuple(map(_point, one.points)),
@@ -99,8 +174,12 @@ def of_json(plain: Mapping[str, Any], where: str) -> list[FrontierData]:
             gb_per_s=found.gb_per_s,
         )
         for one in found.classes
-    ]
-    return [first, *others]
+    )
+    return (first, *others)
+
+
+def _name(collective: str, topology: str, root: int | None) -> str:
+    return f"{collective}{f' (rank {root})' if root else ''} on {topology}"
 
 
 def _limits(limits: Sequence[_Limit]) -> tuple[tuple[int, Fraction], ...]:
@@ -116,12 +195,39 @@ def _point(point: _Point) -> CostPoint:
     return CostPoint(point.steps, cost, point.chunks, point.rounds, "proved")
 
 
+def _summary(found: _Frontier) -> str:
+    """Return how far a frontier is known, in a sentence."""
+    if found.stopped == "interrupted":
+        return "Interrupted: this is the part that was found."
+    if found.every_k:
+        return "Complete for every k: each point is the limit of its S."
+    if found.complete:
+        return "Complete: the bandwidth bound is met and nothing is open."
+    if found.open:
+        return f"{len(found.open)} candidate(s) are open: each may hide a better algorithm."
+    return "Not the end: more steps may give a smaller R/C."
+
+
+def of_folder(frontiers: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[FrontierData]:
+    """Return the frontiers of a folder: as they were written, else as its algorithms make them.
+
+    Of one question a sweep's frontier goes before its limits: the algorithms are that one's.
+    """
+    found: dict[str, list[FrontierData]] = {}
+    for file in sorted(frontiers, key=lambda file: (file.stem.endswith("-limits"), file)):
+        charts = read_frontier(file).charts
+        found.setdefault(charts[0].name, list(charts))
+    for one in of_algorithms(list(algorithms)):
+        found.setdefault(one.name, [one])
+    return [one for _, charts in sorted(found.items()) for one in charts]
+
+
 def of_algorithms(algorithms: Sequence[Algorithm]) -> list[FrontierData]:
     """Return a frontier per collective and topology; what bounds are met, the algorithms say."""
     groups: dict[str, list[Algorithm]] = {}
     for a in sorted(algorithms, key=lambda a: (a.steps, a.bandwidth_cost)):
-        root = f" (rank {a.collective.root})" if a.collective.root else ""
-        groups.setdefault(f"{a.collective.name}{root} on {a.topology.name}", []).append(a)
+        name = _name(a.collective.name, a.topology.name, a.collective.root)
+        groups.setdefault(name, []).append(a)
     found = []
     for name, group in sorted(groups.items()):
         best: list[Algorithm] = []  # without those that others dominate

@@ -1,0 +1,61 @@
+"""Certificates in Python: checked, and the verdicts as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sccl.api.html import heading, table
+
+if TYPE_CHECKING:
+    from sccl.certify.check import Verdict
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Certificate:
+    """A certificate whose claims have been checked.
+
+    Attributes:
+        folder: where it is.
+        claims: each with its ``claim`` in words, its ``state`` (``"ok"``, ``"failed"``, or
+            ``"searched"``: two solvers say so, there is no proof), and its ``detail``: how it was
+            checked, or what is wrong.
+    """
+
+    folder: Path
+    claims: tuple[Verdict, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Return whether every claim is proved."""
+        return all(claim.state == "ok" for claim in self.claims)
+
+    def __repr__(self) -> str:
+        return f"Certificate({self._counts})"
+
+    @property
+    def _counts(self) -> str:
+        counts = Counter(claim.state for claim in self.claims)
+        parts = ", ".join(f"{counts[state]} {state}" for state in sorted(counts))
+        return f"{len(self.claims)} claims: {parts}"
+
+    def _repr_html_(self) -> str:
+        rows = [(claim.state, claim.claim, claim.detail) for claim in self.claims]
+        return heading(self._counts) + table(("State", "Claim", "How it was checked"), rows)
+
+
+def check_certificate(folder: str | PathLike[str]) -> Certificate:
+    """Check every claim of a certificate, without trusting any solver.
+
+    Args:
+        folder: what ``.certify(folder)`` or ``sccl pareto --certify`` wrote.
+
+    Raises:
+        InputError: the folder holds no certificate.
+    """
+    from sccl.certify.check import check_folder  # noqa: PLC0415 - loads much
+
+    return Certificate(Path(folder), tuple(check_folder(Path(folder))))

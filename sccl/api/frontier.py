@@ -1,0 +1,262 @@
+"""Frontiers in Python: tabulated, drawn, explored, kept and certified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from sccl.api.algorithm import Algorithm
+from sccl.api.html import heading, paragraph, table
+from sccl.api.machine import Topology
+from sccl.api.shared import Point, Shared
+from sccl.core.codec import load_algorithm
+from sccl.pareto import Folder, LimitPoint, Open, Refuted, StepLimit, TreeFrontier, frontier_json
+from sccl.pareto import Frontier as Swept
+from sccl.pareto import LimitFrontier as SweptLimits
+from sccl.pareto import Point as SweptPoint
+from sccl.tasks.find import Limits
+from sccl.tasks.reasons import in_words
+from sccl.tasks.settings import DEFAULT_TIMEOUT_S
+from sccl.view.shown import Bounds
+
+_COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
+
+
+def _row(point: Point) -> tuple[object, ...]:
+    return (
+        "-" if point.chunks is None else point.chunks,
+        point.steps,
+        "-" if point.rounds is None else point.rounds,
+        f"{point.bandwidth_cost}{'' if point.attained else ' (approached)'}",
+        " and ".join(point.optimal) or "-",
+        point.state,
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Frontier(Shared):
+    """The Pareto frontier of a collective on a machine, as a sweep found it.
+
+    Attributes:
+        value: the frontier of :mod:`sccl.pareto`.
+    """
+
+    value: Swept
+
+    @property
+    def topology(self) -> Topology:
+        """Return its machine."""
+        return Topology(self.value.topology)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Return the points by ascending S, each with a smaller R/C than the one before."""
+        return tuple(map(_swept, self.value.points))
+
+    @property
+    def open(self) -> tuple[Open, ...]:
+        """Return the candidates that were not decided: each may hide a better algorithm."""
+        return self.value.open
+
+    @property
+    def refuted(self) -> tuple[Refuted, ...]:
+        """Return the candidates that have no algorithm, and why."""
+        return self.value.refuted
+
+    @property
+    def complete(self) -> bool:
+        """Return whether this is the whole frontier of the class."""
+        return self.value.complete
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return what no algorithm can beat, and why."""
+        return in_words(self.value.bounds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
+        return frontier_json(self.value)
+
+    def _algorithms(self) -> Sequence[Algorithm]:
+        return [Algorithm(point.algorithm) for point in self.value.points]
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
+
+        Returns:
+            the file of the frontier, for :func:`sccl.load`.
+
+        Raises:
+            InputError: the folder cannot be written to.
+        """
+        kept = _folder(folder)
+        plain = self.to_json()
+        for row, point in zip(plain["points"], self.value.points, strict=True):
+            row["file"] = str(kept.save(point.algorithm))
+        return kept.save_frontier(plain, "frontier")
+
+    def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
+        """Write every claim with its proof, for :func:`sccl.check_certificate`.
+
+        Args:
+            timeout_s: seconds for each proof.
+
+        Returns:
+            the file of the claims.
+
+        Raises:
+            InputError: the folder cannot be written to.
+        """
+        from sccl.certify.write import write_certificate  # noqa: PLC0415 - loads much
+
+        return write_certificate(self.value, Path(folder), timeout_s)
+
+    def _repr_html_(self) -> str:
+        counts = f"{len(self.refuted)} candidates refuted, {len(self.open)} open."
+        notes = [*self.bounds.reasons, f"{counts} Class: {self.value.scope}.", self.summary]
+        rows = map(_row, self.points)
+        return heading(self.name) + table(_COLUMNS, rows) + "".join(map(paragraph, notes))
+
+
+def _swept(point: SweptPoint) -> Point:
+    c = point.candidate
+    algorithm = Algorithm(point.algorithm)
+    return Point(c.steps, c.cost, algorithm, point.optimal, point.proved)
+
+
+def _limit_point(point: LimitPoint) -> Point:
+    algorithm = Algorithm(point.algorithm) if point.algorithm else None
+    limit = point.limit
+    return Point(limit.steps, limit.upper, algorithm, point.optimal, point.proved, point.attains)
+
+
+def _folder(path: str | PathLike[str]) -> Folder:
+    folder = Folder(Path(path))
+    folder.prepare()
+    return folder
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LimitFrontier(Shared):
+    """For every S the infimum of R/C, over all k and all C.
+
+    Attributes:
+        value: the limit frontier of :mod:`sccl.tasks`, with those of other classes (allreduce).
+    """
+
+    value: Limits
+
+    @property
+    def topology(self) -> Topology:
+        """Return its machine."""
+        return Topology(self.value.frontier.topology)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Return the points by ascending S, each with a smaller R/C than the one before."""
+        return tuple(map(_limit_point, self.value.frontier.points))
+
+    @property
+    def limits(self) -> tuple[StepLimit, ...]:
+        """Return the limit of every S that was looked at, with its certificates."""
+        return self.value.frontier.limits
+
+    @property
+    def others(self) -> dict[str, tuple[Point, ...]]:
+        """Return the points of other classes of algorithms, by class (of allreduce)."""
+        return {one.scope: tuple(map(_limit_point, one.points)) for one in self.value.others}
+
+    @property
+    def complete(self) -> bool:
+        """Return whether no other S gives a smaller R/C, with any k and any C."""
+        return self.value.frontier.complete
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return what no algorithm can beat, and why."""
+        return in_words(self.value.frontier.bounds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, as ``sccl pareto --limit --json`` prints them."""
+        return self.value.json()
+
+    def _all(self) -> list[SweptLimits | TreeFrontier]:
+        return [self.value.frontier, *self.value.others]
+
+    def _algorithms(self) -> Sequence[Algorithm]:
+        return [Algorithm(p.algorithm) for one in self._all() for p in one.points if p.algorithm]
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
+
+        Returns:
+            the file of the frontier, for :func:`sccl.load`.
+
+        Raises:
+            InputError: the folder cannot be written to.
+        """
+        kept = _folder(folder)
+        plain = self.to_json()
+        for rows, one in zip([plain, *plain.get("classes", [])], self._all(), strict=True):
+            for row, point in zip(rows["points"], one.points, strict=True):
+                row["file"] = str(kept.save(point.algorithm)) if point.algorithm else None
+        return kept.save_frontier(plain, "limits")
+
+    def certify(self, folder: str | PathLike[str]) -> Path:
+        """Write every limit with the prices that prove it, for :func:`sccl.check_certificate`.
+
+        Returns:
+            the file of the claims.
+
+        Raises:
+            InputError: the folder cannot be written to.
+        """
+        from sccl.certify.limits import write_limit_certificate  # noqa: PLC0415 - loads much
+
+        return write_limit_certificate(self.value.frontier, self.value.trees, Path(folder))
+
+    def _repr_html_(self) -> str:
+        title = heading(f"{self.name}, limits over all k and C")
+        first = table(_COLUMNS, map(_row, self.points))
+        others = "".join(
+            heading(scope) + table(_COLUMNS, map(_row, points))
+            for scope, points in self.others.items()
+        )
+        notes = [*self.bounds.reasons, self.summary]
+        return title + first + "".join(map(paragraph, notes)) + others
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SavedFrontier(Shared):
+    """A frontier that was kept: what its file says, and the algorithms beside it.
+
+    Attributes:
+        path: the file, as ``.save(folder)`` or ``sccl pareto --out`` wrote it.
+        value: what it says, as plain JSON values.
+    """
+
+    path: Path
+    value: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the file says."""
+        return self.value
+
+    def _algorithms(self) -> Sequence[Algorithm]:
+        parts = [self.value, *self.value.get("classes", [])]
+        files = [point.get("file") for part in parts for point in part["points"]]
+        return [
+            Algorithm(*load_algorithm(self.path.parent / Path(file).name)) for file in files if file
+        ]
+
+    def _repr_html_(self) -> str:
+        points = self._known().charts[0].points
+        rows = [(p.chunks or "-", p.steps, p.rounds or "-", p.cost, p.state) for p in points]
+        return (
+            heading(self.name)
+            + table(("C", "S", "R", "R/C", "State"), rows)
+            + paragraph(self.summary)
+        )

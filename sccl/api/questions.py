@@ -1,0 +1,281 @@
+"""What one asks: names and numbers in, values that show themselves out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from sccl import backends
+from sccl.api.algorithm import Algorithm
+from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
+from sccl.api.html import heading, paragraph
+from sccl.api.machine import Topology
+from sccl.api.progress import Progress, notes, told
+from sccl.collectives import Spec
+from sccl.collectives import resolve as resolve_collective
+from sccl.core import topology as core
+from sccl.core.answer import Sat, verdict
+from sccl.core.files import read_text
+from sccl.pareto import Range
+from sccl.tasks.answering import Cluster
+from sccl.tasks.find import find_algorithm, find_frontier, find_limits
+from sccl.tasks.frontiers import kind_of, read_frontier
+from sccl.tasks.notes import limit_note
+from sccl.tasks.reasons import bounds_of, reason_of
+from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
+from sccl.topo import resolve as resolve_topology
+from sccl.transform import pose
+from sccl.view.shown import Bounds
+
+Machine = str | PathLike[str] | Topology
+"""A name (``"dgx1"``, ``"torus:4x4"``), a JSON file, or a topology."""
+
+Asked = str | PathLike[str] | Spec
+"""The name of a collective, a JSON file, or what :func:`collective` returns."""
+
+Store = bool | str | PathLike[str]
+"""Where verdicts are kept, to go on from: in the user's cache folder, nowhere, or in a file."""
+
+
+def topology(name: Machine) -> Topology:
+    """Return a machine by name, or from a file.
+
+    Args:
+        name: ``"dgx1"``, ``"torus:4x4"`` (``sccl topo list`` shows all), or the path of a .json.
+
+    Raises:
+        InputError: there is none of that name, or the file is not a topology.
+
+    >>> import sccl
+    >>> sccl.topology("dgx1")
+    Topology(dgx1: 8 ranks, 32 links)
+    """
+    return name if isinstance(name, Topology) else Topology(resolve_topology(str(name)))
+
+
+def collective(name: str | PathLike[str], ranks: int, root: int | None = None) -> Spec:
+    """Return a collective by name, or from the file of a custom one, for any number of chunks.
+
+    Args:
+        name: ``"allgather"``, ``"allreduce"``, ..., or the path of a .json.
+        ranks: of the machine that it is for.
+        root: of broadcast, reduce, gather and scatter; None: rank 0.
+
+    Raises:
+        InputError: there is no such collective, or it does not fit so many ranks.
+
+    >>> import sccl
+    >>> sccl.collective("broadcast", 8, root=3).root
+    3
+    """
+    return resolve_collective(str(name), ranks, root)
+
+
+def bounds(collective: Asked, topology: Machine, *, root: int | None = None) -> Bounds:
+    """Return what no algorithm can beat: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
+
+    Raises:
+        InputError: the collective does not fit the machine, or some rank cannot be reached.
+
+    >>> import sccl
+    >>> found = sccl.bounds("allgather", "dgx1")
+    >>> found.steps, found.bandwidth
+    (2, Fraction(7, 6))
+    >>> print(found.reasons[1])
+    R/C ≥ 7/6: with C=1 7 chunks must enter ranks {0}, at most 6 can in a round.
+    """
+    machine, spec = _question(collective, topology, root)
+    return bounds_of(machine, spec)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer:
+    """Whether there is an algorithm.
+
+    Attributes:
+        verdict: ``"sat"``, ``"unsat"``, or ``"unknown"``: a solver gave up, which proves nothing.
+        algorithm: if there is one; the independent judge has accepted it.
+        reason: why, in words.
+        seconds: what it took.
+    """
+
+    verdict: str
+    algorithm: Algorithm | None
+    reason: str
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"Answer({self.verdict}: {self.reason})"
+
+    def _repr_html_(self) -> str:
+        found = self.algorithm._repr_html_() if self.algorithm else ""
+        return heading(self.verdict) + paragraph(self.reason) + found
+
+
+def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
+    collective: Asked,
+    topology: Machine,
+    *,
+    chunks: int,
+    steps: int,
+    rounds: int,
+    root: int | None = None,
+    solver: str = backends.DEFAULT,
+    timeout_s: float | None = None,
+    seed: int = 0,
+    symmetry: str = "auto",
+    store: Store = True,
+) -> Answer:
+    """Return whether there is an algorithm of C chunks, S steps and R rounds.
+
+    Args:
+        timeout_s: seconds, after which the answer is unknown; None: no end.
+        symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file with generators.
+
+    Raises:
+        InputError: the numbers, the collective or the settings do not fit the machine.
+
+    >>> import sccl
+    >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=3).verdict
+    'sat'
+    >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2).verdict
+    'unsat'
+    """
+    machine, spec = _question(collective, topology, root)
+    question = pose(machine, spec, chunks, steps, rounds)
+    settings = _settings(solver, timeout_s, seed, symmetry, store)
+    answer = find_algorithm(spec, question, settings)
+    found = Algorithm(answer.algorithm) if isinstance(answer, Sat) else None
+    return Answer(verdict(answer), found, reason_of(answer), answer.seconds)
+
+
+def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
+    collective: Asked,
+    topology: Machine,
+    *,
+    root: int | None = None,
+    k: int | None = None,
+    max_steps: int | None = None,
+    max_chunks: int | None = None,
+    solver: str = backends.DEFAULT,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    seed: int = 0,
+    symmetry: str = "auto",
+    jobs: int = 1,
+    cluster: str | None = None,
+    store: Store = True,
+    progress: Progress = True,
+) -> Frontier:
+    """Return the Pareto frontier between latency (S) and bandwidth (R/C), as far as it is found.
+
+    Ctrl-C, or interrupting the kernel, gives the part that was found by then.
+
+    Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        k: R <= S + k is searched; None: 5, or what the bandwidth bound takes.
+        max_steps: last S; None: 3 above the latency bound.
+        max_chunks: largest C; None: all that R and the bound allow.
+        solver: ``"cpsat"``, ``"cadical"``, ``"z3"`` or ``"portfolio"``.
+        timeout_s: seconds per query, after which a candidate is left open.
+        symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file with generators.
+        jobs: queries at a time, each in a process of its own.
+        cluster: address of a Dask scheduler.
+        store: whether verdicts are kept in the user's cache folder; or the file for them.
+        progress: whether to show what is going on; or a function that is told, line by line.
+
+    Raises:
+        InputError: the collective or a setting does not fit the machine.
+
+    >>> import sccl
+    >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
+    [(2, 2, 3), (6, 3, 7)]
+    """
+    machine, spec = _question(collective, topology, root)
+    where = Cluster(cluster) if cluster else None
+    settings = _settings(solver, timeout_s, seed, symmetry, store, jobs, where)
+    covered = Range(k, max_steps, max_chunks)
+    with notes(progress) as notify:
+        return Frontier(find_frontier(machine, spec, covered, settings, notify=notify))
+
+
+def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
+    collective: Asked,
+    topology: Machine,
+    *,
+    root: int | None = None,
+    max_steps: int | None = None,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    seed: int = 0,
+    progress: Progress = True,
+) -> LimitFrontier:
+    """Return for every S the infimum of R/C over all k and all C, and what attains it.
+
+    Args:
+        max_steps: last S; None: a few above the latency bound.
+        timeout_s: seconds for each S.
+        progress: whether to show what is going on; or a function that is told, line by line.
+
+    Raises:
+        InputError: the collective does not fit the machine, or some rank cannot be reached.
+
+    >>> import sccl
+    >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
+    ['1', '9/22']
+    """
+    machine, spec = _question(collective, topology, root)
+    settings = _settings(backends.DEFAULT, timeout_s, seed)
+    with told(progress, f"limits of {spec.name} on {machine.name}") as tell:
+        found = find_limits(
+            machine, spec, max_steps, settings, notify=lambda event: tell(limit_note(event))
+        )
+    return LimitFrontier(found)
+
+
+def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
+    """Return what a JSON file holds: an algorithm, a frontier that was kept, or a topology.
+
+    Raises:
+        InputError: the file cannot be read, or is none of these.
+    """
+    file = Path(path)
+    kind = kind_of(file)
+    if kind == "algorithm":
+        return Algorithm.load(file)
+    if kind == "frontier":
+        read_frontier(file)  # complains, if it is of another shape
+        return SavedFrontier(file, json.loads(read_text(file)))
+    return Topology.load(file)
+
+
+def _question(collective: Asked, topology: Machine, root: int | None) -> tuple[core.Topology, Spec]:
+    found = (
+        topology if isinstance(topology, Topology) else Topology(resolve_topology(str(topology)))
+    )
+    machine = found.value
+    if isinstance(collective, Spec):
+        return machine, collective
+    return machine, resolve_collective(str(collective), machine.ranks, root)
+
+
+def _settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
+    solver: str,
+    timeout_s: float | None,
+    seed: int,
+    symmetry: str = "auto",
+    store: Store = True,
+    jobs: int = 1,
+    cluster: Cluster | None = None,
+) -> Settings:
+    return Settings(
+        backends.check_name(solver),
+        checked_limits(timeout_s, seed),
+        symmetry,
+        jobs,
+        cluster,
+        None if isinstance(store, bool) else Path(store),
+        no_store=store is False,
+    )

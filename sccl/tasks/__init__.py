@@ -1,0 +1,1 @@
+"""Whole tasks, from what is asked to what is shown: shared by the command line and the API."""

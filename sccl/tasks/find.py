@@ -1,0 +1,181 @@
+"""Finding: an algorithm, a frontier, or the limits, with settings as users say them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sccl import backends
+from sccl.bounds import require_reachable
+from sccl.collectives import Spec
+from sccl.core.answer import Answer, Unknown
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.pareto import (
+    MAX_TREE_RANKS,
+    Event,
+    Folder,
+    Frontier,
+    LimitFrontier,
+    LimitPoint,
+    Range,
+    Solve,
+    StepLimit,
+    TreeFrontier,
+    ask,
+    gather_frontier,
+    limit_frontier,
+    limit_frontier_json,
+    sweep,
+    tree_frontier,
+    tree_frontier_json,
+)
+from sccl.pareto.ahead import Expect
+from sccl.tasks.answering import answering, how
+from sccl.tasks.settings import Settings, open_store
+from sccl.topo.groups import groups
+from sccl.transform import Question
+
+LIMIT_SECONDS = 30.0
+"""For the limit of each number of steps, which prunes a sweep."""
+
+_FIRST_SECONDS = 0.3
+_ATTAIN_SECONDS = 10.0
+"""For a solver to find an algorithm of few chunks at a limit; else packings are multiplied out."""
+
+
+@contextmanager
+def _asked(topology: Topology, spec: Spec, settings: Settings) -> Iterator[tuple[Solve, Expect]]:
+    ways = how(topology, spec, settings.solver, settings.limits, settings.symmetry)
+    with (
+        open_store(settings.store, no_store=settings.no_store) as store,
+        answering(ways, settings.jobs, settings.cluster, store) as found,
+    ):
+        yield found
+
+
+def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer:
+    """Return whether a question has an algorithm.
+
+    Raises:
+        InputError: some rank cannot be reached, or the settings do not fit the question.
+    """
+    require_reachable(question.instances)
+    chunks, symmetry = question.collective.chunks, settings.symmetry
+    with _asked(question.topology, spec, settings) as (solve, _):
+        for instance in question.instances if symmetry.endswith(".json") else ():
+            if not groups(instance.topology, instance.collective, symmetry):
+                raise ParameterError(
+                    f"{symmetry} turns chunks with a period that does not divide those of a class "
+                    f"at C={chunks}: give a multiple of the period as the number of chunks"
+                )
+        return ask(question, solve)
+
+
+def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where results go
+    topology: Topology,
+    spec: Spec,
+    covered: Range,
+    settings: Settings,
+    *,
+    folder: Folder | None = None,
+    notify: Callable[[Event], None] = lambda _: None,
+) -> Frontier:
+    """Return the frontier of a collective on a topology, as far as it was found.
+
+    Args:
+        covered: k, last S, largest C.
+        folder: where to keep the algorithms; None: nowhere.
+        notify: called with every event, for progress.
+
+    Raises:
+        InputError: the settings or the collective do not fit the topology.
+    """
+    with _asked(topology, spec, settings) as (solve, expect):
+        return sweep(
+            topology,
+            spec,
+            solve,
+            solver=settings.solver,
+            covered=covered,
+            expect=expect,
+            folder=folder,
+            limit_seconds=min(settings.limits.timeout_s or LIMIT_SECONDS, LIMIT_SECONDS),
+            notify=notify,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limit frontier of a question.
+
+    Attributes:
+        others: of allreduce, the limit frontiers of other classes of algorithms.
+    """
+
+    frontier: LimitFrontier
+    others: tuple[TreeFrontier | LimitFrontier, ...]
+
+    @property
+    def trees(self) -> TreeFrontier | None:
+        """Return the frontier of the class of trees, if it was computed."""
+        found = [one for one in self.others if isinstance(one, TreeFrontier)]
+        return found[0] if found else None
+
+    def json(self) -> dict[str, Any]:
+        """Return all of them as plain JSON values."""
+        classes = [
+            tree_frontier_json(one) if isinstance(one, TreeFrontier) else limit_frontier_json(one)
+            for one in self.others
+        ]
+        return limit_frontier_json(self.frontier) | ({"classes": classes} if classes else {})
+
+
+def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where results go
+    topology: Topology,
+    spec: Spec,
+    max_steps: int | None,
+    settings: Settings,
+    *,
+    folder: Folder | None = None,
+    notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
+) -> Limits:
+    """Return the limit frontier of a collective on a topology, as far as it was found.
+
+    Args:
+        max_steps: last S; None: a few more than the latency bound.
+        settings: the solver, and the time for each S.
+        folder: where to keep the algorithms; None: nowhere.
+        notify: called with every limit and every point, for progress.
+
+    Raises:
+        InputError: the collective does not fit the topology, or some rank cannot be reached.
+    """
+    limits = settings.limits
+    how(topology, spec, settings.solver, limits, settings.symmetry)  # complains, if it does not fit
+    seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
+    quick = replace(limits, timeout_s=min(_ATTAIN_SECONDS, seconds))
+    solve = partial(_solve, solver=settings.solver, limits=quick)
+    frontier = limit_frontier(
+        topology, spec, solve, max_steps=max_steps, seconds=seconds, folder=folder, notify=notify
+    )
+    if spec.name != "allreduce" or frontier.stopped == "interrupted":
+        return Limits(frontier, ())
+    gather = gather_frontier(topology, solve, seconds=seconds, folder=folder)
+    if topology.ranks > MAX_TREE_RANKS:
+        return Limits(frontier, (gather,))
+    trees = tree_frontier(topology, max_steps=max_steps, seconds=seconds, folder=folder)
+    return Limits(frontier, (gather, trees))
+
+
+def _solve(instance: Instance, solver: str, limits: backends.Limits) -> Answer:
+    """Ask the solver in this process first, then all of them: each is good at other instances."""
+    first = replace(limits, timeout_s=_FIRST_SECONDS) if solver == backends.DEFAULT else limits
+    answer = backends.solve(instance, solver, first)
+    if isinstance(answer, Unknown) and solver == backends.DEFAULT:
+        return backends.solve(instance, "portfolio", limits)
+    return answer

@@ -1,0 +1,27 @@
+"""Algorithms that the judge accepts; no other one is lowered or put on a page."""
+
+from __future__ import annotations
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.errors import InputError
+from sccl.transform import expand
+from sccl.verify import violations
+
+
+def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
+    """Return an algorithm written out.
+
+    Args:
+        where: what to call it in a message: its file name.
+
+    Raises:
+        InputError: the judge rejects it.
+    """
+    whole = expand(algorithm)
+    if found := violations(whole):
+        raise InputError(
+            f"{where}: the judge rejects this algorithm ({len(found)} violation(s), the first: "
+            f"{found[0].message}); see all with 'sccl check'"
+        )
+    return whole

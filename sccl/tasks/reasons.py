@@ -1,0 +1,71 @@
+"""Why bounds hold, and why an answer is what it is, in words."""
+
+from __future__ import annotations
+
+from sccl.bounds import LowerBounds, lower_bounds
+from sccl.collectives import Spec
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.topology import Topology
+from sccl.view.shown import Bounds
+
+
+def bounds_of(topology: Topology, spec: Spec) -> Bounds:
+    """Return what no algorithm can beat, and why, as people read it.
+
+    Raises:
+        InputError: the collective does not fit the topology, or some rank cannot be reached.
+    """
+    return in_words(lower_bounds(topology, spec))
+
+
+def in_words(found: LowerBounds) -> Bounds:
+    """Return bounds as people read them."""
+    reasons = [f"S ≥ {found.steps}: {explain_steps(found)}."]
+    reasons += [f"R/C ≥ {found.bandwidth}: {explain(found)}."]
+    if not found.dual.is_identity:
+        reasons.append(f"Both are bounds of its dual, {found.problem}.")
+    if found.scope:
+        reasons.append(f"They hold for {found.scope}.")
+    return Bounds(found.steps, found.bandwidth, tuple(reasons), found.scope)
+
+
+def explain_steps(found: LowerBounds) -> str:
+    """Return why no algorithm has fewer steps, as a sentence."""
+    pair = found.pair
+    sources = ", ".join(str(s) for s in pair.sources)
+    twice = ", twice" if found.dual.phases == 2 else ""
+    return (
+        f"chunk {pair.chunk} starts on rank {sources} and rank {pair.rank} is {pair.steps} link(s) "
+        f"away{twice}"
+    )
+
+
+def explain(found: LowerBounds) -> str:
+    """Return the bandwidth certificate as a sentence."""
+    certificate, unit = found.certificate, found.dual.spec.unit
+    split = f"with C={unit} "
+    if certificate.kind == "lengths":
+        return (
+            f"{split}the shortest paths of all chunks, at the prices below, cost "
+            f"{certificate.value} times what one round can carry"
+        )
+    texts = []
+    for cut in certificate.cuts:
+        inside = "{" + ", ".join(str(r) for r in cut.ranks) + "}"
+        weight = f" (weight {cut.weight})" if len(certificate.cuts) > 1 else ""
+        texts.append(f"{cut.chunks} chunks must enter ranks {inside}{weight}")
+    total = sum(c.weight * c.chunks for c in certificate.cuts)
+    capacity = total / certificate.value
+    what = "at most" if len(texts) == 1 else "together at most"
+    return f"{split}{' and '.join(texts)}, {what} {capacity} can in a round"
+
+
+def reason_of(answer: Answer) -> str:
+    """Return why an answer is what it is, in words."""
+    match answer:
+        case Sat():
+            return "the judge accepts the algorithm"
+        case Unsat(evidence):
+            return evidence
+        case Unknown(reason):
+            return reason

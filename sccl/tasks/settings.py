@@ -1,0 +1,76 @@
+"""How questions are answered, as users say it: limits, the store, and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+import sccl
+from sccl import backends
+from sccl.errors import ParameterError
+from sccl.pareto.store import Store
+from sccl.tasks.answering import Cluster
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides how questions are answered, and where.
+
+    Attributes:
+        solver: its name.
+        limits: of each query.
+        symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file.
+        jobs: queries at a time.
+        cluster: where they are answered; None: here.
+        store: the file in which verdicts are kept; None: in the user's cache folder.
+        no_store: whether there is none.
+    """
+
+    solver: str
+    limits: backends.Limits
+    symmetry: str = "auto"
+    jobs: int = 1
+    cluster: Cluster | None = None
+    store: Path | None = None
+    no_store: bool = False
+
+
+def default_store() -> Path:
+    """Return the store that is used if none is named."""
+    return Path(platformdirs.user_cache_dir("sccl")) / "verdicts.sqlite"
+
+
+@contextmanager
+def open_store(file: Path | None, *, no_store: bool = False) -> Iterator[Store | None]:
+    """Open a store for as long as the context lasts; None if none is wanted.
+
+    Raises:
+        InputError: it cannot be opened, or is both named and not wanted.
+    """
+    if no_store:
+        if file:
+            raise ParameterError("--store and --no-store are both given: leave one out")
+        yield None
+        return
+    opened = Store(file or default_store(), version=sccl.__version__)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def checked_limits(timeout: float | None, seed: int) -> backends.Limits:
+    """Return the limits of a solver.
+
+    Raises:
+        ParameterError: the timeout is not positive, or the seed is negative or too large.
+    """
+    if not 0 <= seed < 2**31:
+        raise ParameterError(f"seed is {seed}, expected 0 to {2**31 - 1}")
+    return backends.Limits(timeout, seed)
