@@ -108,12 +108,12 @@ def scaling(
 @app.command()
 @reported
 def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> None:
-    """Time "sccl --help", the least that any command takes."""
+    """Time "sccl --help", the least that any command takes, and "import sccl"."""
     times = 1 if smoke else repeat
     record = begin("startup", writable(output), {"repeat": times, "smoke": smoke}, {})
-    result = process.startup(times)
-    record.write([result], 1)
-    out().print(report.startup_table(result))
+    results = process.startup(times)
+    record.write(results, len(results))
+    out().print(report.startup_table(results))
 
 
 @app.command()

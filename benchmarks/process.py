@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import subprocess
 import sys
@@ -30,11 +31,19 @@ app()
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """How long ``sccl`` takes to say what it can do."""
+    """How long something takes to start, wall clock and processor, medians of ``runs``.
+
+    Attributes:
+        target_seconds: what it shall take at most, on an idle machine.
+        user_seconds: of the processor, which other work on the machine changes less.
+        runs: seconds and processor seconds of each.
+    """
 
     command: str
+    target_seconds: float
     seconds: float
-    runs: tuple[float, ...]
+    user_seconds: float
+    runs: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +82,37 @@ def measure(*arguments: str) -> Run:
     return Run(seconds, int(most[1]) * 1024 / 1e6 if most else math.nan, done.stdout)
 
 
-def startup(repeat: int) -> Startup:
-    """Return the time of ``sccl --help``; a first run, not counted, fills the file cache."""
-    measure("--help")
-    runs = tuple(measure("--help").seconds for _ in range(repeat))
-    return Startup("sccl --help", median(runs), runs)
+_HELP = "import sys; sys.argv = ['sccl', '--help']; from sccl.cli.main import app; app()"
+_STARTS = (("sccl --help", _HELP, 0.5), ("import sccl", "import sccl", 0.3))
+"""What is timed: its name, a program, and what it shall take at most."""
+
+
+def startup(repeat: int) -> list[Startup]:
+    """Return what ``sccl --help`` and ``import sccl`` take, Python's own start in it.
+
+    A first run of each, not counted, fills the file cache; then they take turns.
+    """
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name, _, _ in _STARTS}
+    for _ in range(repeat + 1):
+        for name, program, _ in _STARTS:
+            runs[name].append(_once(program))
+    found = []
+    for name, _, target in _STARTS:
+        counted = tuple(runs[name][1:])
+        wall, user = (median(run[i] for run in counted) for i in (0, 1))
+        found.append(Startup(name, target, wall, user, counted))
+    return found
+
+
+def _once(program: str) -> tuple[float, float]:
+    """Run a program and return its seconds, and those of the processor.
+
+    Raises:
+        ScclError: it failed.
+    """
+    before, begin = os.times().children_user, time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    seconds, user = time.perf_counter() - begin, os.times().children_user - before
+    if done.returncode:
+        raise ScclError(f"{program!r} ended with {done.returncode}: {done.stderr.decode()}")
+    return seconds, user

@@ -121,10 +121,12 @@ def scale_table(results: Sequence[ScaleResult], growth: Mapping[str, float]) -> 
     return table
 
 
-def startup_table(result: Startup) -> Table:
-    """Return the one number of a start."""
-    table = _table("Start", "Command", "Seconds", "Runs")
-    table.add_row(result.command, seconds_text(result.seconds), str(len(result.runs)))
+def startup_table(results: Sequence[Startup]) -> Table:
+    """Return what starts take, beside what they shall take at most."""
+    table = _table("Start", "What", "Target", "Seconds", "Processor", "Runs")
+    for r in results:
+        numbers = (r.target_seconds, r.seconds, r.user_seconds)
+        table.add_row(r.command, *map(seconds_text, numbers), str(len(r.runs)))
     return table
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
-
-import jinja2
+from typing import TYPE_CHECKING, Any
 
 from sccl.core.files import data_dir
 from sccl.emit.bundle import Bundle, Entry, Lowered
 from sccl.lower import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
+
+if TYPE_CHECKING:
+    import jinja2
 
 CALLS = {Buffer.INPUT: "in", Buffer.OUTPUT: "out", Buffer.SCRATCH: "scratch"}
 
@@ -34,6 +35,8 @@ TYPES = {
 
 @lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
+    import jinja2  # noqa: PLC0415 - only what generates code needs it, and loading it takes time
+
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_dir("codegen_templates")),
         undefined=jinja2.StrictUndefined,

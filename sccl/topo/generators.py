@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
-
-import networkx as nx
+from typing import Any
 
 from sccl.core.topology import MAX_RANKS, Budget, Link, Topology
 from sccl.errors import ParameterError, unknown_name
@@ -22,6 +21,12 @@ from sccl.errors import ParameterError, unknown_name
 ALPHA_US = 0.7
 GB_PER_S = 25.0
 _MAX_PAIRED = 1024  # links grow with the square of the ranks
+
+
+def _networkx() -> Any:
+    import networkx as nx  # noqa: PLC0415 - a quarter of what any command would take to start
+
+    return nx
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +76,17 @@ def _sides(text: str) -> tuple[int, ...]:
 
 def _ring(text: str) -> Shape:
     n = _size(text, 2)
-    return Shape(n, nx.cycle_graph(n).edges if n > 2 else [(0, 1)])
+    return Shape(n, _networkx().cycle_graph(n).edges if n > 2 else [(0, 1)])
 
 
 def _line(text: str) -> Shape:
     n = _size(text, 2)
-    return Shape(n, nx.path_graph(n).edges)
+    return Shape(n, _networkx().path_graph(n).edges)
 
 
 def _star(text: str) -> Shape:
     n = _size(text, 2)
-    return Shape(n, nx.star_graph(n - 1).edges)
+    return Shape(n, _networkx().star_graph(n - 1).edges)
 
 
 def _full(text: str) -> Shape:
@@ -96,7 +101,9 @@ def _grid(text: str, *, periodic: bool) -> Shape:
         total *= side
         if total > MAX_RANKS:
             raise ValueError(f"at most {MAX_RANKS} ranks")
-    grid = nx.grid_graph(dim=sides[::-1], periodic=periodic)  # networkx counts sides from the last
+    grid = _networkx().grid_graph(
+        dim=sides[::-1], periodic=periodic
+    )  # networkx counts sides from the last
     number = {node: i for i, node in enumerate(sorted(grid.nodes))}
     return Shape(total, {(number[a], number[b]) for a, b in grid.edges if a != b})
 
@@ -117,7 +124,7 @@ def _circulant(text: str) -> Shape:
     jumps = [int(o) for o in offsets.split(",")]
     if any(not 0 < jump < n for jump in jumps):
         raise ValueError(f"offsets from 1 to {n - 1}")
-    return Shape(n, nx.circulant_graph(n, jumps).edges)
+    return Shape(n, _networkx().circulant_graph(n, jumps).edges)
 
 
 def _switch(text: str) -> Shape:
