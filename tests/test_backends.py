@@ -123,7 +123,8 @@ def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sccl.backends.portfolio import _require_agreement
-    from sccl.core.codec import instance_of_wire, parse
+    from sccl.core.codec import instance_of_wire
+    from sccl.core.text import parse
     from sccl.core.wire import InstanceWire
 
     monkeypatch.chdir(tmp_path)

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from sccl.collectives import dual, named, names, resolve
-from sccl.core.codec import (
-    collective_of_wire,
-    collective_to_wire,
-    parse,
-    text_of,
-)
+from sccl.core.codec import collective_of_wire, collective_to_wire
 from sccl.core.collective import Relation, RelationKind
+from sccl.core.text import parse, text_of
 from sccl.core.topology import as_ranks
 from sccl.core.wire import CollectiveWire
 from sccl.errors import CollectiveError, InputError, ParameterError

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
-from sccl.core.codec import algorithm_to_wire, text_of
+from sccl.core.codec import algorithm_to_wire
+from sccl.core.text import text_of
 from sccl.emit import Options, generate, targets, write_project
 from sccl.emit.bundle import bundle, identifier
 from sccl.errors import InputError, ParameterError, UnknownNameError

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.codec import algorithm_to_wire, text_of
+from sccl.core.codec import algorithm_to_wire
+from sccl.core.text import text_of
 from sccl.errors import ParameterError
 from sccl.view import explore
 from sccl.view.explore import page

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.core.codec import any_algorithm_to_wire, text_of
+from sccl.core.codec import any_algorithm_to_wire
+from sccl.core.text import text_of
 from tests.test_symmetry import symmetric
 
 ALLGATHER = ("pareto", "--collective", "allgather", "--topo", "ring:4")

@@ -19,11 +19,12 @@ from sccl.bounds import lower_bounds
 from sccl.collectives import Spec, dual, named
 from sccl.core.algorithm import Send
 from sccl.core.answer import Sat, Unknown
-from sccl.core.codec import load_algorithm, symmetric_to_wire, text_of
+from sccl.core.codec import load_algorithm, symmetric_to_wire
 from sccl.core.collective import Collective
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.core.text import text_of
 from sccl.core.topology import Budget, Topology
 from sccl.errors import (
     CollectiveError,

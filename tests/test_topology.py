@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from sccl.core.codec import load_topology, text_of, topology_to_wire
+from sccl.core.codec import load_topology, topology_to_wire
+from sccl.core.text import text_of
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
 from sccl.topo import catalogue_names, generators, measure, resolve

@@ -14,10 +14,11 @@ from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
 from sccl.core import algorithm as core
-from sccl.core.codec import any_algorithm_to_wire, load_algorithm, text_of
+from sccl.core.codec import any_algorithm_to_wire, load_algorithm
 from sccl.core.cost import alpha_us, lane_gb_per_s, time_us
 from sccl.core.files import check_can_write, write_atomically
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.text import text_of
 from sccl.errors import ParameterError
 from sccl.tasks.judged import judged
 from sccl.tasks.pages import shown

@@ -13,8 +13,9 @@ from sccl import view
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph
 from sccl.core import topology as core
-from sccl.core.codec import load_topology, text_of, topology_to_wire
+from sccl.core.codec import load_topology, topology_to_wire
 from sccl.core.files import write_atomically
+from sccl.core.text import text_of
 from sccl.tasks.show import print_topology, size_text
 
 _WIDTH = 160

@@ -20,14 +20,9 @@ import msgspec
 import sccl.backends
 from sccl.backends.limits import Limits
 from sccl.core.answer import Answer, Unknown
-from sccl.core.codec import (
-    answer_of_wire,
-    answer_to_wire,
-    instance_of_wire,
-    instance_to_wire,
-    parse,
-)
+from sccl.core.codec import answer_of_wire, answer_to_wire, instance_of_wire, instance_to_wire
 from sccl.core.instance import Instance
+from sccl.core.text import parse
 from sccl.core.wire import AnswerWire, InstanceWire
 from sccl.errors import InputError, SolverError
 

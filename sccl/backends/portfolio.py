@@ -20,9 +20,10 @@ import msgspec
 from sccl.backends.child import Child
 from sccl.backends.limits import Limits
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.codec import instance_to_wire, text_of
+from sccl.core.codec import instance_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.instance import Instance
+from sccl.core.text import text_of
 from sccl.errors import SolverError
 from sccl.transform import judge
 

@@ -28,9 +28,10 @@ from sccl.certify.wire import (
     VectorWire,
 )
 from sccl.collectives import Dual, Spec, dual
-from sccl.core.codec import collective_of_wire, load_algorithm, parse, topology_of_wire
+from sccl.core.codec import collective_of_wire, load_algorithm, topology_of_wire
 from sccl.core.files import read_text
 from sccl.core.instance import Instance
+from sccl.core.text import parse
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.limit import LimitCertificate, check_limit_certificate, is_exhaustive

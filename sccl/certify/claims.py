@@ -18,9 +18,10 @@ from sccl.certify.wire import (
     StepsWire,
 )
 from sccl.collectives import Spec, dual
-from sccl.core.codec import any_algorithm_to_wire, collective_to_wire, text_of, topology_to_wire
+from sccl.core.codec import any_algorithm_to_wire, collective_to_wire, topology_to_wire
 from sccl.core.files import slug, write_atomically
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.text import text_of
 from sccl.core.topology import Topology
 from sccl.pareto import StepLimit
 

@@ -10,8 +10,9 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.answer import Answer, Sat, verdict
-from sccl.core.codec import any_algorithm_to_wire, text_of
+from sccl.core.codec import any_algorithm_to_wire
 from sccl.core.files import write_atomically
+from sccl.core.text import text_of
 from sccl.tasks.find import find_algorithm
 from sccl.tasks.reasons import reason_of
 from sccl.tasks.settings import Settings, checked_limits

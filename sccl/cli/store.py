@@ -15,8 +15,9 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import out, print_json, reported
 from sccl.core.answer import Sat
-from sccl.core.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire, text_of
+from sccl.core.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire
 from sccl.core.files import write_atomically
+from sccl.core.text import text_of
 from sccl.errors import ParameterError
 from sccl.pareto.store import Store
 from sccl.tasks.settings import open_store

@@ -13,8 +13,9 @@ from rich.table import Table
 from sccl.certify.wire import CertificateWire
 from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
-from sccl.core.codec import text_of, topology_to_wire
+from sccl.core.codec import topology_to_wire
 from sccl.core.files import write_atomically
+from sccl.core.text import text_of
 from sccl.core.topology import Topology
 from sccl.core.wire import (
     AlgorithmWire,

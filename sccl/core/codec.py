@@ -1,19 +1,9 @@
-"""JSON in and out: every noun as text with a schema version and a digest, and back.
-
-Text is canonical (the same value gives the same bytes), one row per send or link so that files can
-be read and compared by eye. Reading checks the shape first (field and position in the message),
-then the nouns check themselves.
-"""
+"""The nouns as the shapes of files, and back, where they check themselves."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
@@ -22,11 +12,11 @@ from sccl.core.files import read_text
 from sccl.core.ids import Rank
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
+from sccl.core.text import digest, parse
 from sccl.core.topology import Budget, Link, Topology, as_ranks
 from sccl.core.wire import (
     AlgorithmWire,
     AnswerWire,
-    AnyWire,
     BudgetWire,
     CollectiveWire,
     CustomCollectiveWire,
@@ -39,76 +29,7 @@ from sccl.core.wire import (
 )
 from sccl.errors import FormatError, InputError
 
-W = TypeVar("W", bound=msgspec.Struct)
-
 _SYMMETRIC = re.compile(r'"kind"\s*:\s*"symmetric-algorithm"')
-
-
-def parse(text: str, wire: type[W], where: str) -> W:
-    """Return ``text`` checked against the shape ``wire``.
-
-    Args:
-        text: JSON.
-        wire: one of the shapes of :mod:`sccl.core.wire`.
-        where: what to call the text in a message: its file name.
-
-    Raises:
-        FormatError: not JSON (line and column), or not of that shape (path of the field).
-    """
-    try:
-        json.loads(text, object_pairs_hook=_refuse_repeated_keys)
-        return msgspec.json.decode(text, type=wire)
-    except json.JSONDecodeError as error:
-        raise FormatError(
-            f"{where}, line {error.lineno} column {error.colno}: not JSON ({error.msg})"
-        ) from error
-    except (msgspec.ValidationError, _RepeatedKeyError) as error:
-        kind = wire.__name__.removesuffix("Wire").lower()
-        raise FormatError(
-            f"{where}: {error}; expected a {kind} file (its shape: 'sccl topo schema --of {kind}')"
-        ) from error
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
-
-
-class _RepeatedKeyError(ValueError):
-    pass
-
-
-def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _RepeatedKeyError(f"Object has the field `{twice}` twice, expected it once")
-    return found
-
-
-def digest(wire: AnyWire) -> str:
-    """Return the sha256 of a value's content, ``"sha256:..."``, whatever its own digest says."""
-    plain = msgspec.to_builtins(wire)
-    for head in ("schema", "kind", "digest"):  # whether msgspec leaves out defaults is its affair
-        plain.pop(head, None)
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
-
-
-def text_of(wire: AnyWire) -> str:
-    """Return canonical JSON text: digest included, one line per field and per row of a list."""
-    plain = msgspec.to_builtins(wire)
-    head = {"schema": wire.schema, "kind": wire.kind, "digest": digest(wire)}
-    return _layout({**head, **{k: v for k, v in plain.items() if k not in head}}, 0) + "\n"
-
-
-def _layout(value: object, depth: int) -> str:
-    """Lay out nested objects by field and lists by row; a row itself stays on one line."""
-    pad = " " * (depth + 1)
-    if isinstance(value, dict):
-        fields = (f"{pad}{json.dumps(k)}: {_layout(v, depth + 1)}" for k, v in value.items())
-        return "{\n" + ",\n".join(fields) + "\n" + " " * depth + "}"
-    if isinstance(value, (list, tuple)) and any(isinstance(v, (list, tuple, dict)) for v in value):
-        rows = (pad + json.dumps(v) for v in value)
-        return "[\n" + ",\n".join(rows) + "\n" + " " * depth + "]"
-    return json.dumps(value)
 
 
 # --- topology ------------------------------------------------------------------------------------

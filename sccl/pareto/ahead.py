@@ -15,8 +15,9 @@ from typing import Protocol
 import msgspec
 
 from sccl.core.answer import Answer
-from sccl.core.codec import answer_of_wire, instance_to_wire, parse
+from sccl.core.codec import answer_of_wire, instance_to_wire
 from sccl.core.instance import Instance
+from sccl.core.text import parse
 from sccl.core.wire import AnswerWire
 from sccl.errors import InputError, SolverError
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sccl.core.codec import any_algorithm_to_wire, text_of
+from sccl.core.codec import any_algorithm_to_wire
 from sccl.core.files import check_can_write, make_directory, slug, write_atomically
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.text import text_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,9 @@ from pathlib import Path
 import msgspec
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.codec import (
-    answer_of_wire,
-    answer_to_wire,
-    digest,
-    instance_of_wire,
-    instance_to_wire,
-    parse,
-)
+from sccl.core.codec import answer_of_wire, answer_to_wire, instance_of_wire, instance_to_wire
 from sccl.core.instance import Instance
+from sccl.core.text import digest, parse
 from sccl.core.wire import AnswerWire, InstanceWire
 from sccl.errors import InputError, JudgeError, ParameterError
 from sccl.pareto.ask import Solve

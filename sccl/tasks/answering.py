@@ -16,8 +16,9 @@ import msgspec
 from sccl import backends
 from sccl.collectives import Spec, dual
 from sccl.core.answer import Answer, Unknown
-from sccl.core.codec import answer_to_wire, instance_of_wire, parse
+from sccl.core.codec import answer_to_wire, instance_of_wire
 from sccl.core.instance import Instance
+from sccl.core.text import parse
 from sccl.core.topology import Topology
 from sccl.core.wire import InstanceWire
 from sccl.errors import InputError, ParameterError, SolverError, ToolError

@@ -16,10 +16,10 @@ from itertools import product
 from math import gcd, lcm
 from pathlib import Path
 
-from sccl.core.codec import parse
 from sccl.core.collective import Collective
 from sccl.core.files import read_text
 from sccl.core.symmetric import Symmetry
+from sccl.core.text import parse
 from sccl.core.topology import Topology
 from sccl.core.wire import SymmetryWire
 from sccl.errors import FormatError, ParameterError

@@ -1,0 +1,85 @@
+"""Canonical JSON text of the shapes of :mod:`sccl.core.wire`, and reading it back.
+
+The same value gives the same bytes, one row per send or link, so that files can be read and
+compared by eye. Reading checks the shape: the message names the field and its position.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TypeVar
+
+import msgspec
+
+from sccl.core.wire import AnyWire
+from sccl.errors import FormatError
+
+W = TypeVar("W", bound=msgspec.Struct)
+
+
+def parse(text: str, wire: type[W], where: str) -> W:
+    """Return ``text`` checked against the shape ``wire``.
+
+    Args:
+        text: JSON.
+        wire: one of the shapes of :mod:`sccl.core.wire`.
+        where: what to call the text in a message: its file name.
+
+    Raises:
+        FormatError: not JSON (line and column), or not of that shape (path of the field).
+    """
+    try:
+        json.loads(text, object_pairs_hook=_refuse_repeated_keys)
+        return msgspec.json.decode(text, type=wire)
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"{where}, line {error.lineno} column {error.colno}: not JSON ({error.msg})"
+        ) from error
+    except (msgspec.ValidationError, _RepeatedKeyError) as error:
+        kind = wire.__name__.removesuffix("Wire").lower()
+        raise FormatError(
+            f"{where}: {error}; expected a {kind} file (its shape: 'sccl topo schema --of {kind}')"
+        ) from error
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _RepeatedKeyError(f"Object has the field `{twice}` twice, expected it once")
+    return found
+
+
+def digest(wire: AnyWire) -> str:
+    """Return the sha256 of a value's content, ``"sha256:..."``, whatever its own digest says."""
+    plain = msgspec.to_builtins(wire)
+    for head in ("schema", "kind", "digest"):  # whether msgspec leaves out defaults is its affair
+        plain.pop(head, None)
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
+
+
+def text_of(wire: AnyWire) -> str:
+    """Return canonical JSON text: digest included, one line per field and per row of a list."""
+    plain = msgspec.to_builtins(wire)
+    head = {"schema": wire.schema, "kind": wire.kind, "digest": digest(wire)}
+    return _layout({**head, **{k: v for k, v in plain.items() if k not in head}}, 0) + "\n"
+
+
+def _layout(value: object, depth: int) -> str:
+    """Lay out nested objects by field and lists by row; a row itself stays on one line."""
+    pad = " " * (depth + 1)
+    if isinstance(value, dict):
+        fields = (f"{pad}{json.dumps(k)}: {_layout(v, depth + 1)}" for k, v in value.items())
+        return "{\n" + ",\n".join(fields) + "\n" + " " * depth + "}"
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (list, tuple, dict)) for v in value):
+        rows = (pad + json.dumps(v) for v in value)
+        return "[\n" + ",\n".join(rows) + "\n" + " " * depth + "]"
+    return json.dumps(value)
