@@ -106,7 +106,7 @@ def tree_frontier(
             met = (("latency", steps == least), ("bandwidth", limit.upper == floor))
             optimal = tuple(what for what, is_met in met if is_met)
             algorithm = _attain(limit, optimal)
-            file = str(folder.save(algorithm)) if folder and algorithm else None
+            file = str(folder.save(algorithm, "trees")) if folder and algorithm else None
             points.append(
                 LimitPoint(limit, algorithm, optimal, time.perf_counter() - started, file)
             )

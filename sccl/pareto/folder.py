@@ -28,19 +28,24 @@ class Folder:
         make_directory(self.path)
         check_can_write(self.path / "probe")
 
-    def file_of(self, algorithm: AnyAlgorithm) -> Path:
-        """Return the file of an algorithm, such as ``allgather-dgx1-c6-s3-r7.json``."""
+    def file_of(self, algorithm: AnyAlgorithm, kind: str = "") -> Path:
+        """Return the file of an algorithm, such as ``allgather-dgx1-c6-s3-r7.json``.
+
+        Args:
+            kind: of a class that is not the usual one of the collective: ``"trees"``.
+        """
         a = algorithm
         name = _question(a.topology.name, a.collective.name, a.collective.root)
-        return self.path / f"{name}-c{a.collective.chunks}-s{a.steps}-r{a.rounds}.json"
+        cost = f"c{a.collective.chunks}-s{a.steps}-r{a.rounds}"
+        return self.path / f"{name}-{cost}{f'-{kind}' if kind else ''}.json"
 
-    def save(self, algorithm: AnyAlgorithm) -> Path:
+    def save(self, algorithm: AnyAlgorithm, kind: str = "") -> Path:
         """Write an algorithm and return its file.
 
         Raises:
             InputError: the file cannot be written.
         """
-        path = self.file_of(algorithm)
+        path = self.file_of(algorithm, kind)
         write_atomically(path, text_of(any_algorithm_to_wire(algorithm)))
         return path
 
