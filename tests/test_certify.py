@@ -348,6 +348,31 @@ def test_damaged_limits_are_seen(trees: bool, tmp_path: Path) -> None:
     assert any("the prices" in detail or "no claim" in detail for detail in swapped)
 
 
+def test_certificates_that_claim_nothing_or_the_impossible_are_refused(tmp_path: Path) -> None:
+    limits_of("ring:4", "allgather", tmp_path)
+    file = tmp_path / CLAIMS
+    plain = json.loads(file.read_text())
+    for path, value in (
+        (("claims",), []),
+        (("claims", 1, "at_least"), "1/0"),
+        (("claims", 0, "at_least"), 10**12),
+    ):
+        damaged = json.loads(json.dumps(plain))
+        place: Any = damaged
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        file.write_text(json.dumps(damaged))
+        with pytest.raises(FormatError, match="certificate"):
+            list(check_folder(tmp_path))
+    plain["claims"].append(
+        {"claim": "limit", "steps": 10**9, "at_least": "1", "machine": 0, "prices": []}
+    )
+    file.write_text(json.dumps(plain))
+    with pytest.raises(FormatError, match="512"):
+        list(check_folder(tmp_path))
+
+
 @pytest.mark.parametrize("kind", [".", "limits"])
 @pytest.mark.parametrize("machine", ["dgx1", "z52"])
 @pytest.mark.parametrize("collective", names())

@@ -25,5 +25,5 @@ class Limits:
         if self.timeout_s is not None and not 0 < self.timeout_s <= MAX_TIMEOUT_S:
             raise ParameterError(
                 f"timeout is {self.timeout_s} seconds, expected more than 0 and at most "
-                f"{MAX_TIMEOUT_S} (leave it out for none)"
+                f"{MAX_TIMEOUT_S}"
             )

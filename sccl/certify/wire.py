@@ -12,9 +12,10 @@ from sccl.core.wire import CollectiveWire, TopologyWire
 CLAIMS = "claims.json"
 """The file of a certificate's folder that lists its claims."""
 
-FractionText = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[0-9]{1,4000})?$")]
+FractionText = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
 FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]
-_Count = Annotated[int, Meta(ge=1)]
+_Count = Annotated[int, Meta(ge=1, le=2**22)]
+_Steps = Annotated[int, Meta(ge=1, le=512)]  # a limit of more is not computed
 
 
 class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class LimitWire(
     With ``trees``: no allreduce in which each chunk goes up one timed tree and down another.
     """
 
-    steps: _Count
+    steps: _Steps
     at_least: FractionText
     machine: int
     prices: tuple[tuple[str, int, FractionText], ...]
@@ -124,4 +125,4 @@ class CertificateWire(_Wire, frozen=True, kw_only=True):
     kind: Literal["certificate"] = "certificate"
     topology: TopologyWire
     collective: Annotated[CollectiveWire, Meta(description="At the smallest C it can have.")]
-    claims: tuple[Claim, ...]
+    claims: Annotated[tuple[Claim, ...], Meta(min_length=1)]

@@ -67,6 +67,13 @@ def certify_limits(
     _say(write_limit_certificate(frontier, trees, folder), folder, quiet=quiet)
 
 
+def no_certificate(folder: Path) -> None:
+    """Say that an interrupted sweep has none, and leave no empty folder."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+    err().print("interrupted: no certificate is written", markup=False)
+
+
 def _say(path: Path, folder: Path, *, quiet: bool) -> None:
     if not quiet:
         err().print(f"certificate: {path}; check it with: sccl verify-certificate {folder}",

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.certificate import certify_limits
+from sccl.cli.certificate import certify_limits, no_certificate
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.tables import print_winners
@@ -65,6 +65,8 @@ def limits_of(
     if outputs.certificate and frontier.stopped != "interrupted":
         certify_limits(frontier, found.trees, outputs.certificate, quiet=json)
     if frontier.stopped == "interrupted":
+        if outputs.certificate:
+            no_certificate(outputs.certificate)
         raise typer.Exit(ExitCode.INTERRUPTED)
     known = all(x.lower == x.upper for x in frontier.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)

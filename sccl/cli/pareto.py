@@ -14,7 +14,7 @@ from rich.table import Table
 
 from sccl import backends
 from sccl.cli import options
-from sccl.cli.certificate import certify
+from sccl.cli.certificate import certify, no_certificate
 from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
@@ -127,6 +127,8 @@ def pareto(
     if plot:
         picture(plain, plot, quiet=json)
     if frontier.stopped == "interrupted":
+        if certify_dir:
+            no_certificate(certify_dir)
         raise typer.Exit(ExitCode.INTERRUPTED)
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 

@@ -39,10 +39,17 @@ class ExitCode(IntEnum):
     CLOSED_PIPE = 141
 
 
+class _Console(Console):
+    """A console that lets a closed pipe through, which is no failure of a command."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def out() -> Console:
     """Return the console for results."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+    console = _Console(highlight=False)
+    return console if console.is_terminal else _Console(highlight=False, width=PLAIN_WIDTH)
 
 
 def err() -> Console:
@@ -78,6 +85,10 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
         except BrokenPipeError:  # the reader of a pipe left: nobody is there to be told
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
             raise typer.Exit(ExitCode.CLOSED_PIPE) from None
+        except OSError as error:
+            text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+            err().print(f"[bold red]failed:[/] {escape(text)}", soft_wrap=True)
+            raise typer.Exit(ExitCode.FAILED) from None
         except Exception as error:  # noqa: BLE001 - exit code 1 must never mean a crash
             what = f"{type(error).__name__}: {error}"
             err().print(

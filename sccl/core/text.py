@@ -38,8 +38,10 @@ def parse(text: str, wire: type[W], where: str) -> W:
         ) from error
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
         kind = wire.__name__.removesuffix("Wire").lower()
+        article = "an" if kind[0] in "aeiou" else "a"
         raise FormatError(
-            f"{where}: {error}; expected a {kind} file (its shape: 'sccl topo schema --of {kind}')"
+            f"{where}: {error}; expected {article} {kind} file "
+            f"(its shape: 'sccl topo schema --of {kind}')"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error

@@ -22,6 +22,7 @@ _MOST_PAIRS = 6000
 _WIDEST = 7.0  # px
 _APART = 0.012  # between the directions of a pair whose lanes differ
 _ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # upwards; longer than wide, so that its tip is seen
+_LONGEST_NAME = 6
 _LEAST_TEXT = 7  # px; smaller numbers are left out
 
 
@@ -181,10 +182,18 @@ def _boxes(drawn: Layout, axes: Mapping[str, Any]) -> list[ChartType]:
 def _ranks(topology: Topology, drawn: Layout, axes: Mapping[str, Any]) -> list[ChartType]:
     import altair as alt  # noqa: PLC0415
 
+    # Ranks by number, as everywhere else; what the machine calls them may be long.
     names = [topology.label(r) for r in range(topology.ranks)] + list(topology.switches)
+    texts = [str(r) for r in range(topology.ranks)] + [_short(name) for name in topology.switches]
     rows = [
-        {"x": x, "y": y, "text": name, "kind": "rank" if i < topology.ranks else "switch"}
-        for i, ((x, y), name) in enumerate(zip(drawn.positions, names, strict=True))
+        {
+            "x": x,
+            "y": y,
+            "text": text,
+            "name": name,
+            "kind": "rank" if i < topology.ranks else "switch",
+        }
+        for i, ((x, y), name, text) in enumerate(zip(drawn.positions, names, texts, strict=True))
     ]
     across = 2 * drawn.radius * _SIDE
     base = alt.Chart(theme.rows(rows))
@@ -196,9 +205,13 @@ def _ranks(topology: Topology, drawn: Layout, axes: Mapping[str, Any]) -> list[C
     marks = base.mark_point(
         filled=True, fill="white", stroke=theme.INK, strokeWidth=1.5, opacity=1,
         size=across * across,
-    ).encode(**axes, shape=kinds, tooltip=["text:N", "kind:N"])  # fmt: skip
-    longest = max(len(name) for name in names)
+    ).encode(**axes, shape=kinds, tooltip=["text:N", "name:N", "kind:N"])  # fmt: skip
+    longest = max(map(len, texts))
     size = min(theme.TEXT + 2, math.floor(across / (0.62 * max(longest, 2))))
     if size < _LEAST_TEXT:
         return [marks]
     return [marks, base.mark_text(fontSize=size).encode(**axes, text="text:N")]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026"
