@@ -274,8 +274,8 @@ def test_any_frontier_can_be_drawn(
                        limits=tuple(others), refuted=tuple(others), open=tuple(others),
                        alpha_us=1.0, gb_per_s=1.0)  # fmt: skip
     for several in ([one], [one, replace(one, name="y")]):
-        frontier_chart(several).to_dict()
-        time_chart(several).to_dict()
+        for chart in (frontier_chart(several), time_chart(several)):
+            assert chart.to_dict()["$schema"]
 
 
 @given(

@@ -106,6 +106,7 @@ class _Writer:
                 covered = Covered.of(self.claims, self.frontier.spec)
 
     def refute(self, chunks: int, steps: int, rounds: int) -> UnsatWire | None:
+        """Return the claim that a candidate is impossible, if that can be shown in time."""
         question = pose_question(self.frontier.topology, self.frontier.spec, chunks, steps, rounds)
         for number, instance in enumerate(question.instances):
             found = tuple(self.vectors(instance))
@@ -136,6 +137,7 @@ class _Writer:
         return found
 
     def priced(self, instance: Instance, rounds: tuple[int, ...], end: float) -> VectorWire | None:
+        """Return prices at which the trees of all chunks cost more than these rounds buy."""
         goal = Fraction(1, instance.collective.chunks)
         problem = pose(instance.topology, instance.collective, instance.steps, rounds=rounds)
         limit = solve(problem, seconds=max(end - time.perf_counter(), 0.1), enough=goal)
@@ -147,6 +149,7 @@ class _Writer:
         )
 
     def refuted(self, instance: Instance, rounds: tuple[int, ...], end: float) -> VectorWire | None:
+        """Write the formula of these rounds and its refutation, and return their files."""
         c = instance.collective
         if c.num_chunks * len(instance.topology.links) * instance.steps > _FORMULA:
             return None

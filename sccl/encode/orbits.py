@@ -160,6 +160,7 @@ class _Chunk:
         self.impossible = ""
 
     def arrivals(self) -> Iterable[tuple[tuple[int, ...], bool]]:
+        """Yield, per rank, the transfers that reach it, and whether one of them must."""
         for rank in self.ranks.members():
             if rank in self.holders:
                 continue
@@ -172,6 +173,7 @@ class _Chunk:
                 yield tuple(self.into[rank]), must
 
     def needs(self) -> Iterable[tuple[int, tuple[int, ...]]]:
+        """Yield each transfer of a rank that has to get the chunk first, and by which it may."""
         for i, transfer in enumerate(self.transfers):
             src = self.ranks.first(transfer.links[0][0])
             if src not in self.holders:

@@ -97,6 +97,7 @@ class _Paths:
         )
 
     def exact(self, prices: Prices) -> tuple[int, Tree]:
+        """Return a cheapest path and its cost."""
         weights = self.window.weights(prices).tolist()
         far = [
             0 if r in self.window.commodity.holders else INFINITE for r in range(self.window.ranks)
