@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, product
@@ -205,6 +206,33 @@ def test_formulas_with_proofs(with_formulas: Path) -> None:
     assert len(list(with_formulas.glob("*.cnf"))) == len(list(with_formulas.glob("*.drat")))
     lemmas = [v.detail for v in check_folder(with_formulas) if "lemmas" in v.detail]
     assert lemmas
+
+
+@pytest.mark.parametrize(
+    ("says", "state", "detail"),
+    [
+        ("s VERIFIED", "ok", "and by drat-trim"),
+        ("s NOT VERIFIED", "failed", "drat-trim does not verify it"),
+        ("s TIMEOUT", "ok", "lemmas checked by unit propagation"),
+    ],
+)
+def test_drat_trim_is_asked_where_it_is_on_the_path(
+    says: str,
+    state: str,
+    detail: str,
+    with_formulas: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = tmp_path / "drat-trim"
+    program.write_text(f'#!/bin/sh\ntest -s "$1" && test -e "$2" && echo "{says}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    told = [v for v in check_folder(with_formulas) if detail in v.detail]
+    assert told
+    assert {v.state for v in told} == {state}
+    if says == "s TIMEOUT":
+        assert not any("drat-trim" in v.detail for v in told)
 
 
 def copy(folder: Path, to: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from sccl.bounds import Certificate, Cut, check_certificate, farthest_pair
 from sccl.certify.cover import Covered, needed, vectors
+from sccl.certify.second import drat_trim
 from sccl.certify.wire import (
     CLAIMS,
     AlgorithmClaimWire,
@@ -232,17 +233,23 @@ def _unsat(case: _Case, claim: UnsatWire) -> tuple[str, str]:
             raise _WrongError("one solver alone says so, expected two different ones")
         return "searched", f"{' and '.join(claim.searched)} say so; there is no proof to check"
     given = {vector.rounds: vector for vector in claim.vectors}
-    lemmas = 0
+    lemmas, seconded = 0, True
     for rounds in vectors(instance.rounds, instance.steps, _MOST_VECTORS):
         if rounds not in given:
             raise _WrongError(f"the round vector {rounds} is not refuted")
-        lemmas += _vector(case, instance, given[rounds])
+        more, agreed = _vector(case, instance, given[rounds])
+        lemmas, seconded = lemmas + more, seconded and agreed
     proofs = f", {lemmas} lemmas checked by unit propagation" if lemmas else " by prices"
+    proofs += ", and by drat-trim" if lemmas and seconded else ""
     return "ok", f"{len(given)} round vectors refuted{proofs}"
 
 
-def _vector(case: _Case, instance: Instance, vector: VectorWire) -> int:
-    """Check why there is no algorithm with these rounds; return how many lemmas that took."""
+def _vector(case: _Case, instance: Instance, vector: VectorWire) -> tuple[int, bool]:
+    """Check why there is no algorithm with these rounds.
+
+    Returns:
+        How many lemmas that took, and whether drat-trim verifies them too, if there are any.
+    """
     if vector.prices:
         claimed = LimitCertificate(
             instance.steps, Fraction(0), _prices(vector.prices), vector.rounds
@@ -252,7 +259,7 @@ def _vector(case: _Case, instance: Instance, vector: VectorWire) -> int:
         )
         if found * instance.collective.chunks <= 1:
             raise _WrongError(f"the prices for {vector.rounds} leave room for all chunks")
-        return 0
+        return 0, True
     if vector.cnf is None or vector.drat is None:
         raise _WrongError(f"the round vector {vector.rounds} has no proof")
     formula = read_text(case.folder / vector.cnf)
@@ -260,9 +267,13 @@ def _vector(case: _Case, instance: Instance, vector: VectorWire) -> int:
         raise _WrongError(f"{vector.cnf} is not the formula of this instance")
     proof = read_text(case.folder / vector.drat)
     try:
-        return check_refutation(parse_dimacs(formula), parse_drat(proof))
+        lemmas = check_refutation(parse_dimacs(formula), parse_drat(proof))
     except ProofError as error:
         raise _WrongError(f"{vector.drat}: {error}") from error
+    second = drat_trim(case.folder / vector.cnf, case.folder / vector.drat)
+    if second is False:
+        raise _WrongError(f"{vector.drat}: drat-trim does not verify it")
+    return lemmas, second is True
 
 
 def _require_algorithm(claim: ParetoWire | LimitPointWire, proved: list[Claim]) -> None:
