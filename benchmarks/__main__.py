@@ -108,7 +108,7 @@ def scaling(
 @app.command()
 @reported
 def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> None:
-    """Time "sccl --help", the least that any command takes, and "import sccl"."""
+    """Time "sccl --help" and "import sccl"."""
     times = 1 if smoke else repeat
     record = begin("startup", writable(output), {"repeat": times, "smoke": smoke}, {})
     results = process.startup(times)

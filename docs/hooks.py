@@ -10,11 +10,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-import typer.main
 from latex2mathml.converter import convert
 from mkdocs.utils import get_relative_url
 
-from sccl.cli.main import app
+from sccl.cli.main import VERBS, load
 from sccl.cli.topo import SHAPES
 from sccl.core.wire import json_schema
 
@@ -48,12 +47,11 @@ def _commands() -> str:
     """Return the reference of all commands, in the order and groups of ``sccl --help``."""
     texts: list[str] = []
     group = ""
-    whole: Any = typer.main.get_command(app)
-    for name, command in whole.commands.items():
-        if command.rich_help_panel != group:
-            group = command.rich_help_panel
+    for verb in VERBS:
+        if verb.group != group:
+            group = verb.group
             texts.append(f"## {group}")
-        for full, one in _leaves(f"sccl {name}", command):
+        for full, one in _leaves(f"sccl {verb.name}", load(verb)):
             texts += _command(full, one)
     return "\n\n".join(texts)
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
-from sccl.cli.main import app
+from sccl.cli.main import VERBS, Verb, app, load
 from tests.projects import tool
 
 COMMAND = (sys.executable, "-c", "from sccl.cli.main import app; app(prog_name='sccl')")
@@ -25,7 +24,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-7][0-9;]*m")
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Yield every command that does something, by its name."""
-    waiting: list[tuple[str, Any]] = [("sccl", typer.main.get_command(app))]
+    waiting: list[tuple[str, Any]] = [(f"sccl {verb.name}", load(verb)) for verb in VERBS]
     for name, command in waiting:  # grows while it is walked
         inner = getattr(command, "commands", {})
         waiting += [(f"{name} {word}", one) for word, one in inner.items()]
@@ -56,6 +55,22 @@ def help_of(name: str) -> str:
     result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*name.split()[1:], "--help"])
     assert result.exit_code == 0
     return result.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_the_list_of_verbs_says_what_their_help_says(verb: Verb) -> None:
+    assert " ".join(str(load(verb).help).split("\n\n")[0].split()) == verb.summary
+
+
+def test_listing_verbs_loads_none_of_them() -> None:
+    program = (
+        "import sys; from sccl.cli.main import app; app(['--help'], standalone_mode=False); "
+        "print([name for name in sys.modules if name.startswith('sccl.')], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "['sccl.cli', 'sccl.cli.main']"
 
 
 def test_verbs_are_grouped() -> None:

@@ -2,65 +2,179 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+import importlib
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import sccl
-from sccl.cli.bounds import bounds
-from sccl.cli.certificate import verify_certificate
-from sccl.cli.check import check
-from sccl.cli.codegen import codegen
-from sccl.cli.doctor import doctor
-from sccl.cli.explore import explore
-from sccl.cli.pareto import pareto
-from sccl.cli.plot import plot
-from sccl.cli.run import bench, run, tune
-from sccl.cli.show import show
-from sccl.cli.smt2 import smt2
-from sccl.cli.solve import solve
-from sccl.cli.store import store
-from sccl.cli.topo import topo
+
+
+class Verb(NamedTuple):
+    """What ``sccl --help`` says of a verb: no module is loaded for that but this one."""
+
+    group: str
+    name: str
+    home: str
+    """The module that holds it, below ``sccl.cli``, under the verb's name."""
+    summary: str
+    """The first sentence of its own help."""
+    example: str
+
+
+FIND, LOOK, RUN, PROVE, MANAGE = "Find", "Look", "Run", "Prove", "Manage"
+
+VERBS = (
+    Verb(
+        FIND,
+        "pareto",
+        "pareto",
+        "Sweep the Pareto frontier of k-synchronous algorithms and prove its points.",
+        "sccl pareto --collective allgather --topo dgx1 --out found",
+    ),
+    Verb(
+        FIND,
+        "solve",
+        "solve",
+        "Is there an algorithm of C chunks, S steps and R rounds?",
+        "sccl solve --collective allgather --topo dgx1 --chunks 6 --steps 3 --rounds 7 -o a.json",
+    ),
+    Verb(
+        FIND,
+        "bounds",
+        "bounds",
+        "Lower bounds on steps and on R/C, with certificates to check by hand.",
+        "sccl bounds --collective alltoall --topo torus:4x4",
+    ),
+    Verb(
+        LOOK,
+        "show",
+        "show",
+        "Print the sends, the topology matrix and the link utilisation of an algorithm.",
+        "sccl show found/allgather-dgx1-c2-s2-r3.json",
+    ),
+    Verb(
+        LOOK,
+        "plot",
+        "plot",
+        "Draw a frontier, times by buffer size, an algorithm, or a machine.",
+        "sccl plot found/allgather-dgx1-c6-s3-r7.json --what arrival -o arrival.pdf",
+    ),
+    Verb(
+        LOOK,
+        "explore",
+        "explore",
+        "Write a page that shows algorithms step by step: one file, to be opened in any browser.",
+        "sccl explore found -o found.html",
+    ),
+    Verb(
+        RUN,
+        "codegen",
+        "codegen",
+        "Generate a project that runs algorithms: C++ for MPI processes, CUDA or HIP.",
+        "sccl codegen found/allgather-dgx1-c2-s2-r3.json -o project",
+    ),
+    Verb(
+        RUN,
+        "run",
+        "run",
+        "Build a project and run its benchmark, which checks the data of every size.",
+        "sccl run project",
+    ),
+    Verb(
+        RUN,
+        "bench",
+        "run",
+        "Compare projects, and the MPI library, in one interleaved run.",
+        "sccl bench project --against mpi --sizes 1..64K",
+    ),
+    Verb(
+        RUN,
+        "tune",
+        "run",
+        "Measure every program of a project and set its switch points accordingly.",
+        "sccl tune project --sizes 1..4K",
+    ),
+    Verb(
+        PROVE,
+        "check",
+        "check",
+        "Re-execute algorithms and list every violation. Exit code 1 if there is one.",
+        "sccl check found/allgather-dgx1-c2-s2-r3.json",
+    ),
+    Verb(
+        PROVE,
+        "verify-certificate",
+        "certificate",
+        "Check every claim of a certificate, without trusting any solver.",
+        "sccl verify-certificate proofs",
+    ),
+    Verb(
+        PROVE,
+        "smt2",
+        "smt2",
+        "Write the problem as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.",
+        "sccl smt2 --collective allgather --topo ring:4 --chunks 1 --steps 2 --rounds 2 -o p.smt2",
+    ),
+    Verb(
+        MANAGE,
+        "doctor",
+        "doctor",
+        "Try the solvers, compilers, MPI and GPU tools of this machine, and say how to get the "
+        "rest.",
+        "sccl doctor",
+    ),
+    Verb(MANAGE, "topo", "topo", "List, show and change topologies.", "sccl topo show dgx1"),
+    Verb(
+        MANAGE,
+        "store",
+        "store",
+        "What sweeps and queries have kept, to go on from.",
+        "sccl store ls",
+    ),
+)
+
+
+class Verbs(TyperGroup):
+    """All verbs by name, each loaded when it is called and not when it is listed."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        for verb in VERBS:
+            self.add_command(
+                TyperCommand(
+                    verb.name, callback=None, help=verb.summary, rich_help_panel=verb.group
+                )
+            )
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of the verb that is called, the verb, and its arguments."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and load(next(verb for verb in VERBS if verb.name == name)), rest
+
+
+def load(verb: Verb) -> TyperCommand | TyperGroup:
+    """Return a verb with its options, or its inner verbs."""
+    found = getattr(importlib.import_module(f"sccl.cli.{verb.home}"), verb.name.replace("-", "_"))
+    whole = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
+    if whole is not found:
+        whole.command(name=verb.name)(found)
+    command = typer.main.get_command(whole)
+    assert isinstance(command, TyperCommand | TyperGroup)
+    command.name, command.epilog = verb.name, f"Example: {verb.example}"
+    command.rich_help_panel = verb.group
+    return command
+
 
 app = typer.Typer(
     name="sccl",
+    cls=Verbs,
     no_args_is_help=True,
     help="Find and prove optimal collective-communication algorithms for any machine.",
     epilog="Start with: sccl pareto --collective allgather --topo dgx1",
     pretty_exceptions_enable=False,
 )
-FIND, LOOK, RUN, PROVE, MANAGE = "Find", "Look", "Run", "Prove", "Manage"
-
-_VERBS: tuple[tuple[str, Callable[..., None], str], ...] = (
-    (FIND, pareto, "sccl pareto --collective allgather --topo dgx1 --out found"),
-    (
-        *(FIND, solve),
-        "sccl solve --collective allgather --topo dgx1 --chunks 6 --steps 3 --rounds 7 -o a.json",
-    ),
-    (FIND, bounds, "sccl bounds --collective alltoall --topo torus:4x4"),
-    (LOOK, show, "sccl show found/allgather-dgx1-c2-s2-r3.json"),
-    (
-        *(LOOK, plot),
-        "sccl plot found/allgather-dgx1-c6-s3-r7.json --what arrival -o arrival.pdf",
-    ),
-    (LOOK, explore, "sccl explore found -o found.html"),
-    (RUN, codegen, "sccl codegen found/allgather-dgx1-c2-s2-r3.json -o project"),
-    (RUN, run, "sccl run project"),
-    (RUN, bench, "sccl bench project --against mpi --sizes 1..64K"),
-    (RUN, tune, "sccl tune project --sizes 1..4K"),
-    (PROVE, check, "sccl check found/allgather-dgx1-c2-s2-r3.json"),
-    (PROVE, verify_certificate, "sccl verify-certificate proofs"),
-    (
-        *(PROVE, smt2),
-        "sccl smt2 --collective allgather --topo ring:4 --chunks 1 --steps 2 --rounds 2 -o p.smt2",
-    ),
-    (MANAGE, doctor, "sccl doctor"),
-)
-for panel, verb, example in _VERBS:
-    app.command(rich_help_panel=panel, epilog=f"Example: {example}")(verb)
-app.add_typer(topo, rich_help_panel=MANAGE, epilog="Example: sccl topo show dgx1")
-app.add_typer(store, rich_help_panel=MANAGE, epilog="Example: sccl store ls")
 
 
 def _version(wanted: bool) -> None:

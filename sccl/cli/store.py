@@ -23,7 +23,10 @@ from sccl.pareto.store import Store
 from sccl.tasks.settings import open_store
 
 store = typer.Typer(
-    name="store", help="What sweeps and queries have kept, to go on from.", no_args_is_help=True
+    name="store",
+    help="What sweeps and queries have kept, to go on from.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 Digest = Annotated[str, typer.Argument(help="Start of an instance's digest ('sccl store ls').")]
 

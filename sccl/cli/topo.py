@@ -33,7 +33,12 @@ from sccl.tasks.show import print_topology, size_text
 from sccl.topo import catalogue_names, generators, measure
 from sccl.topo import resolve as resolve_topology
 
-topo = typer.Typer(name="topo", no_args_is_help=True, help="List, show and change topologies.")
+topo = typer.Typer(
+    name="topo",
+    no_args_is_help=True,
+    add_completion=False,
+    help="List, show and change topologies.",
+)
 
 
 class Shape(StrEnum):
