@@ -137,14 +137,20 @@ def test_bounds_are_only_told_of_the_class_they_hold_for() -> None:
         Shown(replace(x, scope=scope), "a.json", True, of_class)
         for x, scope in ((a, "compositions, each half 5-synchronous"), (b, "trees"))
     ]
-    sweep = Sweep("dgx1", "allreduce", None, (), (), ((4, Fraction(3, 8)),), "Complete.")
-    data = page_data(found, [sweep], frontier=False)
+    question = ("dgx1", "allreduce", None, (), ())
+    sweep = Sweep(*question, ((4, Fraction(3, 8)),), "Complete.")
+    of_trees = Sweep(*question, ((4, Fraction(1, 3)),), "All.", "trees", (4, Fraction(7, 24)))
+    data = page_data(found, [sweep, of_trees], frontier=False)
     assert [x["bounds"] is None for x in data["algorithms"]] == [False, True]
     assert [len(x["reasons"]) for x in data["algorithms"]] == [1, 2]
     inside, outside = data["frontiers"]
     assert (inside["points"], inside["limits"]) == ([0], [[4, "3/8"]])
-    assert (outside["points"], outside["limits"], outside["bounds"]) == ([1], [], None)
-    assert outside["summary"] == "trees"
+    assert inside["class"] == "compositions"
+    assert (outside["points"], outside["limits"]) == ([1], [[4, "1/3"]])
+    assert outside["bounds"] == {"steps": 4, "bandwidth": "7/24"}
+    assert (outside["class"], outside["summary"]) == ("trees", "All.")
+    (_, alone) = page_data(found, [sweep], frontier=False)["frontiers"]
+    assert (alone["limits"], alone["bounds"], alone["summary"]) == ([], None, "")
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -174,6 +180,21 @@ def test_a_sweep_becomes_a_page(tmp_path: Path) -> None:
     assert found["limits"] == [[x["steps"], x["lower"]] for x in swept["limits"]]
     assert found["bounds"] == {"steps": 2, "bandwidth": swept["bounds"]["bandwidth"]}
     assert "more steps" in found["summary"]
+
+
+def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
+    sweep = ("pareto", "--collective", "allreduce", "--topo", "ring:4", "--limit", "--no-store")
+    code, printed = sccl(*sweep, "--out", tmp_path, "--json")
+    assert code == 0
+    assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
+    found = data_of((tmp_path / "page.html").read_text())["frontiers"]
+    classes = [json.loads(printed), *json.loads(printed)["classes"]]
+    assert len(classes) == 3
+    assert sorted((x["collective"], x["limits"]) for x in found) == sorted(
+        (x.get("collective", "allreduce"), [[y["steps"], y["lower"]] for y in x["limits"]])
+        for x in classes
+    )
+    assert all(x["bounds"] and x["summary"].startswith("Complete") for x in found)
 
 
 def test_what_a_sweep_did_not_decide_is_open_on_the_page(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class Shared:
     @property
     def summary(self) -> str:
         """Return how far it is known, in a sentence."""
-        return self._known().sweep.summary
+        return self._known().sweeps[0].summary
 
     def plot(self, *others: Shared) -> Chart:
         """Return steps against R/C, with what is known below; of several, one over another."""
@@ -149,7 +149,7 @@ class Shared:
         check_fits((repr(a), a.value) for a in algorithms)
         seen: dict[Any, Bounds] = {}
         items = [shown(a.name, a.value, a.intact, seen) for a in algorithms]
-        write_atomically(Path(path), page(items, [self._known().sweep], frontier=True))
+        write_atomically(Path(path), page(items, self._known().sweeps, frontier=True))
         return Path(path)
 
     def _points(self) -> list[dict[str, Any]]:

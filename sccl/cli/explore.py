@@ -46,7 +46,7 @@ def explore(files: Files, output: Page) -> None:
         loaded = [(file, *load_algorithm(file)) for file in algorithms]
         check_fits((str(file), algorithm) for file, algorithm, _ in loaded)
         items = [shown(str(file), a, intact, bounds) for file, a, intact in loaded]
-        sweeps = [read_frontier(file).sweep for file in frontiers]
+        sweeps = [sweep for file in frontiers for sweep in read_frontier(file).sweeps]
         text = page(items, sweeps, frontier=any(path.is_dir() for path in files))
     write_atomically(output, text)
     out().print(f"{len(items)} algorithm(s) in {escape(str(output))}", soft_wrap=True)

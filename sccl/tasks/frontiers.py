@@ -18,6 +18,8 @@ from sccl.view import CostPoint, FrontierData
 from sccl.view.shown import Candidate, Sweep
 
 _Steps = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+_EVERY_K = "Complete for every k: each point is the limit of its S."
+_NOT_THE_END = "Not the end: more steps may give a smaller R/C."
 _Cost = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,15}(/[1-9][0-9]{0,14})?$")]
 
 
@@ -47,6 +49,7 @@ class _Point(msgspec.Struct):
     bandwidth_cost: _Cost | None = None
     limit: _Cost | None = None
     attained: bool = True
+    optimal: tuple[str, ...] = ()
     chunks: int | None = None
     rounds: int | None = None
 
@@ -57,6 +60,9 @@ class _Class(msgspec.Struct):
     points: tuple[_Point, ...]
     limits: tuple[_Limit, ...]
     scope: str
+    complete: bool = False
+    collective: str = ""
+    bandwidth: _Cost | None = None
 
 
 class _Frontier(msgspec.Struct):
@@ -87,11 +93,11 @@ class Known:
 
     Attributes:
         charts: for charts; that of the sweep, then those of other classes.
-        sweep: for the explorer, what is said beside the points.
+        sweeps: for the explorer, what is said beside the points; likewise.
     """
 
     charts: tuple[FrontierData, ...]
-    sweep: Sweep
+    sweeps: tuple[Sweep, ...]
 
 
 def kind_of(file: Path) -> Literal["algorithm", "frontier", ""]:
@@ -147,7 +153,25 @@ def known(plain: Mapping[str, Any], where: str) -> Known:
         _limits(found.limits),
         _summary(found),
     )
-    return Known(_charts(found), sweep)
+    return Known(_charts(found), (sweep, *(_sweep_of(found, one) for one in found.classes)))
+
+
+def _sweep_of(found: _Frontier, one: _Class) -> Sweep:
+    """Return what a limit frontier says of another class: of its own collective, or another's."""
+    other = one.collective not in ("", found.collective)
+    first = one.points[0] if one.points else None
+    known = first is not None and "latency" in first.optimal and one.bandwidth is not None
+    return Sweep(
+        found.topology,
+        one.collective or found.collective,
+        found.root,
+        (),
+        (),
+        _limits(one.limits),
+        _EVERY_K if one.complete else _NOT_THE_END,
+        None if other else one.scope,
+        (first.steps, Fraction(one.bandwidth or 0)) if first and known else None,
+    )
 
 
 def _charts(found: _Frontier) -> tuple[FrontierData, ...]:
@@ -199,13 +223,13 @@ def _summary(found: _Frontier) -> str:
     """Return how far a frontier is known, in a sentence."""
     if found.stopped == "interrupted":
         return "Interrupted: this is the part that was found."
-    if found.every_k:
-        return "Complete for every k: each point is the limit of its S."
+    if found.every_k or (found.complete and any(point.limit for point in found.points)):
+        return _EVERY_K
     if found.complete:
         return "Complete: the bandwidth bound is met and nothing is open."
     if found.open:
         return f"{len(found.open)} candidate(s) are open: each may hide a better algorithm."
-    return "Not the end: more steps may give a smaller R/C."
+    return _NOT_THE_END
 
 
 def of_folder(frontiers: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[FrontierData]:

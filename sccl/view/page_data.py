@@ -156,8 +156,8 @@ def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str
             [
                 s
                 for s in sweeps
-                if beyond is None
-                and (s.topology, s.collective, s.root) == (machine.name, name, root)
+                if (s.topology, s.collective, s.root, s.beyond)
+                == (machine.name, name, root, beyond)
             ],
         )
         for (machine, name, root, beyond), members in groups.items()
@@ -172,17 +172,23 @@ def _frontier(
     costs = [(a.steps, a.bandwidth_cost) for a in algorithms]
     won = winners(costs, alpha_us(topology), lane_gb_per_s(topology))
     limits = {steps: limit for s in sweeps for steps, limit in s.limits}
+    bounds = _bounds(first)
+    for s in sweeps:
+        if s.bounds:
+            bounds = {"steps": s.bounds[0], "bandwidth": str(s.bounds[1])}
+    said = [s.summary for s in sweeps]
     return {
         "topology": topology.name,
         "collective": algorithms[0].collective.name,
         "root": algorithms[0].collective.root,
-        "bounds": _bounds(first),
+        "bounds": bounds,
         "points": list(members),
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
-        "refuted": [_candidate(c) for s in sweeps for c in s.refuted],
-        "open": [_candidate(c) for s in sweeps for c in s.open],
-        "summary": " ".join(s.summary for s in sweeps) if first.bounded else first.algorithm.scope,
+        "refuted": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.refuted)],
+        "open": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.open)],
+        "class": first.bounds.scope if first.bounded else first.algorithm.scope,
+        "summary": " ".join(dict.fromkeys(said)),
     }
 
 

@@ -66,6 +66,9 @@ class Sweep:
     Attributes:
         limits: (S, R/C) that no algorithm with as many steps can beat.
         summary: how far the frontier is known, in a sentence.
+        beyond: the class that it is about, where that is not what the bounds of the collective
+            hold for.
+        bounds: least S and R/C of that class, where they are known.
     """
 
     topology: str
@@ -75,3 +78,5 @@ class Sweep:
     open: tuple[Candidate, ...]
     limits: tuple[tuple[int, Fraction], ...]
     summary: str
+    beyond: str | None = None
+    bounds: tuple[int, Fraction] | None = None

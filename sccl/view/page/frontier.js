@@ -269,6 +269,7 @@ function showFrontiers() {
       "article",
       { class: "card frontier" },
       html("h2", {}, `${frontier.collective} on ${frontier.topology}${root}`),
+      frontier.class ? html("p", {}, `Class: ${frontier.class}`) : null,
       frontier.summary ? html("p", { class: "muted" }, frontier.summary) : null,
       chart(frontier, points),
       html(
