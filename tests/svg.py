@@ -19,14 +19,15 @@ def overlapping(svg: str) -> list[tuple[str, str]]:
 
 
 def texts(node: ET.Element, x: float, y: float) -> Iterator[tuple[str, Rectangle]]:
-    """Yield texts with their rectangles; those that are turned are left out."""
+    """Yield texts with their rectangles; without those that are turned, and halos."""
     transform = node.get("transform", "")
     if moved := re.match(r"translate\(([-0-9.e]+), ?([-0-9.e]+)\)", transform):
         x, y = x + float(moved[1]), y + float(moved[2])
     if "rotate" in transform and "rotate(0)" not in transform:
         return
     text = "".join(node.itertext()).strip()
-    if node.tag.endswith("text") and text and node.get("opacity") != "0":
+    seen = node.get("opacity") != "0" and node.get("stroke") != "white"
+    if node.tag.endswith("text") and text and seen:
         size = float(node.get("font-size", "10px").removesuffix("px"))
         width = _LETTER * size * len(text)
         left = x - {"middle": width / 2, "end": width}.get(node.get("text-anchor", ""), 0.0)

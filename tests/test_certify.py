@@ -307,6 +307,22 @@ def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) 
         assert "failed" in states.values()
 
 
+def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    write_certificate(found("ring:4", "allgather", k=1), tmp_path)
+    first = {file.name for file in tmp_path.iterdir()}
+    (tmp_path / "mine.json").write_text("{}")
+    write_certificate(found("ring:4", "allgather", k=0, max_steps=2), tmp_path)
+    claims = json.loads((tmp_path / CLAIMS).read_text())["claims"]
+    files = {claim["file"] for claim in claims if claim["claim"] == "algorithm"}
+    assert {file.name for file in tmp_path.iterdir()} == {*files, CLAIMS, "mine.json"}
+    assert first - files > {CLAIMS}  # something had to go
+    assert failures(tmp_path) == []
+    before = (tmp_path / CLAIMS).read_text()
+    with pytest.raises(InputError, match="is not a certificate of alltoall on ring:4"):
+        write_certificate(found("ring:4", "alltoall", k=1), tmp_path)
+    assert (tmp_path / CLAIMS).read_text() == before
+
+
 def test_what_is_no_certificate_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
         list(check_folder(tmp_path))

@@ -34,6 +34,7 @@ from sccl.view import (
     topology_chart,
     utilisation_chart,
 )
+from sccl.view.budgets import shared, words
 from sccl.view.labels import Frame, Rectangle, apart, dot, place, text_size
 from sccl.view.save import page, svg
 from sccl.view.timing import size_text
@@ -314,3 +315,50 @@ def test_charts_are_loaded_only_when_one_is_drawn() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert shown.stdout.strip() == "[]"
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+def test_links_that_share_a_budget_are_drawn_apart() -> None:
+    machine = resolve("z52-pcie")
+    tied = shared(machine)
+    assert tied == {edge for budget in machine.budgets for edge in budget.edges}
+    assert words(machine)[0] == "PCIe left socket: 1 chunk per round over 0↔1, 1↔2, 1↔3"
+    rows = [row for found in rows_of(topology_chart(machine)) for row in found if "budget" in row]
+    dashed = {row["link"] for row in rows if "share" in row["budget"]}
+    assert dashed == {f"{src}->{dst}" for src, dst in tied if src < dst}
+
+
+def test_budgets_of_whole_ranks_are_words_alone() -> None:
+    machine = resolve("dgx2")
+    assert shared(machine) == frozenset()
+    assert words(machine) == [
+        "all links out of each rank: 6 chunks per round",
+        "all links into each rank: 6 chunks per round",
+    ]
+    half = replace(machine, budgets=tuple(b for b in machine.budgets if b.edges[0][0] == 3))
+    assert "node 3" in words(half)[0]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_words_of_budgets_are_few(machine: str) -> None:
+    lines = words(resolve(machine))
+    assert len(lines) <= 8
+    assert all(len(line) <= 84 for line in lines)
+
+
+def test_budgets_that_lanes_keep_anyway_are_not_told() -> None:
+    machine = resolve("z52-pcie")
+    wide = [replace(b, chunks_per_round=len(b.edges)) for b in machine.budgets]
+    loose = replace(machine, budgets=tuple(wide))
+    assert (words(loose), shared(loose)) == ([], frozenset())
+
+
+def test_a_shared_budget_has_its_row() -> None:
+    machine = resolve("z52-pcie")
+    (rows, *_) = rows_of(utilisation_chart(one_step(machine)))
+    links = {f"{u} → {v}" for u, v in machine.budgets[0].edges}
+    for step in range(2):
+        now = {row["row"]: row["value"] for row in rows if row["column"] == step}
+        assert now["PCIe left socket"] == sum(now[link] for link in links) == 3 * (step == 0)

@@ -16,13 +16,15 @@ from sccl.certify.wire import (
     Claim,
     LimitWire,
     StepsWire,
+    UnsatWire,
 )
 from sccl.collectives import Spec, dual
 from sccl.core.codec import any_algorithm_to_wire, collective_to_wire, topology_to_wire
-from sccl.core.files import slug, write_atomically
+from sccl.core.files import make_directory, read_text, slug, write_atomically
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.text import text_of
 from sccl.core.topology import Topology
+from sccl.errors import InputError
 from sccl.pareto import StepLimit
 
 
@@ -72,14 +74,62 @@ def algorithm_claim(
     return AlgorithmClaimWire(chunks=chunks, steps=steps, rounds=algorithm.rounds, file=file)
 
 
+def open_folder(folder: Path, topology: Topology, spec: Spec) -> None:
+    """Create the folder of a certificate, or see that it may be replaced.
+
+    Raises:
+        InputError: it cannot be created, or holds the certificate of another question.
+    """
+    make_directory(folder)
+    if (folder / CLAIMS).exists() and _kept(folder, topology, spec) is None:
+        raise InputError(
+            f"{folder / CLAIMS} is not a certificate of {spec.name} on {topology.name}, and would "
+            "be lost; give another folder"
+        )
+
+
 def save_claims(folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim]) -> Path:
-    """Write the list of claims and return its file."""
-    wire = CertificateWire(
+    """Write the list of claims and return its file; what only the one before it named is removed.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    before = _kept(folder, topology, spec) or ()
+    path = folder / CLAIMS
+    wire = _wire(topology, spec, claims)
+    text = msgspec.json.format(msgspec.json.encode(wire), indent=1).decode() + "\n"
+    write_atomically(path, text)
+    base = base_name(topology, spec)
+    for name in set(_files(before)) - set(_files(claims)):
+        if name.startswith(f"{base}-"):  # the list may have been edited
+            (folder / name).unlink(missing_ok=True)
+    return path
+
+
+def _wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -> CertificateWire:
+    return CertificateWire(
         topology=topology_to_wire(topology),
         collective=collective_to_wire(spec.at(spec.unit)),
         claims=tuple(claims),
     )
-    path = folder / CLAIMS
-    text = msgspec.json.format(msgspec.json.encode(wire), indent=1).decode() + "\n"
-    write_atomically(path, text)
-    return path
+
+
+def _kept(folder: Path, topology: Topology, spec: Spec) -> Sequence[Claim] | None:
+    """Return the claims that a folder holds of a question; None: it holds none of it."""
+    try:
+        found = msgspec.json.decode(read_text(folder / CLAIMS), type=CertificateWire)
+    except (InputError, msgspec.MsgspecError):
+        return None
+    ours = _wire(topology, spec, ())
+    same = (found.topology, found.collective) == (ours.topology, ours.collective)
+    return found.claims if same else None
+
+
+def _files(claims: Sequence[Claim]) -> Iterator[str]:
+    """Yield the names of the files that claims refer to."""
+    for claim in claims:
+        if isinstance(claim, AlgorithmClaimWire):
+            yield claim.file
+        elif isinstance(claim, UnsatWire):
+            for vector in claim.vectors:
+                yield from (name for name in (vector.cnf, vector.drat) if name)

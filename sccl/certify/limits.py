@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sccl.certify.claims import algorithm_claim, bound_claims, limit_claims, save_claims
+from sccl.certify.claims import (
+    algorithm_claim,
+    bound_claims,
+    limit_claims,
+    open_folder,
+    save_claims,
+)
 from sccl.certify.wire import Claim, LimitPointWire
 from sccl.collectives import Spec
-from sccl.core.files import make_directory
 from sccl.core.topology import Topology
 from sccl.pareto import LimitFrontier, LimitPoint, StepLimit, TreeFrontier
 
@@ -22,10 +27,10 @@ def write_limit_certificate(
         trees: of allreduce, the frontier of the class of trees.
 
     Raises:
-        InputError: the folder cannot be written.
+        InputError: the folder cannot be written, or holds the certificate of another question.
     """
-    make_directory(folder)
     topology, spec = frontier.topology, frontier.spec
+    open_folder(folder, topology, spec)
     claims = list(bound_claims(topology, spec))
     claims += _of_class(folder, topology, spec, frontier.limits, frontier.points, trees=False)
     if trees is not None:

@@ -23,13 +23,14 @@ from sccl.certify.claims import (
     base_name,
     bound_claims,
     limit_claims,
+    open_folder,
     save_claims,
 )
 from sccl.certify.cover import Covered, needed, vectors
 from sccl.certify.wire import Claim, ParetoWire, UnsatWire, VectorWire
 from sccl.collectives import dual
 from sccl.core.answer import Unsat
-from sccl.core.files import make_directory, write_atomically
+from sccl.core.files import write_atomically
 from sccl.core.instance import Instance
 from sccl.limit import certificate, pose, solve
 from sccl.pareto import Frontier, step_limit
@@ -192,7 +193,7 @@ def write_certificate(
         notify: called with what is being proved, for progress.
 
     Raises:
-        InputError: the folder cannot be written.
+        InputError: the folder cannot be written, or holds the certificate of another question.
     """
-    make_directory(folder)
+    open_folder(folder, frontier.topology, frontier.spec)
     return _Writer(frontier, folder, seconds, notify).run()

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl import backends
+from sccl.certify.claims import open_folder
 from sccl.cli import options
 from sccl.cli.certificate import certify, no_certificate
 from sccl.cli.limits import Outputs, limits_of
@@ -20,7 +21,6 @@ from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
-from sccl.core.files import make_directory
 from sccl.errors import ParameterError
 from sccl.pareto import Folder, Frontier, Point, Range, frontier_json
 from sccl.tasks.answering import Cluster
@@ -104,7 +104,7 @@ def pareto(
     spec = resolve_collective(collective, topology.ranks, root)
     folder = Folder(out_dir) if out_dir else None
     if certify_dir:
-        make_directory(certify_dir)
+        open_folder(certify_dir, topology, spec)
     tls = (tls_ca, tls_cert, tls_key)
     if any(tls) and not cluster:
         raise ParameterError("TLS files are given, but no --cluster that they are for")

@@ -144,10 +144,11 @@ def load(text: str) -> list[Source]:
 
 
 def _of_folder(path: Path) -> Sequence[FrontierData]:
-    files = sorted(path.glob("*.json"))
-    frontiers = [file for file in files if kind_of(file) == "frontier"]
-    found = [item for file in files if file not in frontiers for item in load(str(file))]
-    algorithms = [item for item in found if isinstance(item, Algorithm)]
+    kinds = {file: kind_of(file) for file in sorted(path.glob("*.json"))}
+    frontiers = [file for file, kind in kinds.items() if kind == "frontier"]
+    algorithms = [
+        expand(load_algorithm(file)[0]) for file, kind in kinds.items() if kind == "algorithm"
+    ]
     if not (algorithms or frontiers):
         raise InputError(
             f"{path}: no algorithm is in this folder; expected that of 'sccl pareto --out'"

@@ -50,6 +50,7 @@ class _Point(msgspec.Struct):
     limit: _Cost | None = None
     attained: bool = True
     optimal: tuple[str, ...] = ()
+    file: str | None = None
     chunks: int | None = None
     rounds: int | None = None
 
@@ -152,6 +153,7 @@ def known(plain: Mapping[str, Any], where: str) -> Known:
         tuple(Candidate(c.chunks, c.steps, c.rounds, c.reason) for c in found.open),
         _limits(found.limits),
         _summary(found),
+        files=_files(found.points),
     )
     return Known(_charts(found), (sweep, *(_sweep_of(found, one) for one in found.classes)))
 
@@ -171,7 +173,12 @@ def _sweep_of(found: _Frontier, one: _Class) -> Sweep:
         _EVERY_K if one.complete else _NOT_THE_END,
         None if other else one.scope,
         (first.steps, Fraction(one.bandwidth or 0)) if first and known else None,
+        _files(one.points),
     )
+
+
+def _files(points: Sequence[_Point]) -> tuple[str, ...]:
+    return tuple(Path(point.file).name for point in points if point.file)
 
 
 def _charts(found: _Frontier) -> tuple[FrontierData, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sccl.core.algorithm import Algorithm
 from sccl.core.ids import Edge
 from sccl.view import theme
+from sccl.view.budgets import binding
 
 if TYPE_CHECKING:
     import altair as alt
@@ -26,31 +27,35 @@ _SCHEME: Final = "blues"  # its lightness falls all the way, so that it says the
 def utilisation_chart(algorithm: Algorithm) -> ChartType:
     """Return what share of its lanes each link uses in each step, as a heat map.
 
-    With more than a few hundred links, a row is all links that leave a rank.
+    Budgets that several links share stand above the links. With more than a few hundred links, a
+    row is all links that leave a rank.
     """
     import altair as alt  # noqa: PLC0415 - loads much
 
     lanes = algorithm.topology.lanes()
     load: Counter[tuple[Edge, int]] = Counter((s.edge, s.step) for s in algorithm.sends)
     single = len(lanes) <= _MOST_ROWS
+    shared = binding(algorithm.topology) if single else []
     groups: dict[str, list[Edge]] = {}
     for src, dst in lanes:
         groups.setdefault(f"{src} \u2192 {dst}" if single else str(src), []).append((src, dst))
+    rows = [(b.name, b.edges, b.chunks_per_round) for b in shared]
+    rows += [(name, tuple(edges), sum(lanes[e] for e in edges)) for name, edges in groups.items()]
     cells: list[dict[str, Any]] = []
     for step, rounds in enumerate(algorithm.rounds_per_step):
-        for name, edges in groups.items():
-            room = sum(lanes[e] for e in edges) * rounds
-            share = sum(load[e, step] for e in edges) / room if room > 0 else 0.0
+        for name, edges, room in rows:
+            share = sum(load[e, step] for e in edges) / (room * rounds) if rounds > 0 else 0.0
             cells.append({"column": step, "row": name, "value": round(share, 4),
                           "text": f"{share:.0%}" if share else ""})  # fmt: skip
     full = max([1.0, *(c["value"] for c in cells)])
     colour = alt.Color(
         "value:Q",
-        title=["Chunks per round,", "of what lanes permit"],
+        title=["Chunks per round,", "of what is permitted"],
         scale=alt.Scale(scheme=_SCHEME, domain=[0, full]),
         legend=alt.Legend(format="%", tickCount=5),
     )
-    down = ("Link (from \u2192 to)" if single else "Links that leave rank", list(groups))
+    what = "Shared budget, link (from \u2192 to)" if shared else "Link (from \u2192 to)"
+    down = (what if single else "Links that leave rank", [name for name, _, _ in rows])
     drawn = _heat_map(cells, ("Step", range(algorithm.steps)), down, colour, full / 2)
     return _titled(drawn, algorithm, "link utilisation")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.view import theme
+from sccl.view.budgets import shared, words
 from sccl.view.geometry import Point
 from sccl.view.layout import Layout, control_points, layout, on_curve
 
@@ -23,6 +24,8 @@ _WIDEST = 7.0  # px
 _APART = 0.012  # between the directions of a pair whose lanes differ
 _ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # upwards; longer than wide, so that its tip is seen
 _LONGEST_NAME = 6
+_OWN, _SHARED = "a link with its own lanes", "links that share a budget (above)"
+_DASHES = {_OWN: (1, 0), _SHARED: (5, 3)}
 _LEAST_TEXT = 7  # px; smaller numbers are left out
 
 
@@ -30,7 +33,8 @@ def topology_chart(topology: Topology) -> ChartType:
     """Return a drawing of a machine.
 
     A line is a link in both directions; an arrow one that goes one way, or has other lanes than the
-    way back. Machines with thousands of links are drawn without them.
+    way back; dashed links share a budget, such as that of a bus. Machines
+    with thousands of links are drawn without them.
     """
     import altair as alt  # noqa: PLC0415 - loads much
 
@@ -39,21 +43,20 @@ def topology_chart(topology: Topology) -> ChartType:
     curves = [_curve(drawn, line) for line in lines]
     top, bottom = _extent(drawn, curves)
     axes = _axes(top, bottom)
-    layers: list[ChartType] = []
-    if drawn.boxes:
-        layers += _boxes(drawn, axes)
+    layers, names = _boxes(drawn, axes)
     note = f"{topology.ranks} ranks, {len(topology.links)} links"
     if len(lines) > _MOST_PAIRS:
         note += ", which are too many to draw"
     elif lines:
         layers += _links(lines, curves, axes)
         counts = {line.lanes for line in lines}
-        note += f", {counts.pop()} lane(s) each" if len(counts) == 1 else ""
-    layers += _ranks(topology, drawn, axes)
+        if len(counts) == 1:
+            note += f", {min(counts)} lane{'' if counts == {1} else 's'} each"
+    layers += [*names, *_ranks(topology, drawn, axes)]
     chart = alt.layer(*layers).properties(
         width=_SIDE,
         height=round(_SIDE * (bottom - top)),
-        title=alt.Title(topology.name, subtitle=note),
+        title=alt.Title(topology.name, subtitle=[note, *words(topology)]),
         view=alt.ViewBackground(stroke=None),
     )
     return theme.themed(chart)
@@ -65,6 +68,7 @@ class _Line:
 
     edge: Edge
     lanes: int
+    shared: bool
     bend: float
     one_way: bool
 
@@ -79,16 +83,17 @@ def _axes(top: float, bottom: float) -> dict[str, Any]:
 
 
 def _lines(topology: Topology, drawn: Layout) -> list[_Line]:
-    lanes = topology.lanes()
+    tied = shared(topology)
+    kinds = {edge: (lanes, edge in tied) for edge, lanes in topology.lanes().items()}
     bends = dict(zip((link.edge for link in topology.links), drawn.bends, strict=True))
     found = []
-    for (src, dst), count in lanes.items():
-        back = lanes.get((dst, src))
-        if back == count and src < dst:
-            found.append(_Line((src, dst), count, bends[src, dst], one_way=False))
-        elif back != count:
+    for (src, dst), kind in kinds.items():
+        back = kinds.get((dst, src))
+        if back == kind and src < dst:
+            found.append(_Line((src, dst), *kind, bends[src, dst], one_way=False))
+        elif back != kind:
             aside = _APART if back else 0.0
-            found.append(_Line((src, dst), count, bends[src, dst] + aside, one_way=True))
+            found.append(_Line((src, dst), *kind, bends[src, dst] + aside, one_way=True))
     return found
 
 
@@ -115,11 +120,13 @@ def _links(
     import altair as alt  # noqa: PLC0415
 
     rows = [
-        {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "lanes": line.lanes, "order": i}
+        {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "lanes": line.lanes,
+         "budget": _SHARED if line.shared else _OWN, "order": i}
         for line, curve in zip(lines, curves, strict=True)
         for i, (x, y) in enumerate(curve)
-    ]
+    ]  # fmt: skip
     counts = sorted({line.lanes for line in lines})
+    dashes = [kind for kind in _DASHES if any(row["budget"] == kind for row in rows)]
     widths = [max(1.2, min(1.6 * n, _WIDEST * n / counts[-1])) for n in counts]
     legend = alt.Legend(orient="bottom", symbolType="stroke", values=_some(counts))
     links = (
@@ -133,6 +140,11 @@ def _links(
                 "lanes:O", title="Lanes (chunks per round)",
                 legend=legend if len(counts) > 1 else None,
                 scale=alt.Scale(domain=counts, range=widths),
+            ),
+            strokeDash=alt.StrokeDash(
+                "budget:N", title=None,
+                legend=theme.dashes() if len(dashes) > 1 else None,
+                scale=alt.Scale(domain=dashes, range=[_DASHES[kind] for kind in dashes]),
             ),
         )
     )  # fmt: skip
@@ -162,21 +174,26 @@ def _some(counts: Sequence[int]) -> list[int]:
     return sorted({*counts[::every], counts[-1]})
 
 
-def _boxes(drawn: Layout, axes: Mapping[str, Any]) -> list[ChartType]:
+def _boxes(drawn: Layout, axes: Mapping[str, Any]) -> tuple[list[ChartType], list[ChartType]]:
+    """Return the frames, and their names, which links may cross."""
     import altair as alt  # noqa: PLC0415
 
+    if not drawn.boxes:
+        return [], []
     rows = [
         {"x": b.left, "y": b.top, "right": b.right, "bottom": b.bottom, "text": b.label}
         for b in drawn.boxes
     ]
-    base = alt.Chart(theme.rows(rows))
+    base = alt.Chart(theme.rows(rows)).encode(**axes)
     size = min(theme.TEXT, round(min(b.right - b.left for b in drawn.boxes) * _SIDE / 7))
     frame = base.mark_rect(cornerRadius=8, fill="#f2f2f2", stroke="#9a9a9a")
-    frames = [frame.encode(**axes, x2="right:Q", y2="bottom:Q")]
+    frames = [frame.encode(x2="right:Q", y2="bottom:Q")]
     if size < _LEAST_TEXT:
-        return frames
-    name = base.mark_text(align="left", baseline="bottom", dy=-3, fontSize=size, color=theme.GREY)
-    return [*frames, name.encode(**axes, text="text:N")]
+        return frames, []
+    texts = base.encode(text="text:N")
+    place: dict[str, Any] = {"align": "left", "baseline": "bottom", "dy": -3, "fontSize": size}
+    behind = texts.mark_text(**place, stroke="white", strokeWidth=5, strokeJoin="round")
+    return frames, [behind, texts.mark_text(**place, color=theme.GREY)]
 
 
 def _ranks(topology: Topology, drawn: Layout, axes: Mapping[str, Any]) -> list[ChartType]:

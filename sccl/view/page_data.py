@@ -167,6 +167,8 @@ def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str
 def _frontier(
     shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
 ) -> dict[str, Any]:
+    named = {file for s in sweeps for file in s.files}
+    members = [i for i in members if shown[i].file in named] or members
     algorithms = [shown[i].algorithm for i in members]
     topology, first = algorithms[0].topology, shown[members[0]]
     costs = [(a.steps, a.bandwidth_cost) for a in algorithms]

@@ -69,6 +69,7 @@ class Sweep:
         beyond: the class that it is about, where that is not what the bounds of the collective
             hold for.
         bounds: least S and R/C of that class, where they are known.
+        files: names of its points' files; others may lie beside them, of sweeps before it.
     """
 
     topology: str
@@ -80,3 +81,4 @@ class Sweep:
     summary: str
     beyond: str | None = None
     bounds: tuple[int, Fraction] | None = None
+    files: tuple[str, ...] = ()

@@ -63,6 +63,13 @@ def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | N
     return alt.Legend(orient="bottom", columns=columns, symbolType="stroke", symbolSize=_DASHED)
 
 
+def dashes() -> alt.Legend:
+    """Return the legend of kinds of lines, below one another."""
+    import altair as alt  # noqa: PLC0415
+
+    return alt.Legend(orient="bottom", columns=1, symbolType="stroke", symbolSize=_DASHED)
+
+
 def decades(low: float, high: float) -> list[float]:
     """Return round numbers for a logarithmic axis: powers of ten, and between them if they are few.
 
