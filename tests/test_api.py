@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, assert_type
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,6 +123,19 @@ def test_solve_says_why() -> None:
     assert unsat.reason in unsat._repr_html_()
 
 
+def any_(value: Any) -> Any:
+    """Return a value whose type is not checked before it runs."""
+    return value
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    chunks = pd.Series([2])[0]
+    assert type(chunks) is not int
+    found = sccl.solve("allgather", "ring:4", chunks=chunks, steps=2, rounds=3, store=False)
+    assert found.algorithm is not None
+    assert type(found.algorithm.chunks) is int
+
+
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
@@ -141,6 +155,18 @@ def test_solve_says_why() -> None:
         (lambda: sccl.topology("ring:4").with_link(0, 9), "node 9 does not exist"),
         (lambda: sccl.topology("ring:4").with_link(0, 2, lanes=0), "expected at least 1"),
         (lambda: sccl.topology("ring:4").without(links=[(0, 2)]), "no link 0->2"),
+        (
+            lambda: any_(sccl.pareto)("allgather", "dgx1", k="a"),
+            "k is 'a', expected a whole",
+        ),
+        (lambda: any_(sccl.pareto)("allgather", None), "topology is None, expected a text"),
+        (lambda: any_(sccl.pareto)("allgather", "dgx1", jobs=True), "jobs is True"),
+        (lambda: any_(sccl.limits)("allgather", "dgx1", progress=3), "or a function"),
+        (lambda: any_(sccl.load)(3), "load: path is 3, expected a text or a path"),
+        (lambda: any_(sccl.topology("ring:4").with_link)(0, "1"), "dst is '1'"),
+        (lambda: any_(sccl.topology("ring:4").without)(3), "links is 3"),
+        (lambda: any_(sccl.topology("ring:4").plot()).save(None), "path is None"),
+        (lambda: any_(sccl.Topology.of)(["x" * 99], {}), "name is a list, expected a text"),
     ],
 )
 def test_bad_input_is_one_sentence(ask: Any, says: str) -> None:

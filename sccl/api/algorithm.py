@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sccl import view
+from sccl.api.arguments import checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
@@ -59,6 +60,7 @@ class Algorithm:
     intact: bool = True
 
     @classmethod
+    @checked
     def load(cls, path: str | PathLike[str]) -> Algorithm:
         """Return the algorithm in a file, right or wrong: :meth:`violations` judges it.
 
@@ -126,6 +128,7 @@ class Algorithm:
         """Return the class of algorithms that its claims are about."""
         return self.value.scope
 
+    @checked
     def time_us(self, size_bytes: float) -> float:
         """Return what it takes for a buffer, microseconds, as alpha and beta of the machine say.
 
@@ -141,6 +144,7 @@ class Algorithm:
         """Return everything that is wrong with it, as the independent judge finds it."""
         return [f"{found.kind}: {found.message}" for found in judge(self.value)]
 
+    @checked
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the algorithm to a JSON file and return its path.
 
@@ -154,6 +158,7 @@ class Algorithm:
         """Print the sends, the topology matrix and the link utilisation."""
         print_algorithm(text_console(), expand(self.value), intact=self.intact)
 
+    @checked
     def plot(self, what: What = "utilisation") -> Chart:
         """Return a heat map of what links carry or of when chunks arrive, or the machine.
 
@@ -167,6 +172,7 @@ class Algorithm:
             raise ParameterError(f"there is no chart {what!r}, expected {', '.join(_CHARTS)}")
         return Chart(_CHARTS[what](expand(self.value)), f"{self.name}, {what}")
 
+    @checked
     def explore(self, path: str | PathLike[str]) -> Path:
         """Write a page that shows it step by step, for any browser, and return its path.
 
@@ -179,6 +185,7 @@ class Algorithm:
         write_atomically(Path(path), page([shown(self.name, self.value, self.intact, {})]))
         return Path(path)
 
+    @checked
     def codegen(self, folder: str | PathLike[str], target: str = "host") -> Path:
         """Write a project that runs it, and return its folder.
 

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sccl.api.arguments import checked
 from sccl.api.html import heading, table
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Certificate:
         return heading(self._counts) + table(("State", "Claim", "How it was checked"), rows)
 
 
+@checked
 def check_certificate(folder: str | PathLike[str]) -> Certificate:
     """Check every claim of a certificate, without trusting any solver.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sccl import view
+from sccl.api.arguments import checked
 from sccl.api.html import picture
 from sccl.view.save import svg
 
@@ -27,6 +28,7 @@ class Chart:
     value: ChartType
     title: str
 
+    @checked
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the chart to a file and return its path: .html, .svg, .png or .pdf.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sccl.api.algorithm import Algorithm
+from sccl.api.arguments import checked
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import Point, Shared
@@ -83,6 +84,7 @@ class Frontier(Shared):
     def _algorithms(self) -> Sequence[Algorithm]:
         return [Algorithm(point.algorithm) for point in self.value.points]
 
+    @checked
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
 
@@ -98,6 +100,7 @@ class Frontier(Shared):
             row["file"] = str(kept.save(point.algorithm))
         return kept.save_frontier(plain, "frontier")
 
+    @checked
     def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
         """Write every claim with its proof, for :func:`sccl.check_certificate`.
 
@@ -189,6 +192,7 @@ class LimitFrontier(Shared):
     def _algorithms(self) -> Sequence[Algorithm]:
         return [Algorithm(p.algorithm) for one in self._all() for p in one.points if p.algorithm]
 
+    @checked
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
 
@@ -205,6 +209,7 @@ class LimitFrontier(Shared):
                 row["file"] = str(kept.save(point.algorithm)) if point.algorithm else None
         return kept.save_frontier(plain, "limits")
 
+    @checked
     def certify(self, folder: str | PathLike[str]) -> Path:
         """Write every limit with the prices that prove it, for :func:`sccl.check_certificate`.
 

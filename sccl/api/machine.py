@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sccl import view
+from sccl.api.arguments import checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph
 from sccl.core import topology as core
@@ -41,6 +42,7 @@ class Topology:
     value: core.Topology
 
     @classmethod
+    @checked
     def of(
         cls,
         name: str,
@@ -74,6 +76,7 @@ class Topology:
         return cls(core.Topology(name, ranks, tuple(found), alpha_us, gb_per_s))
 
     @classmethod
+    @checked
     def load(cls, path: str | PathLike[str]) -> Topology:
         """Return the topology in a file.
 
@@ -97,6 +100,7 @@ class Topology:
         """Return the lanes (chunks per round) of every link, by (src, dst)."""
         return self.value.lanes()
 
+    @checked
     def without(
         self,
         links: Iterable[tuple[int, int]] = (),
@@ -117,6 +121,7 @@ class Topology:
             gone |= {(dst, src) for src, dst in gone} & self.value.edges
         return Topology(self.value.without(gone, ranks))
 
+    @checked
     def with_link(self, src: int, dst: int, lanes: int = 1, *, both_ways: bool = True) -> Topology:
         """Return the machine with a link more; where there is one, its lanes become more.
 
@@ -130,6 +135,7 @@ class Topology:
         edges = [(src, dst), (dst, src)] if both_ways else [(src, dst)]
         return Topology(self.value.plus(dict.fromkeys(edges, lanes)))
 
+    @checked
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the topology to a JSON file and return its path.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sccl import backends
 from sccl.api.algorithm import Algorithm
+from sccl.api.arguments import checked
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
 from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
@@ -39,6 +40,7 @@ Store = bool | str | PathLike[str]
 """Where verdicts are kept, to go on from: in the user's cache folder, nowhere, or in a file."""
 
 
+@checked
 def topology(name: Machine) -> Topology:
     """Return a machine by name, or from a file.
 
@@ -55,6 +57,7 @@ def topology(name: Machine) -> Topology:
     return name if isinstance(name, Topology) else Topology(resolve_topology(str(name)))
 
 
+@checked
 def collective(name: str | PathLike[str], ranks: int, root: int | None = None) -> Spec:
     """Return a collective by name, or from the file of a custom one, for any number of chunks.
 
@@ -73,6 +76,7 @@ def collective(name: str | PathLike[str], ranks: int, root: int | None = None) -
     return resolve_collective(str(name), ranks, root)
 
 
+@checked
 def bounds(collective: Asked, topology: Machine, *, root: int | None = None) -> Bounds:
     """Return what no algorithm can beat: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
 
@@ -114,6 +118,7 @@ class Answer:
         return heading(self.verdict) + paragraph(self.reason) + found
 
 
+@checked
 def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: Asked,
     topology: Machine,
@@ -151,6 +156,7 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     return Answer(verdict(answer), found, reason_of(answer), answer.seconds)
 
 
+@checked
 def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: Asked,
     topology: Machine,
@@ -202,12 +208,14 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
         return Frontier(find_frontier(machine, spec, covered, settings, notify=notify))
 
 
+@checked
 def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: Asked,
     topology: Machine,
     *,
     root: int | None = None,
     max_steps: int | None = None,
+    solver: str = backends.DEFAULT,
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
     seed: int = 0,
     progress: Progress = True,
@@ -216,6 +224,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Args:
         max_steps: last S; None: a few above the latency bound.
+        solver: asked for algorithms of few chunks at a limit, as in :func:`pareto`.
         timeout_s: seconds for each S.
         progress: whether to show what is going on; or a function that is told, line by line.
 
@@ -227,7 +236,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     ['1', '9/22']
     """
     machine, spec = _question(collective, topology, root)
-    settings = _settings(backends.DEFAULT, timeout_s, seed)
+    settings = _settings(solver, timeout_s, seed)
     with told(progress, f"limits of {spec.name} on {machine.name}") as tell:
         found = find_limits(
             machine, spec, max_steps, settings, notify=lambda event: tell(limit_note(event))
@@ -235,6 +244,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     return LimitFrontier(found)
 
 
+@checked
 def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
     """Return what a JSON file holds: an algorithm, a frontier that was kept, or a topology.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sccl import view
 from sccl.api.algorithm import Algorithm
+from sccl.api.arguments import checked
 from sccl.api.chart import Chart
 from sccl.core.files import check_can_write, write_atomically
 from sccl.errors import InputError, ToolError
@@ -92,11 +93,13 @@ class Shared:
         """Return how far it is known, in a sentence."""
         return self._known().sweeps[0].summary
 
+    @checked
     def plot(self, *others: Shared) -> Chart:
         """Return steps against R/C, with what is known below; of several, one over another."""
         charts = _charts([self, *others])
         return Chart(view.frontier_chart(charts), self._title(others, "frontier"))
 
+    @checked
     def plot_times(
         self, *others: Shared, alpha_us: float | None = None, gb_per_s: float | None = None
     ) -> Chart:
@@ -135,6 +138,7 @@ class Shared:
         ]
         return pd.DataFrame(points).convert_dtypes()
 
+    @checked
     def explore(self, path: str | PathLike[str]) -> Path:
         """Write a page of the frontier and its algorithms, step by step, and return its path.
 

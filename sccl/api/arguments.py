@@ -1,0 +1,79 @@
+"""Arguments of the public functions: checked against their hints before anything is done."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from numbers import Integral, Real
+from os import PathLike
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from sccl.errors import ParameterError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WORDS: dict[Any, str] = {
+    NoneType: "None",
+    bool: "True or False",
+    float: "a number",
+    int: "a whole number",
+    str: "a text",
+    PathLike: "a path",
+    Callable: "a function",
+}
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that refuses arguments of other types than its hints, in a sentence.
+
+    Numbers of other libraries, such as NumPy's, are taken as Python's. Raises ParameterError.
+    """
+    signature = inspect.signature(function)
+    kinds: dict[str, tuple[Any, ...]] = {}
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not kinds:  # hints may name what is imported after this module
+            hints = get_type_hints(function)
+            kinds.update((name, tuple(_kinds(hint))) for name, hint in hints.items())
+        bound = signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            what = f"{function.__name__}: {name}"
+            if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                bound.arguments[name] = tuple(_taken(what, one, kinds[name]) for one in value)
+            elif name in kinds:  # all but self and cls
+                bound.arguments[name] = _taken(what, value, kinds[name])
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """Return the classes that a hint permits, without their parameters."""
+    if get_origin(hint) in (Union, UnionType):
+        return [kind for part in get_args(hint) for kind in _kinds(part)]
+    if get_origin(hint) is Literal:
+        return [type(value) for value in get_args(hint)]
+    origin = get_origin(hint) or hint
+    return [Callable if origin is get_origin(Callable[[], None]) else origin]
+
+
+def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    """Return the value as one of these classes."""
+    for kind in kinds:
+        number = {int: Integral, float: Real}.get(kind)
+        if number and isinstance(value, number) and not isinstance(value, bool):
+            return kind(value)
+        if not number and (callable(value) if kind is Callable else isinstance(value, kind)):
+            return value
+    names = list(dict.fromkeys(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds))
+    expected = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    raise ParameterError(f"{what} is {_shown(value)}, expected {expected}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__}"
