@@ -235,7 +235,7 @@ def test_a_custom_collective_has_its_bounds(tmp_path: Path) -> None:
         (lambda _: "missing.json", "cannot read missing.json"),
         (lambda d: d, "holds no algorithm"),
         (lambda d: write(d / "a.json", "{"), "not JSON"),
-        (lambda d: write(d / "a.json", '{"points": [], "x": 1}'), "only frontiers are given"),
+        (lambda d: write(d / "a.json", '{"kind": "frontier", "x": 1}'), "only frontiers are given"),
         (lambda d: save(lacking(), d / "a.json"), "the judge rejects this algorithm"),
     ],
 )
@@ -251,7 +251,7 @@ def test_bad_input_is_one_sentence(
 
 def test_a_frontier_of_another_shape_is_refused(tmp_path: Path) -> None:
     a = save(frontier("ring:4", "allgather")[0], tmp_path / "a.json")
-    other = write(tmp_path / "f.json", '{"points": [], "topology": 3}')
+    other = write(tmp_path / "f.json", '{"kind": "frontier", "topology": 3}')
     code, said = sccl("explore", a, other, "-o", tmp_path / "page.html")
     assert (code, "expected a frontier as 'sccl pareto --json' prints it" in said) == (2, True)
 

@@ -15,6 +15,7 @@ from tests.test_symmetry import symmetric
 
 ALLGATHER = ("pareto", "--collective", "allgather", "--topo", "ring:4")
 FRONTIER = {
+    "kind": "frontier",
     "topology": "x",
     "collective": "y",
     "points": [],
@@ -156,7 +157,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     [
         ("{", "not JSON"),
         ("[]", "expected an algorithm, a topology"),
-        ('{"points": [], "bounds": {}}', "missing required field"),
+        ('{"kind": "frontier", "points": []}', "missing required field"),
         ('{"name": "x"}', "missing required field"),
         (json.dumps(FRONTIER | {"bounds": {"steps": 1, "bandwidth": "1/0"}}), "matching regex"),
         (json.dumps(FRONTIER), "there is no point to draw"),

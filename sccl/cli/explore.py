@@ -22,6 +22,7 @@ from sccl.view.shown import Bounds
 Files = Annotated[
     list[Path],
     typer.Argument(
+        metavar="FILE",
         help="Algorithm files, or a sweep's --out folder, and what 'sccl pareto --json' printed.",
         show_default=False,
     ),

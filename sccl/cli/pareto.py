@@ -21,6 +21,7 @@ from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
+from sccl.core.files import check_can_create
 from sccl.errors import ParameterError
 from sccl.pareto import Folder, Frontier, Point, Range, frontier_json
 from sccl.tasks.answering import Cluster
@@ -103,6 +104,8 @@ def pareto(
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
     folder = Folder(out_dir) if out_dir else None
+    if out_dir:
+        check_can_create(out_dir)
     if certify_dir:
         open_folder(certify_dir, topology, spec)
     tls = (tls_ca, tls_cert, tls_key)

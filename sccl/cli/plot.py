@@ -46,7 +46,7 @@ def plot(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Algorithm files, the folder of 'sccl pareto --out', what 'sccl pareto --json' "
             "printed, or topologies (a name such as dgx1 or torus:4x4, or a .json file).",
             show_default=False,
@@ -136,7 +136,7 @@ def load(text: str) -> list[Source]:
         raise FormatError(
             f"{path}: expected an algorithm, a topology, or what 'sccl pareto --json' prints"
         )
-    if "points" in plain and "bounds" in plain:
+    if plain.get("kind") == "frontier":
         return list(known(plain, text).charts)
     if "sends" in plain:
         return [expand(load_algorithm(path)[0])]

@@ -102,6 +102,19 @@ def make_directory(path: Path) -> None:
         raise InputError(f"cannot create the folder {path}: {reason}") from error
 
 
+def check_can_create(path: Path) -> None:
+    """Check that a folder is there or can be created, before work is spent on what goes into it.
+
+    Raises:
+        InputError: it is a file, below one, or may not be written to.
+    """
+    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise InputError(f"cannot write into {path}: {there} is a file; give a folder")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"cannot write into {path}: the folder {there} is not writable")
+
+
 def slug(name: str) -> str:
     """Return ``name`` as a safe part of a file name: letters, digits, dot and hyphen."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:64] or "unnamed"

@@ -17,6 +17,11 @@ from sccl.errors import FormatError
 
 W = TypeVar("W", bound=msgspec.Struct)
 
+_KINDS = frozenset(
+    {"topology", "collective", "custom-collective", "algorithm", "symmetry"}
+    | {"symmetric-algorithm", "instance", "answer", "frontier"}
+)
+
 
 def parse(text: str, wire: type[W], where: str) -> W:
     """Return ``text`` checked against the shape ``wire``.
@@ -38,13 +43,25 @@ def parse(text: str, wire: type[W], where: str) -> W:
         ) from error
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
         kind = wire.__name__.removesuffix("Wire").lower()
-        article = "an" if kind[0] in "aeiou" else "a"
+        found = _other_kind(text, wire)
         raise FormatError(
-            f"{where}: {error}; expected {article} {kind} file "
-            f"(its shape: 'sccl topo schema --of {kind}')"
+            f"{where}: {f'it holds {_with_article(found)}' if found else error}; expected "
+            f"{_with_article(kind)} file (its shape: 'sccl topo schema --of {kind}')"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
+
+
+def _other_kind(text: str, wire: type[msgspec.Struct]) -> str:
+    """Return the kind that a file says it is of; empty: it says none, or that of ``wire``."""
+    found = json.loads(text)
+    kind = found.get("kind") if isinstance(found, dict) else None
+    own = {field.name: field.default for field in msgspec.structs.fields(wire)}.get("kind")
+    return kind if isinstance(kind, str) and kind in _KINDS and kind != own else ""
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 class _RepeatedKeyError(ValueError):

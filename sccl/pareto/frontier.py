@@ -87,6 +87,7 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
     """Return a frontier as plain JSON values; fractions are strings like ``"7/6"``."""
     return {
         "schema": 1,
+        "kind": "frontier",
         "topology": frontier.topology.name,
         "collective": frontier.spec.name,
         "root": frontier.spec.root,

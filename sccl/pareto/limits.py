@@ -360,6 +360,7 @@ def limit_frontier_json(frontier: LimitFrontier) -> dict[str, Any]:
     """Return a limit frontier as plain JSON values; fractions are strings like ``"9/22"``."""
     return {
         "schema": 1,
+        "kind": "frontier",
         "topology": frontier.topology.name,
         "collective": frontier.spec.name,
         "root": frontier.spec.root,

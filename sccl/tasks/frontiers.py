@@ -85,7 +85,6 @@ class _Frontier(msgspec.Struct):
 
 class _Head(msgspec.Struct, frozen=True):
     kind: str = ""
-    points: msgspec.Raw = msgspec.Raw()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def kind_of(file: Path) -> Literal["algorithm", "frontier", ""]:
         return ""
     if head.kind in ("algorithm", "symmetric-algorithm"):
         return "algorithm"
-    return "frontier" if not head.kind and bytes(head.points) else ""
+    return "frontier" if head.kind == "frontier" else ""
 
 
 def read_frontier(file: Path) -> Known:

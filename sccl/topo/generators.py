@@ -63,7 +63,7 @@ class Generator:
 
 def _size(text: str, minimum: int) -> int:
     if not re.fullmatch(r"[0-9]{1,7}", text) or int(text) < minimum:
-        raise ValueError(f"a whole number of at least {minimum}")
+        raise ValueError(f"a whole number from {minimum} to 9999999")
     return int(text)
 
 

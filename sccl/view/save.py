@@ -68,9 +68,9 @@ def check_picture(path: Path) -> None:
         InputError: its folder does not exist or may not be written to.
     """
     if path.suffix.lower() not in {".html", *_WRITERS}:
+        suffix = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
         raise ParameterError(
-            f"cannot draw {path.name}: its suffix is {path.suffix or 'missing'!r}, expected .html, "
-            ".svg, .png or .pdf; rename it"
+            f"cannot draw {path.name}: {suffix}, expected .html, .svg, .png or .pdf; rename it"
         )
     check_can_write(path)
 

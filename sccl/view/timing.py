@@ -117,9 +117,13 @@ def _lines(
                 "and --gb-per-s"
             )
         if not (math.isfinite(alpha) and alpha >= 0):
-            raise ParameterError(f"alpha-us is {alpha}, expected 0 or more (microseconds)")
+            raise ParameterError(
+                f"alpha-us is {alpha}, expected a finite number of 0 or more (microseconds)"
+            )
         if not (math.isfinite(bandwidth) and bandwidth > 0):
-            raise ParameterError(f"gb-per-s is {bandwidth}, expected more than 0")
+            raise ParameterError(
+                f"gb-per-s is {bandwidth}, expected a finite number of more than 0 (10^9 bytes/s)"
+            )
         found += [_Line(one.name, p, alpha, bandwidth) for p in one.points]
     if not found:
         raise ParameterError("there is no point to draw: give a frontier that has one")
