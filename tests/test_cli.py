@@ -49,7 +49,7 @@ def test_pareto_prints_the_proved_frontier(tmp_path: Path) -> None:
     assert re.search(r"2 . 2 . 3 . 3/2 . latency and limit\s+. proved", out)
     assert re.search(r"6 . 3 . 7 . 7/6 . bandwidth\s+. proved", out)
     assert "7 chunks must enter ranks {0}, at most 6 can in a round" in out
-    assert "0 B to 52.5 kB: C=2 S=2 R=3" in out
+    assert "0 B to 51.3 KiB: C=2 S=2 R=3" in out
     assert "Complete" in out
     files = sorted(p.name for p in (tmp_path / "new").iterdir())
     assert files == [

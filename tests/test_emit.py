@@ -126,7 +126,7 @@ def test_identifiers_are_of_c() -> None:
 
 
 def test_switch_points_come_from_the_cost_model() -> None:
-    """As the sweep prints: C=2 S=2 R=3 up to 52.5 kB, then C=6 S=3 R=7."""
+    """As the sweep prints: C=2 S=2 R=3 up to 51.3 KiB, then C=6 S=3 R=7."""
     algorithms = frontier("dgx1", "allgather")
     made = bundle(algorithms, serial=True, eager_part_bytes=1 << 40)
     assert made.selection().startswith("allgather:0=0e")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
+from sccl.core.cost import bytes_text
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.tasks.frontiers import of_algorithms
@@ -37,7 +38,6 @@ from sccl.view import (
 from sccl.view.budgets import shared, words
 from sccl.view.labels import Frame, Rectangle, apart, dot, place, text_size
 from sccl.view.save import page, svg
-from sccl.view.timing import size_text
 from tests.found import frontier
 from tests.svg import overlapping
 
@@ -145,7 +145,7 @@ def test_times_are_those_of_the_cost_model() -> None:
     [(1, "1 B"), (1000, "1000 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (2**20 - 1, "1 MiB")],
 )
 def test_sizes_have_binary_units(size: float, text: str) -> None:
-    assert size_text(size) == text
+    assert bytes_text(size) == text
 
 
 def test_utilisation_is_of_lanes_and_rounds() -> None:

@@ -91,7 +91,7 @@ def _note(console: Console, event: StepLimit | LimitPoint) -> None:
 
 def _print(console: Console, frontier: LimitFrontier) -> None:
     bounds = frontier.bounds
-    root = "" if frontier.spec.root is None else f" from/to rank {frontier.spec.root}"
+    root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}, limits over all k and C"
     console.print(title, style="bold", markup=False)
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")

@@ -153,7 +153,7 @@ def _progress(*, quiet: bool) -> Iterator[Notes]:
 
 def _print(console: Console, frontier: Frontier) -> None:
     bounds = frontier.bounds
-    root = "" if frontier.spec.root is None else f" from/to rank {frontier.spec.root}"
+    root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}"
     console.print(title, style="bold", markup=False)
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
@@ -161,6 +161,10 @@ def _print(console: Console, frontier: Frontier) -> None:
         console.print(f"bounds and proofs are those of its dual: {bounds.problem}")
     if frontier.points:
         console.print(_points_table(frontier.points))
+        if any(point.from_store for point in frontier.points):
+            console.print(
+                "* what it once took: the answer is from the store (--no-store asks anew)"
+            )
         print_winners(console, frontier.topology, [p.algorithm for p in frontier.points])
     _print_state(console, frontier)
 
@@ -176,7 +180,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             str(c.cost),
             " and ".join(p.optimal) or "-",
             "[green]proved[/]" if p.proved else "[yellow]best found[/]",
-            f"{p.seconds:.2f}",
+            f"{p.seconds:.2f}{'*' if p.from_store else ''}",
             escape(str(p.file)) if p.file else "-",
         )
     return table

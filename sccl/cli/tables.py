@@ -1,4 +1,4 @@
-"""Tables and numbers as people read them."""
+"""What several verbs print."""
 
 from __future__ import annotations
 
@@ -6,19 +6,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from sccl.core.cost import alpha_us, lane_gb_per_s, winners
+from sccl.core.cost import alpha_us, bytes_text, lane_gb_per_s, winners
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-
-
-def size(number_of_bytes: float) -> str:
-    """Return a number of bytes with a decimal unit and three digits."""
-    value = float(number_of_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 999.5:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} TB"
 
 
 def print_winners(console: Console, topology: Topology, algorithms: Sequence[AnyAlgorithm]) -> None:
@@ -30,7 +20,6 @@ def print_winners(console: Console, topology: Topology, algorithms: Sequence[Any
     )
     for won in winners([(a.steps, a.bandwidth_cost) for a in algorithms], alpha, bandwidth):
         a = algorithms[won.index]
-        until = "and more" if won.to_bytes is None else f"to {size(won.to_bytes)}"
-        console.print(
-            f"  {size(won.from_bytes)} {until}: C={a.collective.chunks} S={a.steps} R={a.rounds}"
-        )
+        until = "and more" if won.to_bytes is None else f"to {bytes_text(won.to_bytes)}"
+        costs = f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
+        console.print(f"  {bytes_text(won.from_bytes)} {until}: {costs}")

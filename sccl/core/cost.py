@@ -34,6 +34,17 @@ def lane_gb_per_s(topology: Topology) -> float:
     return min(link.gb_per_s for link in topology.links)
 
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def bytes_text(size_bytes: float) -> str:
+    """Return a number of bytes with a binary unit and three digits."""
+    value, unit = float(size_bytes), 0
+    while value >= 1023.5 and unit + 1 < len(_UNITS):
+        value, unit = value / 1024, unit + 1
+    return f"{value:.3g} {_UNITS[unit]}" if value < 999.5 else f"{value:.0f} {_UNITS[unit]}"
+
+
 def time_us(
     steps: int, bandwidth_cost: Fraction, size_bytes: float, alpha_us: float, gb_per_s: float
 ) -> float:

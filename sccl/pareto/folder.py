@@ -76,6 +76,7 @@ def _question(topology: str, collective: str, root: int | None) -> str:
 def _lasting(value: Any) -> Any:
     """Return plain values without times and folders: the same sweep writes the same bytes."""
     if isinstance(value, dict):
-        kept = {name: _lasting(part) for name, part in value.items() if name != "seconds"}
+        passing = {"seconds", "from_store"}
+        kept = {name: _lasting(part) for name, part in value.items() if name not in passing}
         return kept | ({"file": Path(kept["file"]).name} if kept.get("file") else {})
     return [_lasting(part) for part in value] if isinstance(value, list) else value

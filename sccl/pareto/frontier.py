@@ -25,6 +25,7 @@ class Point:
         proved: whether every candidate that would dominate it has been refuted. If not, it is the
             best found; the open candidates of the frontier say what is missing.
         seconds: for the query that found it.
+        from_store: whether that was earlier, and its answer was kept.
     """
 
     candidate: Candidate
@@ -33,6 +34,7 @@ class Point:
     proved: bool
     seconds: float
     file: Path | None
+    from_store: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
                 "optimal": list(p.optimal),
                 "proved": p.proved,
                 "seconds": round(p.seconds, 3),
+                "from_store": p.from_store,
                 "file": str(p.file) if p.file else None,
             }
             for p in frontier.points

@@ -27,7 +27,6 @@ EXTRA_STEPS = 3
 """How far beyond the latency bound a sweep goes if the user names no last step."""
 
 _ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
-_ASKED_SIZE = 8000  # chunks times links up to which a solver is asked for an algorithm at the limit
 _ASKED_TIMES = (1, 2)
 _AGAIN_SECONDS = 15.0
 _MAX_STEPS = 512
@@ -349,11 +348,8 @@ def _smallest(limit: StepLimit, other: Dual) -> Iterator[tuple[int, int]]:
     chunks = unit * per_unit.denominator
     while chunks * limit.upper < limit.steps:
         chunks += unit * per_unit.denominator
-    links = len(limit.limits[0].problem.edges)
-    per_unit_chunks = other.spec.pattern_chunks
     for times in _ASKED_TIMES:
-        if chunks * times // unit * per_unit_chunks * links <= _ASKED_SIZE:
-            yield chunks * times, int(chunks * times * limit.upper)
+        yield chunks * times, int(chunks * times * limit.upper)
 
 
 def limit_frontier_json(frontier: LimitFrontier) -> dict[str, Any]:

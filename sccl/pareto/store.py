@@ -220,6 +220,14 @@ def _fits(answer: Answer, instance: Instance) -> bool:
     return True
 
 
+_KEPT = " (from the store)"
+
+
+def is_kept(answer: Answer) -> bool:
+    """Return whether an answer was found in a store."""
+    return answer.solver.endswith(_KEPT)
+
+
 def remembering(solve: Solve, store: Store, solver: str, timeout_s: float | None) -> Solve:
     """Return ``solve`` with a memory.
 
@@ -230,7 +238,7 @@ def remembering(solve: Solve, store: Store, solver: str, timeout_s: float | None
     def ask(instance: Instance) -> Answer:
         known = store.get(instance, solver, timeout_s)
         if known is not None:
-            return replace(known, solver=f"{known.solver} (from the store)")
+            return replace(known, solver=f"{known.solver}{_KEPT}")
         answer = solve(instance)
         store.put(instance, solver, timeout_s, answer)
         return answer

@@ -36,6 +36,7 @@ from sccl.pareto.candidates import Candidate, Range, candidates, settled
 from sccl.pareto.folder import Folder
 from sccl.pareto.frontier import Frontier, Open, Point, Refuted, meets, scope_of
 from sccl.pareto.limits import StepLimit, last_step, packing_refutes, step_limit
+from sccl.pareto.store import is_kept
 from sccl.transform import Question, pose
 
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
@@ -310,7 +311,7 @@ class _Sweep:
             proved=(*optimal, *(("pareto",) if proved else ())),
         )
         file = self.folder.save(algorithm) if self.folder else None
-        point = Point(candidate, algorithm, optimal, proved, answer.seconds, file)
+        point = Point(candidate, algorithm, optimal, proved, answer.seconds, file, is_kept(answer))
         self.points.append(point)
         self.notify(Settled(point))
 

@@ -35,7 +35,7 @@ from sccl.pareto import (
     tree_frontier_json,
 )
 from sccl.pareto.ahead import Expect
-from sccl.tasks.answering import answering, how
+from sccl.tasks.answering import How, answer, answering, how
 from sccl.tasks.settings import Settings, open_store
 from sccl.topo.groups import groups
 from sccl.transform import Question
@@ -44,6 +44,7 @@ LIMIT_SECONDS = 30.0
 """For the limit of each number of steps, which prunes a sweep."""
 
 _FIRST_SECONDS = 0.3
+_ATTAIN_SIZE, _SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps
 _ATTAIN_SECONDS = 10.0
 """For a solver to find an algorithm of few chunks at a limit; else packings are multiplied out."""
 
@@ -156,10 +157,9 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
     limits = settings.limits
-    how(topology, spec, settings.solver, limits, settings.symmetry)  # complains, if it does not fit
     seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
     quick = replace(limits, timeout_s=min(_ATTAIN_SECONDS, seconds))
-    solve = partial(_solve, solver=settings.solver, limits=quick)
+    solve = partial(_attain, how(topology, spec, settings.solver, quick, settings.symmetry))
     frontier = limit_frontier(
         topology, spec, solve, max_steps=max_steps, seconds=seconds, folder=folder, notify=notify
     )
@@ -172,10 +172,22 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     return Limits(frontier, (gather, trees))
 
 
-def _solve(instance: Instance, solver: str, limits: backends.Limits) -> Answer:
-    """Ask the solver in this process first, then all of them: each is good at other instances."""
-    first = replace(limits, timeout_s=_FIRST_SECONDS) if solver == backends.DEFAULT else limits
-    answer = backends.solve(instance, solver, first)
-    if isinstance(answer, Unknown) and solver == backends.DEFAULT:
-        return backends.solve(instance, "portfolio", limits)
-    return answer
+def _attain(way: How, instance: Instance) -> Answer:
+    """Ask the solver in this process first, then all of them: each is good at other instances.
+
+    Instances that are too large for that are asked for under symmetry alone.
+    """
+    size = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
+    large = size > _ATTAIN_SIZE
+    if size > _SYMMETRIC_SIZE or (large and not _symmetric(way, instance)):
+        return Unknown("too large to ask for", way.solver, 0.0)
+    if way.solver != backends.DEFAULT:
+        return answer(way, instance)
+    found = answer(replace(way, timeout_s=_FIRST_SECONDS), instance)
+    if isinstance(found, Unknown) and not large:
+        return answer(replace(way, solver="portfolio", symmetry="none"), instance)
+    return found
+
+
+def _symmetric(way: How, instance: Instance) -> bool:
+    return bool(groups(instance.topology, instance.collective, way.symmetry))

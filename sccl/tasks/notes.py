@@ -21,6 +21,7 @@ from sccl.pareto import (
     Settled,
     StepLimit,
 )
+from sccl.pareto.store import is_kept
 
 
 @dataclass(slots=True)
@@ -47,7 +48,8 @@ class Notes:
                 self._doing(f"{candidate} (R/C {candidate.cost}), {left} more at this S")
             case Answered(candidate, answer):
                 if not self.status:
-                    self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s")
+                    kept = ", from the store" if is_kept(answer) else ""
+                    self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s{kept}")
             case Limiting(steps):
                 self._doing(f"limit of R/C for S={steps}")
             case Limited(limit):

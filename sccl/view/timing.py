@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.cost import time_us, winners
+from sccl.core.cost import bytes_text, time_us, winners
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.labels import Frame, Rectangle, along, apart, text_size
@@ -22,7 +22,6 @@ _AROUND = 3  # octaves that are drawn beyond a crossover
 _PER_OCTAVE = 2
 _MOST_LINES = 24
 _HANG, _LEVELS = 24, 12  # px from a crossover down to its label, and how often one line further
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 SIZE_TICKS = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
     "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
@@ -45,14 +44,6 @@ class _Line:
     def time_us(self, size_bytes: float) -> float:
         """Return the time for a buffer, microseconds."""
         return time_us(self.point.steps, self.point.cost, size_bytes, self.alpha_us, self.gb_per_s)
-
-
-def size_text(size_bytes: float) -> str:
-    """Return a number of bytes with a binary unit and three digits."""
-    value, unit = float(size_bytes), 0
-    while value >= 1023.5 and unit + 1 < len(_UNITS):
-        value, unit = value / 1024, unit + 1
-    return f"{value:.3g} {_UNITS[unit]}" if value < 999.5 else f"{value:.0f} {_UNITS[unit]}"
 
 
 def size_axis(first: float, last: float, width: int) -> dict[str, Any]:
@@ -216,7 +207,7 @@ def _crossing_layers(
     taken: list[Rectangle] = []
     for size, time in sorted(crossings, reverse=True):  # those on the left hang lower
         x, y = frame.pixels(size, time)
-        width, height = text_size(size_text(size))
+        width, height = text_size(bytes_text(size))
         levels = [y + _HANG + n * height for n in range(_LEVELS)]
         boxes = [Rectangle(x, at - height / 2, x + 8 + width, at + height / 2) for at in levels]
         paper = Rectangle(0, 0, frame.width, frame.height)
@@ -226,7 +217,7 @@ def _crossing_layers(
         if free:
             taken += [free[0], Rectangle(x - 1, y, x + 1, free[0].bottom)]
             down = frame.values(x, (free[0].top + free[0].bottom) / 2)[1]
-            row |= {"text": size_text(size), "down": down}
+            row |= {"text": bytes_text(size), "down": down}
         rows.append(row)
     base = alt.Chart(theme.rows(rows))
     axes = _axes(frame)

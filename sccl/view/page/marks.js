@@ -56,10 +56,11 @@ function chip(chunk, detail = "", title = "") {
 }
 
 const size = (bytes) => {
-  let left = bytes;
-  for (const unit of ["B", "kB", "MB", "GB"]) {
-    if (left < 999.5) return `${Number(left.toPrecision(3))} ${unit}`;
-    left /= 1000;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let [left, unit] = [bytes, 0];
+  while (left >= 1023.5 && unit + 1 < units.length) {
+    left /= 1024;
+    unit += 1;
   }
-  return `${Number(left.toPrecision(3))} TB`;
+  return `${left < 999.5 ? Number(left.toPrecision(3)) : Math.round(left)} ${units[unit]}`;
 };
