@@ -7,20 +7,23 @@ from sccl.pareto.allreduce import (
     gather_frontier,
     tree_floor,
     tree_frontier,
-    tree_frontier_json,
 )
 from sccl.pareto.ask import Solve, ask
 from sccl.pareto.candidates import Candidate, Range, candidates
 from sccl.pareto.folder import Folder
-from sccl.pareto.frontier import Frontier, Open, Point, Refuted, frontier_json
+from sccl.pareto.frontier import Frontier, Open, Point, Refuted
 from sccl.pareto.limits import (
     LimitFrontier,
     LimitPoint,
     StepLimit,
     limit_frontier,
+    step_limit,
+)
+from sccl.pareto.plain import (
+    frontier_json,
     limit_frontier_json,
     limit_json,
-    step_limit,
+    tree_frontier_json,
 )
 from sccl.pareto.sweep import Answered, Asking, Bounded, Event, Limited, Limiting, Settled, sweep
 

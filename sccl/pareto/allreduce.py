@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
@@ -25,9 +24,7 @@ from sccl.pareto.limits import (
     LimitPoint,
     StepLimit,
     limit_frontier,
-    limits_json,
     near,
-    point_json,
 )
 
 TREES = "allreduce by a timed tree up and one down for each chunk"
@@ -147,15 +144,3 @@ def gather_frontier(
         folder=folder,
     )
     return replace(found, scope=GATHER)
-
-
-def tree_frontier_json(frontier: TreeFrontier) -> dict[str, Any]:
-    """Return a frontier of trees as plain JSON values."""
-    return {
-        "scope": frontier.scope,
-        "complete": frontier.complete,
-        "bandwidth": str(frontier.floor),
-        "seconds": round(frontier.seconds, 3),
-        "limits": limits_json(frontier.limits),
-        "points": [point_json(p) for p in frontier.points],
-    }

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sccl.bounds import LowerBounds, bounds_json
+from sccl.bounds import LowerBounds
 from sccl.collectives import Spec
-from sccl.core.cost import alpha_us, lane_gb_per_s
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.pareto.candidates import Candidate, Range
-from sccl.pareto.limits import StepLimit, limits_json
+from sccl.pareto.limits import StepLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,56 +81,6 @@ class Frontier:
     stopped: str
     scope: str
     seconds: float
-
-
-def frontier_json(frontier: Frontier) -> dict[str, Any]:
-    """Return a frontier as plain JSON values; fractions are strings like ``"7/6"``."""
-    return {
-        "schema": 1,
-        "kind": "frontier",
-        "topology": frontier.topology.name,
-        "collective": frontier.spec.name,
-        "root": frontier.spec.root,
-        "alpha_us": alpha_us(frontier.topology),
-        "gb_per_s": lane_gb_per_s(frontier.topology),
-        "k": frontier.covered.k,
-        "max_steps": frontier.covered.max_steps,
-        "max_chunks": frontier.covered.max_chunks,
-        "solver": frontier.solver,
-        "scope": frontier.scope,
-        "bounds": bounds_json(frontier.bounds),
-        "complete": frontier.complete,
-        "every_k": frontier.every_k,
-        "stopped": frontier.stopped,
-        "seconds": round(frontier.seconds, 3),
-        "points": [
-            {
-                **_candidate_json(p.candidate),
-                "rounds_per_step": list(p.algorithm.rounds_per_step),
-                "optimal": list(p.optimal),
-                "proved": p.proved,
-                "seconds": round(p.seconds, 3),
-                "from_store": p.from_store,
-                "file": str(p.file) if p.file else None,
-            }
-            for p in frontier.points
-        ],
-        "limits": limits_json(frontier.limits),
-        "open": [{**_candidate_json(o.candidate), "reason": o.reason} for o in frontier.open],
-        "unsat": [
-            {**_candidate_json(u.candidate), "evidence": u.evidence, "seconds": round(u.seconds, 3)}
-            for u in frontier.refuted
-        ],
-    }
-
-
-def _candidate_json(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "chunks": candidate.chunks,
-        "steps": candidate.steps,
-        "rounds": candidate.rounds,
-        "bandwidth_cost": str(candidate.cost),
-    }
 
 
 def scope_of(covered: Range, composition: str) -> str:

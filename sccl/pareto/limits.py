@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sccl.bounds import LowerBounds, bounds_json, lower_bounds
+from sccl.bounds import LowerBounds, lower_bounds
 from sccl.collectives import Dual, Spec, dual
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
-from sccl.core.cost import alpha_us, lane_gb_per_s
 from sccl.core.topology import Topology
 from sccl.encode import round_vectors
 from sccl.errors import ParameterError, SolverError
@@ -350,70 +349,3 @@ def _smallest(limit: StepLimit, other: Dual) -> Iterator[tuple[int, int]]:
         chunks += unit * per_unit.denominator
     for times in _ASKED_TIMES:
         yield chunks * times, int(chunks * times * limit.upper)
-
-
-def limit_frontier_json(frontier: LimitFrontier) -> dict[str, Any]:
-    """Return a limit frontier as plain JSON values; fractions are strings like ``"9/22"``."""
-    return {
-        "schema": 1,
-        "kind": "frontier",
-        "topology": frontier.topology.name,
-        "collective": frontier.spec.name,
-        "root": frontier.spec.root,
-        "alpha_us": alpha_us(frontier.topology),
-        "gb_per_s": lane_gb_per_s(frontier.topology),
-        "scope": frontier.scope,
-        "bounds": bounds_json(frontier.bounds),
-        "complete": frontier.complete,
-        "stopped": frontier.stopped,
-        "seconds": round(frontier.seconds, 3),
-        "limits": limits_json(frontier.limits),
-        "points": [point_json(p) for p in frontier.points],
-    }
-
-
-def limit_json(limit: StepLimit, other: Dual) -> dict[str, Any]:
-    """Return a limit and its certificates as plain JSON values.
-
-    Args:
-        other: what was solved in place of the collective that was asked for.
-    """
-    several = len(limit.limits) > 1  # the first machine is then the reversed one
-    return {
-        "steps": limit.steps,
-        "lower": str(limit.lower),
-        "upper": str(limit.upper),
-        "certificates": [
-            {
-                "problem": other.describe(on_reversed=i == 0 if several else other.on_reversed),
-                "topology": one.problem.topology.name,
-                "bound": str(one.lower),
-                "prices": [[name, step, str(price)] for name, step, price in proof.prices]
-                if proof
-                else "bandwidth bound",
-            }
-            for i, (one, proof) in enumerate(zip(limit.limits, limit.certificates, strict=True))
-        ],
-    }
-
-
-def limits_json(limits: tuple[StepLimit, ...]) -> list[dict[str, Any]]:
-    """Return limits as plain JSON values."""
-    return [{"steps": x.steps, "lower": str(x.lower), "upper": str(x.upper)} for x in limits]
-
-
-def point_json(point: LimitPoint) -> dict[str, Any]:
-    """Return a point of a limit frontier as plain JSON values."""
-    found = point.algorithm
-    return {
-        "steps": point.limit.steps,
-        "limit": str(point.limit.upper),
-        "proved": point.proved,
-        "optimal": list(point.optimal),
-        "attained": point.attains,
-        "chunks": found.collective.chunks if found else None,
-        "rounds": found.rounds if found else None,
-        "bandwidth_cost": str(found.bandwidth_cost) if found else None,
-        "seconds": round(point.seconds, 3),
-        "file": point.file,
-    }
