@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check docs format clean
+.PHONY: demo test check docs pictures format clean
 
 demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found
@@ -21,6 +21,9 @@ check: $(STAMP) ## lint, format, types, layers
 
 docs: $(STAMP) ## the documentation's site, in build/site
 	$(BIN)/mkdocs build --strict
+
+pictures: $(STAMP) ## the pictures of README and documents, drawn anew
+	$(BIN)/python docs/draw.py
 
 format: $(STAMP) ## rewrite the files as `check` wants them
 	$(BIN)/ruff check --fix .
