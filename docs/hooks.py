@@ -79,7 +79,8 @@ def _parameter(one: Any, hint: Any) -> str:
     argument = one.param_type_name == "argument"
     names = [one.metavar or one.name.upper()] if argument else sorted(one.opts, key=len)[::-1]
     kept = one.show_default if isinstance(one.show_default, str) else one.default
-    shown = not one.required and kept not in (None, False) and not callable(kept)
+    told = kept is not None and kept is not False and not callable(kept)
+    shown = told and not one.required
     default = f" Default: {getattr(kept, 'value', kept)}." if shown else ""
     needed = " **Required.**" if one.required else ""
     cells = ", ".join(f"`{name}`" for name in names)

@@ -19,6 +19,7 @@ from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.codec import algorithm_to_wire
 from sccl.core.text import text_of
+from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.view import explore
 from sccl.view.explore import page
@@ -171,7 +172,7 @@ def test_a_sweep_becomes_a_page(tmp_path: Path) -> None:
     code, printed = sccl(*sweep, "--out", tmp_path / "found", "--json")
     assert code == 0
     code, said = sccl("explore", tmp_path / "found", "-o", tmp_path / "page.html")
-    assert (code, "2 algorithm(s)" in said) == (0, True)
+    assert (code, "2 algorithms" in said) == (0, True)
     data = data_of((tmp_path / "page.html").read_text())
     assert data["start"] == "frontier"
     (found,) = data["frontiers"]
@@ -206,7 +207,7 @@ def test_what_a_sweep_did_not_decide_is_open_on_the_page(tmp_path: Path) -> None
     (found,) = data_of((tmp_path / "page.html").read_text())["frontiers"]
     assert (2, 2, 3) in [(c["chunks"], c["steps"], c["rounds"]) for c in found["open"]]
     assert all(c["reason"] for c in found["open"])
-    assert f"{len(found['open'])} candidate(s) are open" in found["summary"]
+    assert counted(len(found["open"]), "candidate") in found["summary"]
 
 
 def test_a_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_the_verbs(tmp_path: Path) -> None:
     assert "from the store" not in sccl(*question, 2, "--rounds", 2, "--no-store")[1]
     code, text = sccl("store", "ls", "--store", file)
     assert code == 0
-    assert "2 verdict(s)" in text
+    assert "2 verdicts" in text
     listed = json.loads(sccl("store", "ls", "--json", "--store", file)[1])["verdicts"]
     assert {(v["answer"], v["steps"]) for v in listed} == {("sat", 2), ("unsat", 1)}
     key = {v["answer"]: v["instance"][:16] for v in listed}
@@ -202,9 +202,9 @@ def test_the_verbs(tmp_path: Path) -> None:
         code, text = sccl("store", *bad, "--store", file)
         assert code == 2, text
         assert says in text
-    assert "0 verdict(s) deleted" in sccl("store", "gc", "--unknown", "--store", file)[1]
-    assert "0 verdict(s)" in sccl("store", "gc", "--older-than-days", 1, "--store", file)[1]
-    assert "2 verdict(s) deleted" in sccl("store", "gc", "--all", "--store", file)[1]
+    assert "0 verdicts deleted" in sccl("store", "gc", "--unknown", "--store", file)[1]
+    assert "0 verdicts" in sccl("store", "gc", "--older-than-days", 1, "--store", file)[1]
+    assert "2 verdicts deleted" in sccl("store", "gc", "--all", "--store", file)[1]
     code, text = sccl(*question, 2, "--rounds", 2, "--store", file, "--no-store")
     assert code == 2
     assert "leave one out" in text

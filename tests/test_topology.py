@@ -246,7 +246,7 @@ def machine(**changes: object) -> dict[str, object]:
         (json.dumps(machine(kind="algorithm")), "it holds an algorithm; expected a topology"),
         (json.dumps(machine(kind="mine")), "$.kind"),
         (json.dumps(machine(links=[])), "has no links"),
-        (json.dumps(machine(ranks=0)), "0 rank(s)"),
+        (json.dumps(machine(ranks=0)), "0 ranks"),
         (json.dumps(machine(name=" ")), "no name"),
         (json.dumps(machine(alpha_us=-1)), "alpha_us is -1"),
         (json.dumps(machine(gb_per_s=0)), "gb_per_s is 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,6 +59,13 @@ class Algorithm:
 
     value: AnyAlgorithm
     intact: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, AnyAlgorithm):
+            raise ParameterError(
+                f"an Algorithm is made of one of sccl.core, not of {self.value!r:.60}: use "
+                "sccl.Algorithm.load, or the algorithm of a point"
+            )
 
     @classmethod
     @checked
@@ -135,8 +143,15 @@ class Algorithm:
         Args:
             size_bytes: of the buffer that C chunks make up.
 
+        Raises:
+            ParameterError: the size is negative, or no number.
+
         Source: SCCL section 3.6.
         """
+        if not (math.isfinite(size_bytes) and size_bytes >= 0):
+            raise ParameterError(
+                f"size_bytes is {size_bytes}, expected a finite number of 0 or more"
+            )
         alpha, bandwidth = alpha_us(self.value.topology), lane_gb_per_s(self.value.topology)
         return time_us(self.steps, self.bandwidth_cost, size_bytes, alpha, bandwidth)
 

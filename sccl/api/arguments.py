@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
@@ -23,6 +23,8 @@ _WORDS: dict[Any, str] = {
     str: "a text",
     PathLike: "a path",
     Callable: "a function",
+    Iterable: "a list",
+    Mapping: "a dict",
 }
 
 
@@ -69,9 +71,14 @@ def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
             return kind(value)
         if not number and (callable(value) if kind is Callable else isinstance(value, kind)):
             return value
-    names = list(dict.fromkeys(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds))
+    names = list(dict.fromkeys(_WORDS.get(kind, _name(kind)) for kind in kinds))
     expected = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     raise ParameterError(f"{what} is {_shown(value)}, expected {expected}")
+
+
+def _name(kind: type) -> str:
+    """Return what a class of ours is called; its name, unless it says better."""
+    return str(getattr(kind, "called", f"a {kind.__name__}"))
 
 
 def _shown(value: Any) -> str:

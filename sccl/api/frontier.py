@@ -14,13 +14,14 @@ from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import Point, Shared
 from sccl.core.codec import load_algorithm
+from sccl.core.words import counted
 from sccl.pareto import Folder, LimitPoint, Open, Refuted, StepLimit, TreeFrontier, frontier_json
 from sccl.pareto import Frontier as Swept
 from sccl.pareto import LimitFrontier as SweptLimits
 from sccl.pareto import Point as SweptPoint
 from sccl.tasks.find import Limits
 from sccl.tasks.reasons import in_words
-from sccl.tasks.settings import DEFAULT_TIMEOUT_S
+from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
 from sccl.view.shown import Bounds
 
 _COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
@@ -115,10 +116,12 @@ class Frontier(Shared):
         """
         from sccl.certify.write import write_certificate  # noqa: PLC0415 - loads much
 
+        checked_limits(timeout_s, seed=0)
         return write_certificate(self.value, Path(folder), timeout_s)
 
     def _repr_html_(self) -> str:
-        counts = f"{len(self.refuted)} candidates refuted, {len(self.open)} open."
+        refuted = counted(len(self.refuted), "candidate")
+        counts = f"{refuted} refuted, {len(self.open)} open."
         notes = [*self.bounds.reasons, f"{counts} Class: {self.value.scope}.", self.summary]
         rows = map(_row, self.points)
         return heading(self.name) + table(_COLUMNS, rows) + "".join(map(paragraph, notes))

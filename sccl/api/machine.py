@@ -17,6 +17,7 @@ from sccl.core import topology as core
 from sccl.core.codec import load_topology, topology_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.text import text_of
+from sccl.errors import ParameterError
 from sccl.tasks.show import print_topology, size_text
 
 _WIDTH = 160
@@ -40,6 +41,13 @@ class Topology:
     """
 
     value: core.Topology
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, core.Topology):
+            raise ParameterError(
+                f"a Topology is made of one of sccl.core, not of {self.value!r:.60}: use "
+                "sccl.topology, or sccl.Topology.of"
+            )
 
     @classmethod
     @checked
@@ -67,6 +75,7 @@ class Topology:
         >>> sccl.Topology.of("triangle", {(0, 1): 1, (1, 2): 1, (2, 0): 2})
         Topology(triangle: 3 ranks, 6 links)
         """
+        _check_edges(links)
         ranks = 1 + max((node for edge in links for node in edge), default=-1)
         found = [
             core.Link(*edge, lanes, alpha_us, gb_per_s)
@@ -116,10 +125,14 @@ class Topology:
         Raises:
             ParameterError: a link or rank to take out does not exist.
         """
-        gone = set(links)
+        gone = set(_check_edges(links))
         if both_ways:
             gone |= {(dst, src) for src, dst in gone} & self.value.edges
-        return Topology(self.value.without(gone, ranks))
+        lost = list(ranks)
+        for rank in lost:
+            if not isinstance(rank, int):
+                raise ParameterError(f"a rank is {rank!r:.60}, expected a whole number")
+        return Topology(self.value.without(gone, lost))
 
     @checked
     def with_link(self, src: int, dst: int, lanes: int = 1, *, both_ways: bool = True) -> Topology:
@@ -160,3 +173,17 @@ class Topology:
         t = self.value
         costs = f"alpha {t.alpha_us:g} us per step, {t.gb_per_s:g} GB/s per lane and direction"
         return heading(size_text(t)) + paragraph(costs) + self.plot()._repr_html_()
+
+
+def _check_edges(links: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return links as pairs of ranks.
+
+    Raises:
+        ParameterError: one is something else.
+    """
+    found = list(links)
+    for link in found:
+        pair = isinstance(link, tuple) and len(link) == 2
+        if not pair or not all(isinstance(node, int) for node in link):
+            raise ParameterError(f"a link is {link!r:.60}, expected (src, dst) such as (0, 4)")
+    return found

@@ -19,6 +19,7 @@ from sccl.collectives import resolve as resolve_collective
 from sccl.core import topology as core
 from sccl.core.answer import Sat, verdict
 from sccl.core.files import read_text
+from sccl.errors import ParameterError
 from sccl.pareto import Range
 from sccl.tasks.answering import Cluster
 from sccl.tasks.find import find_algorithm, find_frontier, find_limits
@@ -80,6 +81,11 @@ def collective(name: str | PathLike[str], ranks: int, root: int | None = None) -
 def bounds(collective: Asked, topology: Machine, *, root: int | None = None) -> Bounds:
     """Return what no algorithm can beat: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
 
+    Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        root: of broadcast, reduce, gather and scatter; None: rank 0.
+
     Raises:
         InputError: the collective does not fit the machine, or some rank cannot be reached.
 
@@ -88,7 +94,7 @@ def bounds(collective: Asked, topology: Machine, *, root: int | None = None) -> 
     >>> found.steps, found.bandwidth
     (2, Fraction(7, 6))
     >>> print(found.reasons[1])
-    R/C ≥ 7/6: with C=1 7 chunks must enter ranks {0}, at most 6 can in a round.
+    R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 can in a round.
     """
     machine, spec = _question(collective, topology, root)
     return bounds_of(machine, spec)
@@ -136,8 +142,17 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     """Return whether there is an algorithm of C chunks, S steps and R rounds.
 
     Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        chunks: C, those of each rank.
+        steps: S.
+        rounds: R, of all steps together.
+        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"`` or ``"portfolio"``.
+        seed: of the solver's random choices.
         timeout_s: seconds, after which the answer is unknown; None: no end.
         symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file with generators.
+        store: whether verdicts are kept in the user's cache folder; or the file for them.
 
     Raises:
         InputError: the numbers, the collective or the settings do not fit the machine.
@@ -185,8 +200,9 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
         k: R <= S + k is searched; None: 5, or what the bandwidth bound takes.
         max_steps: last S; None: 3 above the latency bound.
         max_chunks: largest C; None: all that R and the bound allow.
-        solver: ``"cpsat"``, ``"cadical"``, ``"z3"`` or ``"portfolio"``.
-        timeout_s: seconds per query, after which a candidate is left open.
+        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"`` or ``"portfolio"``.
+        seed: of the solver's random choices.
+        timeout_s: seconds per query (60), after which a candidate is left open.
         symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file with generators.
         jobs: queries at a time, each in a process of its own.
         cluster: address of a Dask scheduler.
@@ -223,7 +239,11 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     """Return for every S the infimum of R/C over all k and all C, and what attains it.
 
     Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        root: of broadcast, reduce, gather and scatter; None: rank 0.
         max_steps: last S; None: a few above the latency bound.
+        seed: of the solver's random choices.
         solver: asked for algorithms of few chunks at a limit, as in :func:`pareto`.
         timeout_s: seconds for each S.
         progress: whether to show what is going on; or a function that is told, line by line.
@@ -248,6 +268,9 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
 def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
     """Return what a JSON file holds: an algorithm, a frontier that was kept, or a topology.
 
+    Args:
+        path: of the file.
+
     Raises:
         InputError: the file cannot be read, or is none of these.
     """
@@ -267,6 +290,11 @@ def _question(collective: Asked, topology: Machine, root: int | None) -> tuple[c
     )
     machine = found.value
     if isinstance(collective, Spec):
+        if root not in (None, collective.root):
+            raise ParameterError(
+                f"root is {root}, but the collective that is given has {collective.root}: leave "
+                "root out, or give the collective by name"
+            )
         return machine, collective
     return machine, resolve_collective(str(collective), machine.ranks, root)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sccl import view
 from sccl.api.algorithm import Algorithm
@@ -75,6 +75,7 @@ class Shared:
     """What every frontier can do: it needs what was found as plain values, and algorithms."""
 
     __slots__ = ()
+    called: ClassVar[str] = "a frontier"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""

@@ -34,6 +34,7 @@ from sccl.core.files import read_text
 from sccl.core.instance import Instance
 from sccl.core.text import parse
 from sccl.core.topology import Topology
+from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
 from sccl.limit import LimitCertificate, check_limit_certificate, is_exhaustive
 from sccl.pareto import MAX_TREE_RANKS, fewest_tree_steps, tree_floor
@@ -308,6 +309,8 @@ def _pareto(case: _Case, claim: ParetoWire, proved: list[Claim]) -> tuple[str, s
     point = (claim.chunks, claim.steps, claim.rounds)
     if left := needed(covered, point, claim.k, claim.max_chunks):
         c, s, r = left[0]
-        raise _WrongError(f"{len(left)} candidate(s) are not ruled out, such as C={c} S={s} R={r}")
+        raise _WrongError(
+            f"{counted(len(left), 'candidate')} are not ruled out, such as C={c} S={s} R={r}"
+        )
     searched = any(isinstance(p, UnsatWire) and p.searched for p in proved)
     return ("searched" if searched else "ok"), "follows from the claims above"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from sccl.certify.wire import CLAIMS
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
@@ -17,7 +18,7 @@ _COLOURS = {"ok": "green", "failed": "red", "searched": "yellow"}
 
 @reported
 def verify_certificate(
-    folder: Annotated[Path, typer.Argument(help="What 'sccl pareto --certify' wrote.")],
+    folder: Annotated[Path, typer.Argument(help="The folder that 'sccl pareto --certify' wrote.")],
     json: options.Json = False,
 ) -> None:
     """Check every claim of a certificate, without trusting any solver.
@@ -26,6 +27,8 @@ def verify_certificate(
     """
     from sccl.certify.check import check_folder  # noqa: PLC0415 - loads much
 
+    if folder.name == CLAIMS:
+        folder = folder.parent
     rows = []
     console = out()
     for verdict in check_folder(folder):

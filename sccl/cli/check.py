@@ -14,10 +14,15 @@ from sccl.collectives import misnamed
 from sccl.core.codec import load_algorithm
 from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.words import counted
+from sccl.tasks.frontiers import algorithms_of
 from sccl.transform import judge
 from sccl.verify import Violation
 
-Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="Algorithm files, or folders of them.", show_default=False),
+]
 
 
 @reported
@@ -26,7 +31,8 @@ def check(
     json: options.Json = False,
 ) -> None:
     """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
-    loaded = [(file, *load_algorithm(file)) for file in files]  # all are read before any verdict
+    chosen = [file for path in files for file in algorithms_of(path)]
+    loaded = [(file, *load_algorithm(file)) for file in chosen]  # all are read before any verdict
     found = [(f, a, intact, _misnamed(a.collective) + judge(a)) for f, a, intact in loaded]
     if json:
         print_json({"schema": 1, "files": [_as_json(*row) for row in found]})
@@ -34,7 +40,9 @@ def check(
         console = out()
         for file, algorithm, intact, wrong in found:
             a = algorithm
-            verdict = "[green]valid[/]" if not wrong else f"[red]{len(wrong)} violation(s)[/]"
+            verdict = (
+                "[green]valid[/]" if not wrong else f"[red]{counted(len(wrong), 'violation')}[/]"
+            )
             title = escape(f"{file}: {a.collective.name} on {a.topology.name}")
             console.print(f"{title}, C={a.collective.chunks} S={a.steps} R={a.rounds}: {verdict}")
             if not intact:

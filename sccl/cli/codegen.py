@@ -11,6 +11,7 @@ from rich.markup import escape
 from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
 from sccl.core.codec import load_algorithm
+from sccl.core.words import counted
 from sccl.emit import Options, generate, targets, write_project
 from sccl.errors import ParameterError
 from sccl.tasks.judged import judged
@@ -39,6 +40,7 @@ Select = Annotated[
 ]
 
 MAX_PER_LINK = 32
+_PER_LINK, _KERNEL = 2, "kernel"
 
 
 @reported
@@ -46,8 +48,8 @@ def codegen(
     files: Files,
     output: Folder,
     target: Target = "host",
-    blocks_per_link: PerLink = 2,
-    transport: Transport = "kernel",
+    blocks_per_link: PerLink = _PER_LINK,
+    transport: Transport = _KERNEL,
     select: Select = None,
     json: options.Json = False,
 ) -> None:
@@ -57,6 +59,8 @@ def codegen(
     """
     if not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
+    if target == "host" and (blocks_per_link, transport) != (_PER_LINK, _KERNEL):
+        raise ParameterError("--blocks-per-link and --transport are for GPUs: leave them out")
     algorithms = [judged(load_algorithm(file)[0], str(file)) for file in files]
     found = generate(algorithms, target, Options(blocks_per_link, transport), select)
     write_project(output, found)
@@ -65,7 +69,7 @@ def codegen(
         print_json({"schema": 1, **where, "files": sorted(found)})
         return
     out().print(
-        f"{len(algorithms)} algorithm(s) for {algorithms[0].topology.ranks} ranks, target "
+        f"{counted(len(algorithms), 'algorithm')} for {algorithms[0].topology.ranks} ranks, target "
         f"{target}, in {escape(str(output))}; next: {_next(output, target)}",
         soft_wrap=True,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from glob import escape
+from pathlib import Path
 
 from sccl import backends, collectives
 from sccl.topo import catalogue_names, generators
@@ -18,17 +20,27 @@ def words(names: Iterable[str], what: str) -> Offer:
 
 
 def topology(incomplete: str) -> list[tuple[str, str]]:
-    """Return the machines and an example of each generator; for anything else shells offer files.
+    """Return the machines, an example of each generator, and files that may be machines.
 
     Shells whose words end at a colon (bash) complete the whole example, colon included.
     """
     machines = [(name, "a machine of the catalogue") for name in catalogue_names()]
     made = [(g.example, g.describes) for g in generators()]
-    return _starting([*machines, *made], incomplete)
+    return _starting([*machines, *made, *_files(incomplete)], incomplete)
 
 
 collective = words(collectives.names(), "a collective")
 solver = words(backends.names(), "a solver")
+
+
+def _files(incomplete: str) -> list[tuple[str, str]]:
+    """Return folders and JSON files: shells offer no files of their own beside words."""
+    found = sorted(Path().glob(f"{escape(incomplete)}*")) if incomplete[:1] != "/" else []
+    return [
+        (f"{path}/" if path.is_dir() else str(path), "a file")
+        for path in found
+        if (path.is_dir() or path.suffix == ".json") and not path.name.startswith(".")
+    ]
 
 
 def _starting(offers: Iterable[tuple[str, str]], incomplete: str) -> list[tuple[str, str]]:

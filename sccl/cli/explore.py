@@ -13,8 +13,9 @@ from sccl.collectives import Spec
 from sccl.core.codec import load_algorithm
 from sccl.core.files import check_can_write, write_atomically
 from sccl.core.topology import Topology
-from sccl.errors import InputError
-from sccl.tasks.frontiers import kind_of, read_frontier
+from sccl.core.words import counted
+from sccl.errors import InputError, ParameterError
+from sccl.tasks.frontiers import algorithms_of, kind_of, read_frontier
 from sccl.tasks.pages import shown
 from sccl.view.explore import check_fits, page
 from sccl.view.shown import Bounds
@@ -27,7 +28,7 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-Page = Annotated[Path, typer.Option("-o", "--output", help="HTML file to write.")]
+Page = Annotated[Path, typer.Option("-o", "--output", help="The page to write (.html).")]
 
 
 @reported
@@ -36,6 +37,10 @@ def explore(files: Files, output: Page) -> None:
 
     A folder of 'sccl pareto --out' starts with its frontiers; a click on a point opens it.
     """
+    if output.suffix.lower() not in {".html", ".htm"}:
+        raise ParameterError(
+            f"{output} is to be a page, so its name has to end in .html; rename it"
+        )
     check_can_write(output)
     found = [file for path in files for file in _in_folder(path)]
     frontiers = [file for file in found if kind_of(file) == "frontier"]
@@ -50,7 +55,7 @@ def explore(files: Files, output: Page) -> None:
         sweeps = [sweep for file in frontiers for sweep in read_frontier(file).sweeps]
         text = page(items, sweeps, frontier=any(path.is_dir() for path in files))
     write_atomically(output, text)
-    out().print(f"{len(items)} algorithm(s) in {escape(str(output))}", soft_wrap=True)
+    out().print(f"{counted(len(items), 'algorithm')} in {escape(str(output))}", soft_wrap=True)
 
 
 def _in_folder(path: Path) -> list[Path]:
@@ -61,9 +66,5 @@ def _in_folder(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    found = [file for file in sorted(path.glob("*.json")) if kind_of(file)]
-    if not any(kind_of(file) == "algorithm" for file in found):
-        raise InputError(
-            f"{path} holds no algorithm, expected the --out folder of 'sccl pareto'; give another"
-        )
-    return found
+    frontiers = [file for file in sorted(path.glob("*.json")) if kind_of(file) == "frontier"]
+    return [*algorithms_of(path), *frontiers]

@@ -134,5 +134,7 @@ def _attained(point: LimitPoint) -> str:
     a = point.algorithm
     if a is None:
         return "too large to write down"
-    near = "" if point.attains else f" (R/C {float(a.bandwidth_cost):.5g})"
-    return f"C={a.collective.chunks} R={a.rounds}{near}"
+    costs = f"C={a.collective.chunks} R={a.rounds}"
+    if point.attains:
+        return costs
+    return f"none; near it {costs} (R/C {float(a.bandwidth_cost):.5g})"

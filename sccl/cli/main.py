@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -136,6 +137,9 @@ VERBS = (
 )
 
 
+_FAILED = 4  # ExitCode.FAILED, which would load what only verbs need
+
+
 class Verbs(TyperGroup):
     """All verbs by name, each loaded when it is called and not when it is listed."""
 
@@ -147,6 +151,14 @@ class Verbs(TyperGroup):
                     verb.name, callback=None, help=verb.summary, rich_help_panel=verb.group
                 )
             )
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; where stdout takes no more, say so in a sentence."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:  # from help and --version: verbs report their own
+            sys.stderr.write(f"failed: {error.strerror or error}\n")
+            sys.exit(_FAILED)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the verb that is called, the verb, and its arguments."""

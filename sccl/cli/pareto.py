@@ -22,6 +22,7 @@ from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.files import check_can_create
+from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.pareto import Folder, Frontier, Point, Range, frontier_json
 from sccl.tasks.answering import Cluster
@@ -62,8 +63,7 @@ def pareto(
         typer.Option(
             "--limit",
             help="The frontier over all k and all C: for every S the infimum of R/C, and an "
-            "algorithm that attains it. --timeout is then the time for each S; -k, --max-chunks "
-            "play no part.",
+            "algorithm that attains it. --timeout is then the time for each S.",
         ),
     ] = False,
     jobs: options.Jobs = 1,
@@ -100,6 +100,8 @@ def pareto(
         check_picture(plot)
     backends.check_name(solver)
     limits = checked_limits(timeout, seed)
+    if limit and (k, max_chunks) != (None, None):
+        raise ParameterError("--limit is about all k and all C: leave --k and --max-chunks out")
     covered = Range(k, max_steps, max_chunks)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
@@ -108,10 +110,7 @@ def pareto(
         check_can_create(out_dir)
     if certify_dir:
         open_folder(certify_dir, topology, spec)
-    tls = (tls_ca, tls_cert, tls_key)
-    if any(tls) and not cluster:
-        raise ParameterError("TLS files are given, but no --cluster that they are for")
-    where = Cluster(cluster, *tls) if cluster else None
+    where = _cluster(cluster, tls_ca, tls_cert, tls_key)
     settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
     if limit:
         outputs = Outputs(folder, plot, certify_dir, json)
@@ -134,6 +133,12 @@ def pareto(
             no_certificate(certify_dir)
         raise typer.Exit(ExitCode.INTERRUPTED)
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
+
+
+def _cluster(address: str | None, *tls: Path | None) -> Cluster | None:
+    if any(tls) and not address:
+        raise ParameterError("TLS files are given, but no --cluster that they are for")
+    return Cluster(address, *tls) if address else None
 
 
 @contextmanager
@@ -189,7 +194,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
 def _print_state(console: Console, frontier: Frontier) -> None:
     refuted = len(frontier.refuted)
     console.print(
-        f"{refuted} candidate(s) refuted, {len(frontier.open)} open, "
+        f"{counted(refuted, 'candidate')} refuted, {len(frontier.open)} open, "
         f"{frontier.seconds:.1f} s. Class: {frontier.scope}"
     )
     if frontier.stopped == "interrupted":

@@ -158,14 +158,19 @@ def _known(project: Project, wanted: list[str] | None) -> list[str]:
     return wanted or []
 
 
+_LARGEST = 1 << 40  # bytes
+
+
 def _range(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)([KMG]?)\.\.(\d+)([KMG]?)", text)
     if found:
         low = int(found[1]) * UNITS[found[2]]
         high = int(found[3]) * UNITS[found[4]]
-        if 1 <= low <= high:
+        if 1 <= low <= high <= _LARGEST:
             return low, high
-    raise ParameterError(f"sizes is {text!r}, expected from..to in bytes, such as 1..4M")
+    raise ParameterError(
+        f"sizes is {text!r}, expected from..to in bytes of at most {_LARGEST >> 30}G, such as 1..4M"
+    )
 
 
 def _built(projects: list[Project], folder: Path | None) -> Mpi:

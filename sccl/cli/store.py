@@ -18,6 +18,7 @@ from sccl.core.answer import Sat
 from sccl.core.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.text import text_of
+from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.pareto.store import Store
 from sccl.tasks.settings import open_store
@@ -66,7 +67,7 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
         )
     console = out()
     console.print(table)
-    console.print(f"{len(rows)} verdict(s) in {opened.path}", markup=False, soft_wrap=True)
+    console.print(f"{counted(len(rows), 'verdict')} in {opened.path}", markup=False, soft_wrap=True)
 
 
 @store.command("show", epilog="Example: sccl store show 3f2a")
@@ -122,4 +123,6 @@ def gc(
         raise ParameterError("say what to delete: --older-than-days, --unknown or --all")
     with _opened(file) as opened:
         gone = opened.discard(older_than_days=older_than_days, unknown=unknown)
-    out().print(f"{gone} verdict(s) deleted from {opened.path}", markup=False, soft_wrap=True)
+    out().print(
+        f"{counted(gone, 'verdict')} deleted from {opened.path}", markup=False, soft_wrap=True
+    )

@@ -135,6 +135,8 @@ def named(name: str, ranks: int, root: int | None = None) -> Spec:
     if name not in _NAMED:
         hint = f"the collectives are {', '.join(names())}, or a .json file of your own"
         raise unknown_name("collective", name, _NAMED, hint)
+    if ranks < 2:
+        raise ParameterError(f"ranks is {ranks}, expected at least 2")
     if root is not None and name in _ROOTLESS:
         raise ParameterError(
             f"root is {root}, but {name} has no root: leave it out "

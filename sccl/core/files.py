@@ -9,6 +9,9 @@ from pathlib import Path
 
 from sccl.errors import FormatError, InputError
 
+_LONGEST = 2**30
+"""Bytes of a file that is read: more than any of ours, less than a device that never ends."""
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -26,12 +29,20 @@ def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file.
 
     Raises:
-        InputError: there is no such file, it is a folder, or it may not be read.
+        InputError: there is no such file, it is a folder, it may not be read, or it has no end.
         FormatError: it is not UTF-8 text.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
+        with path.open("rb") as file:
+            content = file.read(_LONGEST + 1)
+        if len(content) > _LONGEST:
+            raise InputError(
+                f"cannot read {path}: it is longer than {_LONGEST >> 20} MiB; check the path"
+            )
+        return content.decode()
+    except ValueError as error:
+        if not isinstance(error, UnicodeDecodeError):  # a path with a zero in it
+            raise InputError(f"cannot read {str(path)!r}: {error}; check the path") from error
         raise FormatError(
             f"{path} is not a text file (byte {error.start} is not UTF-8): expected JSON"
         ) from error
@@ -48,6 +59,8 @@ def check_can_write(path: Path) -> None:
     """
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; give the name of a file in it")
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
     if not os.access(path.parent, os.W_OK):
@@ -66,9 +79,15 @@ def write_atomically(path: Path, text: str) -> None:
 def write_bytes_atomically(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` so that the file is either whole or not there.
 
+    A link is followed; a device or a pipe, such as ``/dev/stdout``, is written to as it is.
+
     Raises:
         InputError: the folder does not exist or may not be written to.
     """
+    path = _resolved(path)
+    if path.exists() and not path.is_file():
+        _write_as_it_is(path, content)
+        return
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
     except OSError as error:
@@ -87,6 +106,22 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
             reason = error.strerror or str(error)
             raise InputError(f"cannot write {path}: {reason}; check the path") from error
         raise
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a zero in the name
+        raise InputError(f"cannot write {str(path)!r}: {error}; check the path") from error
+
+
+def _write_as_it_is(path: Path, content: bytes) -> None:
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot write {path}: {reason}; check the path") from error
 
 
 def make_directory(path: Path) -> None:

@@ -19,7 +19,7 @@ W = TypeVar("W", bound=msgspec.Struct)
 
 _KINDS = frozenset(
     {"topology", "collective", "custom-collective", "algorithm", "symmetry"}
-    | {"symmetric-algorithm", "instance", "answer", "frontier"}
+    | {"symmetric-algorithm", "instance", "answer", "frontier", "certificate"}
 )
 
 

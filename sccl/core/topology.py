@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sccl.core.ids import Edge, Rank
+from sccl.core.words import counted
 from sccl.errors import ParameterError, TopologyError
 
 MAX_RANKS = 65_536
@@ -89,7 +90,8 @@ class Topology:
             raise TopologyError("topology has no name: give it a non-empty 'name'")
         if not 2 <= self.ranks <= MAX_RANKS:
             raise TopologyError(
-                f"topology {self.name!r} has {self.ranks} rank(s), expected 2 to {MAX_RANKS}"
+                f"topology {self.name!r} has {counted(self.ranks, 'rank')}, expected "
+                f"2 to {MAX_RANKS}"
             )
         for what, value, allowed in (
             ("alpha_us", self.alpha_us, "zero or more"),
@@ -113,6 +115,8 @@ class Topology:
         seen: set[Edge] = set()
         for link in self.links:
             where = f"topology {self.name!r}, link {link.src}->{link.dst}"
+            if not isinstance(link.lanes, int):
+                raise TopologyError(f"{where}: lanes is {link.lanes!r}, expected a whole number")
             for end in link.edge:
                 if not 0 <= end < nodes:
                     raise TopologyError(

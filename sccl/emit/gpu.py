@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sccl.core.words import counted
 from sccl.emit.bundle import Bundle
 from sccl.emit.shared import COMMON_FILES, VARIANTS, Options
 from sccl.emit.text import TYPES, render, values_of
@@ -64,7 +65,7 @@ def readme(options: Options) -> dict[str, str]:
         how = (
             "One kernel per call runs the whole algorithm: every rank pushes chunks into its\n"
             "peers' memory and sets a flag there, one for each transfer; "
-            f"{options.blocks_per_link} thread block(s) share a link\n"
+            f"{counted(options.blocks_per_link, 'thread block')} share a link\n"
             "(`--blocks-per-link` of `sccl codegen`)."
         )
     return {"how": how}

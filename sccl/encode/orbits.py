@@ -20,6 +20,7 @@ from sccl.core.ids import Edge
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import UNREACHED, distances
+from sccl.core.words import counted
 from sccl.errors import TooLargeError
 from sccl.topo.orbits import ChunkOrbit, chunk_orbits
 from sccl.topo.symmetry import Orbits
@@ -166,9 +167,8 @@ class _Chunk:
                 continue
             must = rank in self.wanted
             if must and not self.into[rank]:
-                self.impossible = (
-                    f"chunk {self.chunk} cannot reach rank {rank} in {self.instance.steps} step(s)"
-                )
+                within = counted(self.instance.steps, "step")
+                self.impossible = f"chunk {self.chunk} cannot reach rank {rank} in {within}"
             if must or len(self.into[rank]) > 1:
                 yield tuple(self.into[rank]), must
 

@@ -31,6 +31,7 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, distances
+from sccl.core.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,8 @@ def encode(instance: Instance, *, break_symmetry: bool = True) -> Model:
             if rank in wanted and rank not in holders:
                 exactly_one.append(arriving)
                 if not arriving:
-                    impossible = (
-                        f"chunk {chunk} cannot reach rank {rank} in {instance.steps} step(s)"
-                    )
+                    within = counted(instance.steps, "step")
+                    impossible = f"chunk {chunk} cannot reach rank {rank} in {within}"
             elif len(arriving) > 1:
                 at_most_one.append(arriving)
     needs = [

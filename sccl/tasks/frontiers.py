@@ -13,7 +13,8 @@ import msgspec
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import alpha_us, lane_gb_per_s
 from sccl.core.files import read_text
-from sccl.errors import FormatError
+from sccl.core.words import counted
+from sccl.errors import FormatError, InputError
 from sccl.view import CostPoint, FrontierData
 from sccl.view.shown import Candidate, Sweep
 
@@ -113,6 +114,22 @@ def kind_of(file: Path) -> Literal["algorithm", "frontier", ""]:
     if head.kind in ("algorithm", "symmetric-algorithm"):
         return "algorithm"
     return "frontier" if head.kind == "frontier" else ""
+
+
+def algorithms_of(path: Path) -> list[Path]:
+    """Return the files of algorithms in a folder; of a file, itself, and none of a frontier.
+
+    Raises:
+        InputError: there is none in the folder.
+    """
+    if not path.is_dir():
+        return [] if path.suffix == ".json" and kind_of(path) == "frontier" else [path]
+    found = [file for file in sorted(path.glob("*.json")) if kind_of(file) == "algorithm"]
+    if not found:
+        raise InputError(
+            f"{path} holds no algorithm, expected the --out folder of 'sccl pareto'; give another"
+        )
+    return found
 
 
 def read_frontier(file: Path) -> Known:
@@ -234,7 +251,7 @@ def _summary(found: _Frontier) -> str:
     if found.complete:
         return "Complete: the bandwidth bound is met and nothing is open."
     if found.open:
-        return f"{len(found.open)} candidate(s) are open: each may hide a better algorithm."
+        return f"{counted(len(found.open), 'candidate')} open: each may hide a better algorithm."
     return _NOT_THE_END
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.words import counted
 from sccl.errors import InputError
 from sccl.transform import expand
 from sccl.verify import violations
@@ -21,7 +22,7 @@ def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
     whole = expand(algorithm)
     if found := violations(whole):
         raise InputError(
-            f"{where}: the judge rejects this algorithm ({len(found)} violation(s), the first: "
-            f"{found[0].message}); see all with 'sccl check'"
+            f"{where}: the judge rejects this algorithm ({counted(len(found), 'violation')}, "
+            f"the first: {found[0].message}); see all with 'sccl check'"
         )
     return whole

@@ -72,7 +72,8 @@ def limit_note(event: StepLimit | LimitPoint) -> str:
     if event.algorithm is None:
         return ""
     a = event.algorithm
-    return f"found: C={a.collective.chunks} S={a.steps} R={a.rounds}"
+    what = "found" if event.attains else "found near it"
+    return f"{what}: C={a.collective.chunks} S={a.steps} R={a.rounds}"
 
 
 @contextmanager

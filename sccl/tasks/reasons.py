@@ -6,6 +6,7 @@ from sccl.bounds import LowerBounds, lower_bounds
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.topology import Topology
+from sccl.core.words import counted
 from sccl.view.shown import Bounds
 
 
@@ -23,7 +24,9 @@ def in_words(found: LowerBounds) -> Bounds:
     reasons = [f"S ≥ {found.steps}: {explain_steps(found)}."]
     reasons += [f"R/C ≥ {found.bandwidth}: {explain(found)}."]
     if not found.dual.is_identity:
-        reasons.append(f"Both are bounds of its dual, {found.problem}.")
+        reasons.append(
+            f"Both follow from its dual, {found.problem}, whose chunks and rounds are spoken of."
+        )
     if found.scope:
         reasons.append(f"They hold for {found.scope}.")
     return Bounds(found.steps, found.bandwidth, tuple(reasons), found.scope)
@@ -34,16 +37,14 @@ def explain_steps(found: LowerBounds) -> str:
     pair = found.pair
     sources = ", ".join(str(s) for s in pair.sources)
     twice = ", twice" if found.dual.phases == 2 else ""
-    return (
-        f"chunk {pair.chunk} starts on rank {sources} and rank {pair.rank} is {pair.steps} link(s) "
-        f"away{twice}"
-    )
+    away = counted(pair.steps, "link")
+    return f"chunk {pair.chunk} starts on rank {sources} and rank {pair.rank} is {away} away{twice}"
 
 
 def explain(found: LowerBounds) -> str:
     """Return the bandwidth certificate as a sentence."""
     certificate, unit = found.certificate, found.dual.spec.unit
-    split = f"with C={unit} "
+    split = f"with C={unit}, "
     if certificate.kind == "lengths":
         return (
             f"{split}the shortest paths of all chunks, at the prices below, cost "
@@ -53,7 +54,7 @@ def explain(found: LowerBounds) -> str:
     for cut in certificate.cuts:
         inside = "{" + ", ".join(str(r) for r in cut.ranks) + "}"
         weight = f" (weight {cut.weight})" if len(certificate.cuts) > 1 else ""
-        texts.append(f"{cut.chunks} chunks must enter ranks {inside}{weight}")
+        texts.append(f"{counted(cut.chunks, 'chunk')} must enter ranks {inside}{weight}")
     total = sum(c.weight * c.chunks for c in certificate.cuts)
     capacity = total / certificate.value
     what = "at most" if len(texts) == 1 else "together at most"

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
+from sccl.core.words import counted
 from sccl.topo import measure
 from sccl.verify import describe, violations
 
@@ -29,7 +30,9 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
         markup=False,
     )
     if wrong := len(violations(a)):
-        console.print(f"[red]the judge rejects it: {wrong} violation(s)[/], see 'sccl check'")
+        console.print(
+            f"[red]the judge rejects it: {counted(wrong, 'violation')}[/], see 'sccl check'"
+        )
     elif a.proved and intact:
         console.print(f"proved optimal: {', '.join(a.proved)}; class: {a.scope}", markup=False)
     elif a.proved:
@@ -44,7 +47,8 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
         load = Counter(s.edge for s in a.sends if s.step == step)
         used = {edge: n / rounds for edge, n in load.items()} if rounds > 0 else {}
         console.print(
-            f"Step {step}, {rounds} round(s): chunks per round, from row to column", style="bold"
+            f"Step {step}, {counted(rounds, 'round')}: chunks per round, from row to column",
+            style="bold",
         )
         console.print(matrix(nodes, used))
     console.print(_utilisation_table(a))
@@ -98,7 +102,8 @@ def print_topology(console: Console, topology: Topology) -> None:
     for b in t.budgets:
         edges = ", ".join(f"{u}->{v}" for u, v in b.edges)
         console.print(
-            f"budget {b.name}: {b.chunks_per_round} chunk(s) per round over {edges}", markup=False
+            f"budget {b.name}: {counted(b.chunks_per_round, 'chunk')} per round over {edges}",
+            markup=False,
         )
     for i, group in enumerate(t.chassis):
         console.print(f"chassis {i}: ranks {', '.join(str(r) for r in group)}")

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.ids import Rank
 from sccl.core.topology import Topology, as_ranks
+from sccl.core.words import counted
 from sccl.errors import ParameterError
 
 Permutation = tuple[int, ...]
@@ -97,10 +98,10 @@ def check_symmetry(topology: Topology, collective: Collective, image: Sequence[i
     for (src, dst), width in lanes.items():
         there = (image[src], image[dst])
         if lanes.get(there) != width:
-            have = f"has {lanes[there]} lane(s)" if there in lanes else "does not exist"
+            have = f"has {counted(lanes[there], 'lane')}" if there in lanes else "does not exist"
             raise ParameterError(
-                f"{what}: link {src}->{dst} with {width} lane(s) goes to {there[0]}->{there[1]}, "
-                f"which {have}"
+                f"{what}: link {src}->{dst} with {counted(width, 'lane')} goes to "
+                f"{there[0]}->{there[1]}, which {have}"
             )
     budgets = Counter((frozenset(b.edges), b.chunks_per_round) for b in topology.budgets)
     for budget in topology.budgets:

@@ -67,7 +67,7 @@ def check_picture(path: Path) -> None:
         ParameterError: the suffix is none of those there are.
         InputError: its folder does not exist or may not be written to.
     """
-    if path.suffix.lower() not in {".html", *_WRITERS}:
+    if path.suffix.lower() not in {".html", *_WRITERS} and not path.is_dir():
         suffix = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
         raise ParameterError(
             f"cannot draw {path.name}: {suffix}, expected .html, .svg, .png or .pdf; rename it"

@@ -1,0 +1,81 @@
+"""Files: written whole or not at all, and never in the place of what is no file."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sccl.core.files import (
+    check_can_create,
+    check_can_write,
+    read_text,
+    write_atomically,
+)
+from sccl.errors import InputError
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    write_atomically(file, "one")
+    write_atomically(file, "two")
+    assert file.read_text() == "two"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+    file, link = tmp_path / "a.json", tmp_path / "link.json"
+    file.write_text("one")
+    link.symlink_to(file)
+    write_atomically(link, "two")
+    assert link.is_symlink()
+    assert file.read_text() == "two"
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    check_can_write(pipe)
+    write_atomically(pipe, "whole")
+    reader.join(timeout=10)
+    assert got == ["whole"]
+    assert pipe.is_fifo()
+
+
+def test_a_full_device_is_told_and_stays() -> None:
+    full = Path("/dev/full")
+    if not full.is_char_device():
+        pytest.skip("this machine has no /dev/full")
+    with pytest.raises(InputError, match="No space left"):
+        write_atomically(full, "text")
+    assert full.is_char_device()
+
+
+def test_what_has_no_end_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sccl.core.files._LONGEST", 8)
+    (tmp_path / "long").write_text("123456789")
+    with pytest.raises(InputError, match="is longer than"):
+        read_text(tmp_path / "long")
+
+
+def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(InputError, match="cannot write"):
+        write_atomically(link, "text")
+
+
+def test_folders_that_cannot_be_made_are_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    check_can_create(tmp_path / "new" / "newer")
+    assert not (tmp_path / "new").exists()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match="is a file; give a folder"):
+            check_can_create(path)
