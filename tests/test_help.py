@@ -73,6 +73,19 @@ def test_listing_verbs_loads_none_of_them() -> None:
     assert done.stderr.strip() == "['sccl.cli', 'sccl.cli.main']"
 
 
+def test_a_full_disk_is_one_sentence() -> None:
+    full = Path("/dev/full")
+    if not full.is_char_device():
+        pytest.skip("this machine has no /dev/full")
+    for arguments in (["--help"], ["--version"], ["topo", "list"]):
+        with full.open("w") as sink:
+            done = subprocess.run(
+                [*COMMAND, *arguments], stdout=sink, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert done.returncode == 4
+        assert done.stderr.strip() == "failed: No space left on device"
+
+
 def test_verbs_are_grouped() -> None:
     text = help_of("sccl")
     panels = re.findall(r"─ (\w+) ─", text)
@@ -104,6 +117,8 @@ def offered(shell: str, line: str) -> list[str]:
         ("sccl pareto --symmetry ", ["auto", "none", "translations"]),
         ("sccl codegen --target ", ["cuda", "hip", "host"]),
         ("sccl plot --what a", ["arrival"]),
+        ("sccl bench project --against ", ["mpi"]),
+        ("sccl run project --collective allg", ["allgather"]),
         ("sccl pareto --topo mine.js", []),  # then the shell offers files
         ("sccl ver", ["verify-certificate"]),
     ],

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import options
+from sccl.cli import complete, options
 from sccl.cli.report import err, out, print_json, reported
 from sccl.core.files import check_can_write, write_atomically
 from sccl.emit import PROGRAM_FILE, SELECTION_FILE, selection_text
@@ -42,14 +42,25 @@ Ranks = Annotated[
 ]
 Sizes = Annotated[str, typer.Option(help="Bytes of a block, from..to, each twice the one before.")]
 Only = Annotated[
-    list[str] | None, typer.Option("--collective", help="Only this one; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--collective",
+        help="Only this one; may be repeated.",
+        autocompletion=complete.collective,
+    ),
 ]
 MpiFolder = Annotated[
     Path | None,
     typer.Option("--mpi", help="Folder of mpicxx and mpirun.", show_default="sccl[mpi], or PATH"),
 ]
 Repeat = Annotated[int, typer.Option(help="Repetitions, in turns; medians are shown.")]
-Against = Annotated[str | None, typer.Option(help="'mpi': also the MPI library's own collectives.")]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        help="'mpi': also the MPI library's own collectives.",
+        autocompletion=complete.words(("mpi",), "the MPI library"),
+    ),
+]
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -101,6 +112,7 @@ def bench(
             collectives=names,
             against_mpi=against == "mpi",
         )
+    _require_some(timings, sizes)
     value = _as_json(timings, projects[0].ranks)
     if output is not None:
         write_atomically(output, json_lib.dumps(value, indent=1) + "\n")
@@ -128,6 +140,7 @@ def tune(
         timings = compare(
             [project], found, sizes=low_high, repeat=repeat, collectives=names, each=True
         )
+    _require_some(timings, sizes)
     selection = tuned_selection(timings, project.selection)
     file = directory / PROGRAM_FILE
     value = json_lib.loads(file.read_text(encoding="utf-8"))
@@ -171,6 +184,14 @@ def _range(text: str) -> tuple[int, int]:
     raise ParameterError(
         f"sizes is {text!r}, expected from..to in bytes of at most {_LARGEST >> 30}G, such as 1..4M"
     )
+
+
+def _require_some(timings: list[Timing], sizes: str) -> None:
+    if not timings:
+        raise ParameterError(
+            f"sizes is {sizes!r}, of which none was measured: what is reduced are numbers of 4 "
+            "bytes, so give sizes of at least that"
+        )
 
 
 def _built(projects: list[Project], folder: Path | None) -> Mpi:
