@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -279,10 +280,12 @@ def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
     tab = opened(page(shown(found), [sweep], frontier=True))
     assert tab.is_visible("#frontier-view")
     assert not tab.is_visible("#algorithm-view")
-    counts = {css: tab.locator(css).count() for css in (".point", ".open", ".refuted")}
-    assert counts == {".point": len(found), ".open": 1, ".refuted": 1}
+    counts = {
+        css: tab.locator(css).count() for css in (".point", ".chart .open", ".chart .refuted")
+    }
+    assert list(counts.values()) == [len(found), 1, 1]
     assert HOSTILE in tab.inner_text("#frontier-view ul")
-    tab.locator(".point .dot").last.click()
+    tab.locator(".point .mark").last.click()
     assert tab.is_visible("#algorithm-view")
     assert tab.inner_text(".figure >> nth=0") == str(found[-1].steps)
     tab.click("#show-frontier")
@@ -292,6 +295,88 @@ def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
     tab.click("#show-frontier")
     tab.get_by_role("button", name="Open", exact=True).last.click()
     assert tab.input_value("#algorithm") == str(len(found) - 1)
+
+
+def crowded(first: int = 3, last: int = 24) -> list[Algorithm]:
+    """Return algorithms of a long frontier: those of broadcast on a ring, without their sends."""
+    ring = resolve("ring:6")
+    return [
+        Algorithm(ring, named("broadcast", 6).at(2 * s - 4), (1,) * s, (), proved=("pareto",))
+        for s in range(first, last + 1)
+    ]
+
+
+def boxes_of(tab: Tab, css: str) -> list[tuple[str, list[float]]]:
+    """Return the text of elements, and their left, top, right and bottom on the screen."""
+    found = tab.eval_on_selector_all(
+        css,
+        "all => all.filter(e => e.checkVisibility()).map(e => { const b ="
+        " e.getBoundingClientRect();"
+        " return [e.textContent, [b.left, b.top, b.right, b.bottom]]; })",
+    )
+    return [(text, box) for text, box in found]
+
+
+def overlap(one: Sequence[float], other: Sequence[float], room: float = 0.0) -> bool:
+    return (
+        one[0] < other[2] + room
+        and other[0] < one[2] + room
+        and one[1] < other[3] + room
+        and other[1] < one[3] + room
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_labels_of_a_frontier_lie_on_nothing(width: int, opened: Open) -> None:
+    found = [Shown(a, "a.json", True, Bounds(3, Fraction(1, 2), ())) for a in crowded()]
+    tab = opened(page(found, frontier=True), viewport={"width": width, "height": 900})
+    texts = boxes_of(tab, ".chart text")
+    (_, paper), *_ = boxes_of(tab, ".chart")
+    marks = boxes_of(tab, ".chart .mark")
+    labels = {text for text, _ in texts}
+    assert {"3/2", "1", "S ≥ 3", "R/C ≥ 1/2"} <= labels
+    assert len(labels & {str(a.bandwidth_cost) for a in crowded()}) >= 6
+    assert {"Latency cost S (steps)", "Bandwidth cost R/C (rounds per chunk)"} <= labels
+    for i, (text, box) in enumerate(texts):
+        assert not [other for other, b in texts[:i] if overlap(box, b)], text
+        assert not any(overlap(box, b) for _, b in marks), text
+        assert paper[0] <= box[0] < box[2] <= paper[2], text
+        assert paper[1] <= box[1] < box[3] <= paper[3], text
+        assert min(box[2] - box[0], box[3] - box[1]) < 20  # px: letters keep their size
+    lines = [box for _, box in boxes_of(tab, ".chart .bound")]
+    assert not [t for t, box in texts for line in lines if overlap(box, line)]
+
+
+def test_marks_are_those_of_the_static_charts(opened: Open) -> None:
+    a, b, *_ = crowded(3, 5)
+    sweep = Sweep(
+        "ring:6", "broadcast", 0,
+        tuple(Candidate(c, 5, r, "no") for c in range(20, 90) for r in range(10, 40)),
+        (Candidate(3, 6, 4, "time"),),
+        ((3, Fraction(3, 2)), (4, Fraction(9, 10)), (5, Fraction(8, 10)), (9, Fraction(1, 2))),
+        "",
+        approached=((5, Fraction(8, 10)),),
+    )  # fmt: skip
+    bounds = Bounds(3, Fraction(1, 2), ())
+    found = [Shown(x, "a.json", True, bounds) for x in (a, replace(b, proved=()))]
+    tab = opened(page(found, [sweep], frontier=True))
+    kinds = Counter(
+        kind.split()[1]
+        for kind in tab.eval_on_selector_all(
+            ".chart .mark", "all => all.map(e => e.className.baseVal)"
+        )
+    )
+    refuted = kinds.pop("refuted")
+    assert kinds == {"proved": 1, "found": 1, "approached": 1, "open": 1, "limit": 1}
+    assert 5 < refuted < 40
+    marks = [box for _, box in boxes_of(tab, ".chart .mark.refuted")]
+    others = [box for _, box in boxes_of(tab, ".chart .mark:not(.refuted)")]
+    centres = [((x0 + x1) / 2, (y0 + y1) / 2) for x0, y0, x1, y1 in [*marks, *others]]
+    for i, (x, y) in enumerate(centres[:refuted]):
+        assert all(math.hypot(x - u, y - v) > 11 for u, v in centres[i + 1 :])
+    keys = tab.inner_text(".frontier .legend")
+    for name in ("proved", "best found", "approached", "open", "refuted", "limit of R/C"):
+        assert name in keys
 
 
 def test_hostile_names_stay_text(opened: Open) -> None:
@@ -355,7 +440,7 @@ def test_it_fits_a_narrow_screen(opened: Open) -> None:
     tab = opened(page(shown(found), frontier=True), viewport={"width": 360, "height": 740})
     wide = "document.documentElement.scrollWidth"
     assert tab.evaluate(wide) == 360
-    tab.locator(".point .dot").first.click()
+    tab.locator(".point .mark").first.click()
     assert tab.evaluate(wide) == 360
     boxes = [tab.locator(css).bounding_box() for css in ("#stage", "#selection", "#sends")]
     tops = [box["y"] for box in boxes if box]

@@ -187,6 +187,7 @@ def _frontier(
         "points": list(members),
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
+        "approached": sorted({(steps, str(cost)) for s in sweeps for steps, cost in s.approached}),
         "refuted": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.refuted)],
         "open": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.open)],
         "class": first.bounds.scope if first.bounded else first.algorithm.scope,

@@ -52,6 +52,7 @@ function view(name) {
   byId("algorithm-view").hidden = name === "frontier";
   if (name === "frontier") byId("show-frontier").setAttribute("aria-current", "page");
   else byId("show-frontier").removeAttribute("aria-current");
+  drawCharts();
 }
 
 function openAlgorithm(index) {
@@ -97,6 +98,8 @@ byId("show-frontier").addEventListener("click", () => {
   view("frontier");
   byId("main").focus();
 });
+
+window.addEventListener("resize", drawCharts);
 
 for (const [kind, on] of [
   ["mouseover", true],
