@@ -32,16 +32,14 @@ function pointTable(frontier, points) {
       a.rounds.reduce((x, y) => x + y, 0),
       a.chunks,
       a.bandwidth_cost,
+      optimal.join(" and ") || "–",
+      isProved(a) ? "proved" : "best found",
+      fastest(frontier, index),
     ];
-    return html(
-      "tr",
-      {},
-      ...cells.map((cell) => html("td", { class: "number" }, String(cell))),
-      html("td", {}, optimal.join(" and ") || "–"),
-      html("td", {}, isProved(a) ? "proved" : "best found"),
-      html("td", {}, fastest(frontier, index)),
-      html("td", {}, open),
-    );
+    // On narrow screens, where rows are stacked, each cell says its column.
+    const cell = (text, i) =>
+      html("td", { class: i < 4 ? "number" : "", "data-name": names[i] }, String(text));
+    return html("tr", {}, ...cells.map(cell), html("td", {}, open));
   });
   const head = html(
     "tr",
@@ -51,7 +49,7 @@ function pointTable(frontier, points) {
   );
   return html(
     "div",
-    { class: "wide" },
+    { class: "points" },
     html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows)),
   );
 }
