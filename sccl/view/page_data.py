@@ -168,7 +168,7 @@ def _frontier(
     shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
 ) -> dict[str, Any]:
     named = {file for s in sweeps for file in s.files}
-    members = [i for i in members if shown[i].file in named] or members
+    members = _distinct(shown, [i for i in members if shown[i].file in named] or members)
     algorithms = [shown[i].algorithm for i in members]
     topology, first = algorithms[0].topology, shown[members[0]]
     costs = [(a.steps, a.bandwidth_cost) for a in algorithms]
@@ -193,6 +193,17 @@ def _frontier(
         "class": first.bounds.scope if first.bounded else first.algorithm.scope,
         "summary": " ".join(dict.fromkeys(said)),
     }
+
+
+def _distinct(shown: Sequence[Shown], members: Sequence[int]) -> list[int]:
+    """Return one algorithm of those with equal C, S and R: the one of which most is proved."""
+    best: dict[tuple[int, int, int], int] = {}
+    for i in members:
+        a = shown[i].algorithm
+        cost = a.collective.chunks, a.steps, a.rounds
+        if cost not in best or len(a.proved) > len(shown[best[cost]].algorithm.proved):
+            best[cost] = i
+    return list(best.values())
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
