@@ -178,6 +178,45 @@ def test_a_chunk_is_followed_along_its_tree(opened: Open) -> None:
     assert tab.inner_text("#selection-title") == "Selection"
 
 
+def test_what_is_no_chunk_is_told_and_an_empty_field_selects_nothing(opened: Open) -> None:
+    a = allgather()
+    tab = opened(page(shown([a])))
+    last = a.collective.num_chunks - 1
+    for wrong in (str(last + 1), "-1", "1.5", "-"):
+        tab.fill("#chunk", "2")
+        assert tab.inner_text("#selection-title") == "Chunk 2"
+        tab.fill("#chunk", "")
+        tab.focus("#chunk")
+        tab.keyboard.type(wrong)
+        assert tab.inner_text("#selection-title") == "Selection"
+        assert f"give a number from 0 to {last}" in tab.inner_text("#selection [role=alert]")
+        assert tab.get_attribute("#chunk", "aria-invalid") == "true"
+    tab.fill("#chunk", "2")
+    tab.fill("#chunk", "")
+    assert tab.inner_text("#selection-title") == "Selection"
+    assert tab.locator(".tree, [role=alert]").count() == 0
+
+
+def test_the_focus_stays_where_it_was(opened: Open) -> None:
+    tab = opened(page(shown([allgather()])))
+    focused = "document.activeElement.dataset.chunk ?? document.activeElement.id"
+    chips = tab.locator("#sends .chip")
+    chunk = chips.nth(2).get_attribute("data-chunk")
+    chips.nth(2).focus()
+    for _ in range(2):
+        tab.keyboard.press("Enter")
+        assert tab.evaluate(focused) == chunk
+        assert chips.nth(2).evaluate("e => e === document.activeElement")
+    tab.focus(".rank[data-rank='3']")
+    tab.keyboard.press("Enter")
+    tab.locator("#selection .chip").first.focus()
+    tab.keyboard.press("Enter")  # the chip is gone, what it chose is there
+    assert tab.evaluate(focused) == "selection"
+    tab.focus("#clear")
+    tab.keyboard.press("Enter")
+    assert tab.evaluate(focused) == "selection"
+
+
 def ranks_of(tab: Tab, css: str) -> set[int]:
     return set(tab.eval_on_selector_all(css, "all => all.map(e => Number(e.dataset.rank))"))
 
@@ -345,6 +384,23 @@ def test_labels_of_a_frontier_lie_on_nothing(width: int, opened: Open) -> None:
         assert min(box[2] - box[0], box[3] - box[1]) < 20  # px: letters keep their size
     lines = [box for _, box in boxes_of(tab, ".chart .bound")]
     assert not [t for t, box in texts for line in lines if overlap(box, line)]
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_the_table_of_points_is_whole(width: int, opened: Open) -> None:
+    found = [replace(a, proved=("latency", "limit", "pareto")) for a in crowded()]
+    bounds = Bounds(3, Fraction(1, 2), ())
+    text = page([Shown(a, "a.json", True, bounds) for a in found], frontier=True)
+    tab = opened(text, viewport={"width": width, "height": 900})
+    (_, room), *_ = boxes_of(tab, ".points")
+    cells = boxes_of(tab, ".points td, .points td button")
+    assert len(cells) == 9 * len(found)
+    for text, box in cells:
+        assert room[0] <= box[0] < box[2] <= room[2], text
+    assert "Fastest for" in tab.inner_text(".points") or width == 400
+    name = "e => getComputedStyle(e, '::before').content"
+    named = tab.eval_on_selector(".points td:nth-child(7)", name)
+    assert ("Fastest for" in named) == (width == 400)
 
 
 def test_marks_are_those_of_the_static_charts(opened: Open) -> None:

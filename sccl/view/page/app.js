@@ -2,7 +2,7 @@
 
 const PAUSE = 1500; // milliseconds of a step while playing
 
-const app = { model: null, marks: null, time: 0, rank: null, chunk: null, timer: null };
+const app = { model: null, marks: null, time: 0, rank: null, chunk: null, wrong: false, timer: null };
 
 const data = JSON.parse(byId("data").textContent);
 
@@ -12,8 +12,10 @@ function update() {
   updateRanks(model, marks);
   showNow(model);
   showLegend(model);
-  showSelection(model);
-  showSends(model);
+  keepingFocus(() => {
+    showSelection(model);
+    showSends(model);
+  });
   markStep();
 }
 
@@ -23,8 +25,19 @@ function goTo(time) {
 }
 
 function select(what) {
-  Object.assign(app, { rank: null, chunk: null }, what);
+  Object.assign(app, { rank: null, chunk: null, wrong: false }, what);
   update();
+}
+
+/** Replace what is shown, and focus what stands for what had the focus before. */
+function keepingFocus(draw) {
+  const old = document.activeElement;
+  const home = old.closest(".scroll, .plot");
+  const name = ["chunk", "algorithm"].find((key) => key in old.dataset);
+  const same = () => [...home.querySelectorAll(`[data-${name}="${old.dataset[name]}"]`)];
+  const number = home && name ? same().indexOf(old) : -1;
+  draw();
+  if (number >= 0 && !old.isConnected) (same()[number] ?? same()[0] ?? home).focus();
 }
 
 function pause() {
@@ -58,7 +71,7 @@ function view(name) {
 function openAlgorithm(index) {
   view("algorithm");
   app.model = modelOf(data.algorithms[index]);
-  Object.assign(app, { time: 0, rank: null, chunk: null });
+  Object.assign(app, { time: 0, rank: null, chunk: null, wrong: false });
   app.marks = drawStage(app.model.topology);
   byId("algorithm").value = index;
   for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
@@ -87,19 +100,24 @@ document.addEventListener("click", (event) => {
 });
 
 byId("play").addEventListener("click", play);
-byId("clear").addEventListener("click", () => select({}));
+byId("clear").addEventListener("click", () => {
+  select({});
+  byId("selection").focus(); // the button is gone
+});
 byId("step").addEventListener("input", (event) => goTo(Number(event.target.value)));
 byId("algorithm").addEventListener("change", (event) => openAlgorithm(Number(event.target.value)));
 byId("chunk").addEventListener("input", ({ target }) => {
   const chunk = target.valueAsNumber;
+  const empty = target.value === "" && !target.validity.badInput;
   if (Number.isInteger(chunk) && chunk >= 0 && chunk < app.model.num_chunks) select({ chunk });
+  else select({ wrong: !empty });
 });
 byId("show-frontier").addEventListener("click", () => {
   view("frontier");
   byId("main").focus();
 });
 
-window.addEventListener("resize", drawCharts);
+window.addEventListener("resize", () => keepingFocus(drawCharts));
 
 for (const [kind, on] of [
   ["mouseover", true],
