@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -489,6 +490,53 @@ def test_dark_light_and_stillness(opened: Open) -> None:
 def brightness(color: str) -> float:
     channels = [int(c) for c in color.removeprefix("rgb(").removesuffix(")").split(",")]
     return sum(channels) / 3
+
+
+CONTRAST = """
+([css, property, other]) => {
+  const channels = (color) => {
+    const canvas = document.createElement("canvas").getContext("2d");
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (color) => channels(color).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  return [...document.querySelectorAll(css)].map((e) => {
+    const style = getComputedStyle(e);
+    const own = other !== "card";
+    const ground = own ? style[other] : getComputedStyle(e.closest(".card")).backgroundColor;
+    const [a, b] = [light(style[property]), light(ground)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  });
+}
+"""  # by what WCAG calls it, between a property of elements and another one, or their card
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_drawn_can_be_seen_in_greyscale(scheme: str, opened: Open) -> None:
+    a = frontier("z52-pcie", "allgather")[0]
+    bounds = Bounds(a.steps, a.bandwidth_cost, ())
+    tab = opened(page([Shown(a, "a.json", True, bounds)]), color_scheme=scheme)
+
+    def least(css: str, of: str, other: str = "card") -> float:
+        return min(tab.evaluate(CONTRAST, [css, of, other]))
+
+    assert least(".box rect", "stroke") > 3
+    assert least(".track", "stroke") > 1.4
+    cells = ".heat td[class^=u]"
+    assert least(cells, "color", "backgroundColor") > 4.5
+    shares = [
+        tab.evaluate(CONTRAST, [f".ramp .u{i}", "backgroundColor", "card"])[0] for i in range(1, 6)
+    ]
+    assert shares == sorted(shares)
+    assert all(b > 1.3 * a for a, b in pairwise(shares))
+    for i in range(1, 6):  # the table's shades are those of the legend
+        full = tab.evaluate(CONTRAST, [f"{cells}.u{i}", "backgroundColor", "card"])
+        assert set(full) <= {shares[i - 1]}
+    tab.click("#show-frontier")
+    assert least(".impossible", "fill") > 1.6
 
 
 def test_it_fits_a_narrow_screen(opened: Open) -> None:
