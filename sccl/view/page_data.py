@@ -9,6 +9,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.cost import alpha_us, lane_gb_per_s, winners
 from sccl.core.topology import Topology
+from sccl.view.budgets import shared
 from sccl.view.layout import control_points, layout
 from sccl.view.shown import Candidate, Shown, Sweep
 
@@ -38,6 +39,7 @@ def title(algorithm: Algorithm) -> str:
 def _topology(topology: Topology) -> dict[str, Any]:
     drawn = layout(topology)
     number = {link.edge: i for i, link in enumerate(topology.links)}
+    dashed = shared(topology)
     return {
         "name": topology.name,
         "ranks": topology.ranks,
@@ -48,6 +50,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
         "boxes": [[b.left, b.top, b.right, b.bottom, b.label] for b in drawn.boxes],
         "links": [
             {"src": link.src, "dst": link.dst, "lanes": link.lanes}
+            | ({"shared": True} if link.edge in dashed else {})
             | ({"bend": _inner(drawn.positions, link.edge, bend)} if bend else {})
             for link, bend in zip(topology.links, drawn.bends, strict=True)
         ],

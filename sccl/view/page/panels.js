@@ -98,6 +98,8 @@ function showLegend(model) {
   const arc = key("k-arc", "share of what a rank wants");
   const shown =
     app.chunk === null ? [ramp, arc] : [...tree, ...ranks.slice(0, 1), ...part, ranks[1]];
+  const shared = model.topology.links.some((link) => link.shared);
+  if (shared) shown.push(key("k-shared", "shares a budget"));
   byId("legend").replaceChildren(...shown);
 }
 

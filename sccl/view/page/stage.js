@@ -75,6 +75,7 @@ function linkMark(topology, link, number, look) {
       "stroke-width": width.toFixed(2),
     }),
     flow: svg("path", { class: "flow" }),
+    budgets: [], // names of those that the link shares
     dashes: svg("path", { class: "dashes" }),
     head: svg("path", { class: "arrow" }),
     title: svg("title"),
@@ -219,6 +220,8 @@ function linkState(model, number, tree) {
   if (!load) return ["", 0];
   const { src, dst } = model.topology.links[number];
   const away = app.rank !== null && app.rank !== src && app.rank !== dst;
+  for (const budget of topology.budgets)
+    for (const link of budget.links) links[link].budgets.push(budget.name);
   const share = shareOf(model, number, app.time);
   return [`lit ${shade(share)}${away ? " away" : ""}`, share];
 }
@@ -228,13 +231,16 @@ function updateLinks(model, marks) {
   const states = marks.links.map((_, number) => linkState(model, number, tree));
   const moving = states.filter(([name]) => name).length <= ANIMATED;
   states.forEach(([name, share], number) => {
-    const [mark, { src, dst, lanes }] = [marks.links[number], model.topology.links[number]];
-    mark.group.setAttribute("class", `link ${name}`);
-    if (share) stream(mark, share, moving && !/past|later/.test(name));
+    const [mark, { src, dst, lanes, shared }] = [marks.links[number], model.topology.links[number]];
+    const moves = moving && !/past|later/.test(name);
+    const kind = shared ? `link shared${moves ? " moves" : ""}` : "link";
+    mark.group.setAttribute("class", `${kind} ${name}`);
+    if (share) stream(mark, share, moves);
     else still(mark);
     const most = app.time < model.last ? lanes * model.rounds[app.time] : 0;
     const load = most ? `: ${model.loads[app.time][number]} of ${plural(most, "chunk")}` : "";
-    mark.title.textContent = `${src} → ${dst}, ${plural(lanes, "lane")}${load}`;
+    const shares = mark.budgets.length ? `; within ${listed(mark.budgets, 4)}` : "";
+    mark.title.textContent = `${src} → ${dst}, ${plural(lanes, "lane")}${load}${shares}`;
   });
 }
 
