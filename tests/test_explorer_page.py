@@ -521,9 +521,10 @@ def test_what_is_drawn_can_be_seen_in_greyscale(scheme: str, opened: Open) -> No
     tab = opened(page([Shown(a, "a.json", True, bounds)]), color_scheme=scheme)
 
     def least(css: str, of: str, other: str = "card") -> float:
-        return min(tab.evaluate(CONTRAST, [css, of, other]))
+        found: list[float] = tab.evaluate(CONTRAST, [css, of, other])
+        return min(found)
 
-    assert least(".box rect", "stroke") > 3
+    assert least(".box", "stroke") > 3
     assert least(".track", "stroke") > 1.4
     cells = ".heat td[class^=u]"
     assert least(cells, "color", "backgroundColor") > 4.5
@@ -537,6 +538,91 @@ def test_what_is_drawn_can_be_seen_in_greyscale(scheme: str, opened: Open) -> No
         assert set(full) <= {shares[i - 1]}
     tab.click("#show-frontier")
     assert least(".impossible", "fill") > 1.6
+
+
+def without_sends(machine: str) -> Algorithm:
+    topology = resolve(machine)
+    return Algorithm(topology, named("allgather", topology.ranks).at(1), (1,), ())
+
+
+LETTERS = "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"
+
+
+@pytest.mark.parametrize(
+    "machine", ["torus:4x4x4", "switch:24", "ring:64", "mesh:8x8", "dragonfly:4x5", "dgx1"]
+)
+def test_numbers_and_names_can_be_read(machine: str, opened: Open) -> None:
+    size = {"width": 1280, "height": 720}
+    tab = opened(page(shown([without_sends(machine)])), viewport=size)
+    assert min(tab.eval_on_selector_all(".rank .name, .box-name", LETTERS)) >= 8
+    discs = boxes_of(tab, ".rank .disc")
+    for (text, box), (_, disc) in zip(boxes_of(tab, ".rank .name"), discs, strict=True):
+        assert disc[0] <= box[0] <= box[2] <= disc[2], text
+
+
+def test_64_ranks_are_read_closer_on_a_narrow_screen(opened: Open) -> None:
+    size = {"width": 400, "height": 740}
+    tab = opened(page(shown([without_sends("torus:4x4x4")])), viewport=size)
+    name = ".rank[data-rank='21'] .name"
+    before = tab.eval_on_selector_all(name, LETTERS)[0]
+    for _ in range(3):
+        tab.click("#zoom-in")
+    closer = tab.eval_on_selector_all(name, LETTERS)[0]
+    assert closer > max(10, 1.5 * before)
+    assert tab.evaluate("document.documentElement.scrollWidth") == 400
+    place = "[byId('view').scrollLeft, byId('view').scrollTop]"
+    left, top = tab.evaluate(place)
+    assert min(left, top) > 0  # the middle stays in the middle
+    tab.locator("#view").scroll_into_view_if_needed()
+    (_, box), *_ = boxes_of(tab, "#view")
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x - 50, y - 30, steps=3)
+    tab.mouse.up()
+    assert tab.evaluate(place) == pytest.approx([left + 50, top + 30], abs=2)
+    assert tab.inner_text("#selection-title") == "Selection"  # a pull is no click
+    tab.focus("#view")
+    tab.keyboard.press("ArrowRight")
+    assert title(tab) == "Sends of step 0"
+    for _ in range(3):
+        tab.keyboard.press("-")
+    assert tab.evaluate(place) == [0, 0]
+    tab.keyboard.press("+")
+    assert tab.eval_on_selector_all(name, LETTERS)[0] > 1.3 * before
+    tab.focus(".rank[data-rank='63']")
+    tab.keyboard.press("Enter")
+    assert tab.inner_text("#selection-title") == "Rank 63"
+
+
+def test_links_that_share_a_budget_are_dashed(opened: Open) -> None:
+    pcie, switch = frontier("z52-pcie", "allgather")[0], without_sends("switch:8")
+    tab = opened(page(shown([pcie, switch])))
+    expected = {edge for budget in pcie.topology.budgets for edge in budget.edges}
+    assert links_of(tab, pcie, ".link.shared") == expected
+    dashes = "all => all.map(e => getComputedStyle(e).strokeDasharray)"
+    assert set(tab.eval_on_selector_all(".link.shared .track", dashes)) == {"14px, 8px"}
+    assert set(tab.eval_on_selector_all(".link:not(.shared) .track", dashes)) == {"none"}
+    assert "shares a budget" in tab.inner_text("#legend")
+    number = next(i for i, k in enumerate(pcie.topology.links) if k.edge in expected)
+    assert "PCIe" in str(tab.text_content(f".link[data-link='{number}'] title"))
+    assert tab.inner_text("#utilisation tbody tr:nth-child(2) th").startswith("PCIe")
+    assert tab.inner_text("#utilisation thead th") == "Budget or link"
+    tab.select_option("#algorithm", "1")  # what a rank's own links share is no bus
+    assert tab.locator(".link.shared").count() == 0
+    assert "shares a budget" not in tab.inner_text("#legend")
+
+
+def test_labels_of_ranks_are_told_beside_their_numbers(opened: Open) -> None:
+    a = frontier("full:4", "allgather")[0]
+    labels = ("left", "right", "2", "far <b>")
+    a = replace(a, topology=replace(a.topology, labels=labels))
+    tab = opened(page(shown([a])))
+    assert tab.locator(".rank .name").all_text_contents() == ["0", "1", "2", "3"]
+    for rank, name in enumerate(("Rank 0 (left)", "Rank 1 (right)", "Rank 2", "Rank 3 (far <b>)")):
+        assert (tab.text_content(f".rank[data-rank='{rank}'] title") or "").startswith(f"{name},")
+        tab.click(f".rank[data-rank='{rank}'] .disc")
+        assert tab.inner_text("#selection-title") == name
 
 
 def test_it_fits_a_narrow_screen(opened: Open) -> None:

@@ -2,7 +2,7 @@
 
 const PAUSE = 1500; // milliseconds of a step while playing
 
-const app = { model: null, marks: null, time: 0, rank: null, chunk: null, wrong: false, timer: null };
+const app = { model: null, marks: null, time: 0, rank: null, chunk: null, wrong: false, zoom: 1, timer: null };
 
 const data = JSON.parse(byId("data").textContent);
 
@@ -66,6 +66,7 @@ function view(name) {
   if (name === "frontier") byId("show-frontier").setAttribute("aria-current", "page");
   else byId("show-frontier").removeAttribute("aria-current");
   drawCharts();
+  if (app.model) fitText();
 }
 
 function openAlgorithm(index) {
@@ -73,6 +74,7 @@ function openAlgorithm(index) {
   app.model = modelOf(data.algorithms[index]);
   Object.assign(app, { time: 0, rank: null, chunk: null, wrong: false });
   app.marks = drawStage(app.model.topology);
+  zoomTo(1);
   byId("algorithm").value = index;
   for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
     show(app.model);
@@ -117,7 +119,11 @@ byId("show-frontier").addEventListener("click", () => {
   byId("main").focus();
 });
 
-window.addEventListener("resize", () => keepingFocus(drawCharts));
+window.addEventListener("resize", () => {
+  keepingFocus(drawCharts);
+  fitText();
+});
+listenToZoom();
 
 for (const [kind, on] of [
   ["mouseover", true],
@@ -137,6 +143,8 @@ function stepKey(event) {
   if (event.key === " ") play();
   else if (event.key in keys) goTo(keys[event.key]);
   else if (event.key === "Escape") select({});
+  else if (event.key === "+" || event.key === "=") closer();
+  else if (event.key === "-") farther();
   else return false;
   return true;
 }
@@ -153,7 +161,8 @@ document.addEventListener("keydown", (event) => {
   const pressed = event.target.closest("button, a") && event.key === " ";
   const slides =
     event.target.closest("input[type=range]") && event.key !== " " && event.key !== "Escape";
-  if (!own && !pressed && !slides && stepKey(event)) event.preventDefault();
+  const scrolls = event.target.id === "view" && app.zoom > 1 && event.key.startsWith("Arrow");
+  if (!own && !pressed && !slides && !scrolls && stepKey(event)) event.preventDefault();
 });
 
 // --- theme and start ----------------------------------------------------------------------------

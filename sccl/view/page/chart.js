@@ -126,7 +126,7 @@ function boundLines(frontier, { plot, least, x, y }) {
   const columns = Array.from({ length: 12 }, (_, i) => plot.right - 4 - sizes[1][0] / 2 - 24 * i);
   return [
     {
-      ends: [[across, plot.top], [across, plot.bottom]], // prettier-ignore
+      ends: [[across, plot.top], [across, plot.bottom]],
       name: names[0],
       size: sizes[0],
       centres: [1, -1].flatMap((side) =>
@@ -134,7 +134,7 @@ function boundLines(frontier, { plot, least, x, y }) {
       ),
     },
     {
-      ends: [[plot.left, down], [plot.right, down]], // prettier-ignore
+      ends: [[plot.left, down], [plot.right, down]],
       name: names[1],
       size: sizes[1],
       centres: [1, -1].flatMap((side) =>
