@@ -2,7 +2,16 @@
 
 const PAUSE = 1500; // milliseconds of a step while playing
 
-const app = { model: null, marks: null, time: 0, rank: null, chunk: null, wrong: false, zoom: 1, timer: null };
+const app = {
+  model: null,
+  marks: null,
+  time: 0,
+  rank: null,
+  chunk: null,
+  wrong: false, // whether the field of chunks holds what is none
+  zoom: 1,
+  timer: null,
+};
 
 const data = JSON.parse(byId("data").textContent);
 

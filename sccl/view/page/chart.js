@@ -212,7 +212,8 @@ const drawn = ({ kind, at: [x, y], title }) =>
 
 function pointMark({ index, a, at: [x, y] }, label) {
   const proved = isProved(a);
-  const name = `${pointName(a)}, R/C ${a.bandwidth_cost}, ${proved ? "proved" : "best found"}: open`;
+  const state = proved ? "proved" : "best found";
+  const name = `${pointName(a)}, R/C ${a.bandwidth_cost}, ${state}: open`;
   return svg(
     "g",
     { class: "point", role: "button", tabindex: 0, "data-algorithm": index, "aria-label": name },

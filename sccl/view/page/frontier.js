@@ -132,7 +132,7 @@ function showFrontiers() {
 /** Draw every chart as wide as there is room for it. */
 function drawCharts() {
   for (const plot of document.querySelectorAll(".plot")) {
-    const frontier = data.frontiers[plot.dataset.frontier];
-    if (plot.clientWidth) plot.replaceChildren(chart(frontier, pointsOf(frontier), plot.clientWidth));
+    const [frontier, width] = [data.frontiers[plot.dataset.frontier], plot.clientWidth];
+    if (width) plot.replaceChildren(chart(frontier, pointsOf(frontier), width));
   }
 }

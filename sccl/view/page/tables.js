@@ -77,7 +77,8 @@ function showUtilisation(model) {
     ? "Chunks that each shared budget and each link carries in each step, of what it allows."
     : "Chunks that each link carries in each step, of what its lanes allow.";
   const some = model.topology.budgets.length > 0;
-  const names = [some ? "Budget or link" : "Link", "Lanes", ...model.rounds.map((_, step) => String(step))];
+  const first = some ? "Budget or link" : "Link";
+  const names = [first, "Lanes", ...model.rounds.map((_, step) => String(step))];
   const head = html(
     "tr",
     {},
