@@ -131,6 +131,16 @@ def test_a_frontier_is_of_one_question() -> None:
     assert second["summary"] == ""
 
 
+def test_of_equal_costs_a_frontier_has_one_point() -> None:
+    a, b = (replace(x, proved=("pareto",)) for x in frontier("dgx1", "allgather")[:2])
+    most = replace(a, proved=("latency", "pareto"))
+    sweep = Sweep("dgx1", "allgather", None, (), (), (), "Complete.")
+    data = page_data(shown(a, b, most, b), [sweep, sweep], frontier=True)
+    assert data["frontiers"][0]["points"] == [2, 1]
+    assert data["frontiers"][0]["summary"] == "Complete."
+    assert len(data["algorithms"]) == 4
+
+
 def test_bounds_are_only_told_of_the_class_they_hold_for() -> None:
     a, b = frontier("dgx1", "allreduce")[0], frontier("dgx1", "allreduce")[0]
     of_class = replace(BOUNDS, scope="compositions")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,45 @@ def test_a_chunk_is_followed_along_its_tree(opened: Open) -> None:
     assert tab.inner_text("#selection-title") == "Selection"
 
 
+def test_what_is_no_chunk_is_told_and_an_empty_field_selects_nothing(opened: Open) -> None:
+    a = allgather()
+    tab = opened(page(shown([a])))
+    last = a.collective.num_chunks - 1
+    for wrong in (str(last + 1), "-1", "1.5", "-"):
+        tab.fill("#chunk", "2")
+        assert tab.inner_text("#selection-title") == "Chunk 2"
+        tab.fill("#chunk", "")
+        tab.focus("#chunk")
+        tab.keyboard.type(wrong)
+        assert tab.inner_text("#selection-title") == "Selection"
+        assert f"give a number from 0 to {last}" in tab.inner_text("#selection [role=alert]")
+        assert tab.get_attribute("#chunk", "aria-invalid") == "true"
+    tab.fill("#chunk", "2")
+    tab.fill("#chunk", "")
+    assert tab.inner_text("#selection-title") == "Selection"
+    assert tab.locator(".tree, [role=alert]").count() == 0
+
+
+def test_the_focus_stays_where_it_was(opened: Open) -> None:
+    tab = opened(page(shown([allgather()])))
+    focused = "document.activeElement.dataset.chunk ?? document.activeElement.id"
+    chips = tab.locator("#sends .chip")
+    chunk = chips.nth(2).get_attribute("data-chunk")
+    chips.nth(2).focus()
+    for _ in range(2):
+        tab.keyboard.press("Enter")
+        assert tab.evaluate(focused) == chunk
+        assert chips.nth(2).evaluate("e => e === document.activeElement")
+    tab.focus(".rank[data-rank='3']")
+    tab.keyboard.press("Enter")
+    tab.locator("#selection .chip").first.focus()
+    tab.keyboard.press("Enter")  # the chip is gone, what it chose is there
+    assert tab.evaluate(focused) == "selection"
+    tab.focus("#clear")
+    tab.keyboard.press("Enter")
+    assert tab.evaluate(focused) == "selection"
+
+
 def ranks_of(tab: Tab, css: str) -> set[int]:
     return set(tab.eval_on_selector_all(css, "all => all.map(e => Number(e.dataset.rank))"))
 
@@ -279,10 +320,12 @@ def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
     tab = opened(page(shown(found), [sweep], frontier=True))
     assert tab.is_visible("#frontier-view")
     assert not tab.is_visible("#algorithm-view")
-    counts = {css: tab.locator(css).count() for css in (".point", ".open", ".refuted")}
-    assert counts == {".point": len(found), ".open": 1, ".refuted": 1}
+    counts = {
+        css: tab.locator(css).count() for css in (".point", ".chart .open", ".chart .refuted")
+    }
+    assert list(counts.values()) == [len(found), 1, 1]
     assert HOSTILE in tab.inner_text("#frontier-view ul")
-    tab.locator(".point .dot").last.click()
+    tab.locator(".point .mark").last.click()
     assert tab.is_visible("#algorithm-view")
     assert tab.inner_text(".figure >> nth=0") == str(found[-1].steps)
     tab.click("#show-frontier")
@@ -292,6 +335,105 @@ def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
     tab.click("#show-frontier")
     tab.get_by_role("button", name="Open", exact=True).last.click()
     assert tab.input_value("#algorithm") == str(len(found) - 1)
+
+
+def crowded(first: int = 3, last: int = 24) -> list[Algorithm]:
+    """Return algorithms of a long frontier: those of broadcast on a ring, without their sends."""
+    ring = resolve("ring:6")
+    return [
+        Algorithm(ring, named("broadcast", 6).at(2 * s - 4), (1,) * s, (), proved=("pareto",))
+        for s in range(first, last + 1)
+    ]
+
+
+def boxes_of(tab: Tab, css: str) -> list[tuple[str, list[float]]]:
+    """Return the text of elements, and their left, top, right and bottom on the screen."""
+    found = tab.eval_on_selector_all(
+        css,
+        "all => all.filter(e => e.checkVisibility()).map(e => { const b ="
+        " e.getBoundingClientRect();"
+        " return [e.textContent, [b.left, b.top, b.right, b.bottom]]; })",
+    )
+    return [(text, box) for text, box in found]
+
+
+def overlap(one: Sequence[float], other: Sequence[float], room: float = 0.0) -> bool:
+    return (
+        one[0] < other[2] + room
+        and other[0] < one[2] + room
+        and one[1] < other[3] + room
+        and other[1] < one[3] + room
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_labels_of_a_frontier_lie_on_nothing(width: int, opened: Open) -> None:
+    found = [Shown(a, "a.json", True, Bounds(3, Fraction(1, 2), ())) for a in crowded()]
+    tab = opened(page(found, frontier=True), viewport={"width": width, "height": 900})
+    texts = boxes_of(tab, ".chart text")
+    (_, paper), *_ = boxes_of(tab, ".chart")
+    marks = boxes_of(tab, ".chart .mark")
+    labels = {text for text, _ in texts}
+    assert {"3/2", "1", "S ≥ 3", "R/C ≥ 1/2"} <= labels
+    assert len(labels & {str(a.bandwidth_cost) for a in crowded()}) >= 6
+    assert {"Latency cost S (steps)", "Bandwidth cost R/C (rounds per chunk)"} <= labels
+    for i, (text, box) in enumerate(texts):
+        assert not [other for other, b in texts[:i] if overlap(box, b)], text
+        assert not any(overlap(box, b) for _, b in marks), text
+        assert paper[0] <= box[0] < box[2] <= paper[2], text
+        assert paper[1] <= box[1] < box[3] <= paper[3], text
+        assert min(box[2] - box[0], box[3] - box[1]) < 20  # px: letters keep their size
+    lines = [box for _, box in boxes_of(tab, ".chart .bound")]
+    assert not [t for t, box in texts for line in lines if overlap(box, line)]
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_the_table_of_points_is_whole(width: int, opened: Open) -> None:
+    found = [replace(a, proved=("latency", "limit", "pareto")) for a in crowded()]
+    bounds = Bounds(3, Fraction(1, 2), ())
+    text = page([Shown(a, "a.json", True, bounds) for a in found], frontier=True)
+    tab = opened(text, viewport={"width": width, "height": 900})
+    (_, room), *_ = boxes_of(tab, ".points")
+    cells = boxes_of(tab, ".points td, .points td button")
+    assert len(cells) == 9 * len(found)
+    for text, box in cells:
+        assert room[0] <= box[0] < box[2] <= room[2], text
+    assert "Fastest for" in tab.inner_text(".points") or width == 400
+    name = "e => getComputedStyle(e, '::before').content"
+    named = tab.eval_on_selector(".points td:nth-child(7)", name)
+    assert ("Fastest for" in named) == (width == 400)
+
+
+def test_marks_are_those_of_the_static_charts(opened: Open) -> None:
+    a, b, *_ = crowded(3, 5)
+    sweep = Sweep(
+        "ring:6", "broadcast", 0,
+        tuple(Candidate(c, 5, r, "no") for c in range(20, 90) for r in range(10, 40)),
+        (Candidate(3, 6, 4, "time"),),
+        ((3, Fraction(3, 2)), (4, Fraction(9, 10)), (5, Fraction(8, 10)), (9, Fraction(1, 2))),
+        "",
+        approached=((5, Fraction(8, 10)),),
+    )  # fmt: skip
+    bounds = Bounds(3, Fraction(1, 2), ())
+    found = [Shown(x, "a.json", True, bounds) for x in (a, replace(b, proved=()))]
+    tab = opened(page(found, [sweep], frontier=True))
+    kinds = Counter(
+        kind.split()[1]
+        for kind in tab.eval_on_selector_all(
+            ".chart .mark", "all => all.map(e => e.className.baseVal)"
+        )
+    )
+    refuted = kinds.pop("refuted")
+    assert kinds == {"proved": 1, "found": 1, "approached": 1, "open": 1, "limit": 1}
+    assert 5 < refuted < 40
+    marks = [box for _, box in boxes_of(tab, ".chart .mark.refuted")]
+    others = [box for _, box in boxes_of(tab, ".chart .mark:not(.refuted)")]
+    centres = [((x0 + x1) / 2, (y0 + y1) / 2) for x0, y0, x1, y1 in [*marks, *others]]
+    for i, (x, y) in enumerate(centres[:refuted]):
+        assert all(math.hypot(x - u, y - v) > 11 for u, v in centres[i + 1 :])
+    keys = tab.inner_text(".frontier .legend")
+    for name in ("proved", "best found", "approached", "open", "refuted", "limit of R/C"):
+        assert name in keys
 
 
 def test_hostile_names_stay_text(opened: Open) -> None:
@@ -350,12 +492,145 @@ def brightness(color: str) -> float:
     return sum(channels) / 3
 
 
+CONTRAST = """
+([css, property, other]) => {
+  const channels = (color) => {
+    const canvas = document.createElement("canvas").getContext("2d");
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (color) => channels(color).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  return [...document.querySelectorAll(css)].map((e) => {
+    const style = getComputedStyle(e);
+    const own = other !== "card";
+    const ground = own ? style[other] : getComputedStyle(e.closest(".card")).backgroundColor;
+    const [a, b] = [light(style[property]), light(ground)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  });
+}
+"""  # by what WCAG calls it, between a property of elements and another one, or their card
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_drawn_can_be_seen_in_greyscale(scheme: str, opened: Open) -> None:
+    a = frontier("z52-pcie", "allgather")[0]
+    bounds = Bounds(a.steps, a.bandwidth_cost, ())
+    tab = opened(page([Shown(a, "a.json", True, bounds)]), color_scheme=scheme)
+
+    def least(css: str, of: str, other: str = "card") -> float:
+        found: list[float] = tab.evaluate(CONTRAST, [css, of, other])
+        return min(found)
+
+    assert least(".box", "stroke") > 3
+    assert least(".track", "stroke") > 1.4
+    cells = ".heat td[class^=u]"
+    assert least(cells, "color", "backgroundColor") > 4.5
+    shares = [
+        tab.evaluate(CONTRAST, [f".ramp .u{i}", "backgroundColor", "card"])[0] for i in range(1, 6)
+    ]
+    assert shares == sorted(shares)
+    assert all(b > 1.3 * a for a, b in pairwise(shares))
+    for i in range(1, 6):  # the table's shades are those of the legend
+        full = tab.evaluate(CONTRAST, [f"{cells}.u{i}", "backgroundColor", "card"])
+        assert set(full) <= {shares[i - 1]}
+    tab.click("#show-frontier")
+    assert least(".impossible", "fill") > 1.6
+
+
+def without_sends(machine: str) -> Algorithm:
+    topology = resolve(machine)
+    return Algorithm(topology, named("allgather", topology.ranks).at(1), (1,), ())
+
+
+LETTERS = "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"
+
+
+@pytest.mark.parametrize(
+    "machine", ["torus:4x4x4", "switch:24", "ring:64", "mesh:8x8", "dragonfly:4x5", "dgx1"]
+)
+def test_numbers_and_names_can_be_read(machine: str, opened: Open) -> None:
+    size = {"width": 1280, "height": 720}
+    tab = opened(page(shown([without_sends(machine)])), viewport=size)
+    assert min(tab.eval_on_selector_all(".rank .name, .box-name", LETTERS)) >= 8
+    discs = boxes_of(tab, ".rank .disc")
+    for (text, box), (_, disc) in zip(boxes_of(tab, ".rank .name"), discs, strict=True):
+        assert disc[0] <= box[0] <= box[2] <= disc[2], text
+
+
+def test_64_ranks_are_read_closer_on_a_narrow_screen(opened: Open) -> None:
+    size = {"width": 400, "height": 740}
+    tab = opened(page(shown([without_sends("torus:4x4x4")])), viewport=size)
+    name = ".rank[data-rank='21'] .name"
+    before = tab.eval_on_selector_all(name, LETTERS)[0]
+    for _ in range(3):
+        tab.click("#zoom-in")
+    closer = tab.eval_on_selector_all(name, LETTERS)[0]
+    assert closer > max(10, 1.5 * before)
+    assert tab.evaluate("document.documentElement.scrollWidth") == 400
+    place = "[byId('view').scrollLeft, byId('view').scrollTop]"
+    left, top = tab.evaluate(place)
+    assert min(left, top) > 0  # the middle stays in the middle
+    tab.locator("#view").scroll_into_view_if_needed()
+    (_, box), *_ = boxes_of(tab, "#view")
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x - 50, y - 30, steps=3)
+    tab.mouse.up()
+    assert tab.evaluate(place) == pytest.approx([left + 50, top + 30], abs=2)
+    assert tab.inner_text("#selection-title") == "Selection"  # a pull is no click
+    tab.focus("#view")
+    tab.keyboard.press("ArrowRight")
+    assert title(tab) == "Sends of step 0"
+    for _ in range(3):
+        tab.keyboard.press("-")
+    assert tab.evaluate(place) == [0, 0]
+    tab.keyboard.press("+")
+    assert tab.eval_on_selector_all(name, LETTERS)[0] > 1.3 * before
+    tab.focus(".rank[data-rank='63']")
+    tab.keyboard.press("Enter")
+    assert tab.inner_text("#selection-title") == "Rank 63"
+
+
+def test_links_that_share_a_budget_are_dashed(opened: Open) -> None:
+    pcie, switch = frontier("z52-pcie", "allgather")[0], without_sends("switch:8")
+    tab = opened(page(shown([pcie, switch])))
+    expected = {edge for budget in pcie.topology.budgets for edge in budget.edges}
+    assert links_of(tab, pcie, ".link.shared") == expected
+    dashes = "all => all.map(e => getComputedStyle(e).strokeDasharray)"
+    assert set(tab.eval_on_selector_all(".link.shared .track", dashes)) == {"14px, 8px"}
+    assert set(tab.eval_on_selector_all(".link:not(.shared) .track", dashes)) == {"none"}
+    assert "shares a budget" in tab.inner_text("#legend")
+    number = next(i for i, k in enumerate(pcie.topology.links) if k.edge in expected)
+    assert "PCIe" in str(tab.text_content(f".link[data-link='{number}'] title"))
+    assert tab.inner_text("#utilisation tbody tr:nth-child(2) th").startswith("PCIe")
+    assert tab.inner_text("#utilisation thead th") == "Budget or link"
+    tab.select_option("#algorithm", "1")  # what a rank's own links share is no bus
+    assert tab.locator(".link.shared").count() == 0
+    assert "shares a budget" not in tab.inner_text("#legend")
+
+
+def test_labels_of_ranks_are_told_beside_their_numbers(opened: Open) -> None:
+    a = frontier("full:4", "allgather")[0]
+    labels = ("left", "right", "2", "far <b>")
+    a = replace(a, topology=replace(a.topology, labels=labels))
+    tab = opened(page(shown([a])))
+    assert tab.locator(".rank .name").all_text_contents() == ["0", "1", "2", "3"]
+    for rank, name in enumerate(("Rank 0 (left)", "Rank 1 (right)", "Rank 2", "Rank 3 (far <b>)")):
+        assert (tab.text_content(f".rank[data-rank='{rank}'] title") or "").startswith(f"{name},")
+        tab.click(f".rank[data-rank='{rank}'] .disc")
+        assert tab.inner_text("#selection-title") == name
+
+
 def test_it_fits_a_narrow_screen(opened: Open) -> None:
     found = [*frontier("dgx1", "allgather"), *frontier("dgx1", "broadcast")]
     tab = opened(page(shown(found), frontier=True), viewport={"width": 360, "height": 740})
     wide = "document.documentElement.scrollWidth"
     assert tab.evaluate(wide) == 360
-    tab.locator(".point .dot").first.click()
+    tab.locator(".point .mark").first.click()
     assert tab.evaluate(wide) == 360
     boxes = [tab.locator(css).bounding_box() for css in ("#stage", "#selection", "#sends")]
     tops = [box["y"] for box in boxes if box]

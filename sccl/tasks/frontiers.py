@@ -170,6 +170,7 @@ def known(plain: Mapping[str, Any], where: str) -> Known:
         _limits(found.limits),
         _summary(found),
         files=_files(found.points),
+        approached=_approached(found.points),
     )
     return Known(_charts(found), (sweep, *(_sweep_of(found, one) for one in found.classes)))
 
@@ -190,11 +191,16 @@ def _sweep_of(found: _Frontier, one: _Class) -> Sweep:
         None if other else one.scope,
         (first.steps, Fraction(one.bandwidth or 0)) if first and known else None,
         _files(one.points),
+        _approached(one.points),
     )
 
 
 def _files(points: Sequence[_Point]) -> tuple[str, ...]:
     return tuple(Path(point.file).name for point in points if point.file)
+
+
+def _approached(points: Sequence[_Point]) -> tuple[tuple[int, Fraction], ...]:
+    return tuple((p.steps, Fraction(p.limit)) for p in points if p.limit and not p.attained)
 
 
 def _charts(found: _Frontier) -> tuple[FrontierData, ...]:

@@ -32,7 +32,18 @@ MAX_USES = 100_000
 """Links times steps, up to which a table of them is."""
 
 _PAGE = Path(__file__).parent / "page"
-_SCRIPTS = ("model", "marks", "stage", "panels", "tables", "frontier", "app")
+_SCRIPTS = (
+    "model",
+    "marks",
+    "stage",
+    "zoom",
+    "panels",
+    "tables",
+    "labels",
+    "chart",
+    "frontier",
+    "app",
+)
 
 
 def page(shown: Sequence[Shown], sweeps: Sequence[Sweep] = (), *, frontier: bool = False) -> str:

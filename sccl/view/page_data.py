@@ -9,6 +9,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.cost import alpha_us, lane_gb_per_s, winners
 from sccl.core.topology import Topology
+from sccl.view.budgets import shared
 from sccl.view.layout import control_points, layout
 from sccl.view.shown import Candidate, Shown, Sweep
 
@@ -38,6 +39,7 @@ def title(algorithm: Algorithm) -> str:
 def _topology(topology: Topology) -> dict[str, Any]:
     drawn = layout(topology)
     number = {link.edge: i for i, link in enumerate(topology.links)}
+    dashed = shared(topology)
     return {
         "name": topology.name,
         "ranks": topology.ranks,
@@ -48,6 +50,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
         "boxes": [[b.left, b.top, b.right, b.bottom, b.label] for b in drawn.boxes],
         "links": [
             {"src": link.src, "dst": link.dst, "lanes": link.lanes}
+            | ({"shared": True} if link.edge in dashed else {})
             | ({"bend": _inner(drawn.positions, link.edge, bend)} if bend else {})
             for link, bend in zip(topology.links, drawn.bends, strict=True)
         ],
@@ -168,7 +171,7 @@ def _frontier(
     shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
 ) -> dict[str, Any]:
     named = {file for s in sweeps for file in s.files}
-    members = [i for i in members if shown[i].file in named] or members
+    members = _distinct(shown, [i for i in members if shown[i].file in named] or members)
     algorithms = [shown[i].algorithm for i in members]
     topology, first = algorithms[0].topology, shown[members[0]]
     costs = [(a.steps, a.bandwidth_cost) for a in algorithms]
@@ -187,11 +190,23 @@ def _frontier(
         "points": list(members),
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
+        "approached": sorted({(steps, str(cost)) for s in sweeps for steps, cost in s.approached}),
         "refuted": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.refuted)],
         "open": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.open)],
         "class": first.bounds.scope if first.bounded else first.algorithm.scope,
         "summary": " ".join(dict.fromkeys(said)),
     }
+
+
+def _distinct(shown: Sequence[Shown], members: Sequence[int]) -> list[int]:
+    """Return one algorithm of those with equal C, S and R: the one of which most is proved."""
+    best: dict[tuple[int, int, int], int] = {}
+    for i in members:
+        a = shown[i].algorithm
+        cost = a.collective.chunks, a.steps, a.rounds
+        if cost not in best or len(a.proved) > len(shown[best[cost]].algorithm.proved):
+            best[cost] = i
+    return list(best.values())
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

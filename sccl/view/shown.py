@@ -69,6 +69,7 @@ class Sweep:
         beyond: the class that it is about, where that is not what the bounds of the collective
             hold for.
         bounds: least S and R/C of that class, where they are known.
+        approached: of the limits, those that algorithms come near, and are not known to attain.
         files: names of its points' files; others may lie beside them, of sweeps before it.
     """
 
@@ -82,3 +83,4 @@ class Sweep:
     beyond: str | None = None
     bounds: tuple[int, Fraction] | None = None
     files: tuple[str, ...] = ()
+    approached: tuple[tuple[int, Fraction], ...] = ()

@@ -2,7 +2,16 @@
 
 const PAUSE = 1500; // milliseconds of a step while playing
 
-const app = { model: null, marks: null, time: 0, rank: null, chunk: null, timer: null };
+const app = {
+  model: null,
+  marks: null,
+  time: 0,
+  rank: null,
+  chunk: null,
+  wrong: false, // whether the field of chunks holds what is none
+  zoom: 1,
+  timer: null,
+};
 
 const data = JSON.parse(byId("data").textContent);
 
@@ -12,8 +21,10 @@ function update() {
   updateRanks(model, marks);
   showNow(model);
   showLegend(model);
-  showSelection(model);
-  showSends(model);
+  keepingFocus(() => {
+    showSelection(model);
+    showSends(model);
+  });
   markStep();
 }
 
@@ -23,8 +34,19 @@ function goTo(time) {
 }
 
 function select(what) {
-  Object.assign(app, { rank: null, chunk: null }, what);
+  Object.assign(app, { rank: null, chunk: null, wrong: false }, what);
   update();
+}
+
+/** Replace what is shown, and focus what stands for what had the focus before. */
+function keepingFocus(draw) {
+  const old = document.activeElement;
+  const home = old.closest(".scroll, .plot");
+  const name = ["chunk", "algorithm"].find((key) => key in old.dataset);
+  const same = () => [...home.querySelectorAll(`[data-${name}="${old.dataset[name]}"]`)];
+  const number = home && name ? same().indexOf(old) : -1;
+  draw();
+  if (number >= 0 && !old.isConnected) (same()[number] ?? same()[0] ?? home).focus();
 }
 
 function pause() {
@@ -52,13 +74,16 @@ function view(name) {
   byId("algorithm-view").hidden = name === "frontier";
   if (name === "frontier") byId("show-frontier").setAttribute("aria-current", "page");
   else byId("show-frontier").removeAttribute("aria-current");
+  drawCharts();
+  if (app.model) fitText();
 }
 
 function openAlgorithm(index) {
   view("algorithm");
   app.model = modelOf(data.algorithms[index]);
-  Object.assign(app, { time: 0, rank: null, chunk: null });
+  Object.assign(app, { time: 0, rank: null, chunk: null, wrong: false });
   app.marks = drawStage(app.model.topology);
+  zoomTo(1);
   byId("algorithm").value = index;
   for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
     show(app.model);
@@ -86,17 +111,28 @@ document.addEventListener("click", (event) => {
 });
 
 byId("play").addEventListener("click", play);
-byId("clear").addEventListener("click", () => select({}));
+byId("clear").addEventListener("click", () => {
+  select({});
+  byId("selection").focus(); // the button is gone
+});
 byId("step").addEventListener("input", (event) => goTo(Number(event.target.value)));
 byId("algorithm").addEventListener("change", (event) => openAlgorithm(Number(event.target.value)));
 byId("chunk").addEventListener("input", ({ target }) => {
   const chunk = target.valueAsNumber;
+  const empty = target.value === "" && !target.validity.badInput;
   if (Number.isInteger(chunk) && chunk >= 0 && chunk < app.model.num_chunks) select({ chunk });
+  else select({ wrong: !empty });
 });
 byId("show-frontier").addEventListener("click", () => {
   view("frontier");
   byId("main").focus();
 });
+
+window.addEventListener("resize", () => {
+  keepingFocus(drawCharts);
+  fitText();
+});
+listenToZoom();
 
 for (const [kind, on] of [
   ["mouseover", true],
@@ -116,6 +152,8 @@ function stepKey(event) {
   if (event.key === " ") play();
   else if (event.key in keys) goTo(keys[event.key]);
   else if (event.key === "Escape") select({});
+  else if (event.key === "+" || event.key === "=") closer();
+  else if (event.key === "-") farther();
   else return false;
   return true;
 }
@@ -132,7 +170,8 @@ document.addEventListener("keydown", (event) => {
   const pressed = event.target.closest("button, a") && event.key === " ";
   const slides =
     event.target.closest("input[type=range]") && event.key !== " " && event.key !== "Escape";
-  if (!own && !pressed && !slides && stepKey(event)) event.preventDefault();
+  const scrolls = event.target.id === "view" && app.zoom > 1 && event.key.startsWith("Arrow");
+  if (!own && !pressed && !slides && !scrolls && stepKey(event)) event.preventDefault();
 });
 
 // --- theme and start ----------------------------------------------------------------------------

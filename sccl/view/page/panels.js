@@ -98,6 +98,8 @@ function showLegend(model) {
   const arc = key("k-arc", "share of what a rank wants");
   const shown =
     app.chunk === null ? [ramp, arc] : [...tree, ...ranks.slice(0, 1), ...part, ranks[1]];
+  const shared = model.topology.links.some((link) => link.shared);
+  if (shared) shown.push(key("k-shared", "shares a budget"));
   byId("legend").replaceChildren(...shown);
 }
 
@@ -176,9 +178,20 @@ function chunkPanel(model, chunk) {
   return [html("p", { class: "muted" }, text), ...rows];
 }
 
+/** Show the selected chunk in its field, unless that holds what is no chunk: it is told below. */
+function showField(model, chunk) {
+  const field = byId("chunk");
+  field.max = model.num_chunks - 1;
+  field.setAttribute("aria-invalid", String(app.wrong));
+  if (!app.wrong) field.value = chunk ?? "";
+}
+
 function showSelection(model) {
   const { rank, chunk } = app;
-  const hint = "Click a rank to see what it holds and from whom it came, or a chunk to follow it.";
+  const last = model.num_chunks - 1;
+  const hint = app.wrong
+    ? `There is no such chunk: give a number from 0 to ${last}.`
+    : "Click a rank to see what it holds and from whom it came, or a chunk to follow it.";
   const title =
     rank !== null
       ? rankTitle(model.topology, rank)
@@ -187,13 +200,12 @@ function showSelection(model) {
         : "Selection";
   byId("selection-title").textContent = title;
   byId("clear").hidden = rank === null && chunk === null;
-  byId("chunk").max = model.num_chunks - 1;
-  byId("chunk").value = chunk ?? "";
+  showField(model, chunk);
   byId("selection").replaceChildren(
     ...(rank !== null
       ? rankPanel(model, rank)
       : chunk !== null
         ? chunkPanel(model, chunk)
-        : [html("p", { class: "muted" }, hint)]),
+        : [html("p", { class: app.wrong ? "" : "muted", role: app.wrong && "alert" }, hint)]),
   );
 }

@@ -4,7 +4,13 @@ const SCALE = 1000;
 const SAMPLES = 24;
 const ANIMATED = 300; // links in motion at a time, beyond which a browser stutters
 
+const MANY = 16; // ranks, beyond which a drawing takes all the room there is
+const SUM = 0.5; // of a rank's radius: the letters of sums in it
+
 const DENSE = 600; // links, beyond which those that matter need the others to fade
+
+const NAME_SIZE = 20; // units of its letters, where there is room
+const NAME_ROOM = 40; // units above a box for its name
 
 const at = ([x, y]) => [x * SCALE, y * SCALE];
 
@@ -69,6 +75,7 @@ function linkMark(topology, link, number, look) {
     centres,
     width,
     from,
+    budgets: [], // names of those that the link shares
     track: svg("path", {
       class: "track",
       d: line(cutBoth(points, ...centres, from, from)),
@@ -123,10 +130,10 @@ function rankMark(topology, rank, radius) {
       pathLength: 100,
       transform: `rotate(-90 ${x} ${y})`,
     }),
-    sum: svg("text", { class: "sum", x, y: y + radius * 0.52, "font-size": radius * 0.5 }),
+    sum: svg("text", { class: "sum", x, y: y + radius * 0.52, "font-size": radius * SUM }),
     title: svg("title"),
   };
-  mark.label = svg("text", { class: "name", x, y, "font-size": radius * 0.82 }, String(rank));
+  mark.label = svg("text", { class: "name", x, y }, String(rank));
   mark.group = svg(
     "g",
     { class: "rank", role: "button", tabindex: 0, "data-rank": rank },
@@ -141,16 +148,45 @@ function rankMark(topology, rank, radius) {
   return mark;
 }
 
-function boxMarks(topology) {
+/** Return whether links run through a rectangle. */
+const crossed = (box, links) =>
+  links.some(({ points }) =>
+    points.slice(1).some(([x, y], i) => {
+      const [u, v] = points[i];
+      const parts = Array.from({ length: 33 }, (_, part) => part / 32);
+      return parts.some((t) =>
+        overlap(box, around([u + t * (x - u), v + t * (y - v)], 8, 8)),
+      );
+    }),
+  );
+
+/** Return where along the top of a box its name lies on no link; else at the left. */
+function nameStart([x, y, width], label, size, links) {
+  const wide = textSize(label, size)[0];
+  const starts = [x + 6, x + width - wide - 6, x + (width - wide) / 2];
+  const free = (start) =>
+    !crossed(around([start + wide / 2, y - 6 - size / 2], wide, size), links);
+  return starts.find(free) ?? starts[0];
+}
+
+function boxMarks(topology, links) {
   return topology.boxes.map(([left, top, right, bottom, label]) => {
     const [[x, y], [w, h]] = [at([left, top]), at([right - left, bottom - top])];
-    return svg(
-      "g",
-      { class: "box" },
-      svg("rect", { x, y, width: w, height: h, rx: 18 }),
-      svg("text", { x: x + 6, y: y - 14 }, label),
-    );
+    const most = widestName(topology, [x, y, w], label);
+    const start = nameStart([x, y, w], label, Math.min(most, NAME_SIZE), links);
+    const name = svg("text", { class: "box-name", x: start, y: y - 6 }, label);
+    name.style.setProperty("--most", `${most.toFixed(1)}px`);
+    return { rect: svg("rect", { class: "box", x, y, width: w, height: h, rx: 18 }), name };
   });
+}
+
+/** Return the size of a box's name that fits above it, and below the boxes there. */
+function widestName(topology, [x, y, width], label) {
+  const gaps = topology.boxes
+    .map(([left, , right, bottom]) => [...at([left, bottom]), right * SCALE])
+    .filter(([left, bottom, right]) => left < x + width && x < right && bottom <= y)
+    .map(([, bottom]) => y - bottom - 6);
+  return Math.min((width - 12) / (LETTER * label.length), NAME_ROOM, ...gaps);
 }
 
 const switchMark = ([x, y], name) =>
@@ -165,11 +201,11 @@ const switchMark = ([x, y], name) =>
 function frame(topology, marks, radius) {
   const points = topology.positions.map(at).concat(marks.flatMap((mark) => mark.points));
   for (const [left, top, right, bottom] of topology.boxes)
-    points.push(at([left, top]), at([right, bottom]));
+    points.push(at([left, top - NAME_ROOM / SCALE]), at([right, bottom]));
   const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
   const pad = radius + 16;
   const [x, y] = [Math.min(...xs) - pad, Math.min(...ys) - pad];
-  return [x, y, Math.max(...xs) + pad - x, Math.max(...ys) + pad - y].map(Math.round).join(" ");
+  return [x, y, Math.max(...xs) + pad - x, Math.max(...ys) + pad - y].map(Math.round);
 }
 
 /** Draw a machine and return its marks. */
@@ -184,16 +220,24 @@ function drawStage(topology) {
     edges: new Set(topology.links.map((link) => `${link.src} ${link.dst}`)),
   };
   const links = topology.links.map((link, i) => linkMark(topology, link, i, look));
+  for (const budget of topology.budgets)
+    for (const link of budget.links) links[link].budgets.push(budget.name);
   const ranks = everyone(topology.ranks).map((rank) => rankMark(topology, rank, radius));
   const switches = topology.switches.map((name, i) =>
     switchMark(at(topology.positions[topology.ranks + i]), name),
   );
-  const root = byId("stage");
-  root.setAttribute("viewBox", frame(topology, links, radius));
+  const [root, boxes] = [byId("stage"), boxMarks(topology, links)];
+  const part = frame(topology, links, radius);
+  root.setAttribute("viewBox", part.join(" "));
   root.classList.toggle("dense", links.length > DENSE);
+  root.style.setProperty("--radius", `${radius}px`);
+  root.style.setProperty("--digits", String(topology.ranks - 1).length);
+  byId("view").style.setProperty("--ratio", part[2] / part[3]);
+  byId("view").classList.toggle("large", topology.ranks > MANY);
   root.replaceChildren(
-    ...boxMarks(topology),
+    ...boxes.map((box) => box.rect),
     svg("g", {}, ...links.map((mark) => mark.group)),
+    ...boxes.map((box) => box.name),
     ...switches,
     svg("g", {}, ...ranks.map((mark) => mark.group)),
   );
@@ -228,13 +272,16 @@ function updateLinks(model, marks) {
   const states = marks.links.map((_, number) => linkState(model, number, tree));
   const moving = states.filter(([name]) => name).length <= ANIMATED;
   states.forEach(([name, share], number) => {
-    const [mark, { src, dst, lanes }] = [marks.links[number], model.topology.links[number]];
-    mark.group.setAttribute("class", `link ${name}`);
-    if (share) stream(mark, share, moving && !/past|later/.test(name));
+    const [mark, { src, dst, lanes, shared }] = [marks.links[number], model.topology.links[number]];
+    const moves = moving && !/past|later/.test(name);
+    const kind = shared ? `link shared${moves ? " moves" : ""}` : "link";
+    mark.group.setAttribute("class", `${kind} ${name}`);
+    if (share) stream(mark, share, moves);
     else still(mark);
     const most = app.time < model.last ? lanes * model.rounds[app.time] : 0;
     const load = most ? `: ${model.loads[app.time][number]} of ${plural(most, "chunk")}` : "";
-    mark.title.textContent = `${src} → ${dst}, ${plural(lanes, "lane")}${load}`;
+    const shares = mark.budgets.length ? `; within ${listed(mark.budgets, 4)}` : "";
+    mark.title.textContent = `${src} → ${dst}, ${plural(lanes, "lane")}${load}${shares}`;
   });
 }
 
@@ -257,12 +304,11 @@ function updateRanks(model, marks) {
     const on = app.rank === rank;
     mark.group.setAttribute(
       "class",
-      `rank ${state}${on ? " on" : ""}${share === null ? " none" : ""}`,
+      `rank ${state}${on ? " on" : ""}${share === null ? " none" : ""}${sum ? " summed" : ""}`,
     );
     mark.group.setAttribute("aria-pressed", String(on));
     mark.arc.setAttribute("stroke-dasharray", `${(part * 100).toFixed(2)} 200`);
     mark.sum.textContent = sum;
-    mark.label.setAttribute("dy", sum ? "-0.3em" : "0");
     const has =
       share === null ? "wants nothing" : `has ${Math.round(share * 100)}% of what it wants`;
     const name = `${rankTitle(model.topology, rank)}, ${has}${sum ? `, sum of ${sum}` : ""}`;

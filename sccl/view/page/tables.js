@@ -73,7 +73,12 @@ function useRow(name, loads, lanes, model) {
 }
 
 function showUtilisation(model) {
-  const names = ["Link", "Lanes", ...model.rounds.map((_, step) => String(step))];
+  byId("utilisation-note").textContent = model.topology.budgets.length
+    ? "Chunks that each shared budget and each link carries in each step, of what it allows."
+    : "Chunks that each link carries in each step, of what its lanes allow.";
+  const some = model.topology.budgets.length > 0;
+  const first = some ? "Budget or link" : "Link";
+  const names = [first, "Lanes", ...model.rounds.map((_, step) => String(step))];
   const head = html(
     "tr",
     {},
@@ -97,7 +102,8 @@ function showUtilisation(model) {
       model,
     ),
   );
-  const budgets = model.topology.budgets.map((budget) =>
+  const inOrder = (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
+  const budgets = [...model.topology.budgets].sort(inOrder).map((budget) =>
     useRow(
       budget.name,
       model.loads.map((loads) => budget.links.reduce((sum, i) => sum + loads[i], 0)),
