@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ from sccl.errors import InputError, ParameterError
 from sccl.tasks.frontiers import algorithms_of, kind_of, read_frontier
 from sccl.tasks.pages import shown
 from sccl.view.explore import check_fits, page
-from sccl.view.shown import Bounds
+from sccl.view.shown import Bounds, Shown
 
 Files = Annotated[
     list[Path],
@@ -52,10 +53,17 @@ def explore(files: Files, output: Page) -> None:
         loaded = [(file, *load_algorithm(file)) for file in algorithms]
         check_fits((str(file), algorithm) for file, algorithm, _ in loaded)
         items = [shown(str(file), a, intact, bounds) for file, a, intact in loaded]
+        if any(path.is_dir() for path in files):  # by file name C=10 is before C=2
+            items.sort(key=_place)
         sweeps = [sweep for file in frontiers for sweep in read_frontier(file).sweeps]
         text = page(items, sweeps, frontier=any(path.is_dir() for path in files))
     write_atomically(output, text)
     out().print(f"{counted(len(items), 'algorithm')} in {escape(str(output))}", soft_wrap=True)
+
+
+def _place(item: Shown) -> tuple[str, str, int, Fraction]:
+    a = item.algorithm
+    return a.topology.name, a.collective.name, a.steps, a.bandwidth_cost
 
 
 def _in_folder(path: Path) -> list[Path]:
