@@ -129,6 +129,16 @@ def test_the_frontier_says_what_is_proved_open_and_refuted() -> None:
     assert (4, "refuted for the k searched") not in shaded  # a candidate is open there
 
 
+def test_frontiers_of_one_name_stay_apart() -> None:
+    several = [BROADCAST, replace(BROADCAST, points=BROADCAST.points[:2]), BROADCAST]
+    assert values(frontier_chart(several), "name") == {
+        "broadcast on dgx1", "broadcast on dgx1 (2)", "broadcast on dgx1 (3)",
+    }  # fmt: skip
+    assert len(values(time_chart(several), "name")) == 3
+    taken = [ALLGATHER, ALLGATHER, replace(ALLGATHER, name="allgather on dgx1 (2)")]
+    assert len(values(frontier_chart(taken), "name")) == 3
+
+
 def test_times_are_those_of_the_cost_model() -> None:
     chart = time_chart([ALLGATHER])
     rows = rows_of(chart)[0]

@@ -12,7 +12,7 @@ from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.known import axes, bounds, shaded
 from sccl.view.labels import Frame, Rectangle, along, dot, place
-from sccl.view.values import Cost, FrontierData
+from sccl.view.values import Cost, FrontierData, distinct
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -43,6 +43,7 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
 
     if not any(one.points for one in frontiers):
         raise ParameterError("there is no point to draw: give a frontier that has one")
+    frontiers = distinct(frontiers)
     frame = _frame(frontiers)
     single = frontiers[0] if len(frontiers) == 1 else None
     marks = _marks(frontiers, frame, single=single is not None)

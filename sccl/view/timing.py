@@ -12,7 +12,7 @@ from sccl.core.cost import bytes_text, time_us, winners
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.labels import Frame, Rectangle, along, apart, text_size
-from sccl.view.values import CostPoint, FrontierData
+from sccl.view.values import CostPoint, FrontierData, distinct
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -73,6 +73,7 @@ def time_chart(
     """
     import altair as alt  # noqa: PLC0415 - loads much
 
+    frontiers = distinct(frontiers)
     lines = _lines(frontiers, alpha_us, gb_per_s)
     crossings = _crossings(lines)
     first = min([2.0**_SMALLEST, *(at / 2**_AROUND for at, _ in crossings)])
