@@ -31,6 +31,7 @@ from sccl.view import (
     measured_chart,
     save,
     stacked,
+    theme,
     time_chart,
     topology_chart,
     utilisation_chart,
@@ -148,6 +149,39 @@ def test_times_are_those_of_the_cost_model() -> None:
     assert "51.3 KiB" in values(chart, "text")
     faster = time_chart([ALLGATHER], alpha_us=7.0, gb_per_s=25.0)
     assert "513 KiB" in values(faster, "text")
+
+
+@pytest.mark.parametrize(("alpha", "bandwidth"), [(None, None), (0.001, 900.0)])
+@pytest.mark.parametrize("steps", [3, 4, 9])
+def test_every_crossover_says_its_size(
+    steps: int, alpha: float | None, bandwidth: float | None
+) -> None:
+    points = tuple(
+        CostPoint(4 + n, Fraction(4 + n, 2 + 2 * n), 2 + 2 * n, 4 + n, "proved")
+        for n in range(steps)
+    )
+    one = FrontierData("broadcast on ring:8", points, alpha_us=0.7, gb_per_s=25.0)
+    for several in ([one], [one, BROADCAST, ALLGATHER]):
+        chart = time_chart(several, alpha, bandwidth)
+        dots = next(rows for rows in rows_of(chart) if any("tx" in row for row in rows))
+        missing = len([row for row in dots if row["text"] == ""])
+        (_, *told) = chart.to_dict()["title"]["subtitle"]
+        assert " ".join(told).count("iB") == missing
+        assert len({row["text"] for row in dots}) > 1
+        assert overlapping(svg(chart)) == []
+        assert missing == 0 or len(several) > 1 or steps == 9
+
+
+def test_lines_say_of_which_frontier_they_are() -> None:
+    texts = values(time_chart([BROADCAST, ALLGATHER]), "text")
+    assert {"C=2 S=2 R=2 (1)", "C=2 S=2 R=3 (2)", "51.3 KiB (2)"} <= texts
+
+
+def test_no_two_series_look_alike() -> None:
+    count = 3 * len(theme.COLOURS)
+    for marks in (theme.DASHES, theme.SHAPES):
+        styles = {(theme.nth(theme.COLOURS, i), theme.nth(marks, i)) for i in range(count)}
+        assert len(styles) == count
 
 
 @pytest.mark.parametrize(

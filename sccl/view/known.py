@@ -129,12 +129,12 @@ def _bound_layers(lines: list[dict[str, Any]], frame: Frame) -> list[ChartType]:
         **channels, x2="right:Q", y2="top:Q"
     )
     names = base.mark_text(fontSize=theme.TEXT, color=theme.INK).encode(
-        x=_at(channels["x"], "tx"), y=_at(channels["y"], "ty"), text="text:N"
+        x=at_field(channels["x"], "tx"), y=at_field(channels["y"], "ty"), text="text:N"
     )
     return [rules, names]
 
 
-def _at(channel: Any, field: str) -> Any:
+def at_field(channel: Any, field: str) -> Any:
     """Return an axis' channel for another field."""
     found = channel.copy()
     found["shorthand"] = f"{field}:Q"
