@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -37,7 +39,9 @@ from sccl.view import (
     utilisation_chart,
 )
 from sccl.view.budgets import shared, words
+from sccl.view.known import bounds
 from sccl.view.labels import Frame, Rectangle, apart, dot, place, text_size
+from sccl.view.marks import marks_of
 from sccl.view.save import page, svg
 from tests.found import frontier
 from tests.svg import overlapping
@@ -138,6 +142,72 @@ def test_frontiers_of_one_name_stay_apart() -> None:
     assert len(values(time_chart(several), "name")) == 3
     taken = [ALLGATHER, ALLGATHER, replace(ALLGATHER, name="allgather on dgx1 (2)")]
     assert len(values(frontier_chart(taken), "name")) == 3
+
+
+def test_labels_keep_clear_of_the_lines_of_bounds() -> None:
+    frame = Frame(560, 340, (0, 10), (0, 2))
+    _, covered = bounds(BROADCAST, frame)
+    for value in ((5, 1 / 6), (2, 1.0)):
+        assert any(dot(frame.pixels(*value), 1).within(box) for box in covered)
+    assert not any(dot(frame.pixels(5, 1.0), 1).overlaps(box) for box in covered)
+
+
+def test_legends_show_marks_as_they_are_drawn() -> None:
+    for several in ([BROADCAST], [BROADCAST, ALLGATHER]):
+        layers = frontier_chart(several).to_dict()["layer"]
+        (own,) = [x for x in layers if x["encoding"].get("shape", {}).get("legend")]
+        (drawn,) = [x for x in layers if "inside" in x["data"]["values"][0]]
+        scale = own["encoding"]["fill"]["scale"]
+        shown = {kind: fill == "white" for kind, fill in zip(*scale.values(), strict=True)}
+        rows = drawn["data"]["values"]
+        assert shown == {row["state"]: row["inside"] == "white" for row in rows}
+
+
+def test_a_limit_on_the_bound_is_not_marked() -> None:
+    one = replace(BROADCAST, limits=((5, Fraction(1, 6)),), bandwidth=Fraction(1, 6))
+    assert "limit of R/C for this S" not in values(frontier_chart([one]), "state")
+
+
+def test_marks_lie_clear_of_one_another() -> None:
+    near = tuple((4, Fraction(100 - n, 100)) for n in range(1, 90))
+    points = (
+        CostPoint(4, Fraction(1), 1, 4, "proved"),
+        CostPoint(5, Fraction(9, 10), 1, 5, "best found"),
+    )
+    one = replace(
+        BROADCAST, points=points, open=near[:40], refuted=near[40:], limits=((4, Fraction(1, 2)),)
+    )
+    frame = Frame(560, 340, (3, 6), (0, 1.2))
+    found = [
+        (m["state"], frame.pixels(m["steps"], m["cost"]))
+        for m in marks_of([one], frame, single=True)
+    ]
+    for (state, at), (other, there) in combinations(found, 2):
+        if {"open candidate", "refuted candidate"} & {state, other}:
+            assert math.dist(at, there) >= 13
+    assert {"open candidate", "refuted candidate"} <= {state for state, _ in found}
+    beside = replace(one, open=((4, Fraction(99, 100)), (4, Fraction(199, 200))))
+    told = [
+        m["R/C"] for m in marks_of([beside], frame, single=True) if m["state"] == "open candidate"
+    ]
+    assert told == ["99/100"]  # nobody knows whether it can be had: that is not left out
+
+
+def test_overlays_leave_no_room_for_what_they_do_not_draw() -> None:
+    one = replace(ALLGATHER, bandwidth=Fraction(1, 50), limits=((2, Fraction(1, 40)),))
+    spec = frontier_chart([one, replace(one, name="other")]).to_dict()
+    scale = spec["layer"][0]["encoding"]["y"]["scale"]
+    assert scale["type"] == "linear"
+    assert scale["domain"][0] > 1
+
+
+def test_dots_lie_upon_lines_and_shades_have_no_seams() -> None:
+    layers = frontier_chart([BROADCAST]).to_dict()["layer"]
+    order = [layer["mark"]["type"] for layer in layers]
+    assert order.index("rect") < order.index("rule") < order.index("point")
+    shades = layers[order.index("rect")]["encoding"]
+    assert shades["stroke"]["field"] == shades["fill"]["field"]
+    assert shades["stroke"]["scale"] == shades["fill"]["scale"]
 
 
 def test_times_are_those_of_the_cost_model() -> None:
@@ -331,11 +401,14 @@ def test_labels_overlap_nothing(at: list[tuple[float, float]], text: str) -> Non
     frame = Frame(300, 200, (0, 1), (0, 1))
     marks = [dot(pixel, 5) for pixel in at]
     width, height = text_size(text)
+    placed = place([(pixel, text) for pixel in at], frame, marks)
     boxes = [
         Rectangle(c[0] - width / 2, c[1] - height / 2, c[0] + width / 2, c[1] + height / 2)
-        for c in place([(pixel, text) for pixel in at], frame, marks)
+        for c in placed
         if c
     ]
+    for pixel, c in zip(at, placed, strict=True):
+        assert not c or math.dist(c, pixel) == min(math.dist(c, other) for other in at)
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in [*marks, *boxes[:i]])
         assert box.within(Rectangle(0, 0, 300, 200))
