@@ -17,6 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from playwright.sync_api import sync_playwright
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
@@ -44,6 +45,7 @@ from sccl.view.labels import Frame, Rectangle, apart, dot, place, text_size
 from sccl.view.marks import marks_of
 from sccl.view.save import page, svg
 from tests.found import frontier
+from tests.projects import tool
 from tests.svg import overlapping
 
 MACHINES = [*catalogue_names(), *(g.example for g in generators())]
@@ -254,6 +256,14 @@ def test_no_two_series_look_alike() -> None:
         assert len(styles) == count
 
 
+def test_large_numbers_at_axes_are_short() -> None:
+    rows = [{"x": 10**n, "y": 10**n, "s": "a"} for n in (2, 11)]
+    titles: dict[str, Any] = {"title": "t", "x_title": "x", "y_title": "y"}
+    measured = measured_chart(rows, "x", "y", "s", log_x=True, log_y=True, **titles)
+    for chart in (measured, time_chart([BROADCAST], 1e12, 1.0)):
+        assert re.findall(r">[0-9]{7,}<", svg(chart)) == []
+
+
 @pytest.mark.parametrize(
     ("size", "text"),
     [(1, "1 B"), (1000, "1000 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (2**20 - 1, "1 MiB")],
@@ -366,6 +376,25 @@ def test_a_page_loads_nothing() -> None:
     assert "src" not in markup
     assert written.count("<script>") == written.count("</script>") == 2
     assert "http" not in written.rpartition("<script>")[2].replace("https://vega.github.io", "")
+
+
+def test_a_page_fits_a_narrow_screen(tmp_path: Path) -> None:
+    path = tool("chromium", "install Debian's package chromium")
+    file = tmp_path / "p.html"
+    save(stacked([frontier_chart([BROADCAST]), time_chart([BROADCAST])]), file)
+    assert '<meta name="viewport" content="width=device-width' in file.read_text(encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        tab = browser.new_page(viewport={"width": 400, "height": 800})
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("#chart svg")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+        wide, high = tab.evaluate(
+            "(box => [box.width, box.height])"
+            "(document.querySelector('#chart svg').getBoundingClientRect())"
+        )
+        browser.close()
+    assert 300 < wide <= 400 < high < 500
 
 
 @pytest.mark.parametrize("suffix", ["html", "svg", "png", "pdf"])

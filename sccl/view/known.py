@@ -30,7 +30,7 @@ def axes(frame: Frame) -> dict[str, Any]:
                    scale=alt.Scale(domain=list(frame.x), nice=False),
                    axis=alt.Axis(values=ticks, format="d", grid=False)),
         "y": alt.Y("cost:Q", title="Bandwidth cost R/C (rounds per chunk)", scale=scale,
-                   axis=alt.Axis(format="~g", grid=True, **(
+                   axis=alt.Axis(format=theme.NUMBERS, grid=True, **(
                        {"values": theme.decades(*frame.y)} if frame.log_y else {"tickCount": 6}))),
     }  # fmt: skip
 

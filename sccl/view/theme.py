@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
 TEXT = 13  # px
 WIDTH, HEIGHT = 560, 340
+NUMBERS = ".6~g"  # how axes write numbers: a million and more as a power of ten
 INK = "#1a1a1a"
 GREY = "#6b6b6b"
 

@@ -28,7 +28,7 @@ SIZE_TICKS = (
     "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
     "datum.value < 1073741824 ? format(datum.value / 1048576, '~r') + ' MiB' : "
     "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
-    "format(datum.value / 1099511627776, '~r') + ' TiB'"
+    "format(datum.value / 1099511627776, '.6~g') + ' TiB'"
 )
 """How an axis writes a number of bytes."""
 
@@ -168,7 +168,7 @@ def _axes(frame: Frame) -> dict[str, Any]:
                    axis=alt.Axis(grid=False, **size_axis(*frame.x, frame.width))),
         "y": alt.Y("time:Q", title="Time (\u00b5s)",
                    scale=alt.Scale(type="log", domain=list(frame.y), nice=False),
-                   axis=alt.Axis(format="~r", values=theme.decades(*frame.y))),
+                   axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(*frame.y))),
     }  # fmt: skip
 
 
