@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,14 @@ def test_a_folder_is_drawn_with_what_its_sweep_knew(made: Path, tmp_path: Path) 
         pictures.append(tmp_path / f"{source.name}.svg")
         assert sccl("plot", source, "-o", pictures[-1])[0] == 0
     assert len({picture.read_text() for picture in pictures}) == 1
+
+
+def test_a_sweep_and_its_limits_are_two_frontiers(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.svg"
+    assert sccl("plot", made / "sweep.json", made / "limits.json", "-o", path)[0] == 0
+    legend = re.findall(r">((?:\d: )?allgather on ring:4[^<]*)<", path.read_text())
+    assert len(set(legend)) == 2
+    assert any(name.endswith(", limits") for name in legend)
 
 
 def test_the_file_is_named_by_what_it_shows(

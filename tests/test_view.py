@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from playwright.sync_api import sync_playwright
 
-from sccl.collectives import named
-from sccl.core.algorithm import Algorithm, send
-from sccl.core.cost import bytes_text
-from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.tasks.frontiers import of_algorithms
 from sccl.topo import catalogue_names, generators, resolve
 from sccl.view import (
-    CostPoint,
-    FrontierData,
     arrival_chart,
     frontier_chart,
     measured_chart,
@@ -38,53 +32,12 @@ from sccl.view import (
 from sccl.view.budgets import shared, words
 from sccl.view.labels import Frame, Rectangle, apart, dot, place, text_size
 from sccl.view.save import page, svg
-from tests.found import frontier
+from tests.charts import ALLGATHER, BROADCAST, one_step, rows_of
+from tests.projects import tool
 from tests.svg import overlapping
 
 MACHINES = [*catalogue_names(), *(g.example for g in generators())]
 HOSTILE = "</script><script>alert(1)</script>&<b>\"'`${x}"
-
-BROADCAST = FrontierData(
-    "broadcast on dgx1",
-    (
-        CostPoint(2, Fraction(1), 2, 2, "proved"),
-        CostPoint(3, Fraction(9, 22), 22, 9, "proved"),
-        CostPoint(4, Fraction(4, 13), 13, 4, "best found"),
-        CostPoint(5, Fraction(5, 19), None, None, "approached"),
-    ),
-    min_steps=2,
-    bandwidth=Fraction(1, 6),
-    limits=((2, Fraction(1)), (3, Fraction(9, 22)), (4, Fraction(3, 10))),
-    refuted=((3, Fraction(2, 5)), (3, Fraction(1, 3))),
-    open=((4, Fraction(3, 10)),),
-    alpha_us=0.7,
-    gb_per_s=25.0,
-)
-ALLGATHER = FrontierData(
-    "allgather on dgx1",
-    (CostPoint(2, Fraction(3, 2), 2, 3, "proved"), CostPoint(3, Fraction(7, 6), 6, 7, "proved")),
-    alpha_us=0.7,
-    gb_per_s=25.0,
-)
-
-
-def one_step(topology: Topology) -> Algorithm:
-    """Return an algorithm in which every rank sends its chunk over all its links."""
-    sends = tuple(
-        send(link.src, link.src, link.dst, 0) for link in topology.links if link.src < link.dst
-    )
-    return Algorithm(topology, named("allgather", topology.ranks).at(1), (1, 2), sends)
-
-
-def rows_of(chart: Any) -> list[list[dict[str, Any]]]:
-    """Return the rows of each layer."""
-    spec = chart.to_dict()
-    return [layer.get("data", spec.get("data"))["values"] for layer in spec["layer"]]
-
-
-def values(chart: Any, field: str) -> set[Any]:
-    """Return what a field is in all rows of all layers."""
-    return {row[field] for rows in rows_of(chart) for row in rows if field in row}
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -96,77 +49,6 @@ def test_charts_of_every_machine_compile_and_their_labels_stand_apart(
     for chart in (topology_chart(topology), utilisation_chart(algorithm), arrival_chart(algorithm)):
         assert overlapping(svg(chart)) == []
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("name", ["dgx1", "z52", "ring:4", "torus:3x3"])
-def test_charts_of_frontiers_compile_and_their_labels_stand_apart(
-    name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    found = of_algorithms([*frontier(name, "allgather"), *frontier(name, "broadcast")])
-    for several in (found[:1], found, [BROADCAST], [BROADCAST, ALLGATHER]):
-        for chart in (frontier_chart(several), time_chart(several)):
-            assert overlapping(svg(chart)) == []
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_frontier_says_what_is_proved_open_and_refuted() -> None:
-    chart = frontier_chart([BROADCAST])
-    assert values(chart, "state") == {
-        "proved", "best found", "approached, not attained", "open candidate", "refuted candidate",
-        "limit of R/C for this S",
-    }  # fmt: skip
-    assert {"1", "9/22", "4/13", "5/19", "S \u2265 2", "R/C \u2265 1/6"} <= values(chart, "text")
-    shaded = {
-        (row["steps"], row["what"]): row["top"]
-        for rows in rows_of(chart)
-        for row in rows
-        if "what" in row
-    }
-    never = "no algorithm, whatever k and C"
-    assert shaded[2, never] == 1.0
-    assert shaded[3, never] == pytest.approx(9 / 22)
-    assert shaded[4, never] == pytest.approx(3 / 10)
-    assert (4, "refuted for the k searched") not in shaded  # a candidate is open there
-
-
-def test_times_are_those_of_the_cost_model() -> None:
-    chart = time_chart([ALLGATHER])
-    rows = rows_of(chart)[0]
-    for row in rows:
-        steps, cost = [(2, 3 / 2), (3, 7 / 6)][int(row["line"])]
-        assert row["time"] == pytest.approx(steps * 0.7 + cost * row["size"] / 25e3)
-    assert "51.3 KiB" in values(chart, "text")
-    faster = time_chart([ALLGATHER], alpha_us=7.0, gb_per_s=25.0)
-    assert "513 KiB" in values(faster, "text")
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(1, "1 B"), (1000, "1000 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (2**20 - 1, "1 MiB")],
-)
-def test_sizes_have_binary_units(size: float, text: str) -> None:
-    assert bytes_text(size) == text
-
-
-def test_utilisation_is_of_lanes_and_rounds() -> None:
-    topology = resolve("dgx1")
-    sends = (send(0, 0, 3, 0), send(8, 0, 3, 0), send(0, 0, 1, 0))
-    algorithm = Algorithm(topology, named("allgather", 8).at(2), (2,), sends)
-    rows = rows_of(utilisation_chart(algorithm))[0]
-    share = {row["row"]: row["value"] for row in rows}
-    assert share["0 \u2192 3"] == 0.5  # 2 chunks, 2 lanes, 2 rounds
-    assert share["0 \u2192 1"] == 0.5  # 1 chunk, 1 lane, 2 rounds
-    assert share["1 \u2192 0"] == 0.0
-
-
-def test_arrival_is_the_step_of_arrival() -> None:
-    (algorithm, *_) = frontier("ring:4", "allgather")
-    rows = rows_of(arrival_chart(algorithm))[0]
-    at = {(row["row"], row["column"]): row["value"] for row in rows}
-    assert len(at) == algorithm.collective.num_chunks * 4
-    for s in algorithm.sends:
-        assert at[str(s.chunk), s.dst] == s.step
-    assert at["0", 0] is None  # it starts there
 
 
 def test_large_machines_are_drawn_with_fewer_rows_and_lines() -> None:
@@ -207,6 +89,25 @@ def test_a_page_loads_nothing() -> None:
     assert "http" not in written.rpartition("<script>")[2].replace("https://vega.github.io", "")
 
 
+def test_a_page_fits_a_narrow_screen(tmp_path: Path) -> None:
+    path = tool("chromium", "install Debian's package chromium")
+    file = tmp_path / "p.html"
+    save(stacked([frontier_chart([BROADCAST]), time_chart([BROADCAST])]), file)
+    assert '<meta name="viewport" content="width=device-width' in file.read_text(encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        tab = browser.new_page(viewport={"width": 400, "height": 800})
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("#chart svg")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+        wide, high = tab.evaluate(
+            "(box => [box.width, box.height])"
+            "(document.querySelector('#chart svg').getBoundingClientRect())"
+        )
+        browser.close()
+    assert 300 < wide <= 400 < high < 500
+
+
 @pytest.mark.parametrize("suffix", ["html", "svg", "png", "pdf"])
 def test_equal_charts_are_equal_files(suffix: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{i}.{suffix}" for i in range(2)]
@@ -230,16 +131,6 @@ def test_what_cannot_be_saved_is_one_sentence(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("alpha", "bandwidth", "says"), [(-1.0, 1.0, "alpha-us is -1"), (1.0, 0.0, "gb-per-s is 0")]
-)
-def test_times_want_costs_that_make_sense(alpha: float, bandwidth: float, says: str) -> None:
-    with pytest.raises(ParameterError, match=says):
-        time_chart([ALLGATHER], alpha, bandwidth)
-    with pytest.raises(ParameterError, match="give --alpha-us"):
-        time_chart([replace(ALLGATHER, alpha_us=None)])
-
-
 def test_measured_values_get_a_line_each() -> None:
     rows = [
         {"ranks": 2**i, "seconds": 0.1 * 2**i if i < 6 else None, "solver": f"solver {k}"}
@@ -260,25 +151,6 @@ def test_measured_values_get_a_line_each() -> None:
         measured_chart(zero, "ranks", "seconds", "solver", log_y=True, **titles)
 
 
-@settings(max_examples=12)
-@given(
-    st.lists(st.tuples(st.integers(1, 9), st.fractions(Fraction(1, 99), 9, max_denominator=99)),
-             min_size=1, max_size=6),
-    st.lists(st.tuples(st.integers(1, 9), st.fractions(Fraction(1, 99), 9, max_denominator=99))),
-    st.booleans(),
-)  # fmt: skip
-def test_any_frontier_can_be_drawn(
-    costs: list[tuple[int, Fraction]], others: list[tuple[int, Fraction]], bounded: bool
-) -> None:
-    points = tuple(CostPoint(s, c, 1, 1, "proved") for s, c in sorted(costs))
-    one = FrontierData("x", points, 1 if bounded else None, Fraction(1, 99) if bounded else None,
-                       limits=tuple(others), refuted=tuple(others), open=tuple(others),
-                       alpha_us=1.0, gb_per_s=1.0)  # fmt: skip
-    for several in ([one], [one, replace(one, name="y")]):
-        for chart in (frontier_chart(several), time_chart(several)):
-            assert chart.to_dict()["$schema"]
-
-
 @given(
     st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200)), max_size=12),
     st.text("0123/", min_size=1, max_size=8),
@@ -287,11 +159,14 @@ def test_labels_overlap_nothing(at: list[tuple[float, float]], text: str) -> Non
     frame = Frame(300, 200, (0, 1), (0, 1))
     marks = [dot(pixel, 5) for pixel in at]
     width, height = text_size(text)
+    placed = place([(pixel, text) for pixel in at], frame, marks)
     boxes = [
         Rectangle(c[0] - width / 2, c[1] - height / 2, c[0] + width / 2, c[1] + height / 2)
-        for c in place([(pixel, text) for pixel in at], frame, marks)
+        for c in placed
         if c
     ]
+    for pixel, c in zip(at, placed, strict=True):
+        assert not c or math.dist(c, pixel) == min(math.dist(c, other) for other in at)
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in [*marks, *boxes[:i]])
         assert box.within(Rectangle(0, 0, 300, 200))
@@ -353,12 +228,3 @@ def test_budgets_that_lanes_keep_anyway_are_not_told() -> None:
     wide = [replace(b, chunks_per_round=len(b.edges)) for b in machine.budgets]
     loose = replace(machine, budgets=tuple(wide))
     assert (words(loose), shared(loose)) == ([], frozenset())
-
-
-def test_a_shared_budget_has_its_row() -> None:
-    machine = resolve("z52-pcie")
-    (rows, *_) = rows_of(utilisation_chart(one_step(machine)))
-    links = {f"{u} → {v}" for u, v in machine.budgets[0].edges}
-    for step in range(2):
-        now = {row["row"]: row["value"] for row in rows if row["column"] == step}
-        assert now["PCIe left socket"] == sum(now[link] for link in links) == 3 * (step == 0)

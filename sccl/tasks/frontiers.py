@@ -205,8 +205,9 @@ def _approached(points: Sequence[_Point]) -> tuple[tuple[int, Fraction], ...]:
 
 def _charts(found: _Frontier) -> tuple[FrontierData, ...]:
     name = _name(found.collective, found.topology, found.root)
+    over_every_k = any(point.limit for point in found.points)
     first = FrontierData(
-        name=name,
+        name=f"{name}, limits" if over_every_k else name,  # beside the sweep of one k
         points=tuple(map(_point, found.points)),
         min_steps=found.bounds.steps,
         bandwidth=Fraction(found.bounds.bandwidth),
@@ -268,8 +269,10 @@ def of_folder(frontiers: Iterable[Path], algorithms: Iterable[Algorithm]) -> lis
     """
     found: dict[str, list[FrontierData]] = {}
     for file in sorted(frontiers, key=lambda file: (file.stem.endswith("-limits"), file)):
-        charts = read_frontier(file).charts
-        found.setdefault(charts[0].name, list(charts))
+        read = read_frontier(file)
+        question = read.sweeps[0]
+        name = _name(question.collective, question.topology, question.root)
+        found.setdefault(name, list(read.charts))
     for one in of_algorithms(list(algorithms)):
         found.setdefault(one.name, [one])
     return [one for _, charts in sorted(found.items()) for one in charts]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.ids import Edge
+from sccl.core.topology import Topology
 from sccl.view import theme
 from sccl.view.budgets import binding
 
@@ -17,30 +18,27 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _MOST_ROWS, _MOST_CELLS = 320, 40_000
-_TALLEST, _LEAST_TEXT_ROW = 18, 13  # px of a row; the least of one with numbers in it
-_HEIGHT = 900  # px of many rows together
-_CELL, _LEAST_TEXT_CELL = 46, 30  # px across
-_NARROWEST, _WIDEST = 220, 760  # px of all cells together
+_ROW, _LEAST_ROW = 18, 14  # px; the least that has room for its name and for numbers
+_HEIGHT, _TALLEST = 900, 2400  # px of many rows together; of as many as can be read
+_CELL, _LEAST_CELL = 46, 32  # px across; the least that has room for numbers
+_NARROWEST, _WIDEST = 220, 800  # px of all cells together
+_NUMBERS = 12  # px
+_MOST_NAMES = _TALLEST // _LEAST_ROW
+_LEGEND = 120  # px
+_MOST_LISTED = 12  # steps whose rounds are listed
 _SCHEME: Final = "blues"  # its lightness falls all the way, so that it says the same in greyscale
 
 
 def utilisation_chart(algorithm: Algorithm) -> ChartType:
     """Return what share of its lanes each link uses in each step, as a heat map.
 
-    Budgets that several links share stand above the links. With more than a few hundred links, a
+    Budgets that several links share stand above the links. With more links than can be named, a
     row is all links that leave a rank.
     """
     import altair as alt  # noqa: PLC0415 - loads much
 
-    lanes = algorithm.topology.lanes()
+    title, rows = _rows(algorithm.topology)
     load: Counter[tuple[Edge, int]] = Counter((s.edge, s.step) for s in algorithm.sends)
-    single = len(lanes) <= _MOST_ROWS
-    shared = binding(algorithm.topology) if single else []
-    groups: dict[str, list[Edge]] = {}
-    for src, dst in lanes:
-        groups.setdefault(f"{src} \u2192 {dst}" if single else str(src), []).append((src, dst))
-    rows = [(b.name, b.edges, b.chunks_per_round) for b in shared]
-    rows += [(name, tuple(edges), sum(lanes[e] for e in edges)) for name, edges in groups.items()]
     cells: list[dict[str, Any]] = []
     for step, rounds in enumerate(algorithm.rounds_per_step):
         for name, edges, room in rows:
@@ -50,14 +48,34 @@ def utilisation_chart(algorithm: Algorithm) -> ChartType:
     full = max([1.0, *(c["value"] for c in cells)])
     colour = alt.Color(
         "value:Q",
-        title=["Chunks per round,", "of what is permitted"],
+        title=["Chunks per round,", "of what is permitted", "(white: none)"],
         scale=alt.Scale(scheme=_SCHEME, domain=[0, full]),
-        legend=alt.Legend(format="%", tickCount=5),
+        legend=alt.Legend(format="%", values=[0, 0.25, 0.5, 0.75, full], gradientLength=_LEGEND),
     )
-    what = "Shared budget, link (from \u2192 to)" if shared else "Link (from \u2192 to)"
-    down = (what if single else "Links that leave rank", [name for name, _, _ in rows])
-    drawn = _heat_map(cells, ("Step", range(algorithm.steps)), down, colour, full / 2)
+    down = (title, [name for name, _, _ in rows])
+    across = ("Step", range(algorithm.steps))
+    drawn = _heat_map(cells, across, down, _white("datum.value === 0", colour), full / 2)
     return _titled(drawn, algorithm, "link utilisation")
+
+
+def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], int]]]:
+    """Return what rows are; and of each its name, its links, and how much they carry in a round."""
+    lanes = topology.lanes()
+    budgets = [(budget, set(budget.edges)) for budget in binding(topology)]
+    single = len(lanes) + len(budgets) <= _MOST_NAMES
+    groups: dict[str, list[Edge]] = {}
+    for src, dst in lanes:
+        groups.setdefault(f"{src} \u2192 {dst}" if single else str(src), []).append((src, dst))
+    rows = []
+    for name, edges in groups.items():
+        above = [b.chunks_per_round for b, over in budgets if not single and over.issuperset(edges)]
+        rows.append((name, tuple(edges), min([sum(lanes[e] for e in edges), *above])))
+    own = [set(edges) for edges in groups.values()]
+    shared = [(b.name, b.edges, b.chunks_per_round) for b, over in budgets if over not in own]
+    if len(shared) + len(rows) > _MOST_NAMES:
+        shared = []
+    links = "link (from \u2192 to)" if single else "links that leave rank"
+    return f"Shared budget, {links}" if shared else links.capitalize(), [*shared, *rows]
 
 
 def arrival_chart(algorithm: Algorithm) -> ChartType:
@@ -81,26 +99,38 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
                 cells.append({"column": rank, "row": str(chunk), "value": step, "text": str(step)})
             elif rank in collective.holders(chunk):
                 cells.append({"column": rank, "row": str(chunk), "value": None, "text": "start"})
-    last = max(algorithm.steps - 1, 1)
+    last = algorithm.steps - 1
     colour = alt.Color(
         "value:Q",
         title="Step of arrival",
-        scale=alt.Scale(scheme=_SCHEME, domain=[0, last]),
-        legend=alt.Legend(format="d", values=list(range(0, last + 1, math.ceil(last / 8)))),
-    )
+        scale=alt.Scale(scheme=_SCHEME, domain=[0, max(last, 1)]),
+        legend=alt.Legend(format="d", type="symbol", symbolType="square", symbolStrokeWidth=0,
+                          values=list(range(0, last + 1, math.ceil(last / 8) or 1))),
+    )  # fmt: skip
     part = "" if len(shown) == collective.num_chunks else (
         f", the first {len(shown)} of {collective.num_chunks}"
     )  # fmt: skip
     down = (f"Chunk{part}", [str(chunk) for chunk in shown])
-    drawn = _heat_map(cells, ("Rank", range(collective.ranks)), down, colour, last / 2)
-    return _titled(drawn, algorithm, "arrival of chunks")
+    across = ("Rank", range(collective.ranks))
+    drawn = _heat_map(cells, across, down, _white("datum.value === null", colour), last / 2)
+    if _has_numbers(len(across[1]), len(shown)):
+        return _titled(drawn, algorithm, "arrival of chunks")
+    starts = [cell for cell in cells if cell["value"] is None]
+    length = _width(collective.ranks) / collective.ranks / 2
+    dashes = (
+        alt.Chart(theme.rows(starts))
+        .mark_point(shape="stroke", size=length**2, stroke=theme.INK, strokeWidth=1, opacity=1)
+        .encode(x="column:O", y="row:N")
+    )
+    told = "A dash: the chunk starts there. White: it never gets there."
+    return _titled(drawn + dashes, algorithm, "arrival of chunks", told)
 
 
 def _heat_map(
     cells: Sequence[dict[str, Any]],
     across: tuple[str, range],
     down: tuple[str, Sequence[str]],
-    colour: alt.Color,
+    colour: Any,
     dark: float,
 ) -> ChartType:
     """Return cells with their numbers, where these have room.
@@ -114,10 +144,10 @@ def _heat_map(
     """
     import altair as alt  # noqa: PLC0415
 
-    width = min(max(_CELL * len(across[1]), _NARROWEST), _WIDEST)
-    height = max(min(_TALLEST * len(down[1]), _HEIGHT), len(down[1]), 2 * _TALLEST)
-    every = math.ceil(_TALLEST * len(down[1]) / height)
-    beside = math.ceil(_LEAST_TEXT_CELL * len(across[1]) / width)
+    columns, rows = len(across[1]), len(down[1])
+    width, height = _width(columns), _height(rows)
+    every = 1 if height >= _LEAST_ROW * rows else math.ceil(_ROW * rows / height)
+    beside = math.ceil(_LEAST_CELL * columns / width)
     axes: dict[str, Any] = {
         "x": alt.X("column:O", title=across[0], sort=list(across[1]),
                    scale=alt.Scale(domain=list(across[1])),
@@ -130,22 +160,52 @@ def _heat_map(
     drawn = base.mark_rect(stroke="white", strokeWidth=1 if every == 1 else 0).encode(
         color=colour, tooltip=["row:N", "column:O", "text:N"]
     )
-    if height / len(down[1]) < _LEAST_TEXT_ROW or width / len(across[1]) < _LEAST_TEXT_CELL:
+    if not _has_numbers(columns, rows):
         return alt.layer(drawn).properties(width=width, height=height)
     light = alt.when(f"datum.value > {dark}").then(alt.value("white"))
-    numbers = base.mark_text(fontSize=11).encode(
+    numbers = base.mark_text(fontSize=_NUMBERS).encode(
         text="text:N", color=light.otherwise(alt.value(theme.INK))
     )
     return alt.layer(drawn, numbers).properties(width=width, height=height)
 
 
-def _titled(drawn: ChartType, algorithm: Algorithm, what: str) -> ChartType:
+def _white(where: str, colour: alt.Color) -> Any:
+    """Return a colour that is white where nothing is sent, or nothing had to arrive."""
+    import altair as alt  # noqa: PLC0415
+
+    return alt.when(where).then(alt.value("white")).otherwise(colour)
+
+
+def _width(columns: int) -> int:
+    return min(max(_CELL * columns, _NARROWEST), _WIDEST)
+
+
+def _height(rows: int) -> int:
+    """Return the height of rows: each with its name, unless there are far too many."""
+    if _LEAST_ROW * rows > _TALLEST:
+        return max(_HEIGHT, rows)
+    return max(min(_ROW * rows, _HEIGHT), _LEAST_ROW * rows, 2 * _ROW)
+
+
+def _has_numbers(columns: int, rows: int) -> bool:
+    return _width(columns) >= _LEAST_CELL * columns and _height(rows) >= _LEAST_ROW * rows
+
+
+def _titled(drawn: ChartType, algorithm: Algorithm, what: str, *told: str) -> ChartType:
     import altair as alt  # noqa: PLC0415
 
     a = algorithm
-    rounds = ", ".join(str(r) for r in a.rounds_per_step)
+    costs = f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
     title = alt.Title(
         f"{a.collective.name} on {a.topology.name}: {what}",
-        subtitle=f"C={a.collective.chunks} S={a.steps} R={a.rounds}; rounds per step: {rounds}",
+        subtitle=[f"{costs}; rounds per step: {_rounds(a.rounds_per_step)}", *told],
     )
     return theme.themed(drawn.properties(title=title))
+
+
+def _rounds(per_step: Sequence[int]) -> str:
+    """Return the rounds of each step; of many steps only their range."""
+    low, high = min(per_step), max(per_step)
+    if len(per_step) <= _MOST_LISTED:
+        return ", ".join(map(str, per_step))
+    return str(low) if low == high else f"{low} to {high}"

@@ -30,7 +30,7 @@ def axes(frame: Frame) -> dict[str, Any]:
                    scale=alt.Scale(domain=list(frame.x), nice=False),
                    axis=alt.Axis(values=ticks, format="d", grid=False)),
         "y": alt.Y("cost:Q", title="Bandwidth cost R/C (rounds per chunk)", scale=scale,
-                   axis=alt.Axis(format="~g", grid=True, **(
+                   axis=alt.Axis(format=theme.NUMBERS, grid=True, **(
                        {"values": theme.decades(*frame.y)} if frame.log_y else {"tickCount": 6}))),
     }  # fmt: skip
 
@@ -78,46 +78,51 @@ def shaded(one: FrontierData, frame: Frame) -> list[ChartType]:
     names = [name for name in _SHADES if any(s["what"] == name for s in strips)]
     if not names:
         return []
-    colour = alt.Color(
-        "what:N",
-        title=None,
-        scale=alt.Scale(domain=names, range=[_SHADES[n] for n in names]),
-        legend=alt.Legend(orient="bottom", symbolType="square", direction="horizontal"),
-    )
+    scale = alt.Scale(domain=names, range=[_SHADES[n] for n in names])
+    legend = alt.Legend(orient="bottom", symbolType="square", direction="horizontal")
     return [
         alt.Chart(theme.rows(strips))
-        .mark_rect(strokeWidth=0)
-        .encode(**axes(frame), x2="right:Q", y2="top:Q", color=colour)
+        .mark_rect(strokeWidth=1)
+        .encode(
+            **axes(frame),
+            x2="right:Q",
+            y2="top:Q",
+            fill=alt.Fill("what:N", title=None, scale=scale, legend=legend),
+            # Of the same colour, or light seams are seen between strips.
+            stroke=alt.Stroke("what:N", scale=scale, legend=None),
+        )
     ]
 
 
 def bounds(one: FrontierData, frame: Frame) -> tuple[list[ChartType], list[Rectangle]]:
-    """Return the bounds as lines with their names, and where the names lie."""
+    """Return the bounds as lines with their names, and what both cover."""
     lines: list[dict[str, Any]] = []
     taken = []
     if one.min_steps is not None:
         text = f"S \u2265 {one.min_steps}"
-        top = frame.values(0, 14)[1]
-        at = frame.pixels(one.min_steps, top)
         width, height = text_size(text)
+        x = frame.pixels(one.min_steps, frame.y[0])[0]
+        name = Rectangle(x + 6, 14 - height / 2, x + 6 + width, 14 + height / 2)
         ends = {"right": one.min_steps, "top": frame.y[1]}
-        label = frame.values(at[0] + 6 + width / 2, at[1])
-        lines.append({"steps": one.min_steps, "cost": frame.y[0], **ends,
-                      "text": text, "tx": label[0], "ty": label[1]})  # fmt: skip
-        taken.append(Rectangle(at[0], at[1] - height, at[0] + 6 + width, at[1] + height / 2))
+        lines.append(
+            {"steps": one.min_steps, "cost": frame.y[0], **ends, **_named(text, name, frame)}
+        )
+        taken += [name, Rectangle(x - 2, 0, x + 2, frame.height)]
     if one.bandwidth:
         text = f"R/C \u2265 {one.bandwidth}"
         width, height = text_size(text)
-        down = frame.pixels(0, float(one.bandwidth))[1] + 6 + height / 2
-        centre = (frame.width - 6 - width / 2, down)
-        label = frame.values(*centre)
-        lines.append({"steps": frame.x[0], "cost": float(one.bandwidth), "right": frame.x[1],
-                      "top": float(one.bandwidth), "text": text, "tx": label[0],
-                      "ty": label[1]})  # fmt: skip
-        taken.append(Rectangle(centre[0] - width / 2, down - height, frame.width, down + height))
-    if not lines:
-        return [], []
-    return _bound_layers(lines, frame), taken
+        cost = float(one.bandwidth)
+        y = frame.pixels(frame.x[0], cost)[1]
+        name = Rectangle(frame.width - 6 - width, y + 6, frame.width - 6, y + 6 + height)
+        ends = {"right": frame.x[1], "top": cost}
+        lines.append({"steps": frame.x[0], "cost": cost, **ends, **_named(text, name, frame)})
+        taken += [name, Rectangle(0, y - 2, frame.width, y + 2)]
+    return (_bound_layers(lines, frame), taken) if lines else ([], [])
+
+
+def _named(text: str, box: Rectangle, frame: Frame) -> dict[str, Any]:
+    x, y = frame.values((box.left + box.right) / 2, (box.top + box.bottom) / 2)
+    return {"text": text, "tx": x, "ty": y}
 
 
 def _bound_layers(lines: list[dict[str, Any]], frame: Frame) -> list[ChartType]:
@@ -129,12 +134,12 @@ def _bound_layers(lines: list[dict[str, Any]], frame: Frame) -> list[ChartType]:
         **channels, x2="right:Q", y2="top:Q"
     )
     names = base.mark_text(fontSize=theme.TEXT, color=theme.INK).encode(
-        x=_at(channels["x"], "tx"), y=_at(channels["y"], "ty"), text="text:N"
+        x=at_field(channels["x"], "tx"), y=at_field(channels["y"], "ty"), text="text:N"
     )
     return [rules, names]
 
 
-def _at(channel: Any, field: str) -> Any:
+def at_field(channel: Any, field: str) -> Any:
     """Return an axis' channel for another field."""
     found = channel.copy()
     found["shorthand"] = f"{field}:Q"

@@ -105,6 +105,8 @@ def place(
 ) -> list[tuple[float, float] | None]:
     """Return the centre of each label, in pixels; None where there is no room for it.
 
+    A label lies nearer to the pixel that it names than to that of any other.
+
     Args:
         labels: the pixel that each names, and its text.
         frame: no label leaves it.
@@ -115,13 +117,17 @@ def place(
     paper = Rectangle(0, 0, frame.width, frame.height)
     found: list[tuple[float, float] | None] = []
     for (x, y), text in labels:
+        others = [at for at, _ in labels if at != (x, y)]
         width, height = text_size(text)
         for far in _FARTHER:
             options = (
                 (x + dx * (gap * far + width / 2), y + dy * (gap * far * 0.6 + height / 2))
                 for dx, dy in _AROUND
             )
-            centre = next((c for c in options if _free(c, width, height, occupied, paper)), None)
+            own = (
+                c for c in options if all(math.dist(c, at) > math.dist(c, (x, y)) for at in others)
+            )
+            centre = next((c for c in own if _free(c, width, height, occupied, paper)), None)
             if centre:
                 occupied.append(_around(centre, width, height))
                 break

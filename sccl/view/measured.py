@@ -85,11 +85,11 @@ def _axis(
 ) -> Any:
     """Return a channel with its title, scale and ticks, round numbers if none are given."""
     if not log:
-        return channel.title(title).axis(format="~r")
+        return channel.title(title).axis(format=theme.NUMBERS)
     ends = min(values), max(values)
     ends = (ends[0] / 1.15, ends[1] * 1.15)
     return (
         channel.title(title)
         .scale(type="log", domain=list(ends), nice=False)
-        .axis(**(ticks or {"values": theme.decades(*ends), "format": "~r"}))
+        .axis(**(ticks or {"values": theme.decades(*ends), "format": theme.NUMBERS}))
     )

@@ -21,8 +21,13 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>body {{ margin: 1.5rem; background: white; }}</style>
+<style>
+body {{ margin: 1rem; background: white; }}
+#chart {{ max-width: 100%; box-sizing: border-box; }}
+#chart svg {{ max-width: 100%; height: auto; }}
+</style>
 </head>
 <body>
 <div id="chart"></div>

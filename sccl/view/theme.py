@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
 TEXT = 13  # px
 WIDTH, HEIGHT = 560, 340
+NUMBERS = ".6~g"  # how axes write numbers: a million and more as a power of ten
 INK = "#1a1a1a"
 GREY = "#6b6b6b"
 
@@ -34,6 +35,7 @@ _DASHED = 900  # the square of the length of a line in a legend, enough to see i
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\ufffd")
 
 C = TypeVar("C", bound="alt.TopLevelMixin")
+V = TypeVar("V")
 
 
 def rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
@@ -44,10 +46,19 @@ def rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
 
 
 def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
-    """Return a scale that gives each name its value, going round if there are more names."""
+    """Return a scale that gives each name its colour, dashes or shape."""
     import altair as alt  # noqa: PLC0415
 
-    return alt.Scale(domain=list(names), range=[values[i % len(values)] for i in range(len(names))])
+    return alt.Scale(domain=list(names), range=[nth(values, i) for i in range(len(names))])
+
+
+def nth(values: Sequence[V], i: int) -> V:
+    """Return the colour, dashes or shape of the i-th series, going round if there are more.
+
+    With each round other dashes and shapes go with a colour, so that no two series look alike.
+    """
+    shift = 0 if values is COLOURS else i // len(values)
+    return values[(i + shift) % len(values)]
 
 
 def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sccl.core.cost import bytes_text, time_us, winners
 from sccl.errors import ParameterError
 from sccl.view import theme
+from sccl.view.crossovers import Crossover, crossover_layers
 from sccl.view.labels import Frame, Rectangle, along, apart, text_size
 from sccl.view.values import CostPoint, FrontierData
 
@@ -21,25 +22,31 @@ _SMALLEST, _LARGEST = 10, 26  # powers of 2, bytes: drawn at least from 1 KiB to
 _AROUND = 3  # octaves that are drawn beyond a crossover
 _PER_OCTAVE = 2
 _MOST_LINES = 24
-_HANG, _LEVELS = 24, 12  # px from a crossover down to its label, and how often one line further
+_HANGING, _MOST_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
 SIZE_TICKS = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
     "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
     "datum.value < 1073741824 ? format(datum.value / 1048576, '~r') + ' MiB' : "
     "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
-    "format(datum.value / 1099511627776, '~r') + ' TiB'"
+    "format(datum.value / 1099511627776, '.6~g') + ' TiB'"
 )
 """How an axis writes a number of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The time of one point."""
+    """The time of one point, of the frontier with a number."""
 
+    number: int
     name: str
     point: CostPoint
     alpha_us: float
     gb_per_s: float
+
+    @property
+    def series(self) -> str:
+        """Return the frontier as the legend has it: names may be equal, numbers are not."""
+        return f"{self.number}: {self.name}"
 
     def time_us(self, size_bytes: float) -> float:
         """Return the time for a buffer, microseconds."""
@@ -74,23 +81,23 @@ def time_chart(
     import altair as alt  # noqa: PLC0415 - loads much
 
     lines = _lines(frontiers, alpha_us, gb_per_s)
-    crossings = _crossings(lines)
-    first = min([2.0**_SMALLEST, *(at / 2**_AROUND for at, _ in crossings)])
-    last = max([2.0**_LARGEST, *(at * 2**_AROUND for at, _ in crossings)])
+    several = len(frontiers) > 1
+    crossings = _crossings(lines, several=several)
+    first = min([2.0**_SMALLEST, *(at.size_bytes / 2**_AROUND for at in crossings)])
+    last = max([2.0**_LARGEST, *(at.size_bytes * 2**_AROUND for at in crossings)])
     first, last = max(first, 1.0), max(last, 2.0)
     times = [line.time_us(size) for line in lines for size in (first, last)]
-    ends = (min(t for t in times if t > 0) / 1.6, max(times) * 1.6)
+    low, high = min(t for t in times if t > 0) / 1.6, max(times) * 1.6
+    ends = (low / (high / low) ** min(_HANGING * len(crossings), _MOST_HANGING), high)
     frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
-    several = len(frontiers) > 1
-    layers = [_curves(lines, frame, several=several)]
-    if crossings:
-        layers += _crossing_layers(crossings, lines, frame)
+    marks, left_out = crossover_layers(crossings, _covered(lines, frame), frame, _axes(frame))
+    layers = [_curves(lines, frame, several=several), *(marks if crossings else ())]
     layers.append(_names(lines, frame, several=several))
     title = frontiers[0].name if not several else "Time by buffer size"
     drawn = alt.layer(*layers).properties(
         width=frame.width, height=frame.height,
         title=alt.Title(f"{title}: time by buffer size" if not several else title,
-                        subtitle=_subtitle(lines)),
+                        subtitle=[_subtitle(lines), *left_out]),
     )  # fmt: skip
     return theme.themed(drawn)
 
@@ -99,7 +106,7 @@ def _lines(
     frontiers: Sequence[FrontierData], alpha_us: float | None, gb_per_s: float | None
 ) -> list[_Line]:
     found = []
-    for one in frontiers:
+    for number, one in enumerate(frontiers, start=1):
         alpha = one.alpha_us if alpha_us is None else alpha_us
         bandwidth = one.gb_per_s if gb_per_s is None else gb_per_s
         if alpha is None or bandwidth is None:
@@ -115,7 +122,7 @@ def _lines(
             raise ParameterError(
                 f"gb-per-s is {bandwidth}, expected a finite number of more than 0 (10^9 bytes/s)"
             )
-        found += [_Line(one.name, p, alpha, bandwidth) for p in one.points]
+        found += [_Line(number, one.name, p, alpha, bandwidth) for p in one.points]
     if not found:
         raise ParameterError("there is no point to draw: give a frontier that has one")
     if len(found) > _MOST_LINES:
@@ -134,18 +141,22 @@ def _subtitle(lines: Sequence[_Line]) -> str:
     return f"alpha {alpha:g} \u00b5s per step, {bandwidth:g} GB/s per lane; a buffer is C chunks"
 
 
-def _crossings(lines: Sequence[_Line]) -> list[tuple[float, float]]:
-    """Return where the fastest of a frontier changes: bytes and microseconds."""
+def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:
+    """Return where the fastest of a frontier changes."""
     found = []
-    for name in dict.fromkeys(line.name for line in lines):
-        own = [line for line in lines if line.name == name]
+    for number in dict.fromkeys(line.number for line in lines):
+        own = [line for line in lines if line.number == number]
         costs = [(line.point.steps, line.point.cost) for line in own]
         found += [
-            (won.to_bytes, own[won.index].time_us(won.to_bytes))
+            Crossover(
+                won.to_bytes,
+                own[won.index].time_us(won.to_bytes),
+                bytes_text(won.to_bytes) + (f" ({number})" if several else ""),
+            )
             for won in winners(costs, own[0].alpha_us, own[0].gb_per_s)
             if won.to_bytes
         ]
-    return list(dict.fromkeys(found))
+    return found
 
 
 def _axes(frame: Frame) -> dict[str, Any]:
@@ -157,16 +168,16 @@ def _axes(frame: Frame) -> dict[str, Any]:
                    axis=alt.Axis(grid=False, **size_axis(*frame.x, frame.width))),
         "y": alt.Y("time:Q", title="Time (\u00b5s)",
                    scale=alt.Scale(type="log", domain=list(frame.y), nice=False),
-                   axis=alt.Axis(format="~r", values=theme.decades(*frame.y))),
+                   axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(*frame.y))),
     }  # fmt: skip
 
 
 def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
     import altair as alt  # noqa: PLC0415
 
-    names = list(dict.fromkeys(line.name for line in lines))
+    names = list(dict.fromkeys(line.series for line in lines))
     rows = [
-        {"size": size, "time": line.time_us(size), "line": str(i), "name": line.name}
+        {"size": size, "time": line.time_us(size), "line": str(i), "name": line.series}
         for i, line in enumerate(lines)
         for size in _sizes(frame)
     ]
@@ -193,43 +204,13 @@ def _sizes(frame: Frame) -> list[float]:
     return [frame.values(frame.width * n / samples, 0)[0] for n in range(samples + 1)]
 
 
-def _crossing_layers(
-    crossings: Sequence[tuple[float, float]], lines: Sequence[_Line], frame: Frame
-) -> list[ChartType]:
-    """Return the crossovers as dots, each with its size at the end of a line downwards."""
-    import altair as alt  # noqa: PLC0415
-
-    curves = []
+def _covered(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
+    """Return where the lines lie."""
+    found = []
     for line in lines:
         curve = [frame.pixels(size, line.time_us(size)) for size in _sizes(frame)]
-        curves += [part for ends in pairwise(curve) for part in along(*ends)]
-    rows: list[dict[str, Any]] = []
-    taken: list[Rectangle] = []
-    for size, time in sorted(crossings, reverse=True):  # those on the left hang lower
-        x, y = frame.pixels(size, time)
-        width, height = text_size(bytes_text(size))
-        levels = [y + _HANG + n * height for n in range(_LEVELS)]
-        boxes = [Rectangle(x, at - height / 2, x + 8 + width, at + height / 2) for at in levels]
-        paper = Rectangle(0, 0, frame.width, frame.height)
-        clear = [b for b in boxes if b.within(paper) and not any(map(b.overlaps, taken))]
-        free = [b for b in clear if not any(map(b.overlaps, curves))] or clear
-        row: dict[str, Any] = {"size": size, "time": time, "text": ""}
-        if free:
-            taken += [free[0], Rectangle(x - 1, y, x + 1, free[0].bottom)]
-            down = frame.values(x, (free[0].top + free[0].bottom) / 2)[1]
-            row |= {"text": bytes_text(size), "down": down}
-        rows.append(row)
-    base = alt.Chart(theme.rows(rows))
-    axes = _axes(frame)
-    lower = axes["y"].copy()
-    lower["shorthand"] = "down:Q"
-    return [
-        base.mark_rule(color=theme.GREY).encode(**axes, y2="down:Q"),
-        base.mark_point(filled=True, size=70, color=theme.INK, opacity=1).encode(**axes),
-        base.mark_text(fontSize=theme.TEXT, fontWeight="bold", align="left", dx=5).encode(
-            x=axes["x"], y=lower, text="text:N"
-        ),
-    ]
+        found += [part for ends in pairwise(curve) for part in along(*ends)]
+    return found
 
 
 def _names(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
@@ -238,16 +219,16 @@ def _names(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
 
     heights = [frame.pixels(frame.x[1], line.time_us(frame.x[1]))[1] for line in lines]
     spread = apart(heights, text_size("")[1], frame.height)
-    names = list(dict.fromkeys(line.name for line in lines))
-    rows = []
-    for i, (line, height) in enumerate(zip(lines, spread, strict=True)):
-        style = names.index(line.name) if several else i
-        rows.append({
+    numbers = list(dict.fromkeys(line.number for line in lines))
+    rows = [
+        {
             "size": frame.x[1],
             "time": frame.values(0, height)[1],
-            "text": line.point.text,
-            "colour": theme.COLOURS[style % len(theme.COLOURS)],
-        })  # fmt: skip
+            "text": line.point.text + (f" ({line.number})" if several else ""),
+            "colour": theme.nth(theme.COLOURS, numbers.index(line.number) if several else i),
+        }
+        for i, (line, height) in enumerate(zip(lines, spread, strict=True))
+    ]
     return (
         alt.Chart(theme.rows(rows))
         .mark_text(align="left", dx=6, fontSize=theme.TEXT)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain, count
 from typing import Literal
 
 State = Literal["proved", "best found", "approached"]
@@ -66,3 +68,13 @@ class FrontierData:
     scope: str = ""
     alpha_us: float | None = None
     gb_per_s: float | None = None
+
+
+def distinct(frontiers: Sequence[FrontierData]) -> list[FrontierData]:
+    """Return frontiers of which no two have one name: charts tell them apart by it."""
+    found: dict[str, FrontierData] = {}
+    for one in frontiers:
+        numbered = (f"{one.name} ({i})" for i in count(2))
+        name = next(n for n in chain([one.name], numbered) if n not in found)
+        found[name] = replace(one, name=name)
+    return list(found.values())

@@ -1,0 +1,58 @@
+"""Frontiers, an algorithm and rows of charts, for tests of pictures."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.topology import Topology
+from sccl.view import (
+    CostPoint,
+    FrontierData,
+)
+
+BROADCAST = FrontierData(
+    "broadcast on dgx1",
+    (
+        CostPoint(2, Fraction(1), 2, 2, "proved"),
+        CostPoint(3, Fraction(9, 22), 22, 9, "proved"),
+        CostPoint(4, Fraction(4, 13), 13, 4, "best found"),
+        CostPoint(5, Fraction(5, 19), None, None, "approached"),
+    ),
+    min_steps=2,
+    bandwidth=Fraction(1, 6),
+    limits=((2, Fraction(1)), (3, Fraction(9, 22)), (4, Fraction(3, 10))),
+    refuted=((3, Fraction(2, 5)), (3, Fraction(1, 3))),
+    open=((4, Fraction(3, 10)),),
+    alpha_us=0.7,
+    gb_per_s=25.0,
+)
+
+
+ALLGATHER = FrontierData(
+    "allgather on dgx1",
+    (CostPoint(2, Fraction(3, 2), 2, 3, "proved"), CostPoint(3, Fraction(7, 6), 6, 7, "proved")),
+    alpha_us=0.7,
+    gb_per_s=25.0,
+)
+
+
+def one_step(topology: Topology) -> Algorithm:
+    """Return an algorithm in which every rank sends its chunk over all its links."""
+    sends = tuple(
+        send(link.src, link.src, link.dst, 0) for link in topology.links if link.src < link.dst
+    )
+    return Algorithm(topology, named("allgather", topology.ranks).at(1), (1, 2), sends)
+
+
+def rows_of(chart: Any) -> list[list[dict[str, Any]]]:
+    """Return the rows of each layer."""
+    spec = chart.to_dict()
+    return [layer.get("data", spec.get("data"))["values"] for layer in spec["layer"]]
+
+
+def values(chart: Any, field: str) -> set[Any]:
+    """Return what a field is in all rows of all layers."""
+    return {row[field] for rows in rows_of(chart) for row in rows if field in row}
