@@ -87,7 +87,7 @@ class Shared:
     @property
     def name(self) -> str:
         """Return what it is the frontier of."""
-        return self._known().charts[0].name
+        return self._known().name
 
     @property
     def summary(self) -> str:

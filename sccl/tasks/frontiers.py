@@ -93,10 +93,12 @@ class Known:
     """A frontier that was read.
 
     Attributes:
+        name: the question.
         charts: for charts; that of the sweep, then those of other classes.
         sweeps: for the explorer, what is said beside the points; likewise.
     """
 
+    name: str
     charts: tuple[FrontierData, ...]
     sweeps: tuple[Sweep, ...]
 
@@ -172,7 +174,10 @@ def known(plain: Mapping[str, Any], where: str) -> Known:
         files=_files(found.points),
         approached=_approached(found.points),
     )
-    return Known(_charts(found), (sweep, *(_sweep_of(found, one) for one in found.classes)))
+    name = _name(found.collective, found.topology, found.root)
+    return Known(
+        name, _charts(found, name), (sweep, *(_sweep_of(found, one) for one in found.classes))
+    )
 
 
 def _sweep_of(found: _Frontier, one: _Class) -> Sweep:
@@ -203,8 +208,7 @@ def _approached(points: Sequence[_Point]) -> tuple[tuple[int, Fraction], ...]:
     return tuple((p.steps, Fraction(p.limit)) for p in points if p.limit and not p.attained)
 
 
-def _charts(found: _Frontier) -> tuple[FrontierData, ...]:
-    name = _name(found.collective, found.topology, found.root)
+def _charts(found: _Frontier, name: str) -> tuple[FrontierData, ...]:
     over_every_k = any(point.limit for point in found.points)
     first = FrontierData(
         name=f"{name}, limits" if over_every_k else name,  # beside the sweep of one k
@@ -233,7 +237,7 @@ def _charts(found: _Frontier) -> tuple[FrontierData, ...]:
 
 
 def _name(collective: str, topology: str, root: int | None) -> str:
-    return f"{collective}{f' (rank {root})' if root else ''} on {topology}"
+    return f"{collective}{f' (root {root})' if root else ''} on {topology}"
 
 
 def _limits(limits: Sequence[_Limit]) -> tuple[tuple[int, Fraction], ...]:
@@ -270,9 +274,7 @@ def of_folder(frontiers: Iterable[Path], algorithms: Iterable[Algorithm]) -> lis
     found: dict[str, list[FrontierData]] = {}
     for file in sorted(frontiers, key=lambda file: (file.stem.endswith("-limits"), file)):
         read = read_frontier(file)
-        question = read.sweeps[0]
-        name = _name(question.collective, question.topology, question.root)
-        found.setdefault(name, list(read.charts))
+        found.setdefault(read.name, list(read.charts))
     for one in of_algorithms(list(algorithms)):
         found.setdefault(one.name, [one])
     return [one for _, charts in sorted(found.items()) for one in charts]
