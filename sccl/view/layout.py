@@ -17,6 +17,7 @@ __all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
 MARGIN = 0.08
 _LARGEST_RADIUS = 0.045
 _DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
+_PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
 _SMALLER = 0.6  # of the usual radius, if links can then stay straight
 _CROWD = 64  # ranks from which they are drawn smaller, so that links stay visible between them
 
@@ -74,7 +75,8 @@ def layout(topology: Topology) -> Layout:
     positions = tuple(found[node] for node in nodes)
     room, edges = spacing(positions), [link.edge for link in topology.links]
     dense = len(edges) > _DENSE * len(positions)
-    share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.2
+    plain = len(edges) <= _PLAIN * len(positions)
+    share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.34 if plain else 0.2
     radius = min(_LARGEST_RADIUS, share * room)
     if len(positions) <= _CROWD:
         narrow = narrowest(positions, edges) / CLEAR

@@ -1,0 +1,107 @@
+"""Pictures of machines: widths are lanes, numbers fit, and what is left out is told."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sccl.core.topology import Topology
+from sccl.topo import resolve
+from sccl.view import topology_chart
+from sccl.view.budgets import limited
+from sccl.view.layout import layout
+from sccl.view.links import lines_of, strokes
+from sccl.view.save import svg
+
+_LINE = re.compile(r'aria-roledescription="line mark"[^>]*stroke-width="([^"]*)"')
+
+
+def drawn_widths(topology: Topology) -> set[float]:
+    return {float(width) for width in _LINE.findall(svg(topology_chart(topology)))}
+
+
+def layers(topology: Topology) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = topology_chart(topology).to_dict()["layer"]
+    return found
+
+
+def subtitle(topology: Topology) -> str:
+    return " ".join(topology_chart(topology).to_dict()["title"]["subtitle"])
+
+
+def numbers(topology: Topology) -> float:
+    """Return the size of the numbers of ranks, 0 if they are left out."""
+    marks = [layer["mark"] for layer in layers(topology) if layer["encoding"].get("text")]
+    return max((mark["fontSize"] for mark in marks if mark.get("stroke") is None), default=0)
+
+
+def with_lanes(topology: Topology, lanes: list[int]) -> Topology:
+    links = [replace(k, lanes=lanes[min(k.edge) % len(lanes)]) for k in topology.links]
+    return replace(topology, links=tuple(links))
+
+
+# --- lanes ---------------------------------------------------------------------------------------
+
+
+def test_widths_are_proportional_to_lanes() -> None:
+    assert drawn_widths(resolve("ndv2x2")) == {1.6, 3.2, 6.4}
+
+
+@pytest.mark.parametrize("name", ["ring:8", "dgx-a100", "dgx2"])
+def test_one_number_of_lanes_has_a_width(name: str) -> None:
+    assert "NaN" not in svg(topology_chart(resolve(name)))
+
+
+def test_every_number_of_lanes_has_its_width() -> None:
+    machine = with_lanes(resolve("ring:13"), [1, 2, 3, 4, 6, 8, 10, 14, 20, 26, 34, 40])
+    assert len(drawn_widths(machine)) == 12
+    widths, _ = strokes(lines_of(machine, layout(machine)), 560, 560, 560)
+    assert list(widths.values()) == sorted(widths.values())
+    assert widths[1] >= 1
+
+
+def test_links_that_crowd_are_thin_and_then_faint() -> None:
+    def drawn(name: str) -> tuple[dict[int, float], float]:
+        machine = resolve(name)
+        return strokes(lines_of(machine, layout(machine)), 560, 560, 560)
+
+    assert max(drawn("dgx2")[0].values()) < 2
+    assert drawn("full:16")[1] > drawn("full:32")[1] > drawn("full:64")[1] > 0.1
+
+
+# --- ranks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["hypercube:6", "mesh:2x20", "torus:4x4x4", "star:40", "dgx2", "torus:16x16"]
+)
+def test_numbers_fit_into_their_ranks(name: str) -> None:
+    machine = resolve(name)
+    (marks,) = (found for found in layers(machine) if "shape" in found["encoding"])
+    across, size = marks["mark"]["size"] ** 0.5, numbers(machine)
+    digits = len(str(machine.ranks - 1))
+    assert 0 < (0.56 * size * digits) ** 2 + (0.72 * size) ** 2 < (across - 1.5) ** 2
+
+
+@pytest.mark.parametrize("name", ["ring:100", "torus:16x16", "torus:3x3x3x3", "switch:64"])
+def test_a_drawing_grows_until_its_numbers_can_be_read(name: str) -> None:
+    assert numbers(resolve(name)) >= 8
+    assert topology_chart(resolve(name)).to_dict()["width"] <= 1300
+
+
+def test_numbers_that_are_left_out_are_told() -> None:
+    assert numbers(resolve("torus:32x32")) == 0
+    assert "without their numbers" in subtitle(resolve("torus:32x32"))
+    assert "without their numbers" not in subtitle(resolve("dgx1"))
+
+
+def test_ranks_behind_a_switch_look_other_than_joined_ones() -> None:
+    switch, full = resolve("switch:16"), resolve("full:16")
+    assert (limited(switch), limited(full)) == (frozenset(range(16)), frozenset())
+    assert "thick outline" in subtitle(switch)
+    assert "thick outline" not in subtitle(full)
+    (marks,) = (found for found in layers(switch) if "shape" in found["encoding"])
+    assert min(row["outline"] for row in marks["data"]["values"]) > 2
