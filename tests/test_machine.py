@@ -24,12 +24,12 @@ def drawn_widths(topology: Topology) -> set[float]:
 
 
 def layers(topology: Topology) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = topology_chart(topology).to_dict()["layer"]
+    found: list[dict[str, Any]] = topology_chart(topology).to_dict(validate=False)["layer"]
     return found
 
 
 def subtitle(topology: Topology) -> str:
-    return " ".join(topology_chart(topology).to_dict()["title"]["subtitle"])
+    return " ".join(topology_chart(topology).to_dict(validate=False)["title"]["subtitle"])
 
 
 def numbers(topology: Topology) -> float:
@@ -89,12 +89,12 @@ def test_numbers_fit_into_their_ranks(name: str) -> None:
 @pytest.mark.parametrize("name", ["ring:100", "torus:16x16", "torus:3x3x3x3", "switch:64"])
 def test_a_drawing_grows_until_its_numbers_can_be_read(name: str) -> None:
     assert numbers(resolve(name)) >= 8
-    assert topology_chart(resolve(name)).to_dict()["width"] <= 1300
+    assert topology_chart(resolve(name)).to_dict(validate=False)["width"] <= 1300
 
 
 def test_numbers_that_are_left_out_are_told() -> None:
-    assert numbers(resolve("torus:32x32")) == 0
-    assert "without their numbers" in subtitle(resolve("torus:32x32"))
+    assert numbers(resolve("ring:1024")) == 0
+    assert "without their numbers" in subtitle(resolve("ring:1024"))
     assert "without their numbers" not in subtitle(resolve("dgx1"))
 
 
