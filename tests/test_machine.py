@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sccl.core.topology import Topology
+from sccl.core.topology import Link, Topology
 from sccl.topo import resolve
 from sccl.view import topology_chart
 from sccl.view.budgets import limited
@@ -34,8 +35,8 @@ def subtitle(topology: Topology) -> str:
 
 def numbers(topology: Topology) -> float:
     """Return the size of the numbers of ranks, 0 if they are left out."""
-    marks = [layer["mark"] for layer in layers(topology) if layer["encoding"].get("text")]
-    return max((mark["fontSize"] for mark in marks if mark.get("stroke") is None), default=0)
+    marks = [layer["mark"] for layer in layers(topology) if "rank" in str(layer.get("transform"))]
+    return max((mark["fontSize"] for mark in marks), default=0)
 
 
 def with_lanes(topology: Topology, lanes: list[int]) -> Topology:
@@ -105,3 +106,25 @@ def test_ranks_behind_a_switch_look_other_than_joined_ones() -> None:
     assert "thick outline" not in subtitle(full)
     (marks,) = (found for found in layers(switch) if "shape" in found["encoding"])
     assert min(row["outline"] for row in marks["data"]["values"]) > 2
+
+
+def fat_tree() -> Topology:
+    """Return four groups of four ranks, each at a leaf switch, and two switches that join these."""
+    pairs = [(rank, 16 + rank // 4) for rank in range(16)]
+    pairs += [(leaf, core) for leaf in range(16, 20) for core in (20, 21)]
+    names = ("leaf0", "leaf1", "leaf2", "leaf3", "core0", "core1")
+    return joined("fat tree", 16, pairs, names)
+
+
+def joined(
+    name: str, ranks: int, pairs: list[tuple[int, int]], switches: tuple[str, ...] = ()
+) -> Topology:
+    links = tuple(Link(src=a, dst=b, lanes=1, alpha_us=1.0, gb_per_s=25.0)
+                  for pair in pairs for a, b in (pair, pair[::-1]))  # fmt: skip
+    return replace(resolve("ring:4"), name=name, ranks=ranks, links=links, switches=switches)
+
+
+def test_nodes_with_the_same_neighbours_stand_apart() -> None:
+    tree = fat_tree()
+    assert math.dist(*layout(tree).positions[20:]) > 0.08
+    assert numbers(tree) >= 10

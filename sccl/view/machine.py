@@ -37,13 +37,13 @@ def topology_chart(topology: Topology) -> ChartType:
 
     drawn = layout(topology)
     lines = lines_of(topology, drawn)
-    texts = [*map(str, range(topology.ranks)), *map(_short, topology.switches)]
-    canvas = _canvas(drawn, lines, max(map(len, texts)))
+    digits = len(str(topology.ranks - 1))
+    canvas = _canvas(drawn, lines, digits, max(map(len, map(_short, topology.switches)), default=0))
     layers, names = _boxes(drawn, canvas)
     if 0 < len(lines) <= _MOST_PAIRS:
         widths, opacity = strokes(lines, canvas.side, canvas.width, canvas.height)
         layers += link_layers(lines, canvas.axes(), widths, opacity)
-    layers += [*names, *_ranks(topology, drawn, canvas, texts)]
+    layers += [*names, *_nodes(topology, drawn, canvas)]
     chart = alt.layer(*layers).properties(
         width=canvas.width,
         height=canvas.height,
@@ -59,7 +59,8 @@ class _Canvas:
 
     Attributes:
         side: of the whole square, in px.
-        text: size of the numbers in px, 0 if there is no room for them.
+        number: size of the numbers of ranks in px, 0 if there is no room for them.
+        name: likewise, of the names of switches.
     """
 
     left: float
@@ -67,7 +68,8 @@ class _Canvas:
     right: float
     bottom: float
     side: int
-    text: int
+    number: int
+    name: int
 
     @property
     def width(self) -> int:
@@ -89,11 +91,12 @@ class _Canvas:
         }
 
 
-def _canvas(drawn: Layout, lines: Sequence[Line], longest: int) -> _Canvas:
+def _canvas(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -> _Canvas:
     """Return the part to draw: all of the square's width, and more where links leave it.
 
     Args:
-        longest: characters of the longest number or name in a node.
+        digits: of the longest number of a rank.
+        letters: of the longest name of a switch.
     """
     ends = [point for line in lines for point in line.points]
     ends += [(x + side, y + side) for x, y in drawn.positions
@@ -101,14 +104,22 @@ def _canvas(drawn: Layout, lines: Sequence[Line], longest: int) -> _Canvas:
     ends += [(box.left, box.top - 0.04) for box in drawn.boxes]  # with the room of its name
     ends += [(box.right, box.bottom) for box in drawn.boxes]
     xs, ys = [x for x, _ in ends], [y for _, y in ends]
-    per_px = _INSIDE * 2 * drawn.radius / math.hypot(_DIGIT * max(longest, 2), _TALL)
-    side = min(max(_LEAST_SIDE, math.ceil((_GOOD_TEXT + _OUTLINE) / per_px)), _MOST_SIDE)
-    text = min(theme.TEXT + 2, math.floor(per_px * side - _OUTLINE / 2))
+    need = (_GOOD_TEXT + _OUTLINE) / _text_per_px(drawn, max(digits, letters))
+    side = min(max(_LEAST_SIDE, math.ceil(need)), _MOST_SIDE)
+    number, name = (
+        min(theme.TEXT + 2, math.floor(_text_per_px(drawn, length) * side - _OUTLINE / 2))
+        for length in (digits, letters)
+    )
     return _Canvas(
         min(*xs, _MARGIN) - _MARGIN, min(ys) - _MARGIN,
-        max(*xs, 1 - _MARGIN) + _MARGIN, max(ys) + _MARGIN,
-        side, text if text >= _LEAST_TEXT else 0,
+        max(*xs, 1 - _MARGIN) + _MARGIN, max(ys) + _MARGIN, side,
+        number if number >= _LEAST_TEXT else 0, name if name >= _LEAST_TEXT else 0,
     )  # fmt: skip
+
+
+def _text_per_px(drawn: Layout, length: int) -> float:
+    """Return the size of a text that fits into a node, for each pixel of the square's side."""
+    return _INSIDE * 2 * drawn.radius / math.hypot(_DIGIT * max(length, 2), _TALL)
 
 
 def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[str]:
@@ -122,8 +133,10 @@ def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[s
     notes = [count, *words(topology)]
     if limited(topology):
         notes.append("a thick outline: a budget for all links out of, or into, a node")
-    if not canvas.text:
+    if not canvas.number:
         notes.append("ranks are drawn without their numbers, for which there is no room")
+    if topology.switches and not canvas.name:
+        notes.append("switches (squares) are drawn without their names")
     return notes
 
 
@@ -149,24 +162,11 @@ def _boxes(drawn: Layout, canvas: _Canvas) -> tuple[list[ChartType], list[ChartT
     return frames, [behind, texts.mark_text(**place, color=theme.GREY)]
 
 
-def _ranks(
-    topology: Topology, drawn: Layout, canvas: _Canvas, texts: Sequence[str]
-) -> list[ChartType]:
+def _nodes(topology: Topology, drawn: Layout, canvas: _Canvas) -> list[ChartType]:
     import altair as alt  # noqa: PLC0415
 
-    # Ranks by number, as everywhere else; what the machine calls them may be long.
-    names = [topology.label(r) for r in range(topology.ranks)] + list(topology.switches)
-    kinds = ["rank"] * topology.ranks + ["switch"] * len(topology.switches)
     across = 2 * drawn.radius * canvas.side
-    bold = max(_OUTLINE, min(_BOLD, across / 8))
-    bound = limited(topology)
-    rows = [
-        {"x": x, "y": y, "text": text, "name": name, "kind": kind,
-         "outline": bold if i in bound else _OUTLINE}
-        for i, ((x, y), name, text, kind) in enumerate(
-            zip(drawn.positions, names, texts, kinds, strict=True))
-    ]  # fmt: skip
-    base = alt.Chart(theme.rows(rows))
+    base = alt.Chart(theme.rows(_rows(topology, drawn, max(_OUTLINE, min(_BOLD, across / 8)))))
     shapes = alt.Scale(domain=["rank", "switch"], range=["circle", "square"])
     marks = base.mark_point(
         filled=True, fill="white", stroke=theme.INK, opacity=1, size=across * across
@@ -176,9 +176,28 @@ def _ranks(
         strokeWidth=alt.StrokeWidth("outline:Q", scale=None),
         tooltip=["text:N", "name:N", "kind:N"],
     )
-    if not canvas.text:
-        return [marks]
-    return [marks, base.mark_text(fontSize=canvas.text).encode(**canvas.axes(), text="text:N")]
+    texts = [
+        base.mark_text(fontSize=size)
+        .encode(**canvas.axes(), text="text:N")
+        .transform_filter(f"datum.kind == '{kind}'")
+        for kind, size in (("rank", canvas.number), ("switch", canvas.name))
+        if size and (kind == "rank" or topology.switches)
+    ]
+    return [marks, *texts]
+
+
+def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]]:
+    """Return a row for each node; the outline is bold where a budget is that of a whole node."""
+    # Ranks by number, as everywhere else; what the machine calls them may be long.
+    ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
+    switches = [(_short(name), name, "switch") for name in topology.switches]
+    bound = limited(topology)
+    return [
+        {"x": x, "y": y, "text": text, "name": name, "kind": kind,
+         "outline": bold if i in bound else _OUTLINE}
+        for i, ((x, y), (text, name, kind)) in enumerate(
+            zip(drawn.positions, [*ranks, *switches], strict=True))
+    ]  # fmt: skip
 
 
 def _short(name: str) -> str:
