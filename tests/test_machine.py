@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from sccl.view.budgets import limited
 from sccl.view.layout import layout
 from sccl.view.links import lines_of, strokes
 from sccl.view.save import svg
+from tests.svg import overlapping
 
 _LINE = re.compile(r'aria-roledescription="line mark"[^>]*stroke-width="([^"]*)"')
 
@@ -128,3 +130,41 @@ def test_nodes_with_the_same_neighbours_stand_apart() -> None:
     tree = fat_tree()
     assert math.dist(*layout(tree).positions[20:]) > 0.08
     assert numbers(tree) >= 10
+
+
+# --- boxes ---------------------------------------------------------------------------------------
+
+
+def ring_of_chassis(count: int, size: int) -> Topology:
+    """Return fully joined chassis, of which each is joined to the next."""
+    starts = range(0, count * size, size)
+    pairs = [(s + a, s + b) for s in starts for a, b in combinations(range(size), 2)]
+    pairs += [(s + size - 1, (s + size) % (count * size)) for s in starts]
+    chassis = tuple(tuple(range(s, s + size)) for s in starts)
+    return replace(joined("chassis", count * size, pairs), chassis=chassis)
+
+
+@pytest.mark.parametrize("name", ["dragonfly:4x16", "dragonfly:4x13", "dragonfly:2x5"])
+def test_groups_are_boxes_however_many_there_are(name: str) -> None:
+    machine = resolve(name)
+    size = int(name.partition(":")[2].partition("x")[0])
+    wanted = [tuple(range(i, i + size)) for i in range(0, machine.ranks, size)]
+    assert [box.ranks for box in layout(machine).boxes] == wanted
+
+
+def test_pairs_that_are_joined_at_random_are_no_groups() -> None:
+    pairs = [(0, 1), (2, 3), (4, 5), (6, 7), (1, 2), (0, 3), (3, 5), (5, 6), (0, 6)]
+    assert layout(joined("random", 8, pairs)).boxes == ()
+
+
+@pytest.mark.parametrize("machine", [ring_of_chassis(8, 8), resolve("dragonfly:8x9"),
+    resolve("dragonfly:4x16")], ids=lambda m: m.name)  # fmt: skip
+def test_names_of_boxes_have_room_above_them(machine: Topology) -> None:
+    drawn, picture = layout(machine), layers(machine)
+    (size,) = {m["fontSize"] for m in (one["mark"] for one in picture) if m.get("dy")}
+    across = next(one["encoding"]["x"]["scale"]["domain"] for one in picture)
+    width = topology_chart(machine).to_dict(validate=False)["width"]
+    room = (size + 3) * (across[1] - across[0]) / width
+    named = [replace(box, top=box.top - room) for box in drawn.boxes]
+    assert not any(a.overlaps(b) for a, b in combinations(named, 2))
+    assert overlapping(svg(topology_chart(machine))) == []

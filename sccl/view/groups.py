@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from sccl.view.geometry import Point, on_circle, to_segment
 from sccl.view.shapes import Drawing, Neighbours, is_clique, natural
 from sccl.view.stress import spread
 
-_RING = 12  # groups that stand in a circle; more stand in rows
+_RING = 20  # groups that stand in a circle; more stand in rows
 _GAP = 0.5  # between cells, beside a cell's side of 1
+_NAME = (
+    0.02  # likewise, for the names of boxes and each group: the more, the smaller they are drawn
+)
 _TILT = 0.25  # of a place: ranks of neighbouring cells are then not in line with one another
 
 _CLEAR = 0.15  # of a cell: nearer to a rank, a straight link would seem to lead to it
@@ -53,7 +57,8 @@ def arrange(
         return spread(nodes, neighbours), []
     inside = [_inside(group.members, neighbours, depth + 1) for group in found]
     across, down = (max(_extent(d, axis) for d in inside) for axis in (0, 1))
-    centres = _centres(len(found), across + _GAP, down + _GAP, tall=depth % 2 == 1)
+    below = _GAP + _NAME * min(len(found), _RING)
+    centres = _centres(len(found), across + _GAP, down + below, tall=depth % 2 == 1)
     cell = {node: group for group in found for node in group.members}
     placed: Drawing = {}
     for _ in range(2):  # the second time, all the others are there to turn towards
@@ -72,17 +77,28 @@ def arrange(
 
 
 def blocks(nodes: Sequence[int], neighbours: Neighbours) -> list[Group]:
-    """Return the smallest fully joined blocks of consecutive nodes that hold most of the links."""
-    inside = set(nodes)
-    links = sum(len(neighbours[n] & inside) for n in nodes) // 2
-    for size in range(3, len(nodes) // 2 + 1):
-        if len(nodes) % size:
-            continue
+    """Return the largest fully joined blocks of consecutive nodes that the graph consists of.
+
+    They hold most of the links, or every two of them are joined alike, by at most as many links as
+    there are in one.
+    """
+    for size in range(len(nodes) // 2, 1, -1):
         parts = [tuple(nodes[i : i + size]) for i in range(0, len(nodes), size)]
-        within = len(parts) * size * (size - 1) // 2
-        if 2 * within > links and all(is_clique(part, neighbours) for part in parts):
+        if len(nodes) % size or not all(is_clique(part, neighbours) for part in parts):
+            continue
+        within, between = size * (size - 1) // 2, _between(parts, neighbours)
+        alike = len(set(between)) == 1 and between[0] <= within
+        if alike or (size > 2 and sum(between) < len(parts) * within):
             return [Group(part, f"group {i}") for i, part in enumerate(parts)]
     return []
+
+
+def _between(parts: Sequence[tuple[int, ...]], neighbours: Neighbours) -> list[int]:
+    """Return how many links join each two of some parts."""
+    return [
+        sum(len(neighbours[node] & set(other)) for node in part)
+        for part, other in combinations(parts, 2)
+    ]
 
 
 def _inside(members: Sequence[int], neighbours: Neighbours, depth: int) -> Drawing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sccl.core.topology import Topology
 from sccl.view.bends import CLEAR, bends_of, control_points, narrowest, on_curve
@@ -15,6 +15,7 @@ from sccl.view.stress import spread
 __all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
 
 MARGIN = 0.08
+NAME = 0.04  # height of the name of a box, above it
 _LARGEST_RADIUS = 0.045
 _DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
 _PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
@@ -130,7 +131,7 @@ def _boxes(placed: Mapping[int, Point], groups: Sequence[Group]) -> tuple[Box, .
     around = 0.55 * spacing(tuple(placed.values()))
     for pad in (min(0.07, around * part) for part in (1.0, 0.75, 0.5)):
         boxes = tuple(_box([placed[r] for r in g.members], g, pad) for g in groups)
-        if not _any_overlap(boxes):
+        if not _any_overlap([replace(box, top=box.top - NAME) for box in boxes]):
             break
     return boxes
 

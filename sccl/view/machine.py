@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.topology import Topology
 from sccl.view import theme
 from sccl.view.budgets import limited, words
-from sccl.view.layout import Layout, layout
+from sccl.view.layout import NAME, Layout, layout
 from sccl.view.links import Line, lines_of, link_layers, strokes
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _LONGEST_NAME = 6
 _LEAST_TEXT = 7  # px; smaller texts are left out
 _GOOD_TEXT = 10  # px; for numbers of this size a drawing may grow
 _DIGIT, _TALL, _INSIDE = 0.56, 0.72, 0.9  # sizes of digits, and the part of a circle for them
+_LETTER, _BELOW = 0.55, 0.65  # width of a letter; part of the room between boxes for their names
 _OUTLINE, _BOLD = 1.5, 4.0  # px
 
 
@@ -101,11 +103,13 @@ def _canvas(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -> 
     ends = [point for line in lines for point in line.points]
     ends += [(x + side, y + side) for x, y in drawn.positions
              for side in (-drawn.radius, drawn.radius)]  # fmt: skip
-    ends += [(box.left, box.top - 0.04) for box in drawn.boxes]  # with the room of its name
+    ends += [(box.left, box.top - NAME) for box in drawn.boxes]  # with the room of its name
     ends += [(box.right, box.bottom) for box in drawn.boxes]
     xs, ys = [x for x, _ in ends], [y for _, y in ends]
     need = (_GOOD_TEXT + _OUTLINE) / _text_per_px(drawn, max(digits, letters))
-    side = min(max(_LEAST_SIDE, math.ceil(need)), _MOST_SIDE)
+    side = min(
+        max(_LEAST_SIDE, math.ceil(max(need, _GOOD_TEXT / _label_per_px(drawn)))), _MOST_SIDE
+    )
     number, name = (
         min(theme.TEXT + 2, math.floor(_text_per_px(drawn, length) * side - _OUTLINE / 2))
         for length in (digits, letters)
@@ -120,6 +124,17 @@ def _canvas(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -> 
 def _text_per_px(drawn: Layout, length: int) -> float:
     """Return the size of a text that fits into a node, for each pixel of the square's side."""
     return _INSIDE * 2 * drawn.radius / math.hypot(_DIGIT * max(length, 2), _TALL)
+
+
+def _label_per_px(drawn: Layout) -> float:
+    """Return the size of the names of boxes that fit above these, likewise."""
+    wide = [(b.right - b.left) / (_LETTER * len(b.label)) for b in drawn.boxes]
+    high = [
+        (lower.top - upper.bottom) * _BELOW
+        for lower, upper in permutations(drawn.boxes, 2)
+        if upper.bottom < lower.top and upper.left < lower.right and lower.left < upper.right
+    ]
+    return min([*wide, *high], default=1.0)
 
 
 def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[str]:
@@ -151,7 +166,7 @@ def _boxes(drawn: Layout, canvas: _Canvas) -> tuple[list[ChartType], list[ChartT
         for b in drawn.boxes
     ]
     base = alt.Chart(theme.rows(rows)).encode(**canvas.axes())
-    size = min(theme.TEXT, round(min(b.right - b.left for b in drawn.boxes) * canvas.side / 7))
+    size = min(theme.TEXT, math.floor(_label_per_px(drawn) * canvas.side))
     frame = base.mark_rect(cornerRadius=8, fill="#f2f2f2", stroke="#9a9a9a")
     frames = [frame.encode(x2="right:Q", y2="bottom:Q")]
     if size < _LEAST_TEXT:

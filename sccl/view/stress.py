@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
 from sccl.core.topology import UNREACHED, distances
 from sccl.view.geometry import Point
@@ -111,7 +112,7 @@ def pushed_apart(points: Sequence[Point], least: float) -> list[Point]:
     found = list(points)
     for _ in range(_PUSHES):
         moved = False
-        for j, i in ((j, i) for j in range(len(found)) for i in range(j)):
+        for i, j in combinations(range(len(found)), 2):
             (ax, ay), (bx, by) = found[i], found[j]
             apart = math.hypot(bx - ax, by - ay)
             if apart >= least * 0.999:
