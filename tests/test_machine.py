@@ -168,3 +168,32 @@ def test_names_of_boxes_have_room_above_them(machine: Topology) -> None:
     named = [replace(box, top=box.top - room) for box in drawn.boxes]
     assert not any(a.overlaps(b) for a, b in combinations(named, 2))
     assert overlapping(svg(topology_chart(machine))) == []
+
+
+def switched(chassis: int, size: int, pairs: list[tuple[int, int]], switches: int) -> Topology:
+    """Return fully joined chassis, and switches."""
+    found = ring_of_chassis(chassis, size)
+    inside = [k.edge for k in found.links if k.src < k.dst and k.src // size == k.dst // size]
+    names = tuple(f"sw{i}" for i in range(switches))
+    return replace(joined("switched", chassis * size, [*inside, *pairs], names),
+                   chassis=found.chassis)  # fmt: skip
+
+
+BEHIND_SWITCHES = {
+    "leaves": switched(2, 4, [*((r, 8 + r // 4) for r in range(8)), (8, 10), (9, 10)], 3),
+    "rails": switched(4, 4, [(r, 16 + r % 4) for r in range(16)], 4),
+    "spine": switched(8, 8, [*((8 * i, 64 + i // 4) for i in range(8)), (64, 66), (65, 66)], 3),
+    "tree": replace(fat_tree(), chassis=tuple(tuple(range(i, i + 4)) for i in range(0, 16, 4))),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_SWITCHES)
+def test_chassis_behind_switches_are_boxes_and_switches_lie_outside(name: str) -> None:
+    machine = BEHIND_SWITCHES[name]
+    drawn = layout(machine)
+    assert tuple(box.ranks for box in drawn.boxes) == machine.chassis
+    assert not any(a.overlaps(b) for a, b in combinations(drawn.boxes, 2))
+    for box in drawn.boxes:
+        for node, (x, y) in enumerate(drawn.positions):
+            inside = box.left < x < box.right and box.top < y < box.bottom
+            assert inside == (node in box.ranks)
