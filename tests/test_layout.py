@@ -123,6 +123,21 @@ def test_a_torus_without_a_rank_and_a_link_is_still_a_grid(gone: int) -> None:
     assert layout(left).positions == tuple(places)
 
 
+def test_links_round_the_end_of_a_long_torus_stay_near_it() -> None:
+    topology = resolve("torus:5x20")
+    drawn = layout(topology)
+    heights = [y for _, y in drawn.positions]
+    row = (max(heights) - min(heights)) / 4
+    for index in range(len(topology.links)):
+        for _, y in curve(drawn, topology, index):
+            assert min(heights) - row < y < max(heights) + row
+
+
+@pytest.mark.parametrize("name", ["circulant:16:2,4", "circulant:16:1,2,4"])
+def test_equal_chords_are_bent_alike(name: str) -> None:
+    assert set(layout(resolve(name)).bends) == {0.0}
+
+
 @pytest.mark.parametrize("name", ["mesh:2x2", "torus:2x2"])
 def test_the_smallest_grid_is_one(name: str) -> None:
     drawn = layout(resolve(name))

@@ -80,7 +80,7 @@ def layout(topology: Topology) -> Layout:
     share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.34 if plain else 0.2
     radius = min(_LARGEST_RADIUS, share * room)
     if len(positions) <= _CROWD:
-        narrow = narrowest(positions, edges) / CLEAR
+        narrow = 0.999 * narrowest(positions, edges) / CLEAR  # equal links: all bent, or none
         radius = narrow if _SMALLER * radius <= narrow < radius else radius
     bends = [0.0] * len(edges) if dense else bends_of(positions, edges, radius, room)
     return Layout(
