@@ -133,7 +133,7 @@ def _widths(widths: Mapping[int, float]) -> Any:
     import altair as alt  # noqa: PLC0415
 
     counts = list(widths)
-    legend = alt.Legend(orient="bottom", symbolType="stroke", values=_some(counts))
+    legend = alt.Legend(orient="bottom", symbolType="stroke", symbolSize=900, values=_some(counts))
     return alt.StrokeWidth(
         "lanes:O",
         title="Lanes (chunks per round)",
