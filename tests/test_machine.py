@@ -197,3 +197,10 @@ def test_chassis_behind_switches_are_boxes_and_switches_lie_outside(name: str) -
         for node, (x, y) in enumerate(drawn.positions):
             inside = box.left < x < box.right and box.top < y < box.bottom
             assert inside == (node in box.ranks)
+
+
+def test_faint_lines_are_faint_strokes_which_renderers_draw_at_once() -> None:
+    text = svg(topology_chart(resolve("full:16")))
+    lines = re.findall(r"<path[^>]*line mark[^>]*>", text)
+    assert len(lines) == 120
+    assert all("stroke-opacity" in line and " opacity=" not in line for line in lines)

@@ -107,7 +107,7 @@ def link_layers(
     ]  # fmt: skip
     links = (
         alt.Chart(theme.rows(rows))
-        .mark_line(color="#4a6a86", opacity=opacity)
+        .mark_line(color="#4a6a86", strokeOpacity=opacity)
         .encode(
             **axes,
             detail="link:N",
