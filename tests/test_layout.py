@@ -112,6 +112,38 @@ def test_a_torus_with_a_failed_link_is_still_a_grid() -> None:
     assert failed.positions == whole.positions
 
 
+@pytest.mark.parametrize("gone", [0, 6, 15])
+def test_a_torus_without_a_rank_and_a_link_is_still_a_grid(gone: int) -> None:
+    whole = resolve("torus:4x4")
+    number = {rank: i for i, rank in enumerate(r for r in range(16) if r != gone)}
+    links = [replace(k, src=number[k.src], dst=number[k.dst]) for k in whole.links
+             if gone not in k.edge and {*k.edge} != {1, 2}]  # fmt: skip
+    left = replace(whole, ranks=15, links=tuple(links), labels=(), chassis=(), budgets=())
+    places = [place for rank, place in enumerate(layout(whole).positions) if rank != gone]
+    assert layout(left).positions == tuple(places)
+
+
+def test_links_round_the_end_of_a_long_torus_stay_near_it() -> None:
+    topology = resolve("torus:5x20")
+    drawn = layout(topology)
+    heights = [y for _, y in drawn.positions]
+    row = (max(heights) - min(heights)) / 4
+    for index in range(len(topology.links)):
+        for _, y in curve(drawn, topology, index):
+            assert min(heights) - row < y < max(heights) + row
+
+
+@pytest.mark.parametrize("name", ["circulant:16:2,4", "circulant:16:1,2,4"])
+def test_equal_chords_are_bent_alike(name: str) -> None:
+    assert set(layout(resolve(name)).bends) == {0.0}
+
+
+@pytest.mark.parametrize("name", ["mesh:2x2", "torus:2x2"])
+def test_the_smallest_grid_is_one(name: str) -> None:
+    drawn = layout(resolve(name))
+    assert len({x for x, _ in drawn.positions}) == len({y for _, y in drawn.positions}) == 2
+
+
 def test_a_dgx1_is_two_quads() -> None:
     drawn = layout(resolve("dgx1"))
     for box in drawn.boxes:

@@ -105,7 +105,7 @@ class _Planner:
             most: a cost from which on it need not be known any more.
         """
         hit: set[int] = set()
-        cost = abs(bend) / self.room
+        cost, beside = abs(bend) / self.room, False
         for point in self._points(pair, bend):
             if cost >= most:
                 break
@@ -118,6 +118,10 @@ class _Planner:
                         cost += _HIT
             if bend:
                 near_bent = self.bent.get((column, row), ())
-                cost += _BESIDE * any(math.dist(p, point) < self.clear / 3 for p in near_bent)
+                before, beside = (
+                    beside,
+                    any(math.dist(p, point) < self.clear / 3 for p in near_bent),
+                )
+                cost += _BESIDE * (before and beside)  # otherwise they only cross
                 cost += _OUTSIDE * (not (0 < point[0] < 1 and 0 < point[1] < 1))
         return cost

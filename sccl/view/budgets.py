@@ -29,6 +29,16 @@ def shared(topology: Topology) -> frozenset[Edge]:
     )
 
 
+def limited(topology: Topology) -> frozenset[int]:
+    """Return the nodes all of whose links out, or in, share a budget."""
+    found = set()
+    for budget in binding(topology):
+        side = _side(topology, budget)
+        if side:
+            found.add(budget.edges[0][0 if side == "out of" else 1])
+    return frozenset(found)
+
+
 def words(topology: Topology) -> list[str]:
     """Return what budgets say, in a few lines."""
     found = binding(topology)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from sccl.view.geometry import Point, on_circle, to_segment
 from sccl.view.shapes import Drawing, Neighbours, is_clique, natural
-from sccl.view.stress import spread
+from sccl.view.stress import pushed_apart, spread
 
-_RING = 12  # groups that stand in a circle; more stand in rows
-_GAP = 0.5  # between cells, beside a cell's side of 1
+_RING = 20  # groups that stand in a circle; more stand in rows
+_GAP, _CORRIDOR = 0.5, 1.8  # between cells, beside a cell's side of 1; also with others between
+_NAME = (
+    0.02  # likewise, for the names of boxes and each group: the more, the smaller they are drawn
+)
+_BESIDE, _ROUNDS = 0.35, 20  # between such nodes, likewise
 _TILT = 0.25  # of a place: ranks of neighbouring cells are then not in line with one another
 
 _CLEAR = 0.15  # of a cell: nearer to a rank, a straight link would seem to lead to it
@@ -38,7 +43,11 @@ class Group:
 
 
 def arrange(
-    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Group] = (), depth: int = 0
+    nodes: Sequence[int],
+    neighbours: Neighbours,
+    groups: Sequence[Group] = (),
+    depth: int = 0,
+    gap: float = _GAP,
 ) -> tuple[Drawing, list[Group]]:
     """Return a drawing by groups, and the groups; by distances if there are none.
 
@@ -47,13 +56,15 @@ def arrange(
         neighbours: of every node.
         groups: given ones; else fully joined blocks of consecutive nodes are looked for.
         depth: how many groups this one lies in; two cells change direction with it.
+        gap: between cells, beside a cell's side of 1.
     """
     found = list(groups) or blocks(nodes, neighbours)
     if not found:
         return spread(nodes, neighbours), []
     inside = [_inside(group.members, neighbours, depth + 1) for group in found]
     across, down = (max(_extent(d, axis) for d in inside) for axis in (0, 1))
-    centres = _centres(len(found), across + _GAP, down + _GAP, tall=depth % 2 == 1)
+    below = gap + _NAME * min(len(found), _RING)
+    centres = _centres(len(found), across + gap, down + below, tall=depth % 2 == 1)
     cell = {node: group for group in found for node in group.members}
     placed: Drawing = {}
     for _ in range(2):  # the second time, all the others are there to turn towards
@@ -71,18 +82,54 @@ def arrange(
     return placed, found
 
 
+def arrange_around(
+    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Group]
+) -> Drawing:
+    """Return a drawing by given groups, with all other nodes between them.
+
+    Each of the others stands in the middle of its neighbours, those of one group as one.
+    """
+    ranks = sorted(node for group in groups for node in group.members)
+    placed, _ = arrange(ranks, neighbours, groups, gap=_CORRIDOR)
+    others = [node for node in nodes if node not in placed]
+    points = dict.fromkeys(others, _middle(list(placed.values())))
+    cells = [{*group.members} for group in groups] + [{node} for node in others]
+    for _ in range(_ROUNDS):
+        for node in others:
+            known = placed | points
+            near = [sorted(neighbours[node] & cell) for cell in cells]
+            points[node] = _middle([_middle([known[n] for n in some]) for some in near if some])
+    return placed | dict(zip(others, pushed_apart(list(points.values()), _BESIDE), strict=True))
+
+
+def _middle(points: Sequence[Point]) -> Point:
+    count = len(points) or 1
+    return sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+
+
 def blocks(nodes: Sequence[int], neighbours: Neighbours) -> list[Group]:
-    """Return the smallest fully joined blocks of consecutive nodes that hold most of the links."""
-    inside = set(nodes)
-    links = sum(len(neighbours[n] & inside) for n in nodes) // 2
-    for size in range(3, len(nodes) // 2 + 1):
-        if len(nodes) % size:
-            continue
+    """Return the largest fully joined blocks of consecutive nodes that the graph consists of.
+
+    They hold most of the links, or every two of them are joined alike, by at most as many links as
+    there are in one.
+    """
+    for size in range(len(nodes) // 2, 1, -1):
         parts = [tuple(nodes[i : i + size]) for i in range(0, len(nodes), size)]
-        within = len(parts) * size * (size - 1) // 2
-        if 2 * within > links and all(is_clique(part, neighbours) for part in parts):
+        if len(nodes) % size or not all(is_clique(part, neighbours) for part in parts):
+            continue
+        within, between = size * (size - 1) // 2, _between(parts, neighbours)
+        alike = len(set(between)) == 1 and between[0] <= within
+        if alike or (size > 2 and sum(between) < len(parts) * within):
             return [Group(part, f"group {i}") for i, part in enumerate(parts)]
     return []
+
+
+def _between(parts: Sequence[tuple[int, ...]], neighbours: Neighbours) -> list[int]:
+    """Return how many links join each two of some parts."""
+    return [
+        sum(len(neighbours[node] & set(other)) for node in part)
+        for part, other in combinations(parts, 2)
+    ]
 
 
 def _inside(members: Sequence[int], neighbours: Neighbours, depth: int) -> Drawing:

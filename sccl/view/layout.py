@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sccl.core.topology import Topology
 from sccl.view.bends import CLEAR, bends_of, control_points, narrowest, on_curve
 from sccl.view.geometry import Point, spacing
-from sccl.view.groups import Group, arrange
+from sccl.view.groups import Group, arrange, arrange_around
 from sccl.view.shapes import Neighbours, natural
 from sccl.view.stress import spread
 
 __all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
 
 MARGIN = 0.08
+NAME = 0.04  # height of the name of a box, above it
 _LARGEST_RADIUS = 0.045
 _DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
+_PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
 _SMALLER = 0.6  # of the usual radius, if links can then stay straight
 _CROWD = 64  # ranks from which they are drawn smaller, so that links stay visible between them
 
@@ -74,10 +76,11 @@ def layout(topology: Topology) -> Layout:
     positions = tuple(found[node] for node in nodes)
     room, edges = spacing(positions), [link.edge for link in topology.links]
     dense = len(edges) > _DENSE * len(positions)
-    share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.2
+    plain = len(edges) <= _PLAIN * len(positions)
+    share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.34 if plain else 0.2
     radius = min(_LARGEST_RADIUS, share * room)
     if len(positions) <= _CROWD:
-        narrow = narrowest(positions, edges) / CLEAR
+        narrow = 0.999 * narrowest(positions, edges) / CLEAR  # equal links: all bent, or none
         radius = narrow if _SMALLER * radius <= narrow < radius else radius
     bends = [0.0] * len(edges) if dense else bends_of(positions, edges, radius, room)
     return Layout(
@@ -105,10 +108,39 @@ def _place(topology: Topology, neighbours: Neighbours) -> tuple[dict[int, Point]
     if best:
         return best[1:]
     if groups and {rank for group in groups for rank in group.members} != set(nodes):
-        return fitted(spread(nodes, neighbours)), ()  # switches, or ranks without a chassis
+        return _with_others(nodes, neighbours, groups)
     arranged, groups = arrange(nodes, neighbours, groups)
     placed = fitted(arranged)
     return placed, _boxes(placed, groups)
+
+
+def _with_others(
+    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Group]
+) -> tuple[dict[int, Point], tuple[Box, ...]]:
+    """Return a drawing with switches, or ranks without a chassis, outside the boxes of chassis.
+
+    Distances alone may show the chassis as they are; else these are arranged, with the others
+    between them. The drawing in which nodes are farther apart is the better one; without boxes if
+    in none of them these are free of one another and of other nodes.
+    """
+    plain = fitted(spread(nodes, neighbours))
+    drawn = [(placed, _boxes(placed, groups)) for placed in (
+        plain, fitted(arrange_around(nodes, neighbours, groups)))]  # fmt: skip
+    clear = [(placed, boxes) for placed, boxes in drawn if _all_clear(placed, boxes)]
+    return max(
+        clear, key=lambda one: round(spacing(tuple(one[0].values())), 6), default=(plain, ())
+    )
+
+
+def _all_clear(placed: Mapping[int, Point], boxes: Sequence[Box]) -> bool:
+    """Return whether boxes hold their own nodes only, and no other touches one."""
+    around = min(_LARGEST_RADIUS, 0.3 * spacing(tuple(placed.values())))
+    return not _any_overlap(boxes) and not any(
+        box.overlaps(Box(x - around, y - around, x + around, y + around, "", (node,)))
+        for box in boxes
+        for node, (x, y) in placed.items()
+        if node not in box.ranks
+    )
 
 
 def fitted(drawing: Mapping[int, Point], margin: float = MARGIN) -> dict[int, Point]:
@@ -128,7 +160,8 @@ def _boxes(placed: Mapping[int, Point], groups: Sequence[Group]) -> tuple[Box, .
     around = 0.55 * spacing(tuple(placed.values()))
     for pad in (min(0.07, around * part) for part in (1.0, 0.75, 0.5)):
         boxes = tuple(_box([placed[r] for r in g.members], g, pad) for g in groups)
-        if not _any_overlap(boxes):
+        named = [replace(box, top=box.top - NAME) for box in boxes]
+        if not _any_overlap(named) and _all_clear(placed, boxes):
             break
     return boxes
 

@@ -3,178 +3,159 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.view import theme
-from sccl.view.budgets import shared, words
-from sccl.view.geometry import Point
-from sccl.view.layout import Layout, control_points, layout, on_curve
+from sccl.view.budgets import limited, words
+from sccl.view.layout import NAME, Layout, layout
+from sccl.view.links import Line, lines_of, link_layers, strokes
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_SIDE = 560  # px
-_POINTS = 24  # of a bent link
+_LEAST_SIDE, _MOST_SIDE = 560, 1200  # px of the layout's square
 _MOST_PAIRS = 6000
-_WIDEST = 7.0  # px
-_APART = 0.012  # between the directions of a pair whose lanes differ
-_ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # upwards; longer than wide, so that its tip is seen
+_MARGIN = 0.01  # around all that is drawn
 _LONGEST_NAME = 6
-_OWN, _SHARED = "a link with its own lanes", "links that share a budget (above)"
-_DASHES = {_OWN: (1, 0), _SHARED: (5, 3)}
-_LEAST_TEXT = 7  # px; smaller numbers are left out
+_LEAST_TEXT = 7  # px; smaller texts are left out
+_GOOD_TEXT = 10  # px; for numbers of this size a drawing may grow
+_DIGIT, _TALL, _INSIDE = 0.56, 0.72, 0.9  # sizes of digits, and the part of a circle for them
+_LETTER, _BELOW = 0.55, 0.65  # width of a letter; part of the room between boxes for their names
+_OUTLINE, _BOLD = 1.5, 4.0  # px
 
 
 def topology_chart(topology: Topology) -> ChartType:
     """Return a drawing of a machine.
 
     A line is a link in both directions; an arrow one that goes one way, or has other lanes than the
-    way back; dashed links share a budget, such as that of a bus. Machines
-    with thousands of links are drawn without them.
+    way back; dashed links share a budget, such as that of a bus, and all links of a rank with a
+    thick outline do. Machines with thousands of links are drawn without them.
     """
     import altair as alt  # noqa: PLC0415 - loads much
 
     drawn = layout(topology)
-    lines = _lines(topology, drawn)
-    curves = [_curve(drawn, line) for line in lines]
-    top, bottom = _extent(drawn, curves)
-    axes = _axes(top, bottom)
-    layers, names = _boxes(drawn, axes)
-    note = f"{topology.ranks} ranks, {len(topology.links)} links"
-    if len(lines) > _MOST_PAIRS:
-        note += ", which are too many to draw"
-    elif lines:
-        layers += _links(lines, curves, axes)
-        counts = {line.lanes for line in lines}
-        if len(counts) == 1:
-            note += f", {min(counts)} lane{'' if counts == {1} else 's'} each"
-    layers += [*names, *_ranks(topology, drawn, axes)]
+    lines = lines_of(topology, drawn)
+    digits = len(str(topology.ranks - 1))
+    canvas = _canvas(drawn, lines, digits, max(map(len, map(_short, topology.switches)), default=0))
+    layers, names = _boxes(drawn, canvas)
+    if 0 < len(lines) <= _MOST_PAIRS:
+        widths, opacity = strokes(lines, canvas.side, canvas.width, canvas.height)
+        layers += link_layers(lines, canvas.axes(), widths, opacity)
+    layers += [*names, *_nodes(topology, drawn, canvas)]
     chart = alt.layer(*layers).properties(
-        width=_SIDE,
-        height=round(_SIDE * (bottom - top)),
-        title=alt.Title(topology.name, subtitle=[note, *words(topology)]),
+        width=canvas.width,
+        height=canvas.height,
+        title=alt.Title(topology.name, subtitle=_notes(topology, lines, canvas)),
         view=alt.ViewBackground(stroke=None),
     )
     return theme.themed(chart)
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """What is drawn as one line."""
+class _Canvas:
+    """The part of the layout's square that is drawn, and how large.
 
-    edge: Edge
-    lanes: int
-    shared: bool
-    bend: float
-    one_way: bool
+    Attributes:
+        side: of the whole square, in px.
+        number: size of the numbers of ranks in px, 0 if there is no room for them.
+        name: likewise, of the names of switches.
+    """
 
+    left: float
+    top: float
+    right: float
+    bottom: float
+    side: int
+    number: int
+    name: int
 
-def _axes(top: float, bottom: float) -> dict[str, Any]:
-    import altair as alt  # noqa: PLC0415
+    @property
+    def width(self) -> int:
+        return round(self.side * (self.right - self.left))
 
-    return {
-        "x": alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False)),
-        "y": alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[bottom, top], nice=False)),
-    }
+    @property
+    def height(self) -> int:
+        return round(self.side * (self.bottom - self.top))
 
+    def axes(self) -> dict[str, Any]:
+        """Return the encoding of places."""
+        import altair as alt  # noqa: PLC0415
 
-def _lines(topology: Topology, drawn: Layout) -> list[_Line]:
-    tied = shared(topology)
-    kinds = {edge: (lanes, edge in tied) for edge, lanes in topology.lanes().items()}
-    bends = dict(zip((link.edge for link in topology.links), drawn.bends, strict=True))
-    found = []
-    for (src, dst), kind in kinds.items():
-        back = kinds.get((dst, src))
-        if back == kind and src < dst:
-            found.append(_Line((src, dst), *kind, bends[src, dst], one_way=False))
-        elif back != kind:
-            aside = _APART if back else 0.0
-            found.append(_Line((src, dst), *kind, bends[src, dst] + aside, one_way=True))
-    return found
-
-
-def _curve(drawn: Layout, line: _Line) -> list[Point]:
-    """Return the points of a line, but one where it is straight."""
-    src, dst = line.edge
-    curve = control_points(drawn.positions[src], drawn.positions[dst], line.bend)
-    last = _POINTS if line.bend else 1
-    return [on_curve(curve, i / last) for i in range(last + 1)]
+        across = alt.Scale(domain=[self.left, self.right], nice=False, zero=False)
+        down = alt.Scale(domain=[self.bottom, self.top], nice=False, zero=False)
+        return {
+            "x": alt.X("x:Q", axis=None, scale=across),
+            "y": alt.Y("y:Q", axis=None, scale=down),
+        }
 
 
-def _extent(drawn: Layout, curves: Sequence[Sequence[Point]]) -> tuple[float, float]:
-    """Return the first and the last height that is drawn at."""
-    heights = [y for curve in curves for _, y in curve]
-    heights += [y + side for _, y in drawn.positions for side in (-drawn.radius, drawn.radius)]
-    tops = [box.top - 0.04 for box in drawn.boxes]  # with the room of its name
-    bottoms = [box.bottom for box in drawn.boxes]
-    return min([*heights, *tops]) - 0.01, max([*heights, *bottoms]) + 0.01
+def _canvas(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -> _Canvas:
+    """Return the part to draw: all of the square's width, and more where links leave it.
 
-
-def _links(
-    lines: Sequence[_Line], curves: Sequence[Sequence[Point]], axes: Mapping[str, Any]
-) -> list[ChartType]:
-    import altair as alt  # noqa: PLC0415
-
-    rows = [
-        {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "lanes": line.lanes,
-         "budget": _SHARED if line.shared else _OWN, "order": i}
-        for line, curve in zip(lines, curves, strict=True)
-        for i, (x, y) in enumerate(curve)
-    ]  # fmt: skip
-    counts = sorted({line.lanes for line in lines})
-    dashes = [kind for kind in _DASHES if any(row["budget"] == kind for row in rows)]
-    widths = [max(1.2, min(1.6 * n, _WIDEST * n / counts[-1])) for n in counts]
-    legend = alt.Legend(orient="bottom", symbolType="stroke", values=_some(counts))
-    links = (
-        alt.Chart(theme.rows(rows))
-        .mark_line(color="#5b7c99", opacity=0.75)
-        .encode(
-            **axes,
-            detail="link:N",
-            order="order:Q",
-            strokeWidth=alt.StrokeWidth(
-                "lanes:O", title="Lanes (chunks per round)",
-                legend=legend if len(counts) > 1 else None,
-                scale=alt.Scale(domain=counts, range=widths),
-            ),
-            strokeDash=alt.StrokeDash(
-                "budget:N", title=None,
-                legend=theme.dashes() if len(dashes) > 1 else None,
-                scale=alt.Scale(domain=dashes, range=[_DASHES[kind] for kind in dashes]),
-            ),
-        )
-    )  # fmt: skip
-    arrows = [_arrow(curve) for line, curve in zip(lines, curves, strict=True) if line.one_way]
-    if not arrows:
-        return [links]
-    heads = (
-        alt.Chart(theme.rows(arrows))
-        .mark_point(shape=_ARROW, filled=True, size=60, color=theme.INK, opacity=1)
-        .encode(**axes, angle=alt.Angle("angle:Q", scale=None))
+    Args:
+        digits: of the longest number of a rank.
+        letters: of the longest name of a switch.
+    """
+    ends = [point for line in lines for point in line.points]
+    ends += [(x + side, y + side) for x, y in drawn.positions
+             for side in (-drawn.radius, drawn.radius)]  # fmt: skip
+    ends += [(box.left, box.top - NAME) for box in drawn.boxes]  # with the room of its name
+    ends += [(box.right, box.bottom) for box in drawn.boxes]
+    xs, ys = [x for x, _ in ends], [y for _, y in ends]
+    need = (_GOOD_TEXT + _OUTLINE) / _text_per_px(drawn, max(digits, letters))
+    side = min(
+        max(_LEAST_SIDE, math.ceil(max(need, _GOOD_TEXT / _label_per_px(drawn)))), _MOST_SIDE
     )
-    return [links, heads]
+    number, name = (
+        min(theme.TEXT + 2, math.floor(_text_per_px(drawn, length) * side - _OUTLINE / 2))
+        for length in (digits, letters)
+    )
+    return _Canvas(
+        min(*xs, _MARGIN) - _MARGIN, min(ys) - _MARGIN,
+        max(*xs, 1 - _MARGIN) + _MARGIN, max(ys) + _MARGIN, side,
+        number if number >= _LEAST_TEXT else 0, name if name >= _LEAST_TEXT else 0,
+    )  # fmt: skip
 
 
-def _arrow(curve: Sequence[Point]) -> dict[str, float]:
-    """Return where an arrow stands, beyond the middle of a line, and its turn from upright."""
-    last = len(curve) - 1
-    (ax, ay), (bx, by) = curve[last // 2], curve[last // 2 + 1]
-    part = 0.75 if last == 1 else 0.5
-    turn = math.degrees(math.atan2(bx - ax, ay - by))
-    return {"x": ax + part * (bx - ax), "y": ay + part * (by - ay), "angle": turn}
+def _text_per_px(drawn: Layout, length: int) -> float:
+    """Return the size of a text that fits into a node, for each pixel of the square's side."""
+    return _INSIDE * 2 * drawn.radius / math.hypot(_DIGIT * max(length, 2), _TALL)
 
 
-def _some(counts: Sequence[int]) -> list[int]:
-    """Return at most five of some numbers, the first and the last among them."""
-    every = max(1, math.ceil((len(counts) - 1) / 4))
-    return sorted({*counts[::every], counts[-1]})
+def _label_per_px(drawn: Layout) -> float:
+    """Return the size of the names of boxes that fit above these, likewise."""
+    wide = [(b.right - b.left) / (_LETTER * len(b.label)) for b in drawn.boxes]
+    high = [
+        (lower.top - upper.bottom) * _BELOW
+        for lower, upper in permutations(drawn.boxes, 2)
+        if upper.bottom < lower.top and upper.left < lower.right and lower.left < upper.right
+    ]
+    return min([*wide, *high], default=1.0)
 
 
-def _boxes(drawn: Layout, axes: Mapping[str, Any]) -> tuple[list[ChartType], list[ChartType]]:
+def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[str]:
+    """Return what is counted, what budgets say, and what is left out."""
+    count = f"{topology.ranks} ranks, {len(topology.links)} links"
+    lanes = {line.lanes for line in lines}
+    if len(lines) > _MOST_PAIRS:
+        count += ", which are too many to draw"
+    elif len(lanes) == 1:
+        count += f", {min(lanes)} lane{'' if lanes == {1} else 's'} each"
+    notes = [count, *words(topology)]
+    if limited(topology):
+        notes.append("a thick outline: a budget for all links out of, or into, a node")
+    if not canvas.number:
+        notes.append("ranks are drawn without their numbers, for which there is no room")
+    if topology.switches and not canvas.name:
+        notes.append("switches (squares) are drawn without their names")
+    return notes
+
+
+def _boxes(drawn: Layout, canvas: _Canvas) -> tuple[list[ChartType], list[ChartType]]:
     """Return the frames, and their names, which links may cross."""
     import altair as alt  # noqa: PLC0415
 
@@ -184,8 +165,8 @@ def _boxes(drawn: Layout, axes: Mapping[str, Any]) -> tuple[list[ChartType], lis
         {"x": b.left, "y": b.top, "right": b.right, "bottom": b.bottom, "text": b.label}
         for b in drawn.boxes
     ]
-    base = alt.Chart(theme.rows(rows)).encode(**axes)
-    size = min(theme.TEXT, round(min(b.right - b.left for b in drawn.boxes) * _SIDE / 7))
+    base = alt.Chart(theme.rows(rows)).encode(**canvas.axes())
+    size = min(theme.TEXT, math.floor(_label_per_px(drawn) * canvas.side))
     frame = base.mark_rect(cornerRadius=8, fill="#f2f2f2", stroke="#9a9a9a")
     frames = [frame.encode(x2="right:Q", y2="bottom:Q")]
     if size < _LEAST_TEXT:
@@ -196,38 +177,42 @@ def _boxes(drawn: Layout, axes: Mapping[str, Any]) -> tuple[list[ChartType], lis
     return frames, [behind, texts.mark_text(**place, color=theme.GREY)]
 
 
-def _ranks(topology: Topology, drawn: Layout, axes: Mapping[str, Any]) -> list[ChartType]:
+def _nodes(topology: Topology, drawn: Layout, canvas: _Canvas) -> list[ChartType]:
     import altair as alt  # noqa: PLC0415
 
-    # Ranks by number, as everywhere else; what the machine calls them may be long.
-    names = [topology.label(r) for r in range(topology.ranks)] + list(topology.switches)
-    texts = [str(r) for r in range(topology.ranks)] + [_short(name) for name in topology.switches]
-    rows = [
-        {
-            "x": x,
-            "y": y,
-            "text": text,
-            "name": name,
-            "kind": "rank" if i < topology.ranks else "switch",
-        }
-        for i, ((x, y), name, text) in enumerate(zip(drawn.positions, names, texts, strict=True))
-    ]
-    across = 2 * drawn.radius * _SIDE
-    base = alt.Chart(theme.rows(rows))
-    kinds = alt.Shape(
-        "kind:N",
-        legend=None,
-        scale=alt.Scale(domain=["rank", "switch"], range=["circle", "square"]),
-    )
+    across = 2 * drawn.radius * canvas.side
+    base = alt.Chart(theme.rows(_rows(topology, drawn, max(_OUTLINE, min(_BOLD, across / 8)))))
+    shapes = alt.Scale(domain=["rank", "switch"], range=["circle", "square"])
     marks = base.mark_point(
-        filled=True, fill="white", stroke=theme.INK, strokeWidth=1.5, opacity=1,
-        size=across * across,
-    ).encode(**axes, shape=kinds, tooltip=["text:N", "name:N", "kind:N"])  # fmt: skip
-    longest = max(map(len, texts))
-    size = min(theme.TEXT + 2, math.floor(across / (0.62 * max(longest, 2))))
-    if size < _LEAST_TEXT:
-        return [marks]
-    return [marks, base.mark_text(fontSize=size).encode(**axes, text="text:N")]
+        filled=True, fill="white", stroke=theme.INK, opacity=1, size=across * across
+    ).encode(
+        **canvas.axes(),
+        shape=alt.Shape("kind:N", legend=None, scale=shapes),
+        strokeWidth=alt.StrokeWidth("outline:Q", scale=None),
+        tooltip=["text:N", "name:N", "kind:N"],
+    )
+    texts = [
+        base.mark_text(fontSize=size)
+        .encode(**canvas.axes(), text="text:N")
+        .transform_filter(f"datum.kind == '{kind}'")
+        for kind, size in (("rank", canvas.number), ("switch", canvas.name))
+        if size and (kind == "rank" or topology.switches)
+    ]
+    return [marks, *texts]
+
+
+def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]]:
+    """Return a row for each node; the outline is bold where a budget is that of a whole node."""
+    # Ranks by number, as everywhere else; what the machine calls them may be long.
+    ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
+    switches = [(_short(name), name, "switch") for name in topology.switches]
+    bound = limited(topology)
+    return [
+        {"x": x, "y": y, "text": text, "name": name, "kind": kind,
+         "outline": bold if i in bound else _OUTLINE}
+        for i, ((x, y), (text, name, kind)) in enumerate(
+            zip(drawn.positions, [*ranks, *switches], strict=True))
+    ]  # fmt: skip
 
 
 def _short(name: str) -> str:

@@ -14,6 +14,7 @@ Drawing = dict[int, Point]
 
 _DENSE = 0.8  # of all pairs joined: no placement shows more than a circle does
 _MISSING = 0.1  # of a grid's links: it is drawn as one though some have failed
+_HOLED = 256  # nodes up to which a grid is recognised without one of them
 _ROW = 10  # ranks of a path in one line
 _DEPTH, _BETWEEN, _SLANT = (0.38, 0.32), 0.35, 0.3
 """Of a grid's cell. With these no straight link of a hypercube of up to 5 dimensions meets a third
@@ -42,14 +43,20 @@ def _drawings(graph: Sequence[AbstractSet[int]]) -> Iterator[Sequence[Point]]:
     elif (hub := _hub(graph)) is not None:
         around = iter(on_circle(size - 1))
         yield [(0.0, 0.0) if i == hub else next(around) for i in range(size)]
-    elif order := _chain(graph):
+    elif (order := _chain(graph)) and not _grid(graph):
         closed = order[0] in graph[order[-1]]
         yield from _round(order) if closed else [_row(order)]
     elif coordinates := _grid(graph) or _bits(graph):
-        yield [_oblique(c, [max(x) + 1 for x in zip(*coordinates, strict=True)])
-               for c in coordinates]  # fmt: skip
+        yield _placed(coordinates)
     elif _turns(graph) or pairs >= _DENSE * size * (size - 1) / 2:
         yield from _round(range(size))
+    elif coordinates := _holed(graph):
+        yield _placed(coordinates)
+
+
+def _placed(coordinates: Sequence[tuple[int, ...]]) -> Sequence[Point]:
+    sides = [max(x) + 1 for x in zip(*coordinates, strict=True)]
+    return [_oblique(at, sides) for at in coordinates]
 
 
 def _round(order: Sequence[int]) -> Iterator[Sequence[Point]]:
@@ -119,17 +126,29 @@ def _bits(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
     return [tuple(code[i] >> b & 1 for b in reversed(range(dimensions))) for i in range(size)]
 
 
-def _grid(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
-    """Return the coordinates of a mesh's or torus's nodes, numbered row by row; empty if none."""
-    size = len(graph)
-    joined = {(i, n) for i, near in enumerate(graph) for n in near if i < n}
+def _holed(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
+    """Return the coordinates of a grid's nodes where one node is missing; empty if it is none."""
+    gaps = range(len(graph) + 1 if len(graph) <= _HOLED else 0)
+    return next(filter(None, (_grid(graph, gap) for gap in gaps)), [])
+
+
+def _grid(graph: Sequence[AbstractSet[int]], gap: int | None = None) -> list[tuple[int, ...]]:
+    """Return the coordinates of a mesh's or torus's nodes, numbered row by row; empty if none.
+
+    Args:
+        gap: the place of a node that is missing, in the numbers of the whole grid.
+    """
+    number = [i + (gap is not None and i >= gap) for i in range(len(graph))]
+    size = len(graph) + (gap is not None)
+    joined = {(number[i], number[n]) for i, near in enumerate(graph) for n in near if i < n}
     steps = {b - a for a, b in joined}
     if len(steps) > 2 * size.bit_length():  # a dimension has two: to the next, and round the end
         return []
     for sides in _sides(steps, size):
-        wanted = _grid_pairs(sides, steps)
+        wanted = {pair for pair in _grid_pairs(sides, steps) if gap not in pair}
         if joined <= wanted and len(joined) >= (1 - _MISSING) * len(wanted):
-            return list(product(*(range(side) for side in sides)))
+            every = list(product(*(range(side) for side in sides)))
+            return [every[at] for at in number]
     return []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
 from sccl.core.topology import UNREACHED, distances
 from sccl.view.geometry import Point
@@ -13,6 +14,8 @@ _PIVOTS = 24
 _REFINED = 200  # nodes up to which every pair's distance is taken into account
 _SWEEPS = 60
 _POWER_STEPS = 100
+_LEAST = 0.5  # of the distance that joined nodes should have: no two nodes are nearer
+_PUSHES = 40
 
 
 def spread(nodes: Sequence[int], neighbours: Neighbours) -> Drawing:
@@ -30,6 +33,7 @@ def spread(nodes: Sequence[int], neighbours: Neighbours) -> Drawing:
     points = _projected(graph)
     if len(nodes) <= _REFINED:
         points = _refined(points, [_far(graph, i) for i in range(len(graph))])
+        points = pushed_apart(points, _LEAST)
     return dict(zip(nodes, points, strict=True))
 
 
@@ -97,3 +101,27 @@ def _refined(points: list[Point], far: Sequence[Sequence[float]]) -> list[Point]
                 total += weight
             points[i] = (sum_x / total, sum_y / total)
     return points
+
+
+def pushed_apart(points: Sequence[Point], least: float) -> list[Point]:
+    """Return points moved until hardly any two are nearer to each other than ``least``.
+
+    Nodes with the same neighbours, such as the core switches of a fat tree, would nearly coincide,
+    and no number would fit into any node.
+    """
+    found = list(points)
+    for _ in range(_PUSHES):
+        moved = False
+        for i, j in combinations(range(len(found)), 2):
+            (ax, ay), (bx, by) = found[i], found[j]
+            apart = math.hypot(bx - ax, by - ay)
+            if apart >= least * 0.999:
+                continue
+            moved = True
+            dx, dy = ((bx - ax) / apart, (by - ay) / apart) if apart > 1e-6 else (1.0, 0.0)
+            push = (least - apart) / 2
+            found[i] = ax - dx * push, ay - dy * push
+            found[j] = bx + dx * push, by + dy * push
+        if not moved:
+            break
+    return found
