@@ -23,7 +23,7 @@ docs: $(STAMP) ## the documentation's site, in build/site
 	$(BIN)/mkdocs build --strict
 
 pictures: $(STAMP) ## the pictures of README and documents, drawn anew
-	$(BIN)/python docs/draw.py
+	$(BIN)/python -m docs.draw
 
 format: $(STAMP) ## rewrite the files as `check` wants them
 	$(BIN)/ruff check --fix .

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from benchmarks import collectives as runs
 from benchmarks import frontier as frontiers
-from benchmarks import process, report, scale, tables
+from benchmarks import pictures, process, report, scale, tables
 from benchmarks.record import begin
 from benchmarks.timing import Verdict
 from sccl import backends
@@ -81,7 +81,6 @@ def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = Non
 def scaling(
     timeout: Timeout = TIMEOUT_S,
     repeat: Repeat = REPEAT,
-    plot: Annotated[Path | None, typer.Option(help="Picture: .svg, .png, .pdf or .html.")] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
@@ -89,8 +88,6 @@ def scaling(
     families, times = (scale.SMOKE, 1) if smoke else (scale.FAMILIES, repeat)
     settings = {"timeout_s": timeout, "repeat": times, "smoke": smoke}
     record = begin("scale", writable(output), settings, {})
-    if plot:
-        check_picture(plot)
     results: list[scale.ScaleResult] = []
     for result in scale.run(families, timeout, times):
         results.append(result)
@@ -100,9 +97,22 @@ def scaling(
     growth = scale.growth(results)
     record.write(results, len(results), {"seconds_grow_with_ranks_to_the_power": growth})
     out().print(report.scale_table(results, growth))
-    if plot:
-        scale.draw(results, plot)
     _leave(r.verdict for r in results if r.spec.symmetry != "none")
+
+
+@app.command()
+@reported
+def plot(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="What -o of the other verbs wrote.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Picture: .svg, .png, .pdf or .html.")
+    ],
+) -> None:
+    """Draw results of scale, table4, table5 and collectives."""
+    check_picture(output)
+    pictures.draw(files, output)
 
 
 @app.command()

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from sccl.encode import size
 from sccl.encode.orbits import Paths, encode_orbits
 from sccl.topo import resolve
 from sccl.topo.groups import groups
-from sccl.view import measured_chart, save, stacked
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "torus": ("4x2", "4x4", "8x4", "8x8", "16x8", "16x16", "32x16", "32x32"),
@@ -45,7 +43,12 @@ class ScaleSpec:
     @property
     def series(self) -> str:
         """Return the line of a chart that it belongs to."""
-        return f"{self.family}, {'no symmetry' if self.symmetry == 'none' else 'symmetry'}"
+        return series_of(self.family, self.symmetry)
+
+
+def series_of(family: str, symmetry: str) -> str:
+    """Return the line of a chart for a family of machines."""
+    return f"{family}, {'no symmetry' if symmetry == 'none' else 'symmetry'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,37 +140,3 @@ def growth(results: Sequence[ScaleResult]) -> dict[str, float]:
             ranks, seconds = zip(*large, strict=True)
             found[series] = round(float(np.polyfit(ranks, seconds, 1)[0]), 2)
     return found
-
-
-def draw(results: Sequence[ScaleResult], path: Path) -> None:
-    """Write a picture of what was solved: seconds, memory and variables against ranks."""
-    rows = [
-        {
-            "series": r.spec.series,
-            "ranks": r.spec.ranks,
-            "seconds": r.seconds,
-            "memory": r.memory_mb,
-            "variables": r.variables,
-        }
-        for r in results
-        if r.verdict == "sat"
-    ]
-    charts = [
-        measured_chart(
-            rows,
-            "ranks",
-            field,
-            "series",
-            title=title,
-            x_title="ranks",
-            y_title=unit,
-            log_x=True,
-            log_y=True,
-        )
-        for field, title, unit in (
-            ("seconds", "Time of the whole process", "seconds"),
-            ("memory", "Memory", "MB"),
-            ("variables", "Model", "variables"),
-        )
-    ]
-    save(stacked(charts), path)

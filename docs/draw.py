@@ -9,8 +9,15 @@ from pathlib import Path
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 import sccl
+from benchmarks import pictures as measured
 
 PICTURES = Path(__file__).parent / "pictures"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+MEASURED = {
+    "scale": ["scale"],
+    "tables": ["table4", "table5"],
+    "collectives": ["collectives-mpich", "collectives-openmpi"],
+}
 _VIEW: ViewportSize = {"width": 1280, "height": 800}
 
 
@@ -24,6 +31,8 @@ def main() -> None:
     best = allgather.points[-1].algorithm
     assert best is not None
     best.plot("utilisation").save(PICTURES / "utilisation.svg")
+    for name, files in MEASURED.items():
+        measured.draw([RESULTS / f"{file}.json" for file in files], PICTURES / f"{name}.svg")
     with tempfile.TemporaryDirectory() as folder:
         explorer(best.explore(Path(folder, "page.html")))
 

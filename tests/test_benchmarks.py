@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import pictures
+from sccl.errors import FormatError, ParameterError
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -26,3 +29,21 @@ def test_smoke(verb: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(report.read_text())["complete"] is True
+
+
+@pytest.mark.parametrize("name", ["scale", "table4", "table5", "collectives-mpich"])
+def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
+    file = ROOT / "benchmarks" / "results" / f"{name}.json"
+    pictures.draw([file, file], tmp_path / "p.svg")
+    assert "<svg" in (tmp_path / "p.svg").read_text()
+
+
+def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
+    kept = ROOT / "benchmarks" / "results" / "startup.json"
+    with pytest.raises(ParameterError, match="only of scale, table4, table5, collectives"):
+        pictures.draw([kept], tmp_path / "p.svg")
+    for text in ("{", "[]", '{"benchmark": "scale", "results": [{}]}'):
+        (tmp_path / "f.json").write_text(text)
+        with pytest.raises(FormatError, match="expected what 'python -m benchmarks"):
+            pictures.draw([tmp_path / "f.json"], tmp_path / "p.svg")
+    assert not (tmp_path / "p.svg").exists()

@@ -63,7 +63,7 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
     by: dict[str, Any] = {
         "color": alt.Color("series:N", title=None, legend=legend,
                            scale=theme.series_scale(names, theme.COLOURS)),
-        "strokeDash": alt.StrokeDash("series:N", title=None, legend=legend,
+        "strokeDash": alt.StrokeDash("series:N", legend=None,
                                      scale=theme.series_scale(names, theme.DASHES)),
         "shape": alt.Shape("series:N", title=None, legend=legend,
                            scale=theme.series_scale(names, theme.SHAPES)),

@@ -73,7 +73,7 @@ def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | N
     room = WIDTH // max(len(name) * TEXT * 6 // 10 + 40 for name in names)
     columns = min(max(room, 1), 4)
     if dots:
-        return alt.Legend(orient="bottom", columns=columns)
+        return alt.Legend(orient="bottom", columns=columns, symbolStrokeWidth=0)
     return alt.Legend(orient="bottom", columns=columns, symbolType="stroke", symbolSize=_DASHED)
 
 

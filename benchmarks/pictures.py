@@ -1,0 +1,104 @@
+"""Results as pictures, drawn from the files that ``-o`` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.scale import series_of
+from sccl.core.files import read_text
+from sccl.errors import FormatError, ParameterError
+from sccl.view import measured_chart, save, stacked
+
+if TYPE_CHECKING:
+    from sccl.view import ChartType
+
+Results = Sequence[Mapping[str, Any]]
+
+
+def draw(files: Sequence[Path], path: Path) -> None:
+    """Write one picture of the results in files, one below the other.
+
+    Raises:
+        FormatError: a file is no result of a benchmark.
+        ParameterError: there is no picture of such results.
+    """
+    save(stacked([chart for file in files for chart in _charts(file)]), path)
+
+
+def _charts(file: Path) -> list[ChartType]:
+    try:
+        plain = json.loads(read_text(file))
+        name, results = plain["benchmark"], plain["results"]
+        if name in _DRAWN:
+            return _DRAWN[name](results)
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(
+            f"{file}: expected what 'python -m benchmarks ... -o' writes ({error!r})"
+        ) from error
+    raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}")
+
+
+def _scale(results: Results) -> list[ChartType]:
+    """Return seconds, memory and variables against ranks."""
+    rows = [
+        r | r["spec"] | {"series": series_of(r["spec"]["family"], r["spec"]["symmetry"])}
+        for r in results
+        if r["verdict"] == "sat"
+    ]
+    kinds = (
+        ("seconds", "Time of the whole process", "seconds"),
+        ("memory_mb", "Memory", "MB"),
+        ("variables", "Model", "variables"),
+    )
+    return [
+        measured_chart(rows, "ranks", field, "series", title=title, x_title="Ranks",
+                       y_title=unit, log_x=True, log_y=True)
+        for field, title, unit in kinds
+    ]  # fmt: skip
+
+
+def _table(results: Results) -> list[ChartType]:
+    """Return how many rows each solver answers within which time, each by itself."""
+    rows = []
+    for solver in results[0]["timings"]:
+        timings = [r["timings"][solver] for r in results]
+        solved = sorted(t["seconds"] for t in timings if t["verdict"] in ("sat", "unsat"))
+        rows += [
+            {"series": solver, "solved": n, "seconds": s} for n, s in enumerate(solved, start=1)
+        ]
+    where = results[0]["job"]["topology"]
+    title = f"The paper's rows on {where}: answered within a time"
+    return [
+        measured_chart(rows, "solved", "seconds", "series", title=title,
+                       x_title="Rows answered", y_title="Seconds of a row", log_y=True)
+    ]  # fmt: skip
+
+
+def _collectives(results: Results) -> list[ChartType]:
+    """Return times by the size of a block beside the MPI library's, for each number of ranks."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for r in results:
+        rows = groups.setdefault((r["mpi"], r["ranks"]), [])
+        for who, field in (("sccl", "sccl_us"), (r["mpi"], "mpi_us")):
+            rows += [
+                {"series": f"{r['collective']}, {who}", "bytes": size["size_bytes"],
+                 "us": size[field]}
+                for size in r["sizes"]
+            ]  # fmt: skip
+    return [
+        measured_chart(rows, "bytes", "us", "series", title=f"{ranks} ranks beside {mpi}",
+                       x_title="Block (bytes)", y_title="Time of a call (\u00b5s)",
+                       x_bytes=True, log_y=True)
+        for (mpi, ranks), rows in groups.items()
+    ]  # fmt: skip
+
+
+_DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
+    "scale": _scale,
+    "table4": _table,
+    "table5": _table,
+    "collectives": _collectives,
+}
