@@ -59,6 +59,19 @@ def test_pareto_prints_the_proved_frontier(tmp_path: Path) -> None:
     ]
 
 
+def test_pareto_compares_by_the_costs_that_are_given(tmp_path: Path) -> None:
+    sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1")
+    costs = ("--alpha-us", "7", "--gb-per-s", "50")
+    code, out, _ = sccl(*sweep, *costs, "--plot", str(tmp_path / "p.svg"))
+    assert (code, "alpha 7 us per step, 50 GB/s per lane" in out) == (0, True)
+    assert "0 B to 1 MiB" in out
+    assert "50 GB/s per lane" in (tmp_path / "p.svg").read_text()
+    found = json.loads(sccl(*sweep, *costs, "--json")[1])
+    assert (found["alpha_us"], found["gb_per_s"]) == (7.0, 50.0)
+    code, _, err = sccl(*sweep, "--gb-per-s", "0")
+    assert (code, "gb-per-s is 0.0" in err) == (2, True)
+
+
 def test_pareto_json_goes_alone_to_stdout() -> None:
     code, out, err = sccl("pareto", "--collective", "allreduce", "--topo", "dgx1", "--json")
     found = json.loads(out)

@@ -15,7 +15,7 @@ from sccl import backends
 from sccl.collectives import named
 from sccl.core.answer import Answer, Unknown
 from sccl.core.codec import load_algorithm
-from sccl.core.cost import time_us, winners
+from sccl.core.cost import Costs, winners
 from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError
 from sccl.pareto import Folder, Frontier, Range, Settled, frontier_json, sweep
@@ -226,10 +226,11 @@ def test_the_json_has_the_published_shape() -> None:
 def test_winners_are_the_fastest(
     points: list[tuple[int, Fraction]], alpha: float, size: float
 ) -> None:
-    ranges = winners(points, alpha, 10.0)
+    costs = Costs(alpha, 10.0)
+    ranges = winners(points, costs)
     assert ranges[0].from_bytes == 0
     assert ranges[-1].to_bytes is None
-    times = [time_us(s, c, size, alpha, 10.0) for s, c in points]
+    times = [costs.time_us(s, c, size) for s, c in points]
     for r in ranges:
         if r.from_bytes <= size and (r.to_bytes is None or size < r.to_bytes):
             assert times[r.index] <= min(times) * (1 + 1e-9) + 1e-12

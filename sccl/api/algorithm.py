@@ -17,7 +17,7 @@ from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
 from sccl.core import algorithm as core
 from sccl.core.codec import any_algorithm_to_wire, load_algorithm
-from sccl.core.cost import alpha_us, lane_gb_per_s, time_us
+from sccl.core.cost import Costs
 from sccl.core.files import check_can_write, write_atomically
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.text import text_of
@@ -152,8 +152,8 @@ class Algorithm:
             raise ParameterError(
                 f"size_bytes is {size_bytes}, expected a finite number of 0 or more"
             )
-        alpha, bandwidth = alpha_us(self.value.topology), lane_gb_per_s(self.value.topology)
-        return time_us(self.steps, self.bandwidth_cost, size_bytes, alpha, bandwidth)
+        costs = Costs.of(self.value.topology)
+        return costs.time_us(self.steps, self.bandwidth_cost, size_bytes)
 
     def violations(self) -> list[str]:
         """Return everything that is wrong with it, as the independent judge finds it."""

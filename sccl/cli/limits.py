@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +17,7 @@ from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.tables import print_winners
 from sccl.collectives import Spec
+from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.pareto import Folder, LimitFrontier, LimitPoint, StepLimit, TreeFrontier
 from sccl.tasks.find import find_limits
@@ -33,12 +34,14 @@ class Outputs:
         folder: for the algorithms.
         plot: the picture.
         certificate: the folder of the proofs.
+        costs: by which algorithms are compared.
         json: whether JSON is printed, and nothing else.
     """
 
     folder: Folder | None
     plot: Path | None
     certificate: Path | None
+    costs: Costs
     json: bool
 
 
@@ -51,15 +54,15 @@ def limits_of(
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
         notify = (lambda _: None) if json else partial(_note, console)
         found = find_limits(topology, spec, max_steps, settings, folder=folder, notify=notify)
-    frontier, plain = found.frontier, found.json()
+    frontier, plain = found.frontier, found.json() | asdict(outputs.costs)
     if folder:
         folder.save_frontier(plain, "limits")
     if json:
         print_json(plain)
     else:
-        _print(out(), frontier)
+        _print(out(), frontier, outputs.costs)
         for one in found.others:
-            _print_class(out(), topology, one)
+            _print_class(out(), outputs.costs, one)
     if outputs.plot:
         picture(plain, outputs.plot, quiet=json)
     if outputs.certificate and frontier.stopped != "interrupted":
@@ -72,9 +75,9 @@ def limits_of(
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
 
 
-def _print_class(console: Console, topology: Topology, found: TreeFrontier | LimitFrontier) -> None:
+def _print_class(console: Console, costs: Costs, found: TreeFrontier | LimitFrontier) -> None:
     console.print(f"\n{found.scope}", style="bold", markup=False)
-    _print_points(console, topology, found.points)
+    _print_points(console, costs, found.points)
     if isinstance(found, LimitFrontier):
         console.print("Run the allgather; each rank then reduces what it has gathered.")
     console.print(
@@ -89,13 +92,13 @@ def _note(console: Console, event: StepLimit | LimitPoint) -> None:
         console.print(text)
 
 
-def _print(console: Console, frontier: LimitFrontier) -> None:
+def _print(console: Console, frontier: LimitFrontier, costs: Costs) -> None:
     bounds = frontier.bounds
     root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}, limits over all k and C"
     console.print(title, style="bold", markup=False)
     console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
-    _print_points(console, frontier.topology, frontier.points)
+    _print_points(console, costs, frontier.points)
     console.print(f"{frontier.seconds:.1f} s. Class: {frontier.scope}, any k, any C")
     if frontier.stopped == "interrupted":
         console.print("[yellow]Interrupted: this is the part that was found.[/]")
@@ -105,7 +108,7 @@ def _print(console: Console, frontier: LimitFrontier) -> None:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
 
 
-def _print_points(console: Console, topology: Topology, points: tuple[LimitPoint, ...]) -> None:
+def _print_points(console: Console, costs: Costs, points: tuple[LimitPoint, ...]) -> None:
     table = Table("S", "Limit of R/C", "State", "Attained by", "Optimal in", "Seconds", "File")
     for point in points:
         table.add_row(
@@ -120,7 +123,7 @@ def _print_points(console: Console, topology: Topology, points: tuple[LimitPoint
     console.print(table)
     found = [p.algorithm for p in points if p.algorithm is not None]
     if found:
-        print_winners(console, topology, found)
+        print_winners(console, costs, found)
 
 
 def _value(limit: StepLimit) -> str:

@@ -70,6 +70,14 @@ ClusterAddress = Annotated[
 TlsCa = Annotated[Path | None, typer.Option(help="The cluster's certificate authority (PEM).")]
 TlsCert = Annotated[Path | None, typer.Option(help="Our certificate for the cluster (PEM).")]
 TlsKey = Annotated[Path | None, typer.Option(help="Its key (PEM).")]
+AlphaUs = Annotated[
+    float | None,
+    typer.Option(help="Latency of a step, microseconds.", show_default="the topology's"),
+]
+GbPerS = Annotated[
+    float | None,
+    typer.Option(help="Bandwidth of a lane, 10^9 bytes/s.", show_default="the topology's"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result here.")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
+from sccl.core.cost import Costs
 from sccl.core.files import check_can_create
 from sccl.core.words import counted
 from sccl.errors import ParameterError
@@ -89,6 +91,8 @@ def pareto(
             "(more charts: 'sccl plot').",
         ),
     ] = None,
+    alpha_us: options.AlphaUs = None,
+    gb_per_s: options.GbPerS = None,
     json: options.Json = False,
 ) -> None:
     """Sweep the Pareto frontier of k-synchronous algorithms and prove its points.
@@ -105,6 +109,7 @@ def pareto(
     covered = Range(k, max_steps, max_chunks)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
+    costs = Costs.of(topology, alpha_us, gb_per_s)
     folder = Folder(out_dir) if out_dir else None
     if out_dir:
         check_can_create(out_dir)
@@ -113,19 +118,19 @@ def pareto(
     where = _cluster(cluster, tls_ca, tls_cert, tls_key)
     settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
     if limit:
-        outputs = Outputs(folder, plot, certify_dir, json)
+        outputs = Outputs(folder, plot, certify_dir, costs, json)
         limits_of(topology, spec, max_steps, settings, outputs)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(topology, spec, covered, settings, folder=folder, notify=notify)
     if certify_dir and frontier.stopped != "interrupted":
         certify(frontier, certify_dir, limits.timeout_s or DEFAULT_TIMEOUT_S, quiet=json)
-    plain = frontier_json(frontier)
+    plain = frontier_json(frontier) | asdict(costs)
     if folder:
         folder.save_frontier(plain, "frontier")
     if json:
         print_json(plain)
     else:
-        _print(out(), frontier)
+        _print(out(), frontier, costs)
     if plot:
         picture(plain, plot, quiet=json)
     if frontier.stopped == "interrupted":
@@ -156,7 +161,7 @@ def _progress(*, quiet: bool) -> Iterator[Notes]:
         yield Notes(line, status)
 
 
-def _print(console: Console, frontier: Frontier) -> None:
+def _print(console: Console, frontier: Frontier, costs: Costs) -> None:
     bounds = frontier.bounds
     root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}"
@@ -170,7 +175,7 @@ def _print(console: Console, frontier: Frontier) -> None:
             console.print(
                 "* what it once took: the answer is from the store (--no-store asks anew)"
             )
-        print_winners(console, frontier.topology, [p.algorithm for p in frontier.points])
+        print_winners(console, costs, [p.algorithm for p in frontier.points])
     _print_state(console, frontier)
 
 

@@ -69,14 +69,8 @@ def plot(
             show_default="frontier, utilisation or topology, by what FILE is",
         ),
     ] = None,
-    alpha_us: Annotated[
-        float | None,
-        typer.Option(help="Latency of a step, microseconds.", show_default="the topology's"),
-    ] = None,
-    gb_per_s: Annotated[
-        float | None,
-        typer.Option(help="Bandwidth of a lane, 10^9 bytes/s.", show_default="the topology's"),
-    ] = None,
+    alpha_us: options.AlphaUs = None,
+    gb_per_s: options.GbPerS = None,
     json: options.Json = False,
 ) -> None:
     """Draw a frontier, times by buffer size, an algorithm, or a machine.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.topology import Topology
+from sccl.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +26,52 @@ class SizeRange:
     to_bytes: float | None
 
 
-def alpha_us(topology: Topology) -> float:
-    """Return the latency of a step, microseconds: that of the slowest link."""
-    return max(link.alpha_us for link in topology.links)
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a step and a byte cost.
 
+    Attributes:
+        alpha_us: latency of a step, microseconds.
+        gb_per_s: bandwidth of a lane, 10^9 bytes per second.
+    """
 
-def lane_gb_per_s(topology: Topology) -> float:
-    """Return the bandwidth of a lane, GB/s: that of the slowest, since a step waits for it."""
-    return min(link.gb_per_s for link in topology.links)
+    alpha_us: float
+    gb_per_s: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.alpha_us) and self.alpha_us >= 0):
+            raise ParameterError(
+                f"alpha-us is {self.alpha_us}, expected a finite number of 0 or more (microseconds)"
+            )
+        if not (math.isfinite(self.gb_per_s) and self.gb_per_s > 0):
+            raise ParameterError(
+                f"gb-per-s is {self.gb_per_s}, expected a finite number of more than 0 "
+                "(10^9 bytes/s)"
+            )
+
+    @classmethod
+    def of(
+        cls, topology: Topology, alpha_us: float | None = None, gb_per_s: float | None = None
+    ) -> Costs:
+        """Return the costs of a machine, or those that are given in their place.
+
+        They are those of the slowest link and of the slowest lane, since a step waits for it.
+        """
+        if alpha_us is None:
+            alpha_us = max(link.alpha_us for link in topology.links)
+        if gb_per_s is None:
+            gb_per_s = min(link.gb_per_s for link in topology.links)
+        return cls(alpha_us, gb_per_s)
+
+    def time_us(self, steps: int, bandwidth_cost: Fraction, size_bytes: float) -> float:
+        """Return ``S * alpha + R/C * L * beta`` in microseconds.
+
+        Args:
+            steps: S.
+            bandwidth_cost: R/C.
+            size_bytes: L, the buffer that C chunks make up.
+        """
+        return steps * self.alpha_us + float(bandwidth_cost) * size_bytes / (self.gb_per_s * 1e3)
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -45,43 +85,26 @@ def bytes_text(size_bytes: float) -> str:
     return f"{value:.3g} {_UNITS[unit]}" if value < 999.5 else f"{value:.0f} {_UNITS[unit]}"
 
 
-def time_us(
-    steps: int, bandwidth_cost: Fraction, size_bytes: float, alpha_us: float, gb_per_s: float
-) -> float:
-    """Return ``S * alpha + R/C * L * beta`` in microseconds.
-
-    Args:
-        steps: S.
-        bandwidth_cost: R/C.
-        size_bytes: L, the buffer that C chunks make up.
-        alpha_us: latency of a step.
-        gb_per_s: 1/beta, bandwidth of one lane in 10^9 bytes per second.
-    """
-    return steps * alpha_us + float(bandwidth_cost) * size_bytes / (gb_per_s * 1e3)
-
-
-def winners(
-    costs: Sequence[tuple[int, Fraction]], alpha_us: float, gb_per_s: float
-) -> list[SizeRange]:
-    """Return the buffer sizes at which each of ``costs`` is the fastest, by ascending size.
+def winners(points: Sequence[tuple[int, Fraction]], costs: Costs) -> list[SizeRange]:
+    """Return the buffer sizes at which each of ``points`` is the fastest, by ascending size.
 
     The lower envelope of the lines ``S*alpha + (R/C)*L*beta``. Points that never win are left out.
 
     Args:
-        costs: (S, R/C) per algorithm.
-        alpha_us: latency of a step.
-        gb_per_s: bandwidth of one lane, 10^9 bytes per second.
+        points: (S, R/C) per algorithm.
+        costs: of a step and of a byte.
     """
-    order = sorted(range(len(costs)), key=lambda i: (costs[i], i))
-    bytes_per_step = alpha_us * gb_per_s * 1e3  # alpha/beta: bytes a lane moves while a step starts
+    order = sorted(range(len(points)), key=lambda i: (points[i], i))
+    # alpha/beta: bytes a lane moves while a step starts
+    bytes_per_step = costs.alpha_us * costs.gb_per_s * 1e3
     hull: list[tuple[int, Fraction]] = []  # (index, size from which it wins, in alpha/beta units)
     for i in order:
-        if hull and costs[i][1] >= costs[hull[-1][0]][1]:
+        if hull and points[i][1] >= points[hull[-1][0]][1]:
             continue
         start = Fraction(0)
         while hull:
             last, since = hull[-1]
-            start = (costs[i][0] - costs[last][0]) / (costs[last][1] - costs[i][1])
+            start = (points[i][0] - points[last][0]) / (points[last][1] - points[i][1])
             if start > since:
                 break
             hull.pop()  # i overtakes it no later than it began to win: it never wins

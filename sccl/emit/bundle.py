@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.cost import alpha_us, lane_gb_per_s, winners
+from sccl.core.cost import Costs, winners
 from sccl.core.files import slug
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
@@ -198,8 +198,8 @@ def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[Switch
     for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
         own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
         topology = lowered[own[0]].algorithm.topology
-        costs = [(lowered[i].algorithm.steps, lowered[i].algorithm.bandwidth_cost) for i in own]
-        for span in winners(costs, alpha_us(topology), lane_gb_per_s(topology)):
+        points = [(lowered[i].algorithm.steps, lowered[i].algorithm.bandwidth_cost) for i in own]
+        for span in winners(points, Costs.of(topology)):
             index = own[span.index]
             blocks = _blocks_of_a_buffer(lowered[index])
             first = int(span.from_bytes // blocks)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from sccl.bounds import bounds_json
 from sccl.collectives import Dual, Spec
-from sccl.core.cost import alpha_us, lane_gb_per_s
+from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.pareto.allreduce import TreeFrontier
 from sccl.pareto.candidates import Candidate
@@ -130,8 +131,7 @@ def _head(topology: Topology, spec: Spec) -> dict[str, Any]:
         "topology": topology.name,
         "collective": spec.name,
         "root": spec.root,
-        "alpha_us": alpha_us(topology),
-        "gb_per_s": lane_gb_per_s(topology),
+        **asdict(Costs.of(topology)),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.cost import alpha_us, lane_gb_per_s
+from sccl.core.cost import Costs
 from sccl.core.files import read_text
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
@@ -300,8 +300,7 @@ def of_algorithms(algorithms: Sequence[Algorithm]) -> list[FrontierData]:
                 points=tuple(map(_point_of, best)),
                 min_steps=steps.steps if steps else None,
                 bandwidth=bandwidth.bandwidth_cost if bandwidth else None,
-                alpha_us=alpha_us(group[0].topology),
-                gb_per_s=lane_gb_per_s(group[0].topology),
+                **asdict(Costs.of(group[0].topology)),
             )
         )
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
-from sccl.core.cost import alpha_us, lane_gb_per_s, winners
+from sccl.core.cost import Costs, winners
 from sccl.core.topology import Topology
 from sccl.view.budgets import shared
 from sccl.view.layout import control_points, layout
@@ -58,8 +59,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
             {"name": b.name, "lanes": b.chunks_per_round, "links": [number[e] for e in b.edges]}
             for b in topology.budgets
         ],
-        "alpha_us": alpha_us(topology),
-        "gb_per_s": lane_gb_per_s(topology),
+        **asdict(Costs.of(topology)),
     }
 
 
@@ -174,8 +174,8 @@ def _frontier(
     members = _distinct(shown, [i for i in members if shown[i].file in named] or members)
     algorithms = [shown[i].algorithm for i in members]
     topology, first = algorithms[0].topology, shown[members[0]]
-    costs = [(a.steps, a.bandwidth_cost) for a in algorithms]
-    won = winners(costs, alpha_us(topology), lane_gb_per_s(topology))
+    points = [(a.steps, a.bandwidth_cost) for a in algorithms]
+    won = winners(points, Costs.of(topology))
     limits = {steps: limit for s in sweeps for steps, limit in s.limits}
     bounds = _bounds(first)
     for s in sweeps:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.cost import bytes_text, time_us, winners
+from sccl.core.cost import Costs, bytes_text, winners
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.crossovers import Crossover, crossover_layers
@@ -40,8 +40,7 @@ class _Line:
     number: int
     name: str
     point: CostPoint
-    alpha_us: float
-    gb_per_s: float
+    costs: Costs
 
     @property
     def series(self) -> str:
@@ -50,7 +49,7 @@ class _Line:
 
     def time_us(self, size_bytes: float) -> float:
         """Return the time for a buffer, microseconds."""
-        return time_us(self.point.steps, self.point.cost, size_bytes, self.alpha_us, self.gb_per_s)
+        return self.costs.time_us(self.point.steps, self.point.cost, size_bytes)
 
 
 def size_axis(first: float, last: float, width: int) -> dict[str, Any]:
@@ -114,15 +113,8 @@ def _lines(
                 f"{one.name}: its file does not say what a step and a byte cost; give --alpha-us "
                 "and --gb-per-s"
             )
-        if not (math.isfinite(alpha) and alpha >= 0):
-            raise ParameterError(
-                f"alpha-us is {alpha}, expected a finite number of 0 or more (microseconds)"
-            )
-        if not (math.isfinite(bandwidth) and bandwidth > 0):
-            raise ParameterError(
-                f"gb-per-s is {bandwidth}, expected a finite number of more than 0 (10^9 bytes/s)"
-            )
-        found += [_Line(number, one.name, p, alpha, bandwidth) for p in one.points]
+        costs = Costs(alpha, bandwidth)
+        found += [_Line(number, one.name, p, costs) for p in one.points]
     if not found:
         raise ParameterError("there is no point to draw: give a frontier that has one")
     if len(found) > _MOST_LINES:
@@ -134,11 +126,12 @@ def _lines(
 
 
 def _subtitle(lines: Sequence[_Line]) -> str:
-    costs = {(line.alpha_us, line.gb_per_s) for line in lines}
+    costs = {line.costs for line in lines}
     if len(costs) > 1:
         return "alpha and bandwidth of each machine; a buffer is what C chunks make up"
-    ((alpha, bandwidth),) = costs
-    return f"alpha {alpha:g} \u00b5s per step, {bandwidth:g} GB/s per lane; a buffer is C chunks"
+    (one,) = costs
+    alpha, lane = f"alpha {one.alpha_us:g} \u00b5s per step", f"{one.gb_per_s:g} GB/s per lane"
+    return f"{alpha}, {lane}; a buffer is C chunks"
 
 
 def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:
@@ -146,14 +139,14 @@ def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:
     found = []
     for number in dict.fromkeys(line.number for line in lines):
         own = [line for line in lines if line.number == number]
-        costs = [(line.point.steps, line.point.cost) for line in own]
+        points = [(line.point.steps, line.point.cost) for line in own]
         found += [
             Crossover(
                 won.to_bytes,
                 own[won.index].time_us(won.to_bytes),
                 bytes_text(won.to_bytes) + (f" ({number})" if several else ""),
             )
-            for won in winners(costs, own[0].alpha_us, own[0].gb_per_s)
+            for won in winners(points, own[0].costs)
             if won.to_bytes
         ]
     return found
