@@ -87,18 +87,8 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
     import altair as alt  # noqa: PLC0415 - loads much
 
     collective = algorithm.collective
-    arrival: dict[tuple[int, int], int] = {}
-    for send in algorithm.sends:  # by ascending step, so that the last one stays
-        arrival[send.chunk, send.dst] = send.step
     shown = range(min(collective.num_chunks, _MOST_ROWS, max(_MOST_CELLS // collective.ranks, 1)))
-    cells: list[dict[str, Any]] = []
-    for chunk in shown:
-        for rank in range(collective.ranks):
-            step = arrival.get((chunk, rank))
-            if step is not None:
-                cells.append({"column": rank, "row": str(chunk), "value": step, "text": str(step)})
-            elif rank in collective.holders(chunk):
-                cells.append({"column": rank, "row": str(chunk), "value": None, "text": "start"})
+    cells = _arrivals(algorithm, shown)
     last = algorithm.steps - 1
     colour = alt.Color(
         "value:Q",
@@ -115,15 +105,38 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
     drawn = _heat_map(cells, across, down, _white("datum.value === null", colour), last / 2)
     if _has_numbers(len(across[1]), len(shown)):
         return _titled(drawn, algorithm, "arrival of chunks")
-    starts = [cell for cell in cells if cell["value"] is None]
-    length = _width(collective.ranks) / collective.ranks / 2
-    dashes = (
+    told = "A dash: the chunk starts there. White: it never gets there."
+    starts = _dashes([cell for cell in cells if cell["value"] is None], collective.ranks)
+    return _titled(drawn + starts, algorithm, "arrival of chunks", told)
+
+
+def _arrivals(algorithm: Algorithm, shown: range) -> list[dict[str, Any]]:
+    """Return the cells of chunks: the step of arrival, none where a chunk starts."""
+    collective = algorithm.collective
+    arrival: dict[tuple[int, int], int] = {}
+    for send in algorithm.sends:  # by ascending step, so that the last one stays
+        arrival[send.chunk, send.dst] = send.step
+    cells: list[dict[str, Any]] = []
+    for chunk in shown:
+        for rank in range(collective.ranks):
+            step = arrival.get((chunk, rank))
+            if step is not None:
+                cells.append({"column": rank, "row": str(chunk), "value": step, "text": str(step)})
+            elif rank in collective.holders(chunk):
+                cells.append({"column": rank, "row": str(chunk), "value": None, "text": "start"})
+    return cells
+
+
+def _dashes(starts: Sequence[dict[str, Any]], ranks: int) -> ChartType:
+    """Return a dash in cells too small for the word."""
+    import altair as alt  # noqa: PLC0415
+
+    length = _width(ranks) / ranks / 2
+    return (
         alt.Chart(theme.rows(starts))
         .mark_point(shape="stroke", size=length**2, stroke=theme.INK, strokeWidth=1, opacity=1)
         .encode(x="column:O", y="row:N")
     )
-    told = "A dash: the chunk starts there. White: it never gets there."
-    return _titled(drawn + dashes, algorithm, "arrival of chunks", told)
 
 
 def _heat_map(
