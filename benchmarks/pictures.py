@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.scale import series_of
 from sccl.core.files import read_text
-from sccl.errors import FormatError, ParameterError
+from sccl.errors import FormatError, InputError, ParameterError
 from sccl.view import measured_chart, save, stacked
 
 if TYPE_CHECKING:
@@ -29,12 +29,15 @@ def draw(files: Sequence[Path], path: Path) -> None:
 
 
 def _charts(file: Path) -> list[ChartType]:
+    text = read_text(file)
     try:
-        plain = json.loads(read_text(file))
+        plain = json.loads(text)
         name, results = plain["benchmark"], plain["results"]
         if name in _DRAWN:
             return _DRAWN[name](results)
-    except (ValueError, KeyError, TypeError) as error:
+    except InputError:
+        raise
+    except (ValueError, LookupError, TypeError) as error:
         raise FormatError(
             f"{file}: expected what 'python -m benchmarks ... -o' writes ({error!r})"
         ) from error

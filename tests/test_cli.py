@@ -213,6 +213,30 @@ def test_missing_options_and_words_for_numbers_exit_2() -> None:
     assert sccl(*SOLVE, "--chunks", "two", "--steps", "2", "--rounds", "2")[0] == 2
 
 
+def test_check_takes_folders_and_passes_over_frontiers(tmp_path: Path) -> None:
+    sweep = ("pareto", "--collective", "allgather", "--topo", "ring:4", "--out", tmp_path)
+    assert sccl(*sweep)[0] == 0
+    code, out, _ = sccl("check", tmp_path)
+    assert (code, "1 violation" in out, out.count("valid")) == (0, False, 1)
+    assert sccl("check", *sorted(tmp_path.glob("*.json")))[1] == out
+    (frontier,) = tmp_path.glob("*-frontier.json")
+    code, _, err = sccl("check", frontier)
+    assert (code, "only frontiers are given" in err) == (2, True)
+    (tmp_path / "cut.json").write_text('{"kind": "algo')
+    code, _, err = sccl("check", tmp_path)
+    assert (code, "cut.json: not JSON" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "option", [("--k", "0"), ("--max-chunks", "4"), ("--jobs", "2"), ("--store", "s.sqlite")]
+)
+def test_limits_refuse_what_plays_no_part(option: tuple[str, str]) -> None:
+    code, _, err = sccl(
+        "pareto", "--collective", "allgather", "--topo", "ring:4", "--limit", *option
+    )
+    assert (code, f"leave {option[0]} out" in err) == (2, True)
+
+
 def test_check_lists_every_violation(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     sccl(*SOLVE, "--chunks", "2", "--steps", "2", "--rounds", "3", "-o", path)

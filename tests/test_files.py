@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -79,3 +81,24 @@ def test_folders_that_cannot_be_made_are_told(tmp_path: Path) -> None:
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InputError, match="is a file; give a folder"):
             check_can_create(path)
+
+
+def test_a_stream_of_this_process_is_written_to_and_keeps_what_was_there(tmp_path: Path) -> None:
+    program = (
+        "from pathlib import Path; from sccl.core.files import *; p = Path('/dev/stdout'); "
+        "print('before', flush=True); check_can_write(p); write_atomically(p, 'text')"
+    )
+    command = [sys.executable, "-c", program]
+    piped = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert piped.stdout == "before\ntext"
+    log = tmp_path / "log"
+    log.write_text("old\n")
+    with log.open("a") as sink:
+        subprocess.run(command, stdout=sink, check=True)
+    assert log.read_text() == "old\nbefore\ntext"
+
+
+def test_names_that_cannot_be_are_told(tmp_path: Path) -> None:
+    for act in (check_can_write, lambda path: write_atomically(path, "text"), read_text):
+        with pytest.raises(InputError, match="File name too long"):
+            act(tmp_path / ("x" * 300))

@@ -35,6 +35,8 @@ from sccl.limit import (
 )
 from sccl.pareto import Folder, gather_frontier, limit_frontier, step_limit, tree_frontier
 from sccl.pareto.allreduce import fewest_tree_steps
+from sccl.tasks.find import find_limits
+from sccl.tasks.settings import Settings
 from sccl.topo import resolve
 from sccl.verify import violations
 from tests.strategies import topologies
@@ -367,3 +369,11 @@ def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
     assert all(limit.lower <= limit.upper for limit in found.limits)
     with pytest.raises(ParameterError, match="at most"):
         step_limit(machine, spec, 10**6, lower_bounds(machine, spec))
+
+
+def test_a_limit_too_large_for_solvers_is_attained_under_symmetry() -> None:
+    how = Settings("cpsat", backends.Limits(60.0))
+    (point,) = find_limits(resolve("dgx2"), named("alltoall", 16), None, how).frontier.points
+    assert point.attains
+    assert point.algorithm is not None
+    assert (point.algorithm.collective.chunks, point.algorithm.rounds) == (32, 5)

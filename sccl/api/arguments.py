@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
@@ -43,7 +44,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             kinds.update((name, tuple(_kinds(hint))) for name, hint in hints.items())
         bound = signature.bind(*args, **kwargs)
         for name, value in bound.arguments.items():
-            what = f"{function.__name__}: {name}"
+            what = f"{function.__qualname__}: {name}"
             if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
                 bound.arguments[name] = tuple(_taken(what, one, kinds[name]) for one in value)
             elif name in kinds:  # all but self and cls
@@ -68,7 +69,8 @@ def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
     for kind in kinds:
         number = {int: Integral, float: Real}.get(kind)
         if number and isinstance(value, number) and not isinstance(value, bool):
-            return kind(value)
+            with suppress(OverflowError):
+                return kind(value)
         if not number and (callable(value) if kind is Callable else isinstance(value, kind)):
             return value
     names = list(dict.fromkeys(_WORDS.get(kind, _name(kind)) for kind in kinds))

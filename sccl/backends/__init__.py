@@ -114,6 +114,21 @@ def solve(
     return _judged(backend.answer(instance, limits), f"solver {solver!r}")
 
 
+def solve_symmetric(instance: Instance, groups: Groups, limits: Limits) -> Answer:
+    """Return an algorithm that is invariant under one of some groups, or Unknown; nothing else.
+
+    Args:
+        groups: as for :func:`solve`.
+
+    Raises:
+        JudgeError: it is not valid.
+        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+    """
+    from sccl.backends import orbits  # noqa: PLC0415 - loads CP-SAT
+
+    return _judged(orbits.answer(instance, groups, limits), "symmetric synthesis")
+
+
 def _too_large(instance: Instance) -> str:
     """Return why the model of an instance is not built; empty if it is."""
     variables = instance.collective.num_chunks * len(instance.topology.links)

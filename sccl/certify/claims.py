@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -102,7 +103,8 @@ def save_claims(folder: Path, topology: Topology, spec: Spec, claims: Sequence[C
     base = base_name(topology, spec)
     for name in set(_files(before)) - set(_files(claims)):
         if name.startswith(f"{base}-"):  # the list may have been edited
-            (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):  # somebody else's folder of that name
+                (folder / name).unlink()
     return path
 
 
@@ -118,7 +120,7 @@ def _kept(folder: Path, topology: Topology, spec: Spec) -> Sequence[Claim] | Non
     """Return the claims that a folder holds of a question; None: it holds none of it."""
     try:
         found = msgspec.json.decode(read_text(folder / CLAIMS), type=CertificateWire)
-    except (InputError, msgspec.MsgspecError):
+    except (InputError, msgspec.MsgspecError, RecursionError):
         return None
     ours = _wire(topology, spec, ())
     same = (found.topology, found.collective) == (ours.topology, ours.collective)

@@ -15,6 +15,7 @@ from sccl.core.codec import load_algorithm
 from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import counted
+from sccl.errors import InputError
 from sccl.tasks.frontiers import algorithms_of
 from sccl.transform import judge
 from sccl.verify import Violation
@@ -32,6 +33,8 @@ def check(
 ) -> None:
     """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
     chosen = [file for path in files for file in algorithms_of(path)]
+    if not chosen:
+        raise InputError("only frontiers are given, and no algorithm: give those files too")
     loaded = [(file, *load_algorithm(file)) for file in chosen]  # all are read before any verdict
     found = [(f, a, intact, _misnamed(a.collective) + judge(a)) for f, a, intact in loaded]
     if json:

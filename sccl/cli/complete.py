@@ -35,9 +35,11 @@ solver = words(backends.names(), "a solver")
 
 def _files(incomplete: str) -> list[tuple[str, str]]:
     """Return folders and JSON files: shells offer no files of their own beside words."""
-    found = sorted(Path().glob(f"{escape(incomplete)}*")) if incomplete[:1] != "/" else []
+    typed = incomplete.rpartition("/")[2]
+    folder = incomplete.removesuffix(typed)
+    found = sorted(Path(folder).glob(f"{escape(typed)}*"))
     return [
-        (f"{path}/" if path.is_dir() else str(path), "a file")
+        (f"{folder}{path.name}{'/' if path.is_dir() else ''}", "a file")
         for path in found
         if (path.is_dir() or path.suffix == ".json") and not path.name.startswith(".")
     ]

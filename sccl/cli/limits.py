@@ -63,10 +63,10 @@ def limits_of(
         _print(out(), frontier, outputs.costs)
         for one in found.others:
             _print_class(out(), outputs.costs, one)
-    if outputs.plot:
-        picture(plain, outputs.plot, quiet=json)
     if outputs.certificate and frontier.stopped != "interrupted":
         certify_limits(frontier, found.trees, outputs.certificate, quiet=json)
+    if outputs.plot:
+        picture(plain, outputs.plot, quiet=json)
     if frontier.stopped == "interrupted":
         if outputs.certificate:
             no_certificate(outputs.certificate)

@@ -157,7 +157,8 @@ class Verbs(TyperGroup):
         try:
             return super().main(*args, **extra)
         except OSError as error:  # from help and --version: verbs report their own
-            sys.stderr.write(f"failed: {error.strerror or error}\n")
+            where = f": {error.filename}" if error.filename else ""
+            sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
             sys.exit(_FAILED)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -104,8 +104,8 @@ def pareto(
         check_picture(plot)
     backends.check_name(solver)
     limits = checked_limits(timeout, seed)
-    if limit and (k, max_chunks) != (None, None):
-        raise ParameterError("--limit is about all k and all C: leave --k and --max-chunks out")
+    if limit:
+        _fits_limits(k=k, max_chunks=max_chunks, jobs=jobs - 1, cluster=cluster, store=store)
     covered = Range(k, max_steps, max_chunks)
     topology = resolve_topology(topo)
     spec = resolve_collective(collective, topology.ranks, root)
@@ -113,9 +113,9 @@ def pareto(
     folder = Folder(out_dir) if out_dir else None
     if out_dir:
         check_can_create(out_dir)
+    where = _cluster(cluster, tls_ca, tls_cert, tls_key)
     if certify_dir:
         open_folder(certify_dir, topology, spec)
-    where = _cluster(cluster, tls_ca, tls_cert, tls_key)
     settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
     if limit:
         outputs = Outputs(folder, plot, certify_dir, costs, json)
@@ -138,6 +138,16 @@ def pareto(
             no_certificate(certify_dir)
         raise typer.Exit(ExitCode.INTERRUPTED)
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
+
+
+def _fits_limits(**given: object) -> None:
+    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if given["k"] == 0:
+        named.insert(0, "--k")
+    if named:
+        raise ParameterError(
+            f"--limit is about all k and all C, in this process: leave {', '.join(named)} out"
+        )
 
 
 def _cluster(address: str | None, *tls: Path | None) -> Cluster | None:

@@ -104,7 +104,9 @@ def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:
     if not any(one.points for one in frontiers):
         console.print(f"{path} is not written: no point was found", markup=False)
         return
-    drawn = [view.frontier_chart(frontiers), view.time_chart(frontiers)]
+    drawn = [view.frontier_chart(frontiers)]
+    if sum(len(one.points) for one in frontiers) <= view.MOST_TIMES:
+        drawn.append(view.time_chart(frontiers))
     view.save(view.stacked(drawn), path, title=f"sccl: {frontiers[0].name}")
     if not quiet:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)

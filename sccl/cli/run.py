@@ -175,7 +175,7 @@ _LARGEST = 1 << 40  # bytes
 
 
 def _range(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)([KMG]?)\.\.(\d+)([KMG]?)", text)
+    found = re.fullmatch(r"(\d{1,13})([KMG]?)\.\.(\d{1,13})([KMG]?)", text)
     if found:
         low = int(found[1]) * UNITS[found[2]]
         high = int(found[3]) * UNITS[found[4]]

@@ -49,6 +49,12 @@ class Costs:
                 "(10^9 bytes/s)"
             )
 
+        if not math.isfinite(self.alpha_us * self.gb_per_s * 1e3):
+            raise ParameterError(
+                f"alpha-us is {self.alpha_us} and gb-per-s {self.gb_per_s}, which are too large "
+                "together; give smaller ones"
+            )
+
     @classmethod
     def of(
         cls, topology: Topology, alpha_us: float | None = None, gb_per_s: float | None = None

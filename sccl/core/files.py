@@ -35,20 +35,25 @@ def read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(_LONGEST + 1)
-        if len(content) > _LONGEST:
-            raise InputError(
-                f"cannot read {path}: it is longer than {_LONGEST >> 20} MiB; check the path"
-            )
+    except (OSError, ValueError) as error:  # a path with a zero in it
+        raise InputError(f"cannot read {_named(path, error)}; check the path") from error
+    if len(content) > _LONGEST:
+        raise InputError(
+            f"cannot read {path}: it is longer than {_LONGEST >> 20} MiB; check the path"
+        )
+    try:
         return content.decode()
-    except ValueError as error:
-        if not isinstance(error, UnicodeDecodeError):  # a path with a zero in it
-            raise InputError(f"cannot read {str(path)!r}: {error}; check the path") from error
+    except UnicodeDecodeError as error:
         raise FormatError(
             f"{path} is not a text file (byte {error.start} is not UTF-8): expected JSON"
         ) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"cannot read {path}: {reason}; check the path") from error
+
+
+def _named(path: Path, error: Exception) -> str:
+    """Return a path and what is wrong with it; a path may hold a zero, or more than fits."""
+    text = str(path) if len(str(path)) < 300 else f"{str(path)[:60]}..."
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"{text if text.isprintable() else repr(text)}: {reason}"
 
 
 def check_can_write(path: Path) -> None:
@@ -57,14 +62,16 @@ def check_can_write(path: Path) -> None:
     Raises:
         InputError: it is a folder, or its folder does not exist or may not be written to.
     """
-    if path.is_dir():
+    place = _resolved(path)
+    folder = place.parent if path.is_symlink() else path.parent
+    if place.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; give the name of a file in it")
-    if path.exists() and not path.is_file():
-        return  # a device or a pipe
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"cannot write {path}: the folder {path.parent} is not writable")
+    if _is_stream(place):
+        return
+    if not folder.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {folder}; create it first")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}: the folder {folder} is not writable")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -85,8 +92,8 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
         InputError: the folder does not exist or may not be written to.
     """
     path = _resolved(path)
-    if path.exists() and not path.is_file():
-        _write_as_it_is(path, content)
+    if _is_stream(path):
+        _append(path, content)
         return
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
@@ -109,19 +116,31 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 
 
 def _resolved(path: Path) -> Path:
+    """Return where a path leads; a stream such as ``/dev/stdout`` by the name that was given.
+
+    Raises:
+        InputError: nowhere: links in a circle, a name with a zero or too long.
+    """
     try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a zero in the name
-        raise InputError(f"cannot write {str(path)!r}: {error}; check the path") from error
+        path.exists()  # complains of names that cannot be
+        return path if _is_stream(path) else path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"cannot write {_named(path, error)}; check the path") from error
 
 
-def _write_as_it_is(path: Path, content: bytes) -> None:
+def _is_stream(path: Path) -> bool:
+    """Return whether a path is a device, a pipe, or a stream of this process."""
+    if path.absolute().parts[1:2] in (("dev",), ("proc",)):
+        return True  # /dev/stdout may lead to a file that others write to, too
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _append(path: Path, content: bytes) -> None:
     try:
-        with path.open("wb") as file:
+        with path.open("ab") as file:
             file.write(content)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"cannot write {path}: {reason}; check the path") from error
+        raise InputError(f"cannot write {_named(path, error)}; check the path") from error
 
 
 def make_directory(path: Path) -> None:

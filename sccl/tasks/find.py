@@ -178,16 +178,16 @@ def _attain(way: How, instance: Instance) -> Answer:
     Instances that are too large for that are asked for under symmetry alone.
     """
     size = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
-    large = size > _ATTAIN_SIZE
-    if size > _SYMMETRIC_SIZE or (large and not _symmetric(way, instance)):
-        return Unknown("too large to ask for", way.solver, 0.0)
+    if size > _ATTAIN_SIZE:
+        chosen = groups(instance.topology, instance.collective, way.symmetry)
+        if size > _SYMMETRIC_SIZE or not chosen:
+            return Unknown("too large to ask for", way.solver, 0.0)
+        named = [(group.name, group.generators) for group in chosen]
+        return backends.solve_symmetric(instance, named, backends.Limits(way.timeout_s, way.seed))
     if way.solver != backends.DEFAULT:
         return answer(way, instance)
-    found = answer(replace(way, timeout_s=_FIRST_SECONDS), instance)
-    if isinstance(found, Unknown) and not large:
+    quick = min(_FIRST_SECONDS, way.timeout_s or _FIRST_SECONDS)
+    found = answer(replace(way, timeout_s=quick), instance)
+    if isinstance(found, Unknown):
         return answer(replace(way, solver="portfolio", symmetry="none"), instance)
     return found
-
-
-def _symmetric(way: How, instance: Instance) -> bool:
-    return bool(groups(instance.topology, instance.collective, way.symmetry))

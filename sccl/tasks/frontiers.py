@@ -21,7 +21,7 @@ from sccl.view.shown import Candidate, Sweep
 _Steps = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _EVERY_K = "Complete for every k: each point is the limit of its S."
 _NOT_THE_END = "Not the end: more steps may give a smaller R/C."
-_Cost = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,15}(/[1-9][0-9]{0,14})?$")]
+_Cost = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,14}(/[1-9][0-9]{0,14})?$")]
 
 
 class _Bounds(msgspec.Struct):
@@ -107,12 +107,14 @@ def kind_of(file: Path) -> Literal["algorithm", "frontier", ""]:
     """Return what a JSON file holds; empty: neither an algorithm nor a frontier.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: it cannot be read, or is not JSON.
     """
     try:
         head = msgspec.json.decode(read_text(file), type=_Head)
-    except msgspec.MsgspecError:
+    except msgspec.ValidationError:
         return ""
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"{file}: not JSON ({error})") from error
     if head.kind in ("algorithm", "symmetric-algorithm"):
         return "algorithm"
     return "frontier" if head.kind == "frontier" else ""
@@ -143,7 +145,7 @@ def read_frontier(file: Path) -> Known:
     text = read_text(file)
     try:
         plain = msgspec.json.decode(text)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise FormatError(f"{file}: not JSON ({error})") from error
     return known(plain, str(file))
 

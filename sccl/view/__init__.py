@@ -9,13 +9,14 @@ from sccl.view.machine import topology_chart
 from sccl.view.measured import measured_chart
 from sccl.view.save import check_picture, save
 from sccl.view.theme import stacked
-from sccl.view.timing import time_chart
+from sccl.view.timing import MOST_TIMES, time_chart
 from sccl.view.values import CostPoint, FrontierData
 
 if TYPE_CHECKING:
     from altair.typing import ChartType as ChartType
 
 __all__ = [
+    "MOST_TIMES",
     "Box",
     "CostPoint",
     "FrontierData",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Topology
+from sccl.core.words import counted
 
 _LINE = 84  # characters that fit beneath a title
 _MOST_EDGES, _MOST_LINES = 6, 4
@@ -23,82 +25,92 @@ def binding(topology: Topology) -> list[Budget]:
 
 
 def shared(topology: Topology) -> frozenset[Edge]:
-    """Return the links that share a budget, other than with all that leave or enter a rank."""
-    return frozenset(
-        edge for budget in binding(topology) if not _side(topology, budget) for edge in budget.edges
-    )
+    """Return the links that share a budget, other than with all that leave or enter a node."""
+    return frozenset(edge for budget in _split(topology)[1] for edge in budget.edges)
 
 
 def limited(topology: Topology) -> frozenset[int]:
     """Return the nodes all of whose links out, or in, share a budget."""
-    found = set()
-    for budget in binding(topology):
-        side = _side(topology, budget)
-        if side:
-            found.add(budget.edges[0][0 if side == "out of" else 1])
-    return frozenset(found)
+    return frozenset(node for _, node, _ in _split(topology)[0])
 
 
 def words(topology: Topology) -> list[str]:
     """Return what budgets say, in a few lines."""
-    found = binding(topology)
-    sides = list(_of_sides(topology, found))
-    buses = [budget for budget in found if not _side(topology, budget)]
-    told = [f"{b.name}: {_chunks(b.chunks_per_round)} over {_links(b.edges)}" for b in buses]
+    sides, buses = _split(topology)
+    names = _names(topology)
+    told = [
+        f"{b.name}: {_chunks(b.chunks_per_round)} over {_links(b.edges, names)}"
+        for b in buses[: _MOST_LINES + 1]
+    ]
     if len(told) > _MOST_LINES:
-        told = _in_kinds(buses)
-    lines = [line for text in (*sides, *told) for line in textwrap.wrap(text, _LINE)]
+        told = _in_kinds(buses, names)
+    texts = [*_of_sides(topology.ranks, sides, names), *told]
+    lines = [line for text in texts for line in textwrap.wrap(text, _LINE)]
     return lines if len(lines) <= 2 * _MOST_LINES else [*lines[: 2 * _MOST_LINES - 1], "\u2026"]
 
 
-def _side(topology: Topology, budget: Budget) -> str:
-    """Return whether a budget is that of all links ``out of`` a node, or ``into`` one, or empty."""
-    for end, side in ((0, "out of"), (1, "into")):
-        nodes = {edge[end] for edge in budget.edges}
-        every = {link.edge for link in topology.links if link.edge[end] in nodes}
-        if len(nodes) == 1 and every == set(budget.edges):
-            return side
-    return ""
+def _split(topology: Topology) -> tuple[list[tuple[str, int, int]], list[Budget]]:
+    """Return budgets of all links ``out of`` or ``into`` a node, and the others.
+
+    Of the first kind the side, the node, and the chunks per round.
+    """
+    edges = [link.edge for link in topology.links]
+    degrees = [Counter(edge[end] for edge in edges) for end in (0, 1)]
+    sides, others = [], []
+    for budget in binding(topology):
+        for end, side in enumerate(("out of", "into")):
+            node = budget.edges[0][end]
+            same = all(edge[end] == node for edge in budget.edges)
+            if same and degrees[end][node] == len(budget.edges):
+                sides.append((side, node, budget.chunks_per_round))
+                break
+        else:
+            others.append(budget)
+    return sides, others
 
 
-def _of_sides(topology: Topology, budgets: Sequence[Budget]) -> Iterator[str]:
+def _names(topology: Topology) -> list[str]:
+    """Return what the drawing calls each node: ranks by number, switches by name."""
+    return [*map(str, range(topology.ranks)), *topology.switches]
+
+
+def _of_sides(
+    ranks: int, sides: Sequence[tuple[str, int, int]], names: Sequence[str]
+) -> Iterator[str]:
     """Yield what holds for all that leaves, or enters, single nodes."""
     groups: dict[tuple[str, int], list[int]] = {}
-    for budget in budgets:
-        side = _side(topology, budget)
-        if side:
-            node = budget.edges[0][0 if side == "out of" else 1]
-            groups.setdefault((side, budget.chunks_per_round), []).append(node)
-    for (side, count), nodes in sorted(groups.items(), reverse=True):
-        if sorted(nodes) == list(range(topology.ranks)):
+    for side, node, chunks in sides:
+        groups.setdefault((side, chunks), []).append(node)
+    for (side, chunks), nodes in sorted(groups.items(), reverse=True):
+        if sorted(nodes) == list(range(ranks)):
             where = "each rank"
         else:
-            where = f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, sorted(nodes)))}"
-        yield f"all links {side} {where}: {_chunks(count)}"
+            listed = ", ".join(names[node] for node in sorted(nodes))
+            where = f"node{'' if len(nodes) == 1 else 's'} {listed}"
+        yield f"all links {side} {where}: {_chunks(chunks)}"
 
 
-def _in_kinds(buses: Sequence[Budget]) -> list[str]:
+def _in_kinds(buses: Sequence[Budget], names: Sequence[str]) -> list[str]:
     """Return a line for each kind of budget, with one of them as the example."""
     kinds: dict[tuple[int, int], list[Budget]] = {}
     for budget in buses:
         kinds.setdefault((budget.chunks_per_round, len(budget.edges)), []).append(budget)
     return [
         f"{len(group)} budgets of {_chunks(count)} over {size} links, such as "
-        f"'{group[0].name}' ({_links(group[0].edges)})"
+        f"'{group[0].name}' ({_links(group[0].edges, names)})"
         for (count, size), group in sorted(kinds.items())
     ]
 
 
 def _chunks(count: int) -> str:
-    return f"{count} chunk{'' if count == 1 else 's'} per round"
+    return f"{counted(count, 'chunk')} per round"
 
 
-def _links(edges: Sequence[Edge]) -> str:
+def _links(edges: Sequence[Edge], names: Sequence[str]) -> str:
     """Return links, both directions of a pair as one."""
-    pairs = dict.fromkeys(
-        f"{src}\u2194{dst}" if src < dst else "" for src, dst in edges if (dst, src) in edges
-    )
-    one_way = [f"{src}\u2192{dst}" for src, dst in edges if (dst, src) not in edges]
-    names = [*(name for name in pairs if name), *one_way]
-    more = f" and {len(names) - _MOST_EDGES} more" if len(names) > _MOST_EDGES else ""
-    return ", ".join(names[:_MOST_EDGES]) + more
+    every = set(edges)
+    pairs = [edge for edge in edges if edge[::-1] in every and edge[0] < edge[1]]
+    found = [f"{names[src]}\u2194{names[dst]}" for src, dst in pairs]
+    found += [f"{names[u]}\u2192{names[v]}" for u, v in edges if (v, u) not in every]
+    more = f" and {len(found) - _MOST_EDGES} more" if len(found) > _MOST_EDGES else ""
+    return ", ".join(found[:_MOST_EDGES]) + more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from sccl.errors import ParameterError
@@ -111,7 +111,7 @@ def _corners(one: FrontierData, frame: Frame) -> list[tuple[float, float]]:
     """Return the corners of the line above which everything is dominated."""
     return [
         (steps, float(p.cost))
-        for p, following in zip(one.points, [*one.points[1:], None], strict=True)
+        for p, following in zip_longest(one.points, one.points[1:])
         for steps in (p.steps, following.steps if following else frame.x[1])
     ]
 

@@ -10,7 +10,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.cost import Costs, winners
 from sccl.core.topology import Topology
-from sccl.view.budgets import shared
+from sccl.view.budgets import binding, shared
 from sccl.view.layout import control_points, layout
 from sccl.view.shown import Candidate, Shown, Sweep
 
@@ -57,7 +57,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
         ],
         "budgets": [
             {"name": b.name, "lanes": b.chunks_per_round, "links": [number[e] for e in b.edges]}
-            for b in topology.budgets
+            for b in binding(topology)
         ],
         **asdict(Costs.of(topology)),
     }

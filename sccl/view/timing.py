@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SMALLEST, _LARGEST = 10, 26  # powers of 2, bytes: drawn at least from 1 KiB to 64 MiB
 _AROUND = 3  # octaves that are drawn beyond a crossover
 _PER_OCTAVE = 2
-_MOST_LINES = 24
+MOST_TIMES = 24
 _HANGING, _MOST_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
 SIZE_TICKS = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
@@ -117,9 +117,9 @@ def _lines(
         found += [_Line(number, one.name, p, costs) for p in one.points]
     if not found:
         raise ParameterError("there is no point to draw: give a frontier that has one")
-    if len(found) > _MOST_LINES:
+    if len(found) > MOST_TIMES:
         raise ParameterError(
-            f"there are {len(found)} points, expected at most {_MOST_LINES} in a chart of times; "
+            f"there are {len(found)} points, expected at most {MOST_TIMES} in a chart of times; "
             "give fewer frontiers"
         )
     return found
@@ -147,7 +147,7 @@ def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:
                 bytes_text(won.to_bytes) + (f" ({number})" if several else ""),
             )
             for won in winners(points, own[0].costs)
-            if won.to_bytes
+            if won.to_bytes and won.to_bytes >= 1
         ]
     return found
 

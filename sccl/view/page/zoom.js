@@ -57,6 +57,9 @@ function listenToZoom() {
     drag.on = false;
   });
   // What ends a pull is no click on what happens to lie there.
-  const swallow = (event) => drag.moved && event.stopPropagation();
+  const swallow = (event) => {
+    if (drag.moved) event.stopPropagation();
+    drag.moved = false;
+  };
   byId("view").addEventListener("click", swallow, true);
 }
