@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -71,18 +72,19 @@ class Point:
         return f"Point({self.text}, {self.state})"
 
 
-class Shared:
+class Shared(ABC):
     """What every frontier can do: it needs what was found as plain values, and algorithms."""
 
     __slots__ = ()
     called: ClassVar[str] = "a frontier"
 
+    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _algorithms(self) -> Sequence[Algorithm]:
-        raise NotImplementedError
+        """Return the algorithms of its points."""
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -117,25 +117,35 @@ def pareto(
     if certify_dir:
         open_folder(certify_dir, topology, spec)
     settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
+    outputs = Outputs(folder, plot, certify_dir, costs, json)
     if limit:
-        outputs = Outputs(folder, plot, certify_dir, costs, json)
         limits_of(topology, spec, max_steps, settings, outputs)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(topology, spec, covered, settings, folder=folder, notify=notify)
-    if certify_dir and frontier.stopped != "interrupted":
-        certify(frontier, certify_dir, limits.timeout_s or DEFAULT_TIMEOUT_S, quiet=json)
-    plain = frontier_json(frontier) | asdict(costs)
-    if folder:
-        folder.save_frontier(plain, "frontier")
+    _deliver(frontier, outputs, limits.timeout_s or DEFAULT_TIMEOUT_S)
+
+
+def _deliver(frontier: Frontier, outputs: Outputs, seconds: float) -> NoReturn:
+    """Write and print what was found, and exit.
+
+    Args:
+        seconds: for each proof of the certificate.
+    """
+    interrupted, json = frontier.stopped == "interrupted", outputs.json
+    if outputs.certificate and not interrupted:
+        certify(frontier, outputs.certificate, seconds, quiet=json)
+    plain = frontier_json(frontier) | asdict(outputs.costs)
+    if outputs.folder:
+        outputs.folder.save_frontier(plain, "frontier")
     if json:
         print_json(plain)
     else:
-        _print(out(), frontier, costs)
-    if plot:
-        picture(plain, plot, quiet=json)
-    if frontier.stopped == "interrupted":
-        if certify_dir:
-            no_certificate(certify_dir)
+        _print(out(), frontier, outputs.costs)
+    if outputs.plot:
+        picture(plain, outputs.plot, quiet=json)
+    if interrupted:
+        if outputs.certificate:
+            no_certificate(outputs.certificate)
         raise typer.Exit(ExitCode.INTERRUPTED)
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 

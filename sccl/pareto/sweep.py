@@ -272,6 +272,26 @@ class _Sweep:
         why = f"each of {vectors} round vectors (up to symmetry) packs fewer chunks (prices)"
         return Unsat(why, "packing", time.perf_counter() - begin)
 
+    def frontier(self, stopped: str, begin: float) -> Frontier:
+        """Return what was found until the sweep stopped, for this reason."""
+        complete = stopped == "bandwidth-bound" and not self.open
+        return Frontier(
+            topology=self.topology,
+            spec=self.spec,
+            covered=self.covered,
+            solver=self.solver,
+            bounds=self.bounds,
+            points=tuple(self.points),
+            open=tuple(self.open),
+            refuted=tuple(self.refuted),
+            limits=tuple(self.limits),
+            complete=complete,
+            every_k=complete and self.is_whole(),
+            stopped=stopped,
+            scope=scope_of(self.covered, self.other.scope),
+            seconds=time.perf_counter() - begin,
+        )
+
     def is_whole(self) -> bool:
         """Return whether no k gives more: every number of steps has its limit met, up to the last.
 
@@ -380,21 +400,4 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         limit_seconds,
         limits_first=all(needs_no_search(machine, unit) for machine in machines),
     )
-    stopped = run.run()
-    complete = stopped == "bandwidth-bound" and not run.open
-    return Frontier(
-        topology=topology,
-        spec=spec,
-        covered=covered,
-        solver=solver,
-        bounds=bounds,
-        points=tuple(run.points),
-        open=tuple(run.open),
-        refuted=tuple(run.refuted),
-        limits=tuple(run.limits),
-        complete=complete,
-        every_k=complete and run.is_whole(),
-        stopped=stopped,
-        scope=scope_of(covered, other.scope),
-        seconds=time.perf_counter() - begin,
-    )
+    return run.frontier(run.run(), begin)

@@ -10,6 +10,7 @@ from sccl.view import theme
 from sccl.view.timing import size_axis
 
 if TYPE_CHECKING:
+    import altair as alt
     from altair.typing import ChartType
 
 
@@ -56,9 +57,23 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
         low = min(row[field] for row in kept)
         if log and low <= 0:
             raise ParameterError(f"{name} is {low}, expected more than 0 on a logarithmic axis")
-    names = list(dict.fromkeys(row["series"] for row in kept))
     across = [row["x"] for row in kept]
     bytes_axis = size_axis(min(across), max(across), theme.WIDTH) if x_bytes else {}
+    base = alt.Chart(theme.rows(kept)).encode(
+        x=_axis(alt.X("x:Q"), x_title, across, bytes_axis, log=log_x or x_bytes),
+        y=_axis(alt.Y("y:Q"), y_title, [row["y"] for row in kept], {}, log=log_y),
+    )
+    names = list(dict.fromkeys(row["series"] for row in kept))
+    drawn = _dotted_lines(base, names).properties(
+        width=theme.WIDTH, height=theme.HEIGHT, title=title
+    )
+    return theme.themed(drawn)
+
+
+def _dotted_lines(base: alt.Chart, names: Sequence[str]) -> ChartType:
+    """Return a line for each series, whose dots alone are in the legend."""
+    import altair as alt  # noqa: PLC0415
+
     legend = theme.series_legend(names, dots=True)
     by: dict[str, Any] = {
         "color": alt.Color("series:N", title=None, legend=legend,
@@ -68,16 +83,11 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
         "shape": alt.Shape("series:N", title=None, legend=legend,
                            scale=theme.series_scale(names, theme.SHAPES)),
     }  # fmt: skip
-    base = alt.Chart(theme.rows(kept)).encode(
-        x=_axis(alt.X("x:Q"), x_title, across, bytes_axis, log=log_x or x_bytes),
-        y=_axis(alt.Y("y:Q"), y_title, [row["y"] for row in kept], {}, log=log_y),
-    )
     lines = base.mark_line(strokeWidth=2).encode(color=by["color"], strokeDash=by["strokeDash"])
     dots = base.mark_point(size=60, filled=True, opacity=1).encode(
         color=by["color"], shape=by["shape"], tooltip=["series:N", "x:Q", "y:Q"]
     )
-    drawn = alt.layer(lines, dots).properties(width=theme.WIDTH, height=theme.HEIGHT, title=title)
-    return theme.themed(drawn)
+    return alt.layer(lines, dots)
 
 
 def _axis(
