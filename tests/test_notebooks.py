@@ -7,6 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
@@ -45,3 +46,33 @@ def test_its_links_lead_somewhere(path: Path) -> None:
     text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
     for target in [part.split(")")[0] for part in text.split("](")[1:]]:
         assert (path.parent / target).exists()
+
+
+def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
+    sweep = "sccl.pareto('allgather', 'ring:4', store=False); None"
+    manager, client = start_new_kernel(kernel_name="python3")
+    shown: list[dict[str, str]] = []
+
+    def keep(message: Any) -> None:
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            shown.append(message["content"]["data"])
+
+    try:
+        reply = client.execute_interactive(f"import sccl\n{sweep}", timeout=120, output_hook=keep)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert reply["content"]["status"] == "ok"
+    bars = [data.get("text/html", "") for data in shown]
+    assert any(
+        bar.startswith("<progress></progress> S &gt;= 2") and "C=2 S=2 R=3" in bar for bar in bars
+    )
+    assert shown[-1] == {"text/plain": "", "text/html": ""}
+
+
+def test_the_lie_of_the_notebook_on_proofs_is_caught() -> None:
+    notebook = read(FOLDER / "04_proofs.ipynb")
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(FOLDER))
+    texts = [o.text for c in notebook.cells if c.cell_type == "code" for o in c.outputs
+             if o.output_type == "stream"]  # fmt: skip
+    assert any("the prices prove only R/C >= 2" in text for text in texts)

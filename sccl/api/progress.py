@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 from rich.console import Console
@@ -64,15 +65,18 @@ def _in_notebook() -> bool:
 
 @contextmanager
 def _cell() -> Iterator[Callable[[str], None]]:
-    """Provide a line of a cell's output, which is empty again at the end.
+    """Provide a bar with what is being done in a cell's output, which is empty again at the end.
 
-    Rich's own bars would want ipywidgets for it.
+    It only moves: how many candidates there will be, nobody knows. Rich's own bars would want
+    ipywidgets for it.
     """
     from IPython import display  # noqa: PLC0415
 
     show: Any = display.display  # it has no types
     line = show({"text/plain": ""}, raw=True, display_id=True)
     try:
-        yield lambda text: line.update({"text/plain": text}, raw=True)
+        yield lambda text: line.update(
+            {"text/plain": text, "text/html": f"<progress></progress> {escape(text)}"}, raw=True
+        )
     finally:
-        line.update({"text/plain": ""}, raw=True)
+        line.update({"text/plain": "", "text/html": ""}, raw=True)
