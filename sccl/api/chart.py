@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sccl import view
 from sccl.api.arguments import checked
 from sccl.api.html import picture
-from sccl.view.save import svg
+from sccl.view.save import Size, svg
 
 if TYPE_CHECKING:
     from sccl.view import ChartType
@@ -29,13 +29,28 @@ class Chart:
     title: str
 
     @checked
-    def save(self, path: str | PathLike[str]) -> Path:
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        width: float | None = None,
+        height: float | None = None,
+        scale: float | None = None,
+    ) -> Path:
         """Write the chart to a file and return its path: .html, .svg, .png or .pdf.
 
+        Args:
+            width: of the whole picture, letters and lines with it: in pixels, of .pdf in points (72
+                are an inch); None: as it is drawn, or as the height says.
+            height: likewise. With both, the picture stands in the middle, undistorted.
+            scale: of .png: how many pixels of the file one pixel of the screen becomes (2).
+
         Raises:
-            InputError: the suffix is none of these, or the file cannot be written.
+            InputError: the suffix is none of these, a size is not positive or too large, or the
+                file cannot be written.
         """
-        view.save(self.value, Path(path), title=f"sccl: {self.title}")
+        size = Size(width, height, scale)
+        view.save(self.value, Path(path), title=f"sccl: {self.title}", size=size)
         return Path(path)
 
     def __repr__(self) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
-from sccl.api.shared import Point, Shared
+from sccl.api.shared import COLUMNS, Point, Shared
 from sccl.core.codec import load_algorithm
 from sccl.core.words import counted
 from sccl.pareto import Folder, LimitPoint, Open, Refuted, StepLimit, TreeFrontier, frontier_json
@@ -23,19 +23,6 @@ from sccl.tasks.find import Limits
 from sccl.tasks.reasons import in_words
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
 from sccl.view.shown import Bounds
-
-_COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
-
-
-def _row(point: Point) -> tuple[object, ...]:
-    return (
-        "-" if point.chunks is None else point.chunks,
-        point.steps,
-        "-" if point.rounds is None else point.rounds,
-        f"{point.bandwidth_cost}{'' if point.attained else ' (approached)'}",
-        " and ".join(point.optimal) or "-",
-        point.state,
-    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,9 +41,9 @@ class Frontier(Shared):
         return Topology(self.value.topology)
 
     @property
-    def points(self) -> tuple[Point, ...]:
-        """Return the points by ascending S, each with a smaller R/C than the one before."""
-        return tuple(map(_swept, self.value.points))
+    def classes(self) -> dict[str, tuple[Point, ...]]:
+        """Return the points of the class of algorithms that was swept, by its name."""
+        return {self.value.scope: tuple(map(_swept, self.value.points))}
 
     @property
     def open(self) -> tuple[Open, ...]:
@@ -81,9 +68,6 @@ class Frontier(Shared):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
         return frontier_json(self.value)
-
-    def _algorithms(self) -> Sequence[Algorithm]:
-        return [Algorithm(point.algorithm) for point in self.value.points]
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -123,20 +107,37 @@ class Frontier(Shared):
         refuted = counted(len(self.refuted), "candidate")
         counts = f"{refuted} refuted, {len(self.open)} open."
         notes = [*self.bounds.reasons, f"{counts} Class: {self.value.scope}.", self.summary]
-        rows = map(_row, self.points)
-        return heading(self.name) + table(_COLUMNS, rows) + "".join(map(paragraph, notes))
+        rows = [point.cells for point in self.points]
+        return heading(self.name) + table(COLUMNS, rows) + "".join(map(paragraph, notes))
 
 
 def _swept(point: SweptPoint) -> Point:
     c = point.candidate
-    algorithm = Algorithm(point.algorithm)
-    return Point(c.steps, c.cost, algorithm, point.optimal, point.proved)
+    return Point(
+        c.steps,
+        c.cost,
+        Algorithm(point.algorithm),
+        point.optimal,
+        point.proved,
+        seconds=round(point.seconds, 3),
+        chunks=c.chunks,
+        rounds=c.rounds,
+    )
 
 
 def _limit_point(point: LimitPoint) -> Point:
-    algorithm = Algorithm(point.algorithm) if point.algorithm else None
-    limit = point.limit
-    return Point(limit.steps, limit.upper, algorithm, point.optimal, point.proved, point.attains)
+    found = Algorithm(point.algorithm) if point.algorithm else None
+    return Point(
+        point.limit.steps,
+        point.limit.upper,
+        found,
+        point.optimal,
+        point.proved,
+        point.attains,
+        seconds=round(point.seconds, 3),
+        chunks=found.chunks if found else None,
+        rounds=found.rounds if found else None,
+    )
 
 
 def _folder(path: str | PathLike[str]) -> Folder:
@@ -161,19 +162,22 @@ class LimitFrontier(Shared):
         return Topology(self.value.frontier.topology)
 
     @property
-    def points(self) -> tuple[Point, ...]:
-        """Return the points by ascending S, each with a smaller R/C than the one before."""
-        return tuple(map(_limit_point, self.value.frontier.points))
-
-    @property
     def limits(self) -> tuple[StepLimit, ...]:
         """Return the limit of every S that was looked at, with its certificates."""
         return self.value.frontier.limits
 
     @property
+    def classes(self) -> dict[str, tuple[Point, ...]]:
+        """Return the points of every class of algorithms, by its name; allreduce has three.
+
+        The first is the class of :attr:`points`.
+        """
+        return {one.scope: tuple(map(_limit_point, one.points)) for one in self._all()}
+
+    @property
     def others(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of other classes of algorithms, by class (of allreduce)."""
-        return {one.scope: tuple(map(_limit_point, one.points)) for one in self.value.others}
+        """Return the points of the classes but the first."""
+        return dict(list(self.classes.items())[1:])
 
     @property
     def complete(self) -> bool:
@@ -191,9 +195,6 @@ class LimitFrontier(Shared):
 
     def _all(self) -> list[SweptLimits | TreeFrontier]:
         return [self.value.frontier, *self.value.others]
-
-    def _algorithms(self) -> Sequence[Algorithm]:
-        return [Algorithm(p.algorithm) for one in self._all() for p in one.points if p.algorithm]
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -228,9 +229,9 @@ class LimitFrontier(Shared):
 
     def _repr_html_(self) -> str:
         title = heading(f"{self.name}, limits over all k and C")
-        first = table(_COLUMNS, map(_row, self.points))
+        first = table(COLUMNS, [point.cells for point in self.points])
         others = "".join(
-            heading(scope) + table(_COLUMNS, map(_row, points))
+            heading(scope) + table(COLUMNS, [point.cells for point in points])
             for scope, points in self.others.items()
         )
         notes = [*self.bounds.reasons, self.summary]
@@ -253,12 +254,32 @@ class SavedFrontier(Shared):
         """Return what the file says."""
         return self.value
 
-    def _algorithms(self) -> Sequence[Algorithm]:
+    @property
+    def classes(self) -> dict[str, tuple[Point, ...]]:
+        """Return the points of every class of algorithms in the file, with what files they name.
+
+        Raises:
+            InputError: the file of an algorithm cannot be read.
+        """
         parts = [self.value, *self.value.get("classes", [])]
-        files = [point.get("file") for part in parts for point in part["points"]]
-        return [
-            Algorithm(*load_algorithm(self.path.parent / Path(file).name)) for file in files if file
-        ]
+        scopes = [part.get("scope") or part["bounds"].get("scope", "") for part in parts]
+        kept = [tuple(map(self._point, part["points"])) for part in parts]
+        return dict(zip(scopes, kept, strict=True))
+
+    def _point(self, plain: dict[str, Any]) -> Point:
+        file = plain.get("file")
+        beside = self.path.parent / Path(file).name if file else None
+        return Point(
+            plain["steps"],
+            Fraction(plain.get("limit") or plain["bandwidth_cost"]),
+            Algorithm(*load_algorithm(beside)) if beside else None,
+            tuple(plain.get("optimal", ())),
+            plain["proved"],
+            plain.get("attained", True),
+            plain.get("seconds"),
+            plain.get("chunks"),
+            plain.get("rounds"),
+        )
 
     def _repr_html_(self) -> str:
         points = self._known().charts[0].points

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from sccl import view
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
 from sccl.api.chart import Chart
+from sccl.api.latex import Latex, tabular
 from sccl.core.files import check_can_write, write_atomically
 from sccl.errors import InputError, ToolError
 from sccl.tasks.frontiers import Known, known
@@ -37,6 +38,9 @@ class Point:
         optimal: which lower bounds it meets: ``"latency"``, ``"bandwidth"``, ``"limit"``.
         proved: whether nothing dominates it; if not, it is the best found.
         attained: whether the algorithm has this R/C.
+        seconds: what finding it took; None: its file does not say.
+        chunks: C of the algorithm; None: there is none.
+        rounds: R of the algorithm; None: there is none.
     """
 
     steps: int
@@ -45,16 +49,9 @@ class Point:
     optimal: tuple[str, ...]
     proved: bool
     attained: bool = True
-
-    @property
-    def chunks(self) -> int | None:
-        """Return C of the algorithm, if there is one."""
-        return self.algorithm.chunks if self.algorithm else None
-
-    @property
-    def rounds(self) -> int | None:
-        """Return R of the algorithm, if there is one."""
-        return self.algorithm.rounds if self.algorithm else None
+    seconds: float | None = None
+    chunks: int | None = None
+    rounds: int | None = None
 
     @property
     def state(self) -> str:
@@ -64,16 +61,35 @@ class Point:
     @property
     def text(self) -> str:
         """Return its costs in words."""
-        if self.algorithm and self.attained:
+        if self.chunks and self.attained:
             return f"C={self.chunks} S={self.steps} R={self.rounds}"
         return f"S={self.steps} R/C={self.bandwidth_cost}"
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        """Return what :data:`COLUMNS` has of it."""
+        return (
+            "-" if self.chunks is None else self.chunks,
+            self.steps,
+            "-" if self.rounds is None else self.rounds,
+            f"{self.bandwidth_cost}{'' if self.attained else ' (approached)'}",
+            " and ".join(self.optimal) or "-",
+            self.state,
+        )
 
     def __repr__(self) -> str:
         return f"Point({self.text}, {self.state})"
 
 
+COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
+
+
 class Shared(ABC):
-    """What every frontier can do: it needs what was found as plain values, and algorithms."""
+    """What every frontier can do: it needs what was found as plain values, and its points.
+
+    A frontier is a sequence of its points: ``for point in frontier``, ``len(frontier)``,
+    ``frontier[-1]``.
+    """
 
     __slots__ = ()
     called: ClassVar[str] = "a frontier"
@@ -82,9 +98,32 @@ class Shared(ABC):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
 
+    @property
     @abstractmethod
+    def classes(self) -> dict[str, tuple[Point, ...]]:
+        """Return the points of every class of algorithms that was looked at, by class."""
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Return the points by ascending S, each with a smaller R/C than the one before."""
+        return next(iter(self.classes.values()))
+
     def _algorithms(self) -> Sequence[Algorithm]:
-        """Return the algorithms of its points."""
+        """Return the algorithms of the points of all classes."""
+        return [p.algorithm for points in self.classes.values() for p in points if p.algorithm]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter(self.points)
+
+    @overload
+    def __getitem__(self, index: int) -> Point: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Point, ...]: ...
+    def __getitem__(self, index: int | slice) -> Point | tuple[Point, ...]:
+        return self.points[index]
 
     @property
     def name(self) -> str:
@@ -117,7 +156,11 @@ class Shared(ABC):
         return Chart(drawn, self._title(others, "times by buffer size"))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the points as a table of pandas, R/C as a float beside the exact text.
+        """Return the points of all classes as a table of pandas.
+
+        Each row says its machine and its class, so that the tables of several frontiers can be
+        laid under one another. R/C is a float, beside its exact text; seconds are those that
+        finding the point took.
 
         Raises:
             ToolError: pandas is not installed.
@@ -128,18 +171,43 @@ class Shared(ABC):
             raise ToolError(
                 "to_dataframe needs pandas, which is not installed: pip install 'sccl[notebook]'"
             ) from error
-        exact = [point.get("limit") or point["bandwidth_cost"] for point in self._points()]
-        points = [
-            {
-                **{name: point[name] for name in ("chunks", "steps", "rounds")},
-                "bandwidth_cost": float(Fraction(cost)),
-                "exact": cost,
-                "proved": point["proved"],
-                "optimal": ", ".join(point["optimal"]),
-            }
-            for point, cost in zip(self._points(), exact, strict=True)
+        plain = self.to_json()
+        question = {name: plain[name] for name in ("topology", "collective", "root")}
+        rows = [
+            {**question, "class": scope, **_plain(point)}
+            for scope, points in self.classes.items()
+            for point in points
         ]
-        return pd.DataFrame(points).convert_dtypes()
+        return pd.DataFrame(rows, columns=[*question, "class", *_FRAME]).convert_dtypes()
+
+    @checked
+    def to_latex(self, caption: str | None = None, label: str | None = None) -> Latex:
+        r"""Return the points of all classes as a LaTeX table (package booktabs).
+
+        In a notebook it shows its source; where a notebook becomes a LaTeX document
+        (``jupyter nbconvert --to pdf``), it and the frontier itself become the table.
+
+        Args:
+            caption: what stands above it, a text; names in it are escaped. With a caption or a
+                label it is a floating ``table``, else a ``tabular`` alone.
+            label: for ``\ref``.
+
+        >>> import sccl
+        >>> print(sccl.pareto("allgather", "ring:4", progress=False).to_latex())
+        \begin{tabular}{rrrrll}
+        \toprule
+        C & S & R & R/C & Optimal in & State \\
+        \midrule
+        2 & 2 & 3 & 3/2 & latency and bandwidth & proved \\
+        \bottomrule
+        \end{tabular}
+        """
+        parts = {scope: [p.cells for p in points] for scope, points in self.classes.items()}
+        named = parts if len(parts) > 1 else {"": next(iter(parts.values()))}
+        return tabular(COLUMNS, "rrrrll", named, caption, label)
+
+    def _repr_latex_(self) -> str:
+        return self.to_latex()
 
     @checked
     def explore(self, path: str | PathLike[str]) -> Path:
@@ -159,10 +227,6 @@ class Shared(ABC):
         write_atomically(Path(path), page(items, self._known().sweeps, frontier=True))
         return Path(path)
 
-    def _points(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.to_json()["points"]
-        return found
-
     def _known(self) -> Known:
         return known(self.to_json(), "this frontier")
 
@@ -176,3 +240,19 @@ class Shared(ABC):
 
 def _charts(frontiers: Iterable[Shared]) -> list[view.FrontierData]:
     return [one for frontier in frontiers for one in frontier._known().charts]  # noqa: SLF001
+
+
+_FRAME = (
+    *("chunks", "steps", "rounds", "bandwidth_cost", "exact"),
+    *("attained", "proved", "optimal", "seconds"),
+)
+
+
+def _plain(point: Point) -> dict[str, Any]:
+    cost = point.bandwidth_cost
+    found = {name: getattr(point, name) for name in _FRAME if name != "exact"}
+    return found | {
+        "bandwidth_cost": float(cost),
+        "exact": str(cost),
+        "optimal": ", ".join(point.optimal),
+    }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 _SCALE = 2.0  # of PNG files, for screens with small pixels
+_MOST_PIXELS = 16_384  # a side of a picture: more takes gigabytes
+_SVG_SIZE = re.compile(r'\bwidth="([\d.]+)" height="([\d.]+)"')
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -26,7 +30,7 @@ _PAGE = """<!DOCTYPE html>
 <style>
 body {{ margin: 1rem; background: white; }}
 #chart {{ max-width: 100%; box-sizing: border-box; }}
-#chart svg {{ max-width: 100%; height: auto; }}
+#chart svg {{ {size} }}
 </style>
 </head>
 <body>
@@ -44,7 +48,44 @@ vegaEmbed("#chart", chart, {{renderer: "svg", actions: {{export: true, source: f
 """
 
 
-def save(chart: alt.TopLevelMixin, path: Path, title: str = "sccl") -> None:
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a picture becomes; what is None is as it is drawn.
+
+    Attributes:
+        width: in CSS pixels; of PDF in points, of which 72 are an inch.
+        height: likewise; if only one of them is given, the other follows.
+        scale: pixels of a PNG for each of them.
+
+    Raises:
+        ParameterError: one is no positive number, or too large.
+    """
+
+    width: float | None = None
+    height: float | None = None
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("width", "height", "scale"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and 0 < value <= _MOST_PIXELS):
+                raise ParameterError(
+                    f"{name} is {value:g}, expected a number above 0, up to {_MOST_PIXELS}"
+                )
+
+    def of(self, width: float, height: float) -> tuple[float, float]:
+        """Return width and height of a picture that is drawn as large as this."""
+        ratio = height / width
+        if self.width is None:
+            return (width, height) if self.height is None else (self.height / ratio, self.height)
+        return self.width, self.width * ratio if self.height is None else self.height
+
+
+DRAWN = Size()
+"""As it is drawn."""
+
+
+def save(chart: alt.TopLevelMixin, path: Path, title: str = "sccl", size: Size = DRAWN) -> None:
     """Write a chart to a file, whole or not at all; the suffix says what it becomes.
 
     A page carries the code that draws it, so it works without a network. Equal charts give equal
@@ -52,16 +93,24 @@ def save(chart: alt.TopLevelMixin, path: Path, title: str = "sccl") -> None:
 
     Args:
         title: of a page.
+        size: of the picture.
 
     Raises:
-        ParameterError: the suffix is none of .html, .svg, .png and .pdf.
+        ParameterError: the suffix is none of .html, .svg, .png and .pdf; or the size is too large,
+            or has a scale where there are no pixels.
         InputError: the file cannot be written.
     """
     check_picture(path)
-    if path.suffix.lower() == ".html":
-        write_atomically(path, page(chart, title))
+    suffix = path.suffix.lower()
+    if size.scale is not None and suffix != ".png":
+        raise ParameterError(
+            f"scale is {size.scale:g}, but a {suffix} has no pixels: leave it out, or write a .png"
+        )
+    if suffix == ".html":
+        write_atomically(path, page(chart, title, size))
         return
-    content = _WRITERS[path.suffix.lower()](svg(chart))
+    text = _resized(svg(chart), size)
+    content = _png(text, size.scale or _SCALE) if suffix == ".png" else _WRITERS[suffix](text)
     write_bytes_atomically(path, content)
 
 
@@ -72,7 +121,7 @@ def check_picture(path: Path) -> None:
         ParameterError: the suffix is none of those there are.
         InputError: its folder does not exist or may not be written to.
     """
-    if path.suffix.lower() not in {".html", *_WRITERS} and not path.is_dir():
+    if path.suffix.lower() not in {".html", ".png", *_WRITERS} and not path.is_dir():
         suffix = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
         raise ParameterError(
             f"cannot draw {path.name}: {suffix}, expected .html, .svg, .png or .pdf; rename it"
@@ -80,14 +129,32 @@ def check_picture(path: Path) -> None:
     check_can_write(path)
 
 
-def page(chart: alt.TopLevelMixin, title: str) -> str:
+def page(chart: alt.TopLevelMixin, title: str, size: Size = DRAWN) -> str:
     """Return a page with a chart and all the code it needs."""
     import vl_convert  # noqa: PLC0415 - loads much
 
     libraries = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     # Inside a script, no text of the chart may end it.
     text = json.dumps(specification(chart), sort_keys=True).replace("<", "\\u003c")
-    return _PAGE.format(title=escape(title), libraries=libraries, chart=text)
+    return _PAGE.format(title=escape(title), libraries=libraries, chart=text, size=_style(size))
+
+
+def _style(size: Size) -> str:
+    """Return how large a page shows the picture, as CSS."""
+    if size.width is None and size.height is None:
+        return "max-width: 100%; height: auto;"
+    sides = {"width": size.width, "height": size.height}
+    texts = {name: "auto" if side is None else f"{side:g}px" for name, side in sides.items()}
+    return " ".join(f"{name}: {text};" for name, text in texts.items())
+
+
+def _resized(text: str, size: Size) -> str:
+    """Return SVG with other outer measures: what is inside keeps its own, and scales with them."""
+    found = _SVG_SIZE.search(text)
+    if size in (DRAWN, Size(scale=size.scale)) or found is None:
+        return text
+    width, height = size.of(float(found[1]), float(found[2]))
+    return f'{text[: found.start()]}width="{width:g}" height="{height:g}"{text[found.end() :]}'
 
 
 def svg(chart: alt.TopLevelMixin) -> str:
@@ -108,10 +175,16 @@ def _numbered_anew(text: str) -> str:
     )
 
 
-def _png(text: str) -> bytes:
+def _png(text: str, scale: float) -> bytes:
     import vl_convert  # noqa: PLC0415
 
-    return vl_convert.svg_to_png(text, scale=_SCALE)
+    found = _SVG_SIZE.search(text)
+    if found and max(float(found[1]), float(found[2])) * scale > _MOST_PIXELS:
+        raise ParameterError(
+            f"a picture of {found[1]} x {found[2]} at scale {scale:g} has more than {_MOST_PIXELS} "
+            "pixels along a side: give a smaller width, height or scale, or write .svg or .pdf"
+        )
+    return vl_convert.svg_to_png(text, scale=scale)
 
 
 def _pdf(text: str) -> bytes:
@@ -122,4 +195,4 @@ def _pdf(text: str) -> bytes:
     return vl_convert.svg_to_pdf(re.sub(r'\bfont-weight="\w+"', "", text))
 
 
-_WRITERS: dict[str, Callable[[str], bytes]] = {".svg": str.encode, ".png": _png, ".pdf": _pdf}
+_WRITERS: dict[str, Callable[[str], bytes]] = {".svg": str.encode, ".pdf": _pdf}

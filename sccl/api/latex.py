@@ -1,0 +1,71 @@
+r"""Tables for papers: LaTeX in which names are only names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+_SPECIAL = {
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+}
+
+
+class Latex(str):
+    """LaTeX: a text, which a notebook shows line by line, and a LaTeX document sets."""
+
+    __slots__ = ()
+
+    def _repr_latex_(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+
+def text(value: object) -> str:
+    """Return a value as a line of LaTeX's text: whatever it says, it is no command."""
+    line = " ".join(str(value).split())
+    return "".join(_SPECIAL.get(char, char) for char in line if char.isprintable())
+
+
+def tabular(
+    head: Sequence[str],
+    columns: str,
+    parts: Mapping[str, Iterable[Sequence[object]]],
+    caption: str | None = None,
+    label: str | None = None,
+) -> Latex:
+    """Return a table with the lines of booktabs.
+
+    Args:
+        columns: how each is set: ``"rl"``.
+        parts: rows by what stands above them; empty: nothing does.
+        caption: a text; with one, or a label, the table floats.
+        label: for references; letters, digits and ``:-_./`` of it are kept.
+    """
+    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _row(head)]
+    for name, rows in parts.items():
+        above = text(name)
+        title = [rf"\multicolumn{{{len(head)}}}{{l}}{{\emph{{{above}}}}} \\"] if above else []
+        lines += [r"\midrule", *title, *map(_row, rows)]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if caption is None and label is None:
+        return Latex("\n".join(lines))
+    says = [rf"\caption{{{text(caption)}}}"] if caption is not None else []
+    if label is not None:
+        said = re.sub(r"[^\w:./-]", "-", label)
+        says.append(rf"\label{{{said}}}")
+    floating = [r"\begin{table}", r"\centering", *says, *lines, r"\end{table}"]
+    return Latex("\n".join(floating))
+
+
+def _row(cells: Sequence[object]) -> str:
+    return rf"{' & '.join(map(text, cells))} \\"
