@@ -56,7 +56,7 @@ class SolverError(ScclError):
 
 
 class ToolError(ScclError):
-    """A compiler, MPI or other outside tool is missing, or it failed."""
+    """A compiler, MPI, a cluster or the system itself does not give what is needed."""
 
 
 class JudgeError(ScclError):

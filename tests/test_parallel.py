@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -18,16 +20,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from sccl import backends
+from sccl.backends import portfolio
+from sccl.backends.child import Child
 from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Sat
 from sccl.core.instance import Instance
-from sccl.errors import ParameterError, SolverError
+from sccl.errors import ParameterError, SolverError, ToolError
 from sccl.pareto import Range, frontier_json, sweep
 from sccl.pareto.ahead import Ahead
 from sccl.pareto.workers import Workers
 from sccl.tasks.answering import How, answer_text, answering
 from sccl.topo import resolve
+from tests.processes import Pipe, wait_for_end
 
 HOW = How("cpsat", "none", None, 0)
 
@@ -72,11 +78,6 @@ def test_the_command_gives_the_same(tmp_path: Path) -> None:
     assert run("--jobs", "1") == run("--jobs", "2")
 
 
-def nap(seconds: float) -> int:
-    time.sleep(seconds)
-    return os.getpid()
-
-
 def die_once(path: str) -> str:
     if not Path(path).exists():
         Path(path).write_text("")
@@ -98,27 +99,55 @@ def result_of(future: Future[Any]) -> Any:
 
 def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
     with Workers(2) as workers:
-        naps = [workers.submit(nap, 0.1) for _ in range(4)]
+        others = [workers.submit(os.getpid) for _ in range(4)]
         assert result_of(workers.submit(die_once, str(tmp_path / "x"))) == "survived"
-        assert {result_of(f) for f in naps}
+        assert all(result_of(f) for f in others)
         with pytest.raises(SolverError, match="died 3 times"):
             result_of(workers.submit(die))
         with pytest.raises(SolverError, match="ValueError: no"):
             result_of(workers.submit(complain))
 
 
-def test_what_runs_can_be_abandoned() -> None:
+def test_what_runs_can_be_abandoned(tmp_path: Path) -> None:
     with Workers(1) as workers:
-        process = result_of(workers.submit(nap, 0.0))
-        long = workers.submit(nap, 1000.0)
-        while not long.running():
-            time.sleep(0.01)
+        process = result_of(workers.submit(os.getpid))
+        pipe = Pipe(tmp_path / "pipe")
+        long = workers.submit(hold, str(pipe.path))
+        assert int(pipe.line()) == process
         workers.abandon(long)
         with pytest.raises(SolverError, match="given up"):
             result_of(long)
-        assert result_of(workers.submit(nap, 0.0)) != process
-        never = workers.submit(nap, 1000.0)
+        assert result_of(workers.submit(os.getpid)) != process
+        never = workers.submit(signal.pause)
     assert never.done()
+
+
+def hold(pipe: str) -> None:
+    with Path(pipe).open("w") as file:
+        file.write(f"{os.getpid()}\n")
+    signal.pause()
+
+
+HOLDER = """
+import sys
+from sccl.pareto.workers import Workers
+from tests.test_parallel import hold
+with Workers(2) as workers:
+    workers.submit(hold, sys.argv[1])
+    workers.submit(hold, sys.argv[1]).result()
+"""
+
+
+def test_workers_end_with_whoever_is_killed(tmp_path: Path) -> None:
+    pipe = Pipe(tmp_path / "pipe")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(pipe.path)], cwd=Path(__file__).parents[1]
+    )
+    workers = [int(pipe.line()) for _ in range(2)]
+    holder.kill()
+    holder.wait()
+    for worker in workers:
+        wait_for_end(worker)
 
 
 def instance(rounds: int) -> Instance:
@@ -150,6 +179,66 @@ def test_only_what_is_expected_stays() -> None:
         assert len(started) == 3
         assert set(ahead.futures) == {started[2]}
         ahead.close()
+
+
+def no_process(*_: object, **__: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[Workers.__module__], "start", no_process)
+    with Workers(2) as workers:
+        for future in [workers.submit(os.getpid) for _ in range(4)]:
+            with pytest.raises(ToolError, match=r"cannot start a worker .*Too many open"):
+                result_of(future)
+    command = ["pareto", "--collective", "allgather", "--topo", "dgx1", "--no-store"]
+    result = CliRunner().invoke(app, [*command, "--jobs", "4"])
+    assert result.exit_code == 4
+    assert result.stderr.splitlines()[-1].startswith("failed: cannot start a worker (Too many")
+
+
+def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sccl.backends.interrupt import run_interruptible
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(ToolError, match=r"cannot start a worker .*new thread"):
+        Workers(2)
+    with pytest.raises(ToolError, match="can't start new thread"):
+        run_interruptible(int, lambda: None)
+    with pytest.raises(ToolError, match="can't start new thread"):
+        portfolio.answer(instance(2), backends.Limits())
+
+
+def test_a_task_that_cannot_be_sent_is_told_to_who_waits() -> None:
+    with Workers(1) as workers:
+        with pytest.raises(SolverError, match="pickle"):
+            result_of(workers.submit(os.kill, threading.Lock(), 0))  # type: ignore[arg-type]
+        assert result_of(workers.submit(os.getpid))
+
+
+def test_a_solver_whose_watcher_breaks_is_a_solver_that_broke(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Child, "answer", no_process)
+    with pytest.raises(SolverError, match="Too many open files"):
+        portfolio.answer(instance(2), backends.Limits())
+
+
+def test_an_interrupt_before_the_solver_has_begun_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sccl.backends.interrupt import run_interruptible
+
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptible(int, lambda: None)
 
 
 def test_numbers_of_jobs() -> None:

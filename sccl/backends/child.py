@@ -5,13 +5,9 @@ Question and answer travel as sccl's own JSON. The child ends with its parent, h
 
 from __future__ import annotations
 
-import ctypes
-import json
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -22,35 +18,30 @@ from sccl.backends.limits import Limits
 from sccl.core.answer import Answer, Unknown
 from sccl.core.codec import answer_of_wire, answer_to_wire, instance_of_wire, instance_to_wire
 from sccl.core.instance import Instance
+from sccl.core.process import last_line, start
 from sccl.core.text import parse
 from sccl.core.wire import AnswerWire, InstanceWire
-from sccl.errors import InputError, SolverError
-
-_PROGRAM = """\
-import json, sys
-paths, solver, seed = json.loads(sys.argv[1])
-sys.path[:] = paths
-from sccl.backends.child import main
-main(solver, seed)
-"""
+from sccl.errors import InputError, SolverError, ToolError
 
 
 class Child:
-    """A solver's process; to be used as a context, whose end is the end of the process."""
+    """A solver's process; to be used as a context, whose end is the end of the process.
+
+    Raises:
+        ToolError: it cannot be started.
+    """
 
     def __init__(self, solver: str, instance: Instance, limits: Limits) -> None:
         self.solver, self.instance, self.limits = solver, instance, limits
         self.begin = time.perf_counter()
-        paths = [str(Path(sccl.__file__).parents[1]), *filter(None, sys.path)]
-        # -P: what lies in the user's folder must not be taken for a module. A new session: Ctrl-C
-        # reaches the parent alone, which then ends the child.
-        self.process = subprocess.Popen(  # noqa: S603 - this very program
-            [sys.executable, "-P", "-c", _PROGRAM, json.dumps([paths, solver, limits.seed])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        pipe = subprocess.PIPE
+        try:
+            self.process = start(
+                __name__, solver, limits.seed, stdin=pipe, stdout=pipe, stderr=pipe
+            )
+        except OSError as error:
+            reason = error.strerror or error
+            raise ToolError(f"cannot start the process of {solver} ({reason})") from error
 
     def __enter__(self) -> Self:
         return self
@@ -84,9 +75,9 @@ class Child:
             seconds = time.perf_counter() - self.begin
             return Unknown(f"timeout after {self.limits.timeout_s:g} s", self.solver, seconds)
         if self.process.returncode != 0:
-            last = complaint.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+            last = last_line(complaint)
             raise SolverError(
-                f"{self.solver} ended with exit code {self.process.returncode}: {last[0]}"
+                f"{self.solver} ended with exit code {self.process.returncode}: {last}"
             )
         try:
             return answer_of_wire(parse(reply.decode(), AnswerWire, self.solver), self.solver)
@@ -96,16 +87,8 @@ class Child:
 
 def main(solver: str, seed: int) -> None:
     """Answer the instance on stdin with an answer on stdout: what the child process does."""
-    _end_with_parent()
     wire = parse(sys.stdin.read(), InstanceWire, "question")
     backend = sccl.backends.load(solver)
     work = getattr(backend, "answer_here", backend.answer)
     found = work(instance_of_wire(wire, "question"), Limits(None, seed))
     sys.stdout.buffer.write(msgspec.json.encode(answer_to_wire(found)))
-
-
-def _end_with_parent() -> None:
-    """Ask Linux to kill this process when its parent is gone, however that ended."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from sccl.errors import ToolError
+
 T = TypeVar("T")
 
 
@@ -22,6 +24,7 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None]) -> T:
 
     Raises:
         KeyboardInterrupt: the user interrupted; ``work`` has ended.
+        ToolError: the system has no thread left for it.
         Exception: whatever ``work`` raised.
     """
     results: list[T] = []
@@ -36,12 +39,15 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None]) -> T:
         finally:
             done.set()
 
+    thread = threading.Thread(target=run, name="sccl-solver", daemon=True)
     try:
-        threading.Thread(target=run, name="sccl-solver", daemon=True).start()
+        thread.start()
         while not done.wait(timeout=0.2):  # a wait without end cannot be interrupted everywhere
             pass
+    except RuntimeError as error:
+        raise ToolError(f"cannot start a solver ({error})") from error
     except KeyboardInterrupt:
-        while not done.wait(timeout=0.1):
+        while thread.is_alive() and not done.wait(timeout=0.1):
             stop()  # again and again: a solver that has not begun yet does not hear the first
         raise
     if errors:

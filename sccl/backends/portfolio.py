@@ -24,7 +24,7 @@ from sccl.core.codec import instance_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.instance import Instance
 from sccl.core.text import text_of
-from sccl.errors import SolverError
+from sccl.errors import SolverError, ToolError
 from sccl.transform import judge
 
 MEMBERS = ("cpsat", "cadical", "z3")
@@ -37,6 +37,7 @@ def answer(instance: Instance, limits: Limits) -> Answer:
     Raises:
         SolverError: two solvers contradict each other (the instance is kept in a file), or all of
             them broke.
+        ToolError: a process, or the thread that watches it, cannot be started.
     """
     begin = time.perf_counter()
     deadline = None if limits.timeout_s is None else begin + limits.timeout_s
@@ -46,7 +47,10 @@ def answer(instance: Instance, limits: Limits) -> Answer:
 
         def start() -> None:
             child = children.enter_context(Child(waiting.pop(0), instance, limits))
-            threading.Thread(target=_wait, args=(child, finished), daemon=True).start()
+            try:
+                threading.Thread(target=_wait, args=(child, finished), daemon=True).start()
+            except RuntimeError as error:
+                raise ToolError(f"cannot watch the process of {child.solver} ({error})") from error
 
         running = 0
         while waiting or running:
@@ -79,8 +83,11 @@ def cores() -> int:
 def _wait(child: Child, finished: queue.SimpleQueue[Answer | SolverError]) -> None:
     try:
         finished.put(child.answer())
-    except (SolverError, ValueError) as error:  # ValueError: its pipes were closed with the context
-        finished.put(SolverError(str(error)))
+    except SolverError as error:
+        finished.put(error)
+    except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it; ValueError: pipes
+        # that were closed with the context
+        finished.put(SolverError(f"{child.solver} broke: {type(error).__name__}: {error}"))
 
 
 def _next(

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
+from sccl.core.process import last_line, start
 from sccl.errors import SolverError
 from sccl.verify.drat import parse_dimacs
 
-_PROGRAM = """\
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from sccl.backends.prover import main
-main()
-"""
 _SOLVER = "cadical195"
 
 
@@ -25,21 +19,18 @@ def refutation(dimacs: str, timeout_s: float) -> str | None:
         TimeoutError: neither was found in time.
         SolverError: the process broke.
     """
-    try:
-        done = subprocess.run(  # noqa: S603 - this very program
-            [sys.executable, "-P", "-c", _PROGRAM, json.dumps(list(filter(None, sys.path)))],
-            input=dimacs,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"no refutation within {timeout_s:g} s") from error
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise SolverError(f"the prover ended with exit code {done.returncode}: {last[0]}")
-    verdict, _, proof = done.stdout.partition("\n")
+    pipe = subprocess.PIPE
+    with start(__name__, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            reply, complaint = process.communicate(dimacs.encode(), timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"no refutation within {timeout_s:g} s") from error
+        finally:
+            process.kill()
+    if process.returncode != 0:
+        last = last_line(complaint)
+        raise SolverError(f"the prover ended with exit code {process.returncode}: {last}")
+    verdict, _, proof = reply.decode().partition("\n")
     return proof if verdict == "unsat" else None
 
 

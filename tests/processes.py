@@ -1,0 +1,54 @@
+"""Waiting for what processes do, and not for time to pass."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from pathlib import Path
+
+PATIENCE_S = 120.0
+"""After which a test gives up; no test takes that long on purpose."""
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process, which need not be a child of this one, has ended."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:  # it has ended, and nobody has to be told
+        return
+    try:
+        ended, _, _ = select.select([handle], [], [], PATIENCE_S)
+    finally:
+        os.close(handle)
+    assert ended, f"process {pid} goes on"
+
+
+class Pipe:
+    """A named pipe through which processes say that they are so far.
+
+    The other side opens it as any file and writes lines into it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        # Open for writing, too: so it is never at its end.
+        self._lines = os.fdopen(
+            os.open(path, os.O_RDWR), "r"
+        )
+
+    def line(self) -> str:
+        """Return the next line; wait for it."""
+        watchdog = threading.Timer(PATIENCE_S, self._give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            found = self._lines.readline().removesuffix("\n")
+        finally:
+            watchdog.cancel()
+        assert found != "gave up", f"nobody wrote to {self.path}"
+        return found
+
+    def _give_up(self) -> None:
+        self.path.open("w").write("gave up\n")
