@@ -34,9 +34,7 @@ class Pipe:
         os.mkfifo(path)
         self.path = path
         # Open for writing, too: so it is never at its end.
-        self._lines = os.fdopen(
-            os.open(path, os.O_RDWR), "r"
-        )
+        self._lines = os.fdopen(os.open(path, os.O_RDWR), "r")
 
     def line(self) -> str:
         """Return the next line; wait for it."""

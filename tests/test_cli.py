@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jsonschema
@@ -16,18 +15,10 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.files import data_dir
+from tests.processes import PATIENCE_S, Pipe
 
 runner = CliRunner()
 COMMAND = [sys.executable, "-c", "from sccl.cli.main import app; app()"]
-# A shell starts what it puts into the background with SIGINT ignored, and children inherit that:
-# tests of Ctrl-C must not depend on how the tests were started.
-INTERRUPTIBLE = [
-    *(sys.executable, "-c"),
-    (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from sccl.cli.main import app; app()"
-    ),
-]
 
 
 def sccl(*arguments: str | Path) -> tuple[int, str, str]:
@@ -446,14 +437,16 @@ def test_ctrl_c_exits_130_and_leaves_no_file(verb: str, tmp_path: Path) -> None:
         "pareto": ["pareto", "--collective", "alltoall", "--topo", "torus:4x4", "--k", "20",
                    "--solver", "z3", "--symmetry", "none", "--json"],
     }[verb]  # fmt: skip
+    pipe = Pipe(tmp_path / "pipe")
     process = subprocess.Popen(
-        [*INTERRUPTIBLE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(8)
+        [sys.executable, "-m", "tests.programs.at_work", str(pipe.path), *arguments, "--no-store"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    assert pipe.line() == "at work"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [pipe.path]
     if verb == "pareto":
         found = json.loads(out)
         assert found["stopped"] == "interrupted"

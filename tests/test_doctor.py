@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.runtime import Check, State, try_all
+from tests.processes import Pipe, wait_for_end
 
 PYTHON = (sys.executable, "-P", "-c")
 
@@ -79,20 +81,26 @@ def test_outcomes(command: tuple[str, ...], state: State, says: str) -> None:
     assert found.version == ("1.2.3" if "tool 1.2.3" in command[-1] else "")
 
 
-def test_what_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    child = tmp_path / "child"
+def test_what_hangs_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = Pipe(tmp_path / "pipe")
     code = (
         "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1);"
-        f"open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
+        f"open({str(pipe.path)!r}, 'w').write(f'{{p.pid}}\\n'); p.wait()"
     )
+    started: list[int] = []
+
+    def wait(process: Any, seconds: float | None = None, *, _wait: Any = Popen.wait) -> int:
+        if seconds is None:
+            return int(_wait(process))
+        started.append(int(pipe.line()))  # it is there, and has started something: time is up
+        raise TimeoutExpired(process.args, seconds)
+
+    monkeypatch.setattr(Popen, "wait", wait)
     (found,) = try_all([Check((*PYTHON, code))], 10.0)
     assert (found.state, found.problem) == (State.BROKEN, "no answer within 10 s")
-    state = Path("/proc", child.read_text(), "stat")
-    for _ in range(100):  # the system takes a moment to end it
-        if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] in "ZX":
-            return
-        time.sleep(0.1)
-    pytest.fail("what it had started goes on")
+    wait_for_end(*started)
 
 
 def test_files_of_the_current_folder_are_not_run(

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -181,8 +180,7 @@ def test_a_killed_rank_leaves_nothing_behind(base: Path) -> None:
         command, env=mpi.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert running.stdout is not None
-    while "1" not in running.stdout.readline():  # until it is at work
-        time.sleep(0.01)
+    assert any("1" in line for line in running.stdout)  # it is at work
     os.kill(max(processes_of(directory / "bench")), signal.SIGKILL)
     running.wait(timeout=60)
     left = {n for n in set(os.listdir("/dev/shm")) - before if "sccl" in n}  # noqa: S108, PTH208
