@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
+from nbconvert import HTMLExporter, LatexExporter
+from nbformat import v4
+
+import sccl
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -20,7 +25,7 @@ def read(path: Path) -> Any:
 
 
 def test_there_are_some() -> None:
-    assert len(NOTEBOOKS) >= 4
+    assert len(NOTEBOOKS) >= 5
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -33,12 +38,37 @@ def test_it_is_kept_without_outputs(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_it_runs(path: Path) -> None:
+def test_it_runs_and_becomes_a_page(path: Path) -> None:
     notebook = read(path)
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(path.parent))
     said = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
     assert not [o for o in said if o.output_type == "stream" and o.name == "stderr"]
     assert any("text/html" in o.get("data", {}) for o in said)
+    page = converted(HTMLExporter, notebook)
+    tables = [
+        o.data["text/html"] for o in said if "<table" in o.get("data", {}).get("text/html", "")
+    ]
+    assert tables
+    for table in tables:
+        assert re.findall(r"<t[dh][^>]*>([^<]*)", table)[0] in page
+
+
+def converted(exporter: Any, notebook: Any) -> str:
+    """Return a notebook as another format; what makes it has no types."""
+    text: str = exporter().from_notebook_node(notebook)[0]
+    return text
+
+
+def test_in_a_document_of_latex_a_frontier_is_a_table() -> None:
+    """What nbconvert needs no pandoc for: a cell's output, as a kernel gives it."""
+    frontier = sccl.pareto("allgather", "ring:4", progress=False)
+    data = {"text/html": frontier._repr_html_(), "text/latex": frontier._repr_latex_()}
+    output: Any = v4.new_output("display_data", data)  # type: ignore[no-untyped-call]
+    cell = v4.new_code_cell("frontier", outputs=[output])  # type: ignore[no-untyped-call]
+    notebook = v4.new_notebook(cells=[cell])  # type: ignore[no-untyped-call]
+    text = converted(LatexExporter, notebook)
+    assert "{booktabs}" in text
+    assert frontier.to_latex() in text
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
