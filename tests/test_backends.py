@@ -26,7 +26,7 @@ def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
 
 def test_every_backend_module_is_registered() -> None:
     folder = Path(backends.__file__).parent
-    helpers = {"__init__", "child", "interrupt", "limits", "orbits", "prover", "smtlib"}
+    helpers = {"__init__", "child", "limits", "orbits", "prover", "smtlib"}
     modules = {f"sccl.backends.{path.stem}" for path in folder.glob("*.py")}
     assert {f"sccl.backends.{h}" for h in helpers} | set(backends._MODULES.values()) == modules
 
@@ -96,7 +96,7 @@ def test_size_counts_the_variables() -> None:
 
 
 def test_an_interrupt_stops_the_solver() -> None:
-    from sccl.backends.interrupt import run_interruptible
+    from sccl.core.interrupt import run_interruptible
 
     stopped = threading.Event()
 

@@ -23,8 +23,8 @@ from sccl.transform import MAX_EXPANDED, expand, prune, require_judged
 __all__ = ["DEFAULT", "MAX_TIMEOUT_S", "Backend", "Limits", "check_name", "load", "names", "solve"]
 
 DEFAULT = "cpsat"
-_SYMMETRIC_SHARE = 0.25  # of the time for a query, if a solver can be asked after that
-_SYMMETRIC_SECONDS = 60.0  # if there is no limit
+_SYMMETRIC_SHARE = 1 / 12  # of the seconds for a query: a quarter, at three seconds a unit
+_SYMMETRIC_EFFORT = 20.0  # if there is no limit
 
 Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 _MODULES = {
@@ -99,16 +99,15 @@ def solve(
     if groups:
         from sccl.backends import orbits  # noqa: PLC0415 - loads CP-SAT
 
-        share = 1.0 if _too_large(instance) else _SYMMETRIC_SHARE
-        longest = limits.timeout_s or _SYMMETRIC_SECONDS / share
-        budget = replace(limits, timeout_s=share * longest)
-        symmetric = orbits.answer(instance, groups, budget)
+        symmetric = orbits.answer(instance, groups, _for_symmetry(instance, limits))
         if isinstance(symmetric, Sat):
             return _judged(symmetric, "symmetric synthesis")
         why = f"{symmetric.reason}; without symmetry "
         if limits.timeout_s is not None:
             left = limits.timeout_s - (time.perf_counter() - begin)
-            limits = replace(limits, timeout_s=max(left, 0.1))
+            if left <= 0:
+                return replace(symmetric, reason=f"timeout after {limits.timeout_s:g} s")
+            limits = replace(limits, timeout_s=left)
     if reason := _too_large(instance):
         return Unknown(why + reason, solver, time.perf_counter() - begin)
     return _judged(backend.answer(instance, limits), f"solver {solver!r}")
@@ -127,6 +126,19 @@ def solve_symmetric(instance: Instance, groups: Groups, limits: Limits) -> Answe
     from sccl.backends import orbits  # noqa: PLC0415 - loads CP-SAT
 
     return _judged(orbits.answer(instance, groups, limits), "symmetric synthesis")
+
+
+def _for_symmetry(instance: Instance, limits: Limits) -> Limits:
+    """Return what may be spent on symmetric algorithms before a solver is asked without.
+
+    That solver finds others, so it must not be seconds that decide when its turn is: then what is
+    found would depend on how busy the machine is.
+    """
+    if limits.effort is not None or _too_large(instance):
+        return limits
+    seconds = limits.timeout_s
+    effort = _SYMMETRIC_EFFORT if seconds is None else _SYMMETRIC_SHARE * seconds
+    return replace(limits, effort=min(effort, _SYMMETRIC_EFFORT))
 
 
 def _too_large(instance: Instance) -> str:

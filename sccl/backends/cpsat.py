@@ -20,17 +20,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
 from ortools.sat.python import cp_model
 
-from sccl.backends.interrupt import run_interruptible
 from sccl.backends.limits import Limits
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
+from sccl.core.interrupt import run_interruptible
 from sccl.encode import Model, decode, encode
 from sccl.errors import SolverError
 
@@ -65,9 +65,16 @@ def _turns(instance: Instance) -> Iterator[_Turn]:
 
 def answer(instance: Instance, limits: Limits) -> Answer:
     """Return CP-SAT's answer."""
-    begin = time.perf_counter()
+    begin, spent = time.perf_counter(), 0.0
     built: dict[bool, _Problem] = {}
-    for turn in _turns(instance):
+    for each in _turns(instance):
+        turn = each
+        if limits.effort is not None and spent >= limits.effort:
+            text = f"nothing found with an effort of {limits.effort:g}"
+            return Unknown(text, "cpsat", time.perf_counter() - begin)
+        if limits.effort is not None:
+            turn = replace(turn, budget=min(turn.budget, limits.effort - spent))
+        spent += turn.budget
         if turn.ordered not in built:
             model = encode(instance, break_symmetry=turn.ordered)
             if model.impossible:

@@ -16,10 +16,14 @@ class Limits:
     Attributes:
         timeout_s: seconds after which it gives up with Unknown; None: never.
         seed: for solvers that randomise.
+        effort: what it may spend before it gives up with Unknown, in a unit that does not depend
+            on how busy the machine is: CP-SAT's deterministic time, of one to three seconds. For
+            whatever goes on otherwise when a search has found nothing. None: no end.
     """
 
     timeout_s: float | None = None
     seed: int = 0
+    effort: float | None = None
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not 0 < self.timeout_s <= MAX_TIMEOUT_S:

@@ -9,26 +9,33 @@ Then shortest paths with waiting, then any. Alltoall and its like begin with wai
 their links are not full in all steps: 64 ranks under a second, and 10 s lost otherwise.
 Measured (two cores, allgather, C chunks in as many steps as the diameter): 16x16 torus with
 translations alone 4 s, with quarter turns 0.1 s; 32x32 not in 400 s and 0.4 s.
+
+Eight interleaved workers within *deterministic* time find the same algorithm on every run, under
+any load. Tried and lost: two free-running workers (no faster, and another algorithm on every run);
+one worker without LP (12 to 20 s on allgather on hypercube:6 and torus:4x4x4, 0.1 s interleaved) or
+with it (alltoall on torus:8x8, torus:4x4x4 and hypercube:6 not in 30 s; 0.3 s interleaved).
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from ortools.sat.python import cp_model
 
-from sccl.backends.interrupt import run_interruptible
 from sccl.backends.limits import Limits
 from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
+from sccl.core.interrupt import run_interruptible
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.encode.orbits import OrbitModel, Paths, decode_orbits, encode_orbits
 from sccl.errors import TooLargeError
 
-_SECONDS = {Paths.LAYERED: 10.0, Paths.SHORTEST: 45.0, Paths.ANY: 60.0}
+_EFFORT = {Paths.LAYERED: 4.0, Paths.SHORTEST: 16.0, Paths.ANY: 20.0}
+"""Of each search, in CP-SAT's deterministic time: a unit takes about three seconds."""
 
 Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 """(name, generators) of the groups to try, the largest first."""
@@ -37,51 +44,87 @@ Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 def answer(instance: Instance, groups: Groups, limits: Limits) -> Sat | Unknown:
     """Return a symmetric algorithm, not yet judged, or Unknown."""
     begin = time.perf_counter()
-    reasons = []
     single = all(len(wanted - held) <= 1 for held, wanted in instance.collective.classes())
+    search = _Search(instance, limits, begin)
+    reasons = []
     for name, symmetries in groups:
+        reason = ""
         for paths in (Paths.SHORTEST, Paths.ANY) if single else Paths:
-            left = seconds = _SECONDS[paths]
-            if limits.timeout_s is not None:
-                left = limits.timeout_s - (time.perf_counter() - begin)
-                if left <= 0:
-                    break
-            budget = replace(limits, timeout_s=min(left, seconds))
-            found = _try(instance, symmetries, budget, paths)
+            if not search.may_go_on():
+                reason = reason or search.ended
+                break
+            found = search.attempt(symmetries, paths)
             if isinstance(found, SymmetricAlgorithm):
                 return Sat(found, f"orbits ({name})", time.perf_counter() - begin)
-        reasons.append(f"{name}: {found}")
-    text = "; ".join(reasons) or "timeout"
+            reason = found
+        reasons.append(f"{name}: {reason}")
     return Unknown(
-        f"no symmetric algorithm was found ({text}), which says nothing of others",
+        f"no symmetric algorithm was found ({'; '.join(reasons)}), which says nothing of others",
         "orbits",
         time.perf_counter() - begin,
     )
 
 
-def _try(
-    instance: Instance, symmetries: tuple[Symmetry, ...], limits: Limits, paths: Paths
-) -> SymmetricAlgorithm | str:
-    """Return an algorithm with these symmetries, or in a word why there is none."""
-    try:
-        model = encode_orbits(instance, symmetries, paths)
-    except TooLargeError:
-        return "too large"
-    if model.impossible:
-        return "none exists"
-    cp, chosen, rounds = _build(model)
+@dataclass(slots=True)
+class _Search:
+    """Attempts under one group after the other, and what they have spent."""
+
+    instance: Instance
+    limits: Limits
+    begin: float
+    spent: float = 0.0
+    ended: str = field(default="", init=False)
+
+    def seconds_left(self) -> float:
+        if self.limits.timeout_s is None:
+            return math.inf
+        return self.limits.timeout_s - (time.perf_counter() - self.begin)
+
+    def may_go_on(self) -> bool:
+        """Return whether time and effort are left; if not, ``ended`` says which is not."""
+        if self.seconds_left() <= 0:
+            self.ended = "timeout"
+        elif self.limits.effort is not None and self.spent >= self.limits.effort:
+            self.ended = "not tried"
+        return not self.ended
+
+    def attempt(self, symmetries: tuple[Symmetry, ...], paths: Paths) -> SymmetricAlgorithm | str:
+        """Return an algorithm with these symmetries, or in a word why there is none."""
+        try:
+            model = encode_orbits(self.instance, symmetries, paths)
+        except TooLargeError:
+            return "too large"
+        if model.impossible:
+            return "none exists"
+        cp, chosen, rounds = _build(model)
+        if (left := self.seconds_left()) <= 0:
+            return "timeout"
+        effort = _EFFORT[paths]
+        if self.limits.effort is not None:
+            effort = min(effort, self.limits.effort - self.spent)
+        solver = _solver(effort, left, self.limits.seed)
+        status = run_interruptible(partial(solver.solve, cp), solver.stop_search)
+        self.spent += solver.response_proto.deterministic_time
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            true = [i for i, x in enumerate(chosen) if solver.boolean_value(x)]
+            return decode_orbits(model, true, [solver.value(r) for r in rounds])
+        if status == cp_model.INFEASIBLE:
+            return "none exists"
+        return "timeout" if self.seconds_left() <= 0 else "none found with this effort"
+
+
+def _solver(effort: float, seconds: float, seed: int) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = limits.timeout_s or _SECONDS[paths]
-    solver.parameters.random_seed = limits.seed
-    solver.parameters.num_workers = 2
+    solver.parameters.max_deterministic_time = effort
+    if seconds < math.inf:
+        solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.random_seed = seed
+    solver.parameters.num_workers = 8
+    solver.parameters.interleave_search = True
     solver.parameters.cp_model_probing_level = 0
     solver.parameters.symmetry_level = 0
     solver.parameters.catch_sigint_signal = False
-    status = run_interruptible(partial(solver.solve, cp), solver.stop_search)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        true = [i for i, x in enumerate(chosen) if solver.boolean_value(x)]
-        return decode_orbits(model, true, [solver.value(r) for r in rounds])
-    return "none exists" if status == cp_model.INFEASIBLE else "none found in time"
+    return solver
 
 
 def _build(
