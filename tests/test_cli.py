@@ -212,7 +212,7 @@ def test_check_takes_folders_and_passes_over_frontiers(tmp_path: Path) -> None:
     assert sccl("check", *sorted(tmp_path.glob("*.json")))[1] == out
     (frontier,) = tmp_path.glob("*-frontier.json")
     code, _, err = sccl("check", frontier)
-    assert (code, "only frontiers are given" in err) == (2, True)
+    assert (code, "only frontiers or claims are given" in err) == (2, True)
     (tmp_path / "cut.json").write_text('{"kind": "algo')
     code, _, err = sccl("check", tmp_path)
     assert (code, "cut.json: not JSON" in err) == (2, True)

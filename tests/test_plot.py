@@ -143,7 +143,7 @@ def test_a_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
         ("plot dgx1 -o no/p.svg", "there is no folder no"),
         ("plot dgx1x", "did you mean"),
         ("plot no.json", "cannot read no.json"),
-        ("plot .", "no algorithm is in this folder"),
+        ("plot .", "holds no algorithm"),
         ("plot dgx1 --what frontier", "a topology is neither"),
         ("plot dgx1 --what arrival", "is a topology"),
         ("plot dgx1 --alpha-us 1", "go with --what time"),

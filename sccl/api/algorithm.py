@@ -201,11 +201,14 @@ class Algorithm:
         return Path(path)
 
     @checked
-    def codegen(self, folder: str | PathLike[str], target: str = "host") -> Path:
+    def codegen(
+        self, folder: str | PathLike[str], target: str = "host", *, force: bool = False
+    ) -> Path:
         """Write a project that runs it, and return its folder.
 
         Args:
             target: ``"host"`` (C++ for MPI processes), ``"cuda"`` or ``"hip"``.
+            force: write into the folder whatever it holds.
 
         Raises:
             InputError: there is no such target, the judge rejects the algorithm, or the folder
@@ -214,7 +217,7 @@ class Algorithm:
         from sccl.emit import Options, generate, write_project  # noqa: PLC0415 - loads templates
 
         files = generate([judged(self.value, self.name)], target, Options(), None)
-        write_project(Path(folder), files)
+        write_project(Path(folder), files, force=force)
         return Path(folder)
 
     def __repr__(self) -> str:

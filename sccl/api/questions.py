@@ -26,8 +26,9 @@ from sccl.core.wire import CustomCollectiveWire
 from sccl.errors import ParameterError
 from sccl.pareto import Range
 from sccl.tasks.answering import Cluster
+from sccl.tasks.files import kind_of
 from sccl.tasks.find import find_algorithm, find_frontier, find_limits
-from sccl.tasks.frontiers import kind_of, read_frontier
+from sccl.tasks.frontiers import read_frontier
 from sccl.tasks.notes import limit_note
 from sccl.tasks.reasons import bounds_of, reason_of
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits

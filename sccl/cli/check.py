@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -11,32 +10,25 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import ExitCode, out, print_json, reported
 from sccl.collectives import misnamed
-from sccl.core.codec import load_algorithm
 from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import counted
-from sccl.errors import InputError
-from sccl.tasks.frontiers import algorithms_of
+from sccl.tasks.files import load_algorithms
 from sccl.transform import judge
 from sccl.verify import Violation
-
-Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE", help="Algorithm files, or folders of them.", show_default=False),
-]
 
 
 @reported
 def check(
-    files: Files,
+    files: options.Algorithms,
     json: options.Json = False,
 ) -> None:
     """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
-    chosen = [file for path in files for file in algorithms_of(path)]
-    if not chosen:
-        raise InputError("only frontiers are given, and no algorithm: give those files too")
-    loaded = [(file, *load_algorithm(file)) for file in chosen]  # all are read before any verdict
-    found = [(f, a, intact, _misnamed(a.collective) + judge(a)) for f, a, intact in loaded]
+    loaded = load_algorithms(files)  # all are read before any verdict
+    found = [
+        (x.file, x.algorithm, x.intact, _misnamed(x.algorithm.collective) + judge(x.algorithm))
+        for x in loaded
+    ]
     if json:
         print_json({"schema": 1, "files": [_as_json(*row) for row in found]})
     else:

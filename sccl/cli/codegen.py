@@ -10,20 +10,25 @@ from rich.markup import escape
 
 from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, reported
-from sccl.core.codec import load_algorithm
 from sccl.core.words import counted
 from sccl.emit import Options, generate, targets, write_project
 from sccl.errors import ParameterError
+from sccl.tasks.files import load_algorithms
 from sccl.tasks.judged import judged
 
-Files = Annotated[list[Path], typer.Argument(help="Algorithm files.", show_default=False)]
 Target = Annotated[
     str,
     typer.Option(
         help=f"{', '.join(targets())}.", autocompletion=complete.words(targets(), "a target")
     ),
 ]
-Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder of the project.")]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", help="Folder of the project: a new one, or that of the same algorithms."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Write into the folder whatever it holds.")]
 PerLink = Annotated[
     int, typer.Option(help="Thread blocks that share the work of a link (cuda, hip).")
 ]
@@ -45,31 +50,36 @@ _PER_LINK, _KERNEL = 2, "kernel"
 
 @reported
 def codegen(
-    files: Files,
+    files: options.Algorithms,
     output: Folder,
     target: Target = "host",
     blocks_per_link: PerLink = _PER_LINK,
     transport: Transport = _KERNEL,
     select: Select = None,
+    force: Force = False,
     json: options.Json = False,
 ) -> None:
     """Generate a project that runs algorithms: C++ for MPI processes, CUDA or HIP.
 
-    Several files of one collective make one entry that switches between them by buffer size.
+    Several algorithms of one collective make one entry that switches between them by buffer size;
+    those of several collectives, such as a folder may hold, make an entry each.
     """
     if not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
     if target == "host" and (blocks_per_link, transport) != (_PER_LINK, _KERNEL):
         raise ParameterError("--blocks-per-link and --transport are for GPUs: leave them out")
-    algorithms = [judged(load_algorithm(file)[0], str(file)) for file in files]
+    loaded = load_algorithms(files)
+    algorithms = [judged(one.algorithm, str(one.file)) for one in loaded]
     found = generate(algorithms, target, Options(blocks_per_link, transport), select)
-    write_project(output, found)
+    write_project(output, found, force=force)
     if json:
         where = {"directory": str(output), "target": target}
         print_json({"schema": 1, **where, "files": sorted(found)})
         return
+    names = sorted({a.collective.name for a in algorithms})
     out().print(
-        f"{counted(len(algorithms), 'algorithm')} for {algorithms[0].topology.ranks} ranks, target "
+        f"{counted(len(algorithms), 'algorithm')} of {escape(', '.join(names))} for "
+        f"{algorithms[0].topology.ranks} ranks, target "
         f"{target}, in {escape(str(output))}; next: {_next(output, target)}",
         soft_wrap=True,
     )

@@ -52,7 +52,7 @@ VERBS = (
         LOOK,
         "show",
         "show",
-        "Print the sends, the topology matrix and the link utilisation of an algorithm.",
+        "Print the sends, the topology matrix and the link utilisation of algorithms.",
         "sccl show found/allgather-dgx1-c2-s2-r3.json",
     ),
     Verb(

@@ -30,6 +30,15 @@ Root = Annotated[
     int | None,
     typer.Option(help="Root of broadcast, reduce, gather, scatter.", show_default="0"),
 ]
+Algorithms = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        help="Algorithm files, folders of them (a sweep's --out), or patterns such as "
+        "'found/*.json'.",
+        show_default=False,
+    ),
+]
 Chunks = Annotated[int, typer.Option(help="C, the chunks of each rank (the paper's count).")]
 Steps = Annotated[int, typer.Option(help="S, the steps.")]
 Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together.")]

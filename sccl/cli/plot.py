@@ -19,7 +19,8 @@ from sccl.core.codec import load_algorithm
 from sccl.core.files import read_text, slug
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, ParameterError
-from sccl.tasks.frontiers import kind_of, known, of_algorithms, of_folder
+from sccl.tasks.files import files_of, frontier_files, is_folder, paths_of
+from sccl.tasks.frontiers import Known, known, of_algorithms, of_folder
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import expand
 from sccl.view import FrontierData
@@ -38,7 +39,8 @@ class What(StrEnum):
     TOPOLOGY = "topology"
 
 
-Source = Algorithm | Topology | FrontierData
+Source = Algorithm | Topology | FrontierData | Known
+"""What is drawn; Known: a frontier's file, given by itself."""
 
 
 @reported
@@ -80,8 +82,8 @@ def plot(
     """
     if output:
         view.check_picture(output)
-    found = [item for text in sources for item in load(text)]
-    wanted = what or _natural(found[0])
+    found = _wanted([x for path in paths_of(sources) for x in load(str(path), what)], what)
+    wanted = what or _natural(found)
     if wanted is not What.TIME and (alpha_us, gb_per_s) != (None, None):
         raise ParameterError("--alpha-us and --gb-per-s go with --what time")
     chart, name = _draw(found, wanted, alpha_us, gb_per_s)
@@ -112,15 +114,18 @@ def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
 
 
-def load(text: str) -> list[Source]:
+def load(text: str, what: What | None = None) -> list[Source]:
     """Return what a file, a folder or a name holds.
+
+    Args:
+        what: the chart that it is for: of a folder, those of algorithms want each of them.
 
     Raises:
         InputError: it cannot be read, or is nothing that can be drawn.
     """
     path = Path(text)
-    if path.is_dir():
-        return list(_of_folder(path))
+    if is_folder(path):
+        return list(_of_folder(path, what))
     if path.suffix != ".json":
         return [resolve_topology(text)]
     content = read_text(path)
@@ -133,29 +138,33 @@ def load(text: str) -> list[Source]:
             f"{path}: expected an algorithm, a topology, or what 'sccl pareto --json' prints"
         )
     if plain.get("kind") == "frontier":
-        return list(known(plain, text).charts)
+        return [known(plain, text)]
+    if plain.get("kind") == "certificate":
+        return []  # beside the algorithms of a certificate's folder
     if "sends" in plain:
         return [expand(load_algorithm(path)[0])]
     return [resolve_topology(text)]
 
 
-def _of_folder(path: Path) -> Sequence[FrontierData]:
-    kinds = {file: kind_of(file) for file in sorted(path.glob("*.json"))}
-    frontiers = [file for file, kind in kinds.items() if kind == "frontier"]
-    algorithms = [
-        expand(load_algorithm(file)[0]) for file, kind in kinds.items() if kind == "algorithm"
-    ]
-    if not (algorithms or frontiers):
-        raise InputError(
-            f"{path}: no algorithm is in this folder; expected that of 'sccl pareto --out'"
-        )
-    return of_folder(frontiers, algorithms)
+def _of_folder(path: Path, what: What | None) -> Sequence[Source]:
+    found = files_of([path], "algorithm", "frontier")
+    frontiers = frontier_files(found)
+    algorithms = [expand(load_algorithm(file)[0]) for file in found if file not in frontiers]
+    return algorithms if algorithms and what in _OF_ALGORITHM else of_folder(frontiers, algorithms)
 
 
-def _natural(source: Source) -> What:
-    if isinstance(source, Topology):
-        return What.TOPOLOGY
-    return What.UTILISATION if isinstance(source, Algorithm) else What.FRONTIER
+def _wanted(sources: Sequence[Source], what: What | None) -> list[Source]:
+    """Return what is drawn: where it is algorithms, frontiers beside them are passed over."""
+    if not sources:
+        raise InputError("only claims are given, and nothing that can be drawn: give other files")
+    others: list[Source] = [one for one in sources if not isinstance(one, FrontierData | Known)]
+    return others if others and what in _OF_ALGORITHM else list(sources)
+
+
+def _natural(sources: Sequence[Source]) -> What:
+    if any(isinstance(source, FrontierData | Known) for source in sources):
+        return What.FRONTIER
+    return What.TOPOLOGY if isinstance(sources[0], Topology) else What.UTILISATION
 
 
 def _draw(
@@ -182,8 +191,13 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
             f"--what {what.value} draws frontiers and algorithms, and a topology is neither; leave "
             "it out"
         )
-    algorithms = [source for source in sources if isinstance(source, Algorithm)]
-    return [*(s for s in sources if isinstance(s, FrontierData)), *of_algorithms(algorithms)]
+    drawn: list[FrontierData] = []
+    for source in sources:
+        drawn += source.charts if isinstance(source, Known) else ()
+        drawn += [source] if isinstance(source, FrontierData) else []
+    questions = {source.name for source in sources if isinstance(source, Known)}
+    loose = of_algorithms([source for source in sources if isinstance(source, Algorithm)])
+    return [*drawn, *(one for one in loose if one.name not in questions)]
 
 
 _OF_ALGORITHM: dict[What, Callable[[Algorithm], Any]] = {

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
+from sccl.cli import options
 from sccl.cli.report import out, reported
-from sccl.core.codec import load_algorithm
+from sccl.tasks.files import load_algorithms
 from sccl.tasks.show import print_algorithm
 from sccl.transform import expand
 
 
 @reported
-def show(file: Annotated[Path, typer.Argument(help="Algorithm file.")]) -> None:
-    """Print the sends, the topology matrix and the link utilisation of an algorithm."""
-    loaded, intact = load_algorithm(file)
-    print_algorithm(out(), expand(loaded), intact=intact)
+def show(files: options.Algorithms) -> None:
+    """Print the sends, the topology matrix and the link utilisation of algorithms."""
+    console = out()
+    loaded = [(one, expand(one.algorithm)) for one in load_algorithms(files)]
+    for i, (one, algorithm) in enumerate(loaded):
+        if len(loaded) > 1:
+            console.print(f"{chr(10) if i else ''}# {one.file}", markup=False, soft_wrap=True)
+        print_algorithm(console, algorithm, intact=one.intact)

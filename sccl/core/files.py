@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from sccl.errors import FormatError, InputError
@@ -156,15 +157,48 @@ def make_directory(path: Path) -> None:
         raise InputError(f"cannot create the folder {path}: {reason}") from error
 
 
+def write_folder(directory: Path, texts: Mapping[str, str], *, last: str) -> None:
+    """Write files into a folder: none is touched before all of them are on the disk.
+
+    A folder that is not there appears whole. What else a folder holds stays.
+
+    Args:
+        texts: by name.
+        last: the name of the file that says what the folder is.
+
+    Raises:
+        InputError: the folder cannot be created or written.
+    """
+    check_can_create(directory)
+    new = not directory.exists()
+    place = directory.parent if new else directory
+    make_directory(place)
+    try:
+        with tempfile.TemporaryDirectory(dir=place, prefix=".sccl-") as temporary:
+            made = Path(temporary) / "made"
+            made.mkdir()
+            for name, text in texts.items():
+                write_atomically(made / name, text)
+            if new:
+                made.rename(directory)
+                return
+            for name in sorted(texts, key=lambda name: (name == last, name)):
+                (made / name).replace(directory / name)
+    except OSError as error:
+        raise InputError(f"cannot write {_named(directory, error)}; check the folder") from error
+
+
 def check_can_create(path: Path) -> None:
     """Check that a folder is there or can be created, before work is spent on what goes into it.
 
     Raises:
         InputError: it is a file, below one, or may not be written to.
     """
+    _resolved(path)  # complains of names that cannot be
     there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
     if not there.is_dir():
-        raise InputError(f"cannot write into {path}: {there} is a file; give a folder")
+        what = "it" if there == path.absolute() else str(there)
+        raise InputError(f"cannot write into {path}: {what} is a file; give a folder")
     if not os.access(there, os.W_OK):
         raise InputError(f"cannot write into {path}: the folder {there} is not writable")
 

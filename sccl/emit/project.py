@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from sccl import __version__
 from sccl.core.algorithm import Algorithm
-from sccl.core.files import make_directory, write_atomically
+from sccl.core.codec import algorithm_to_wire
+from sccl.core.files import check_can_create, write_folder
+from sccl.core.text import digest
 from sccl.emit import cuda, hip, host
 from sccl.emit.bundle import Bundle, bundle, with_selection
 from sccl.emit.shared import TRANSPORTS, Options
@@ -103,23 +105,46 @@ def _readme(made: Bundle, writer: Target, options: Options) -> dict[str, Any]:
     }
 
 
-def write_project(directory: Path, found: dict[str, str]) -> None:
-    """Write a project; a folder that holds anything else is left alone.
+def write_project(directory: Path, found: dict[str, str], *, force: bool = False) -> None:
+    """Write a project: into a new folder, or over the project of the same algorithms.
+
+    Args:
+        force: whatever the folder holds; what it holds beside the project's files stays.
 
     Raises:
-        InputError: the folder has other files, or cannot be written.
+        InputError: the folder holds something else, or cannot be written. Nothing is written then.
     """
-    if directory.exists():
-        if not directory.is_dir():
-            raise InputError(f"cannot write {directory}: it is a file; name a folder")
-        if any(directory.iterdir()) and not (directory / PROGRAM_FILE).is_file():
-            raise InputError(
-                f"cannot write into {directory}: it holds files that are not a project of sccl; "
-                "name a new folder"
-            )
-    make_directory(directory)
-    for name, text in sorted(found.items()):
-        write_atomically(directory / name, text)
+    check_can_create(directory)
+    if not force:
+        _check_free(directory, found)
+    write_folder(directory, found, last=PROGRAM_FILE)
+
+
+def _check_free(directory: Path, found: dict[str, str]) -> None:
+    """Check that what a folder holds is the project that is to be written, or nothing."""
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
+    if not (directory / PROGRAM_FILE).is_file():
+        raise InputError(
+            f"cannot write into {directory}: it holds files that are not a project of sccl; name a "
+            "new folder, or give --force, which overwrites files of the same names"
+        )
+    before = _made_of((directory / PROGRAM_FILE).read_text(encoding="utf-8", errors="replace"))
+    if before is None or before != _made_of(found[PROGRAM_FILE]):
+        raise InputError(
+            f"cannot write into {directory}: it holds another project, of other algorithms or for "
+            "another target; name a new folder, or give --force, which overwrites it"
+        )
+
+
+def _made_of(program: str) -> tuple[str, list[str]] | None:
+    """Return a project's target and the digests of its algorithms; None: it does not say."""
+    try:
+        value = json.loads(program)
+        digests = [a["digest"] for c in value["collectives"] for a in c["algorithms"]]
+        return value["target"], sorted(digests)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def selection_text(selection: str) -> str:
@@ -146,6 +171,7 @@ def program_json(made: Bundle, target: str) -> str:
                         "chunks": lowered.algorithm.collective.chunks,
                         "rounds": lowered.algorithm.rounds,
                         "root": lowered.algorithm.collective.root,
+                        "digest": digest(algorithm_to_wire(lowered.algorithm)),
                         "eager": _program(lowered.eager),
                         "direct": _program(lowered.direct),
                     }

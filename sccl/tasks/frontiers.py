@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,7 +14,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files import read_text
 from sccl.core.words import counted
-from sccl.errors import FormatError, InputError
+from sccl.errors import FormatError
 from sccl.view import CostPoint, FrontierData
 from sccl.view.shown import Candidate, Sweep
 
@@ -84,10 +84,6 @@ class _Frontier(msgspec.Struct):
     gb_per_s: float | None = None
 
 
-class _Head(msgspec.Struct, frozen=True):
-    kind: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """A frontier that was read.
@@ -101,39 +97,6 @@ class Known:
     name: str
     charts: tuple[FrontierData, ...]
     sweeps: tuple[Sweep, ...]
-
-
-def kind_of(file: Path) -> Literal["algorithm", "frontier", ""]:
-    """Return what a JSON file holds; empty: neither an algorithm nor a frontier.
-
-    Raises:
-        InputError: it cannot be read, or is not JSON.
-    """
-    try:
-        head = msgspec.json.decode(read_text(file), type=_Head)
-    except msgspec.ValidationError:
-        return ""
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise FormatError(f"{file}: not JSON ({error})") from error
-    if head.kind in ("algorithm", "symmetric-algorithm"):
-        return "algorithm"
-    return "frontier" if head.kind == "frontier" else ""
-
-
-def algorithms_of(path: Path) -> list[Path]:
-    """Return the files of algorithms in a folder; of a file, itself, and none of a frontier.
-
-    Raises:
-        InputError: there is none in the folder.
-    """
-    if not path.is_dir():
-        return [] if path.suffix == ".json" and kind_of(path) == "frontier" else [path]
-    found = [file for file in sorted(path.glob("*.json")) if kind_of(file) == "algorithm"]
-    if not found:
-        raise InputError(
-            f"{path} holds no algorithm, expected the --out folder of 'sccl pareto'; give another"
-        )
-    return found
 
 
 def read_frontier(file: Path) -> Known:

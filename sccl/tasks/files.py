@@ -1,0 +1,160 @@
+"""The files that verbs are given, by name, pattern and folder, and what each holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from sccl.core.codec import load_algorithm
+from sccl.core.files import read_text
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.errors import FormatError, InputError
+
+Kind = Literal["algorithm", "frontier", "certificate", ""]
+
+_KINDS: dict[str, Kind] = {
+    "algorithm": "algorithm",
+    "symmetric-algorithm": "algorithm",
+    "frontier": "frontier",
+    "certificate": "certificate",
+}
+
+
+class _Head(msgspec.Struct, frozen=True):
+    kind: str = ""
+    sends: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An algorithm and the file it is from.
+
+    Attributes:
+        intact: whether the file is as sccl wrote it.
+    """
+
+    file: Path
+    algorithm: AnyAlgorithm
+    intact: bool
+
+
+def kind_of(file: Path) -> Kind:
+    """Return what a JSON file holds; empty: none of what has a name here.
+
+    Raises:
+        InputError: it cannot be read, or is not JSON.
+    """
+    try:
+        head = msgspec.json.decode(read_text(file), type=_Head)
+    except msgspec.ValidationError:
+        return ""
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"{file}: not JSON ({error})") from error
+    if not head.kind and head.sends is not msgspec.UNSET:
+        return "algorithm"  # made by hand: its kind goes without saying
+    return _KINDS.get(head.kind, "")
+
+
+def paths_of(words: Iterable[str | Path]) -> list[Path]:
+    """Return what words name: files and folders, and those that match a pattern.
+
+    A pattern such as ``'found/*.json'`` is one that the shell has left as it was; a file whose own
+    name has such characters is taken first. Of a pattern only folders and JSON files are taken.
+
+    Raises:
+        InputError: nothing matches a pattern.
+    """
+    return [path for path, _ in _found(words)]
+
+
+def files_of(words: Iterable[str | Path], *kinds: Kind) -> list[Path]:
+    """Return the files of some kinds, each once: those that are named, and those in folders.
+
+    A file that is named and does not say what it is, is returned too: who reads it says what is
+    wrong with it.
+
+    Raises:
+        InputError: nothing matches a pattern, a folder holds none, or a file cannot be read.
+    """
+    found: dict[Path, Path] = {}
+    for path, matched in _found(words):
+        if is_folder(path):
+            chosen = _in_folder(path, kinds)
+            if not (chosen or matched):
+                raise InputError(
+                    f"{path} holds no {' and no '.join(kinds)}, expected the --out folder of "
+                    "'sccl pareto'; give another"
+                )
+        elif matched or path.suffix == ".json":
+            wanted = {*kinds} if matched else {*kinds, ""}
+            chosen = [path] if kind_of(path) in wanted else []
+        else:
+            chosen = [path]
+        for file in chosen:
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder is there; never raises, whatever the name."""
+    return os.path.isdir(path)  # noqa: PTH112 - that of Path raises where a name is too long
+
+
+def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield what words name, and whether a pattern was matched."""
+    for word in words:
+        text = str(word)
+        if not has_magic(text) or os.path.lexists(text):
+            yield Path(text), False
+            continue
+        matches = [Path(match) for match in sorted(glob(text, recursive=True))]  # noqa: PTH207
+        chosen = [path for path in matches if is_folder(path) or path.suffix == ".json"]
+        if not chosen:
+            raise InputError(f"no folder and no .json file matches {text!r}; check the pattern")
+        yield from ((path, True) for path in chosen)
+
+
+def _in_folder(path: Path, kinds: tuple[Kind, ...]) -> list[Path]:
+    files = [file for file in sorted(path.glob("*.json")) if not is_folder(file)]
+    return [file for file in files if kind_of(file) in kinds]
+
+
+def algorithm_files(words: Iterable[str | Path]) -> list[Path]:
+    """Return the files of algorithms: frontiers and claims beside them are passed over.
+
+    Raises:
+        InputError: there is none.
+    """
+    given = list(words)
+    found = files_of(given, "algorithm")
+    if not found:
+        named = ", ".join(map(str, given[:3])) + (", ..." if len(given) > 3 else "")
+        raise InputError(
+            f"{named}: only frontiers or claims are given, and no algorithm: give those files too"
+        )
+    return found
+
+
+def frontier_files(words: Iterable[str | Path]) -> list[Path]:
+    """Return the files of frontiers; none where only algorithms are given.
+
+    Raises:
+        InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
+    """
+    found = files_of(words, "algorithm", "frontier")
+    return [file for file in found if file.suffix == ".json" and kind_of(file) == "frontier"]
+
+
+def load_algorithms(words: Iterable[str | Path]) -> list[Loaded]:
+    """Return the algorithms of files, folders and patterns, right or wrong.
+
+    Raises:
+        InputError: there is none, or a file is no algorithm.
+    """
+    return [Loaded(file, *load_algorithm(file)) for file in algorithm_files(words)]
