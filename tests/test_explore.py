@@ -246,7 +246,10 @@ def test_a_custom_collective_has_its_bounds(tmp_path: Path) -> None:
         (lambda _: "missing.json", "cannot read missing.json"),
         (lambda d: d, "holds no algorithm"),
         (lambda d: write(d / "a.json", "{"), "not JSON"),
-        (lambda d: write(d / "a.json", '{"kind": "frontier", "x": 1}'), "only frontiers or claims are given"),
+        (
+            lambda d: write(d / "a.json", '{"kind": "frontier", "x": 1}'),
+            "only frontiers or claims are given",
+        ),
         (lambda d: save(lacking(), d / "a.json"), "the judge rejects this algorithm"),
     ],
 )
