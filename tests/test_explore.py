@@ -156,7 +156,7 @@ def test_bounds_are_only_told_of_the_class_they_hold_for() -> None:
     assert [len(x["reasons"]) for x in data["algorithms"]] == [1, 2]
     inside, outside = data["frontiers"]
     assert (inside["points"], inside["limits"]) == ([0], [[4, "3/8"]])
-    assert inside["class"] == "compositions"
+    assert inside["class"] == "compositions, each half 5-synchronous"
     assert (outside["points"], outside["limits"]) == ([1], [[4, "1/3"]])
     assert outside["bounds"] == {"steps": 4, "bandwidth": "7/24"}
     assert (outside["class"], outside["summary"]) == ("trees", "All.")

@@ -308,6 +308,29 @@ def test_utilisation_counts_links_and_budgets(opened: Open) -> None:
     assert dict(map(tuple, rows)) == expected
 
 
+def test_what_is_refuted_for_the_k_searched_is_shaded(opened: Open) -> None:
+    found = [replace(a, proved=("pareto",)) for a in frontier("dgx1", "allgather")[:2]]
+    bounds = Bounds(2, Fraction(7, 6), ())
+    items = [Shown(a, f"{i}.json", True, bounds) for i, a in enumerate(found)]
+    question = ("dgx1", "allgather", None, (), (), ())
+    restricted = tuple((one.file, "proved for k = 1") for one in items)
+    for sweep, marks in (
+        (Sweep(*question, "Complete for k = 1.", restricted=restricted), ["searched"] * 2),
+        (Sweep(*question, "Complete for every k."), ["proved"] * 2),
+    ):
+        tab = opened(page(items, [sweep], frontier=True))
+        each = "all => all.map(e => e.getAttribute('class').split(' ')[1])"
+        assert tab.eval_on_selector_all(".point .mark", each) == marks
+        for css in (".searched", ".impossible"):
+            assert tab.eval_on_selector(css, "e => e.getBBox().height") > 0
+        assert ("refuted for the k and C searched" in tab.inner_text(".frontier .legend")) == (
+            marks[0] == "searched"
+        )
+        assert ("proved for k = 1" in tab.inner_text(".frontier .points")) == (
+            marks[0] == "searched"
+        )
+
+
 def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
     found = frontier("dgx1", "allgather")
     sweep = Sweep(

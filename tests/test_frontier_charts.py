@@ -61,7 +61,7 @@ def test_the_frontier_says_what_is_proved_open_and_refuted() -> None:
     assert shaded[2, never] == 1.0
     assert shaded[3, never] == pytest.approx(9 / 22)
     assert shaded[4, never] == pytest.approx(3 / 10)
-    assert (4, "refuted for the k searched") not in shaded  # a candidate is open there
+    assert (4, "refuted for the k and C searched") not in shaded  # a candidate is open there
 
 
 def test_frontiers_of_one_name_stay_apart() -> None:

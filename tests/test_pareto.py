@@ -19,6 +19,7 @@ from sccl.core.cost import Costs, winners
 from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError
 from sccl.pareto import Folder, Frontier, Range, Settled, frontier_json, sweep
+from sccl.tasks.frontiers import known
 from sccl.topo import resolve
 from sccl.transform import judge
 
@@ -199,6 +200,36 @@ def test_what_a_small_k_leaves_out_is_not_claimed() -> None:
         covered=Range(k=0, max_steps=4),
     )
     assert not skipped.every_k
+
+
+def test_what_is_proved_for_some_k_only_says_so() -> None:
+    """On DGX-1 without link 0-4, (4, 5, 7) is complete for k = 2, and (4, 4, 7) beats it."""
+    machine = resolve("dgx1").without(links=[(0, 4), (4, 0)])
+    frontiers = [
+        sweep(machine, named("allgather", 8), backends.solve, solver="cpsat", covered=Range(k=k))
+        for k in (2, None)
+    ]
+    small, usual = frontiers
+    assert (costs(small)[-1], costs(usual)[-1]) == ((4, 5, 7), (4, 4, 7))
+    assert (small.complete, small.every_k) == (True, False)
+    assert [p.state for p in small.points] == ["proved for k = 2"] * 2
+    assert usual.points[-1].state == "proved"
+    assert small.points[-1].algorithm.scope == "2-synchronous algorithms"
+    assert usual.points[-1].algorithm.scope == "all k-synchronous algorithms"
+    assert [p["every_k"] for p in frontier_json(usual)["points"]] == [False, True]
+    read = known(frontier_json(small), "here")
+    assert read.sweeps[0].summary.startswith("Complete for k = 2: ")
+    assert {p.state_words for p in read.charts[0].points} == {"proved for k = 2"}
+    limited = run("dgx1", "allgather", max_chunks=1, max_steps=2)
+    assert limited.points[0].state == "proved for k = 5 and C <= 1"
+
+
+def test_an_older_frontier_says_for_which_k_it_was_proved() -> None:
+    found = frontier_json(run("dgx1", "allgather", k=1, max_steps=3))
+    for point in found["points"]:
+        del point["every_k"]
+    (chart,) = known(found, "here").charts
+    assert [p.state_words for p in chart.points] == ["proved for k = 1"] * 2
 
 
 def test_the_json_has_the_published_shape() -> None:

@@ -57,8 +57,18 @@ class Frontier(Shared):
 
     @property
     def complete(self) -> bool:
-        """Return whether this is the whole frontier of the class."""
+        """Return whether this is the whole frontier of :attr:`scope`, for the k and C searched."""
         return self.value.complete
+
+    @property
+    def every_k(self) -> bool:
+        """Return whether it is the whole frontier for every k and every C."""
+        return self.value.every_k
+
+    @property
+    def scope(self) -> str:
+        """Return the class of algorithms that was searched."""
+        return self.value.scope
 
     @property
     def bounds(self) -> Bounds:
@@ -122,6 +132,7 @@ def _swept(point: SweptPoint) -> Point:
         seconds=round(point.seconds, 3),
         chunks=c.chunks,
         rounds=c.rounds,
+        within=point.within.words if point.within else "",
     )
 
 
@@ -263,10 +274,13 @@ class SavedFrontier(Shared):
         """
         parts = [self.value, *self.value.get("classes", [])]
         scopes = [part.get("scope") or part["bounds"].get("scope", "") for part in parts]
-        kept = [tuple(map(self._point, part["points"])) for part in parts]
+        kept = [
+            tuple(map(self._point, part["points"], [p.within for p in chart.points]))
+            for part, chart in zip(parts, self._known().charts, strict=True)
+        ]
         return dict(zip(scopes, kept, strict=True))
 
-    def _point(self, plain: dict[str, Any]) -> Point:
+    def _point(self, plain: dict[str, Any], within: str) -> Point:
         file = plain.get("file")
         beside = self.path.parent / Path(file).name if file else None
         return Point(
@@ -279,11 +293,12 @@ class SavedFrontier(Shared):
             plain.get("seconds"),
             plain.get("chunks"),
             plain.get("rounds"),
+            within,
         )
 
     def _repr_html_(self) -> str:
         points = self._known().charts[0].points
-        rows = [(p.chunks or "-", p.steps, p.rounds or "-", p.cost, p.state) for p in points]
+        rows = [(p.chunks or "-", p.steps, p.rounds or "-", p.cost, p.state_words) for p in points]
         return (
             heading(self.name)
             + table(("C", "S", "R", "R/C", "State"), rows)

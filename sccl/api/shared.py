@@ -16,6 +16,7 @@ from sccl.api.arguments import checked
 from sccl.api.chart import Chart
 from sccl.api.latex import Latex, tabular
 from sccl.core.files import check_can_write, write_atomically
+from sccl.core.words import proved_for
 from sccl.errors import InputError, ToolError
 from sccl.tasks.frontiers import Known, known
 from sccl.tasks.pages import shown
@@ -41,6 +42,7 @@ class Point:
         seconds: what finding it took; None: its file does not say.
         chunks: C of the algorithm; None: there is none.
         rounds: R of the algorithm; None: there is none.
+        within: the k and C that the proof is restricted to, such as ``"k = 2"``; empty: none.
     """
 
     steps: int
@@ -52,11 +54,12 @@ class Point:
     seconds: float | None = None
     chunks: int | None = None
     rounds: int | None = None
+    within: str = ""
 
     @property
     def state(self) -> str:
-        """Return ``"proved"`` or ``"best found"``."""
-        return "proved" if self.proved else "best found"
+        """Return ``"proved"``, ``"proved for k = 2"`` (and the like), or ``"best found"``."""
+        return proved_for(self.within) if self.proved else "best found"
 
     @property
     def text(self) -> str:

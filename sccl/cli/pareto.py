@@ -26,7 +26,7 @@ from sccl.core.cost import Costs
 from sccl.core.files import check_can_create
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.pareto import Folder, Frontier, Point, Range, frontier_json
+from sccl.pareto import Folder, Frontier, Point, Range, completeness, frontier_json
 from sccl.tasks.answering import Cluster
 from sccl.tasks.find import find_frontier
 from sccl.tasks.notes import Notes, progress_bar
@@ -209,7 +209,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             str(c.rounds),
             str(c.cost),
             " and ".join(p.optimal) or "-",
-            "[green]proved[/]" if p.proved else "[yellow]best found[/]",
+            f"[{'green' if p.proved else 'yellow'}]{p.state}[/]",
             f"{p.seconds:.2f}{'*' if p.from_store else ''}",
             escape(str(p.file)) if p.file else "-",
         )
@@ -224,13 +224,9 @@ def _print_state(console: Console, frontier: Frontier) -> None:
     )
     if frontier.stopped == "interrupted":
         console.print("[yellow]Interrupted: this is the part that was found.[/]")
-    elif frontier.every_k:
-        console.print(
-            "[green]Complete for every k:[/] each point is the limit of its S, and the last meets "
-            "the bandwidth bound."
-        )
     elif frontier.complete:
-        console.print("[green]Complete:[/] the bandwidth bound is met and nothing is open.")
+        head, why = completeness("" if frontier.every_k else frontier.covered.words).split(":")
+        console.print(f"[green]{head}:[/]{why}")
     elif frontier.stopped == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     for o in frontier.open[:10]:

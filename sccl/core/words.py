@@ -6,3 +6,8 @@ from __future__ import annotations
 def counted(number: int, thing: str) -> str:
     """Return ``"1 chunk"``, ``"2 chunks"``; the plural takes an s."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def proved_for(within: str) -> str:
+    """Return what is said of a point that is proved within a range of k and C; empty: for any."""
+    return f"proved for {within}" if within else "proved"

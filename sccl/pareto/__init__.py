@@ -9,9 +9,9 @@ from sccl.pareto.allreduce import (
     tree_frontier,
 )
 from sccl.pareto.ask import Solve, ask
-from sccl.pareto.candidates import Candidate, Range, candidates
+from sccl.pareto.candidates import Candidate, Range, candidates, within
 from sccl.pareto.folder import Folder
-from sccl.pareto.frontier import Frontier, Open, Point, Refuted
+from sccl.pareto.frontier import Frontier, Open, Point, Refuted, completeness
 from sccl.pareto.limits import (
     LimitFrontier,
     LimitPoint,
@@ -50,6 +50,7 @@ __all__ = [
     "TreeFrontier",
     "ask",
     "candidates",
+    "completeness",
     "fewest_tree_steps",
     "frontier_json",
     "gather_frontier",
@@ -61,4 +62,5 @@ __all__ = [
     "tree_floor",
     "tree_frontier",
     "tree_frontier_json",
+    "within",
 ]

@@ -73,6 +73,33 @@ class Range:
             if value is not None and value < 1:
                 raise ParameterError(f"{what} is {value}, expected at least 1")
 
+    @property
+    def words(self) -> str:
+        """Return what claims of a sweep are restricted to, such as ``"k = 2"``."""
+        return within(self.k, self.max_chunks)
+
+
+def within(k: int | None, max_chunks: int | None) -> str:
+    """Return a range of R and C in words, as they follow ``for``."""
+    of_rounds = "the k searched" if k is None else f"k = {k}"
+    return of_rounds + (f" and C <= {max_chunks}" if max_chunks is not None else "")
+
+
+ALL = "all k-synchronous algorithms"
+
+
+def scope_of(covered: Range | None, composition: str) -> str:
+    """Return the class that a sweep's claims are about, as words; of any k and C if ``None``.
+
+    The last S of a sweep is no part of it: only algorithms with no more steps can dominate a point.
+    """
+    if covered is None:
+        return composition or ALL
+    limit = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
+    if composition:
+        return f"{composition}, each half {covered.k}-synchronous{limit}"
+    return f"{covered.k}-synchronous algorithms{limit}"
+
 
 def candidates(dual: Dual, bandwidth: Fraction, steps: int, covered: Range) -> Iterator[Candidate]:
     """Yield the candidates with ``steps`` steps: R <= S + k and R/C >= the bandwidth bound.

@@ -9,6 +9,7 @@ from sccl.bounds import LowerBounds
 from sccl.collectives import Spec
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
+from sccl.core.words import proved_for
 from sccl.pareto.candidates import Candidate, Range
 from sccl.pareto.limits import StepLimit
 
@@ -24,6 +25,7 @@ class Point:
             best found; the open candidates of the frontier say what is missing.
         seconds: for the query that found it.
         from_store: whether that was earlier, and its answer was kept.
+        within: the k and C that the proof is restricted to; None: nothing dominates it for any.
     """
 
     candidate: Candidate
@@ -33,6 +35,12 @@ class Point:
     seconds: float
     file: Path | None
     from_store: bool = False
+    within: Range | None = None
+
+    @property
+    def state(self) -> str:
+        """Return what is known of it, in words."""
+        return proved_for(self.within.words if self.within else "") if self.proved else "best found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +66,8 @@ class Frontier:
 
     Attributes:
         points: by ascending S, each with a smaller R/C than the one before.
-        complete: whether this is the whole frontier of the class: the bandwidth bound is met and
-            nothing is open.
+        complete: whether this is the whole frontier of the class, which ``covered`` restricts
+            unless ``every_k``: the bandwidth bound is met and nothing is open.
         limits: what no k and no C can beat, by number of steps, as far as that was computed.
         every_k: whether it is so for every k, not only the one that was searched.
         stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
@@ -83,15 +91,13 @@ class Frontier:
     seconds: float
 
 
-def scope_of(covered: Range, composition: str) -> str:
-    """Return the class that a sweep's claims are about, as words.
-
-    The last S of a sweep is no part of it: only algorithms with no more steps can dominate a point.
-    """
-    limit = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
-    if composition:
-        return f"{composition}, each half {covered.k}-synchronous{limit}"
-    return f"{covered.k}-synchronous algorithms{limit}"
+def completeness(within: str) -> str:
+    """Return what it means that a frontier is complete, within a range; empty: any k and C."""
+    if within:
+        less = "another k or C may give a smaller R/C in as many steps"
+        return f"Complete for {within}: the bandwidth bound is met and nothing is open; {less}."
+    of_each = "each point is the limit of its S, and the last meets the bandwidth bound"
+    return f"Complete for every k: {of_each}."
 
 
 def meets(candidate: Candidate, bounds: LowerBounds, limit: StepLimit | None) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from sccl.core.topology import Topology
 from sccl.encode import round_vectors
 from sccl.errors import ParameterError, SolverError
 from sccl.pareto.ask import Solve, ask
+from sccl.pareto.candidates import scope_of
 from sccl.pareto.folder import Folder
 from sccl.transform import Question, expand, pose
 
@@ -276,7 +277,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
         tuple(limits),
         complete=stopped == "bandwidth-bound" and all(x.lower == x.upper for x in limits),
         stopped=stopped,
-        scope=other.scope or "all k-synchronous algorithms",
+        scope=scope_of(None, other.scope),
         seconds=time.perf_counter() - begin,
     )
 
@@ -301,8 +302,8 @@ def _point(  # noqa: PLR0913, PLR0917
     )
     algorithm = attain(limit, other, solve)
     if algorithm is not None and known and algorithm.bandwidth_cost == limit.lower:
-        scope = other.scope or "all k-synchronous algorithms"
-        algorithm = replace(algorithm, scope=scope, proved=(*optimal, "pareto"))
+        claims = (*optimal, "pareto")
+        algorithm = replace(algorithm, scope=scope_of(None, other.scope), proved=claims)
     file = str(folder.save(algorithm)) if folder and algorithm is not None else None
     return LimitPoint(limit, algorithm, optimal, time.perf_counter() - started, file)
 

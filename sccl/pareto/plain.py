@@ -35,6 +35,7 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
                 "rounds_per_step": list(p.algorithm.rounds_per_step),
                 "optimal": list(p.optimal),
                 "proved": p.proved,
+                "every_k": p.proved and p.within is None,
                 "seconds": round(p.seconds, 3),
                 "from_store": p.from_store,
                 "file": str(p.file) if p.file else None,

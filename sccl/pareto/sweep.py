@@ -32,9 +32,9 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.pareto.ahead import Expect
 from sccl.pareto.ask import Solve, ask
-from sccl.pareto.candidates import Candidate, Range, candidates, settled
+from sccl.pareto.candidates import Candidate, Range, candidates, scope_of, settled
 from sccl.pareto.folder import Folder
-from sccl.pareto.frontier import Frontier, Open, Point, Refuted, meets, scope_of
+from sccl.pareto.frontier import Frontier, Open, Point, Refuted, meets
 from sccl.pareto.limits import StepLimit, last_step, packing_refutes, step_limit
 from sccl.pareto.store import is_kept
 from sccl.transform import Question, pose
@@ -304,6 +304,18 @@ class _Sweep:
             for s in range(self.bounds.steps, last, self.other.phases)
         )
 
+    def beats_every_k(self, candidate: Candidate) -> bool:
+        """Return whether no k and no C gives what dominates a candidate.
+
+        With as many steps its limit or the bandwidth bound says so. With fewer, limits do: that of
+        one number of steps holds for every smaller one, too.
+        """
+        lower = {limit.steps: limit.lower for limit in self.limits}
+        if candidate.cost > max(lower.get(candidate.steps, Fraction(0)), self.bounds.bandwidth):
+            return False
+        before = candidate.steps - self.other.phases
+        return before < self.bounds.steps or lower.get(before, Fraction(0)) > candidate.cost
+
     def ask(self, question: Question) -> Answer:
         """Return the answer; a solver that breaks decides nothing and ends nothing."""
         try:
@@ -325,13 +337,15 @@ class _Sweep:
         """Record the point of a number of steps, with what is proved of it."""
         proved = not any(o.candidate.may_dominate(candidate) for o in self.open)
         optimal = meets(candidate, self.bounds, limit)
+        within = None if self.beats_every_k(candidate) else self.covered
         algorithm = replace(
             answer.algorithm,
-            scope=scope_of(self.covered, self.other.scope),
+            scope=scope_of(within, self.other.scope),
             proved=(*optimal, *(("pareto",) if proved else ())),
         )
         file = self.folder.save(algorithm) if self.folder else None
-        point = Point(candidate, algorithm, optimal, proved, answer.seconds, file, is_kept(answer))
+        kept = is_kept(answer)
+        point = Point(candidate, algorithm, optimal, proved, answer.seconds, file, kept, within)
         self.points.append(point)
         self.notify(Settled(point))
 

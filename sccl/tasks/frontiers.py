@@ -13,13 +13,13 @@ import msgspec
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files import read_text
-from sccl.core.words import counted
+from sccl.core.words import counted, proved_for
 from sccl.errors import FormatError
+from sccl.pareto import completeness, within
 from sccl.view import CostPoint, FrontierData
 from sccl.view.shown import Candidate, Sweep
 
 _Steps = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
-_EVERY_K = "Complete for every k: each point is the limit of its S."
 _NOT_THE_END = "Not the end: more steps may give a smaller R/C."
 _Cost = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,14}(/[1-9][0-9]{0,14})?$")]
 
@@ -47,6 +47,7 @@ class _Candidate(msgspec.Struct):
 class _Point(msgspec.Struct):
     steps: _Steps
     proved: bool
+    every_k: bool | None = None
     bandwidth_cost: _Cost | None = None
     limit: _Cost | None = None
     attained: bool = True
@@ -74,6 +75,8 @@ class _Frontier(msgspec.Struct):
     points: tuple[_Point, ...]
     complete: bool = False
     every_k: bool = False
+    k: int | None = None
+    max_chunks: int | None = None
     stopped: str = ""
     limits: tuple[_Limit, ...] = ()
     open: tuple[_Candidate, ...] = ()
@@ -137,6 +140,7 @@ def known(plain: Mapping[str, Any], where: str) -> Known:
         _limits(found.limits),
         _summary(found),
         files=_files(found.points),
+        restricted=_restricted(found),
         approached=_approached(found.points),
     )
     name = _name(found.collective, found.topology, found.root)
@@ -157,12 +161,18 @@ def _sweep_of(found: _Frontier, one: _Class) -> Sweep:
         (),
         (),
         _limits(one.limits),
-        _EVERY_K if one.complete else _NOT_THE_END,
+        completeness("") if one.complete else _NOT_THE_END,
         None if other else one.scope,
         (first.steps, Fraction(one.bandwidth or 0)) if first and known else None,
         _files(one.points),
         _approached(one.points),
     )
+
+
+def _restricted(found: _Frontier) -> tuple[tuple[str, str], ...]:
+    """Return the files of points that are proved for some k or C only, and what is said of them."""
+    each = ((point.file, _within(found, point)) for point in found.points if point.proved)
+    return tuple((Path(file).name, proved_for(words)) for file, words in each if file and words)
 
 
 def _files(points: Sequence[_Point]) -> tuple[str, ...]:
@@ -177,7 +187,7 @@ def _charts(found: _Frontier, name: str) -> tuple[FrontierData, ...]:
     over_every_k = any(point.limit for point in found.points)
     first = FrontierData(
         name=f"{name}, limits" if over_every_k else name,  # beside the sweep of one k
-        points=tuple(map(_point, found.points)),
+        points=tuple(_point(p, _within(found, p)) for p in found.points),
         min_steps=found.bounds.steps,
         bandwidth=Fraction(found.bounds.bandwidth),
         limits=_limits(found.limits),
@@ -190,7 +200,7 @@ def _charts(found: _Frontier, name: str) -> tuple[FrontierData, ...]:
     others = (
         FrontierData(
             name=f"{name}, {one.scope}",
-            points=tuple(map(_point, one.points)),
+            points=tuple(_point(p, "") for p in one.points),
             limits=_limits(one.limits),
             scope=one.scope,
             alpha_us=found.alpha_us,
@@ -209,23 +219,28 @@ def _limits(limits: Sequence[_Limit]) -> tuple[tuple[int, Fraction], ...]:
     return tuple((x.steps, Fraction(x.lower)) for x in limits)
 
 
-def _point(point: _Point) -> CostPoint:
+def _within(found: _Frontier, point: _Point) -> str:
+    """Return what the proof of a point is restricted to; empty: it is for every k and C."""
+    any_k = found.every_k if point.every_k is None else point.every_k
+    return "" if any_k or point.limit else within(found.k, found.max_chunks)
+
+
+def _point(point: _Point, within: str) -> CostPoint:
     cost = Fraction(point.limit or point.bandwidth_cost or "0")
     if not point.proved:
         return CostPoint(point.steps, cost, point.chunks, point.rounds, "best found")
     if not point.attained:
         return CostPoint(point.steps, cost, None, None, "approached")
-    return CostPoint(point.steps, cost, point.chunks, point.rounds, "proved")
+    return CostPoint(point.steps, cost, point.chunks, point.rounds, "proved", within)
 
 
 def _summary(found: _Frontier) -> str:
     """Return how far a frontier is known, in a sentence."""
     if found.stopped == "interrupted":
         return "Interrupted: this is the part that was found."
-    if found.every_k or (found.complete and any(point.limit for point in found.points)):
-        return _EVERY_K
     if found.complete:
-        return "Complete: the bandwidth bound is met and nothing is open."
+        over_all = found.every_k or any(point.limit for point in found.points)
+        return completeness("" if over_all else within(found.k, found.max_chunks))
     if found.open:
         return f"{counted(len(found.open), 'candidate')} open: each may hide a better algorithm."
     return _NOT_THE_END

@@ -56,8 +56,7 @@ class Notes:
                 exact = "is" if limit.lower == limit.upper else "at least"
                 self.line(f"limit of R/C for S={limit.steps} {exact} {limit.lower}, for all k")
             case Settled(point):
-                state = "proved" if point.proved else "best found"
-                self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {state}")
+                self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {point.state}")
 
     def _doing(self, text: str) -> None:
         if self.status:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _MOST_TICKS = 16
-_SHADES = {"no algorithm, whatever k and C": "#c4c4c4", "refuted for the k searched": "#e6e6e6"}
+_SHADES = {
+    "no algorithm, whatever k and C": "#c4c4c4",
+    "refuted for the k and C searched": "#e6e6e6",
+}
 
 
 def axes(frame: Frame) -> dict[str, Any]:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from sccl.view import theme
 from sccl.view.known import axes
 from sccl.view.labels import Frame
-from sccl.view.values import Cost, FrontierData
+from sccl.view.values import Cost, CostPoint, FrontierData
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _BETWEEN = 13  # px between marks, so that they can be told apart
 _STATES = {"approached": "approached, not attained"}
+_SEARCHED = "proved for the k and C searched"
 _MARKS = {
     "proved": ("circle", True, ""),
+    _SEARCHED: ("circle", False, ""),
     "best found": ("square", False, ""),
     "approached, not attained": ("diamond", False, ""),
     "open candidate": ("triangle-up", False, "#D55E00"),
@@ -50,7 +52,7 @@ def _of(one: FrontierData, frame: Frame, *, single: bool) -> list[tuple[int, Fra
     # Where all are too near, one of them is marked still: nobody knows whether it can be had.
     hidden = {s for s, _ in one.open} - {s for s, _ in candidates}
     candidates += [min(c for c in one.open if c[0] == steps) for steps in sorted(hidden)]
-    found = [(p.steps, p.cost, _STATES.get(p.state, p.state), p.text) for p in one.points]
+    found = [(p.steps, p.cost, _kind(p), p.text) for p in one.points]
     found += [(s, c, "open candidate", f"S={s}") for s, c in candidates]
     if not single:
         return found
@@ -60,6 +62,12 @@ def _of(one: FrontierData, frame: Frame, *, single: bool) -> list[tuple[int, Fra
     found += [(s, c, "limit of R/C for this S", f"S={s}") for s, c in limits]
     found += [(s, c, "refuted candidate", f"S={s}") for s, c in refuted]
     return found
+
+
+def _kind(point: CostPoint) -> str:
+    if point.state == "proved" and point.within:
+        return _SEARCHED
+    return _STATES.get(point.state, point.state)
 
 
 def _apart(wanted: Iterable[Cost], taken: Iterable[Cost], frame: Frame) -> list[Cost]:

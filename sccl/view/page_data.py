@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -181,7 +181,7 @@ def _frontier(
     for s in sweeps:
         if s.bounds:
             bounds = {"steps": s.bounds[0], "bandwidth": str(s.bounds[1])}
-    said = [s.summary for s in sweeps]
+    said = dict(pair for s in sweeps for pair in s.restricted)
     return {
         "topology": topology.name,
         "collective": algorithms[0].collective.name,
@@ -190,12 +190,19 @@ def _frontier(
         "points": list(members),
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
+        "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
         "approached": sorted({(steps, str(cost)) for s in sweeps for steps, cost in s.approached}),
         "refuted": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.refuted)],
         "open": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.open)],
-        "class": first.bounds.scope if first.bounded else first.algorithm.scope,
-        "summary": " ".join(dict.fromkeys(said)),
+        "class": _class(shown, members, said),
+        "summary": " ".join(dict.fromkeys(s.summary for s in sweeps)),
     }
+
+
+def _class(shown: Sequence[Shown], members: Sequence[int], restricted: Container[str]) -> str:
+    """Return the class that claims are about: of points that are proved for some k, theirs."""
+    scopes = [shown[i].algorithm.scope for i in members if shown[i].file in restricted]
+    return [*scopes, shown[members[0]].algorithm.scope][0]
 
 
 def _distinct(shown: Sequence[Shown], members: Sequence[int]) -> list[int]:

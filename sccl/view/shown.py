@@ -70,6 +70,7 @@ class Sweep:
             hold for.
         bounds: least S and R/C of that class, where they are known.
         approached: of the limits, those that algorithms come near, and are not known to attain.
+        restricted: files whose points are proved for some k or C only, and what is said of them.
         files: names of its points' files; others may lie beside them, of sweeps before it.
     """
 
@@ -84,3 +85,4 @@ class Sweep:
     bounds: tuple[int, Fraction] | None = None
     files: tuple[str, ...] = ()
     approached: tuple[tuple[int, Fraction], ...] = ()
+    restricted: tuple[tuple[str, str], ...] = ()

@@ -8,6 +8,8 @@ from fractions import Fraction
 from itertools import chain, count
 from typing import Literal
 
+from sccl.core.words import proved_for
+
 State = Literal["proved", "best found", "approached"]
 """Of a point: nothing dominates it; or that is not known; or a limit of R/C that no algorithm here
 attains."""
@@ -25,6 +27,7 @@ class CostPoint:
         cost: R/C.
         chunks: C of its algorithm; None if there is none.
         rounds: its R.
+        within: the k and C that its proof is restricted to, in words; empty: none.
     """
 
     steps: int
@@ -32,6 +35,12 @@ class CostPoint:
     chunks: int | None
     rounds: int | None
     state: State
+    within: str = ""
+
+    @property
+    def state_words(self) -> str:
+        """Return its state, and what its proof is restricted to."""
+        return proved_for(self.within) if self.state == "proved" else self.state
 
     @property
     def text(self) -> str:

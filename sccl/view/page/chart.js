@@ -10,6 +10,17 @@ const cost = (candidate) => candidate.rounds / candidate.chunks;
 
 const isProved = (a) => a.claims.some(([word]) => word === "pareto");
 
+/** Return what is known of a point: proofs may be restricted to some k and C. */
+function stateOf(frontier, { index, a }) {
+  const restricted = frontier.restricted.find(([number]) => number === index);
+  if (!isProved(a)) return "best found";
+  return restricted ? restricted[1] : "proved";
+}
+
+/** Return the kind of mark that a point has. */
+const kindOf = (state) =>
+  ({ proved: "proved", "best found": "found" })[state] ?? "searched";
+
 const pointName = (a) =>
   `C=${a.chunks} S=${a.rounds.length} R=${a.rounds.reduce((x, y) => x + y, 0)}`;
 
@@ -17,7 +28,8 @@ const pointName = (a) =>
 function shape(kind, x, y, r = MARK) {
   const path = (d) => svg("path", { class: `mark ${kind}`, d });
   const [d, h] = [r * 1.25, r * 0.8];
-  if (kind === "proved") return svg("circle", { class: "mark proved", cx: x, cy: y, r });
+  if (kind === "proved" || kind === "searched")
+    return svg("circle", { class: `mark ${kind}`, cx: x, cy: y, r });
   if (kind === "found") return path(`M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`);
   if (kind === "approached") return path(`M${x} ${y - d}l${d} ${d}l${-d} ${d}l${-d} ${-d}Z`);
   if (kind === "open") return path(`M${x} ${y - d}l${d} ${1.9 * d}h${-2 * d}Z`);
@@ -117,6 +129,21 @@ function impossible(frontier, scale) {
   return svg("path", { class: "impossible", d: `${edge}V${floor}H${left}Z` });
 }
 
+/** Return the region where all candidates of the k and C searched were refuted. */
+function searched(frontier, points, { x, y, plot, top }) {
+  const undecided = new Set(frontier.open.map((c) => c.steps));
+  const known = best(points);
+  const last = Math.max(known.at(-1).steps, ...frontier.refuted.map((c) => c.steps));
+  const strips = known.flatMap(({ steps, cost: c, a }, i) => {
+    if (!isProved(a)) return [];
+    const end = known[i + 1]?.steps ?? last + 1;
+    return Array.from({ length: end - steps }, (_, n) => steps + n)
+      .filter((s) => !undecided.has(s))
+      .map((s) => `M${x(s)} ${y(Math.min(c, top))}H${Math.min(plot.right, x(s + 1))}V${plot.bottom}H${x(s)}Z`);
+  });
+  return strips.length ? svg("path", { class: "searched", d: strips.join("") }) : null;
+}
+
 /** Return the ends of the lines of both bounds, and where their names may stand. */
 function boundLines(frontier, { plot, least, x, y }) {
   const [across, down] = [x(least.steps), y(least.cost)];
@@ -210,16 +237,15 @@ function refutedMarks(frontier, scale, others) {
 const drawn = ({ kind, at: [x, y], title }) =>
   svg("g", {}, svg("title", {}, title), shape(kind, x, y));
 
-function pointMark({ index, a, at: [x, y] }, label) {
-  const proved = isProved(a);
-  const state = proved ? "proved" : "best found";
+function pointMark(frontier, { index, a, at: [x, y] }, label) {
+  const state = stateOf(frontier, { index, a });
   const name = `${pointName(a)}, R/C ${a.bandwidth_cost}, ${state}: open`;
   return svg(
     "g",
     { class: "point", role: "button", tabindex: 0, "data-algorithm": index, "aria-label": name },
     svg("title", {}, name),
     svg("circle", { class: "halo", cx: x, cy: y, r: 13 }),
-    shape(proved ? "proved" : "found", x, y),
+    shape(kindOf(state), x, y),
     label && svg("text", { class: "mid", x: label[0], y: label[1] + 4.5 }, a.bandwidth_cost),
   );
 }
@@ -258,11 +284,12 @@ function chart(frontier, all, width) {
   return svg(
     "svg",
     { class: "chart", viewBox: `0 0 ${width} ${scale.height}`, role: "group", "aria-label": name },
+    searched(frontier, points, scale),
     frontier.bounds && impossible(frontier, scale),
     ...axes(scale),
     ...bounds,
     svg("path", { class: "stairs", d: line(corners) }),
     ...marks.map(drawn),
-    ...points.map((p) => pointMark(p, labels.get(p))),
+    ...points.map((p) => pointMark(frontier, p, labels.get(p))),
   );
 }

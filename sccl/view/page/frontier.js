@@ -33,7 +33,7 @@ function pointTable(frontier, points) {
       a.chunks,
       a.bandwidth_cost,
       optimal.join(" and ") || "–",
-      isProved(a) ? "proved" : "best found",
+      stateOf(frontier, { index, a }),
       fastest(frontier, index),
     ];
     // On narrow screens, where rows are stacked, each cell says its column.
@@ -64,19 +64,24 @@ const markKey = (kind, text) =>
   );
 
 function chartLegend(frontier, points) {
-  const proved = points.filter(({ a }) => isProved(a)).length;
+  const states = points.map((point) => stateOf(frontier, point));
+  const restricted = states.filter((state) => kindOf(state) === "searched");
   const count = frontier.refuted.length;
   return html(
     "div",
     { class: "legend" },
-    proved ? markKey("proved", "proved") : null,
-    proved < points.length ? markKey("found", "best found") : null,
+    states.includes("proved") ? markKey("proved", "proved") : null,
+    restricted.length ? markKey("searched", restricted[0]) : null,
+    states.includes("best found") ? markKey("found", "best found") : null,
     frontier.approached.length ? markKey("approached", "approached, not attained") : null,
     frontier.open.length ? markKey("open", "open candidate") : null,
     // Not all have a mark: there is not room for each.
     count ? markKey("refuted", `refuted candidate${count > 1 ? ` (of ${count})` : ""}`) : null,
     bareLimits(frontier, points).length ? markKey("limit", "limit of R/C for this S") : null,
     frontier.bounds ? html("span", { class: "key k-impossible" }, "proved impossible") : null,
+    restricted.length
+      ? html("span", { class: "key k-searched" }, "refuted for the k and C searched")
+      : null,
   );
 }
 
