@@ -19,6 +19,10 @@ class InputError(ScclError, ValueError):
     """Something given to sccl cannot be used; the message says what, where, and what to do."""
 
 
+class ScclWarning(UserWarning):
+    """Something does not work as it should, and sccl goes on without it."""
+
+
 class UnknownNameError(InputError):
     """A topology, collective or solver of that name does not exist."""
 

@@ -22,7 +22,7 @@ from sccl.collectives import named
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.codec import load_algorithm
 from sccl.core.instance import Instance
-from sccl.errors import InputError, ParameterError
+from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.pareto import Range, sweep
 from sccl.pareto.store import VERSION, Store, remembering
 from sccl.topo import resolve
@@ -124,6 +124,116 @@ def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
         Store(newer, version="1")
     with pytest.raises(InputError, match="cannot use the store"):
         Store(Path("/proc/no/such/file"), version="1")
+
+
+SWEEP = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--max-steps", "2")
+
+
+def pages_at_most(pages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk be full when a store has so many pages."""
+    prepare = Store._prepare
+
+    def prepared(store: Store) -> None:
+        prepare(store)
+        store._db.execute(f"PRAGMA max_page_count={pages}")
+
+    monkeypatch.setattr(Store, "_prepare", prepared)
+
+
+def test_a_store_that_fills_costs_a_warning_and_not_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages_at_most(3, monkeypatch)
+    file = tmp_path / "s.sqlite"
+    result = CliRunner().invoke(app, [*SWEEP, "--store", str(file)])
+    assert result.exit_code == 0
+    assert "2 │ 2 │ 3 " in result.stdout
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == [
+        f"warning: the store {file} fails (database or disk is full): going on without it"
+    ]
+
+
+def test_a_store_that_is_damaged_meanwhile_costs_a_warning(path: Path, store: Store) -> None:
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE verdicts")
+    solve = remembering(lambda _: Unsat("why", "cpsat", 0.5), store, "cpsat", None)
+    with pytest.warns(ScclWarning, match="no such table") as told:
+        answers = [solve(instance()) for _ in range(3)]
+    assert {answer.solver for answer in answers} == {"cpsat"}
+    assert len(told) == 1
+
+
+def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sccl.tasks.settings.default_store", lambda: place)
+
+
+def test_the_users_own_store_must_not_stop_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = tmp_path / "damaged"
+    damaged.write_text("not a database " * 100)
+    for place in (Path("/proc/no/such/file"), damaged):
+        home(place, monkeypatch)
+        result = CliRunner().invoke(app, [*SWEEP, "--json"])
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["points"]
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"warning: verdicts are not kept: cannot use the store {place} (")
+        assert sccl("store", "ls")[0] == 2
+        assert sccl(*SWEEP, "--store", place)[0] == 2
+
+
+def test_a_locked_store_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(path, version="1").close()
+    monkeypatch.setattr(sys.modules[Store.__module__], "_PATIENCE_S", 0.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        code, text = sccl(*SWEEP, "--store", path)
+        assert code == 2
+        assert f"cannot use the store {path} (another process has locked it)" in text
+        assert sccl("store", "ls", "--store", path)[0] == 0
+        code, text = sccl("store", "gc", "--all", "--store", path)
+        assert (code, "has locked it" in text) == (2, True)
+        home(path, monkeypatch)
+        code, text = sccl(*SWEEP)
+        assert (code, "warning: verdicts are not kept" in text) == (0, True)
+
+
+def test_a_store_that_is_locked_for_a_moment_is_waited_for(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr("time.sleep", lambda _: other.execute("COMMIT"))  # meanwhile
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.0))
+    other.close()
+    assert [row.answer for row in store.rows()] == ["unsat"]
+
+
+DAMAGE = {
+    "another column": "ALTER TABLE verdicts RENAME COLUMN seconds TO duration",
+    "text that is none": "UPDATE verdicts SET content = CAST(x'ff' AS TEXT), question = content",
+    "another question": "UPDATE verdicts SET question = '{}'",
+    "no such time": "UPDATE verdicts SET at = CAST(x'c3' AS TEXT)",
+    "no table": "DROP TABLE verdicts",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_stores_are_one_sentence(damage: str, path: Path, store: Store) -> None:
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
+    key = next(store.rows()).instance
+    store.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(damage)
+        db.commit()
+    for verb in (["ls"], ["show", key], ["export", key, "-o", path.with_suffix(".json")]):
+        code, text = sccl("store", *verb, "--store", path)
+        assert code == 2 or (verb == ["show", key] and "SET at" in damage)
+        assert "defect" not in text
+        assert text.count("\n") == 1 or code == 0
 
 
 WRITER = """

@@ -6,7 +6,9 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl.errors import InputError, ScclError
+from sccl.errors import InputError, ScclError, ScclWarning
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,13 +66,31 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=1))
 
 
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print sccl's own warnings as one line each; those of others stay what they are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ScclWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, ScclWarning):
+                err().print(f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True)
+            else:
+                usual(message, category, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
 def reported(command: Callable[P, T]) -> Callable[P, T]:
     """Turn what a command raises into one sentence on stderr and an exit code."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return command(*args, **kwargs)
+            with _warnings_as_lines():
+                return command(*args, **kwargs)
         except KeyboardInterrupt:
             err().print("interrupted")
             raise typer.Exit(ExitCode.INTERRUPTED) from None

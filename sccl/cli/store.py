@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +18,6 @@ from sccl.core.files import write_atomically
 from sccl.core.text import text_of
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.pareto.store import Store
 from sccl.tasks.settings import open_store
 
 store = typer.Typer(
@@ -32,18 +29,11 @@ store = typer.Typer(
 Digest = Annotated[str, typer.Argument(help="Start of an instance's digest ('sccl store ls').")]
 
 
-@contextmanager
-def _opened(file: Path | None) -> Iterator[Store]:
-    with open_store(file) as opened:
-        assert opened is not None
-        yield opened
-
-
 @store.command("ls", epilog="Example: sccl store ls")
 @reported
 def ls(file: options.Store = None, json: options.Json = False) -> None:
     """List all verdicts."""
-    with _opened(file) as opened:
+    with open_store(file) as opened:
         rows = list(opened.rows())
     if json:
         print_json({"schema": 1, "store": str(opened.path), "verdicts": [
@@ -74,7 +64,7 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
 @reported
 def show(digest: Digest, file: options.Store = None) -> None:
     """Print an instance and what solvers said of it, as JSON."""
-    with _opened(file) as opened:
+    with open_store(file) as opened:
         found = opened.find(digest)
     print_json(
         {
@@ -99,7 +89,7 @@ def export(
     Of a combining collective it is that of its dual, as the solver was asked for it.
     """
     options.writable(output)
-    with _opened(file) as opened:
+    with open_store(file) as opened:
         answers = [answer for _, _, answer in opened.find(digest)]
     sat = [answer for answer in answers if isinstance(answer, Sat)]
     if not sat:
@@ -121,7 +111,7 @@ def gc(
     """Delete verdicts and give their space back."""
     if not (everything or unknown or older_than_days is not None):
         raise ParameterError("say what to delete: --older-than-days, --unknown or --all")
-    with _opened(file) as opened:
+    with open_store(file) as opened:
         gone = opened.discard(older_than_days=older_than_days, unknown=unknown)
     out().print(
         f"{counted(gone, 'verdict')} deleted from {opened.path}", markup=False, soft_wrap=True

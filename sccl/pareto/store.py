@@ -8,9 +8,13 @@ when it is read, since anyone may have written the file.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,10 +23,11 @@ from sccl.core.codec import answer_of_wire, answer_to_wire, instance_of_wire, in
 from sccl.core.instance import Instance
 from sccl.core.text import digest, parse
 from sccl.core.wire import AnswerWire, InstanceWire
-from sccl.errors import InputError, JudgeError, ParameterError
+from sccl.errors import InputError, JudgeError, ParameterError, ScclWarning
 from sccl.pareto.ask import Solve
 from sccl.transform import require_judged
 
+T = TypeVar("T")
 VERSION = 1
 """Of the tables; a file of another version is refused."""
 
@@ -40,7 +45,15 @@ CREATE TABLE IF NOT EXISTS verdicts (
     PRIMARY KEY (instance, solver)
 ) STRICT;
 """
-_PATIENCE_S = 60.0
+_COLUMNS = (
+    ("instance", "TEXT"), ("solver", "TEXT"), ("answer", "TEXT"), ("seconds", "REAL"),
+    ("given", "REAL"), ("version", "TEXT"), ("at", "TEXT"), ("question", "TEXT"),
+    ("content", "TEXT"),
+)  # fmt: skip
+_PATIENCE_S = 2.0
+"""For another process to let go of the file; whoever writes holds it for milliseconds."""
+_PAUSE_S = 0.01
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,38 +73,118 @@ class Row:
     rounds: int
 
 
+class _Listed(NamedTuple):
+    instance: str
+    solver: str
+    answer: str
+    seconds: float
+    version: str
+    at: str
+    question: str
+
+
+class _Kept(NamedTuple):
+    instance: str
+    solver: str
+    question: str
+    content: str
+
+
 class Store:
     """A file of verdicts. Open it, use it from one thread, close it.
 
+    While it is used by a sweep it may fail (the disk is full, someone damages or locks the file):
+    then it warns once, and the sweep goes on without.
+
+    Args:
+        writing: whether it has to be possible to write to it, which is tried.
+
     Raises:
-        InputError: the file cannot be opened, is no store, or is one of another version.
+        InputError: the file cannot be opened, is no store, is damaged, locked, or one of another
+            version.
     """
 
-    def __init__(self, path: Path, *, version: str) -> None:
+    def __init__(self, path: Path, *, version: str, writing: bool = True) -> None:
         self.path, self.version = path, version
-        try:
+        self._warned = self._full = False
+        with self._complaining():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
-            found = int(self._db.execute("PRAGMA user_version").fetchone()[0])
-            empty = not self._db.execute("SELECT name FROM sqlite_master").fetchone()
-            if found != VERSION and not (found == 0 and empty):
-                self._db.close()
-                raise InputError(
-                    f"{path} is a store of version {found}, this sccl keeps version {VERSION}: "
-                    "give another file (--store) or move this one away"
-                )
-            self._db.execute("PRAGMA journal_mode=WAL")  # readers and a writer at the same time
-            self._db.execute(_TABLES)
-            self._db.execute(f"PRAGMA user_version={VERSION}")
-        except (OSError, sqlite3.Error) as error:
+            self._db = sqlite3.connect(path, timeout=0, isolation_level=None)
+            try:
+                self._prepare()
+                if writing:
+                    self._execute("BEGIN IMMEDIATE")
+                    self._execute("ROLLBACK")
+            except BaseException:
+                self.close()
+                raise
+
+    def _prepare(self) -> None:
+        """Make a store of an empty file, and look whether it is one."""
+        found = self._found_version()
+        if found == 0:
+            self._execute("BEGIN IMMEDIATE")  # others may be about to do the same
+            found = self._found_version()
+            if found == 0 and not self._execute("SELECT name FROM sqlite_master").fetchone():
+                self._execute(_TABLES)
+                self._execute(f"PRAGMA user_version={VERSION}")
+                found = VERSION
+            self._execute("COMMIT")
+            if found == VERSION:
+                self._execute("PRAGMA journal_mode=WAL")  # readers and a writer at the same time
+        if found != VERSION:
             raise InputError(
-                f"cannot use the store {path} ({error}); give another file with --store, or "
-                "--no-store"
-            ) from error
+                f"{self.path} is a store of version {found}, this sccl keeps version {VERSION}: "
+                "give another file (--store) or move this one away"
+            )
+        columns = self._execute("SELECT name, type FROM pragma_table_info('verdicts')")
+        if tuple(columns.fetchall()) != _COLUMNS:
+            raise InputError(
+                f"the store {self.path} is damaged: its tables are not those of a store"
+            )
+
+    def _found_version(self) -> int:
+        return int(self._execute("PRAGMA user_version").fetchone()[0])
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        with suppress(sqlite3.Error):  # what was put is there; the rest is tidying up
+            self._db.close()
+
+    def _execute(self, text: str, values: Iterable[object] = ()) -> sqlite3.Cursor:
+        """Execute a statement; wait a little for others that use the file, and can be interrupted.
+
+        Raises:
+            sqlite3.Error: it is locked for longer, or it cannot be executed.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._db.execute(text, tuple(values))
+            except sqlite3.OperationalError as error:
+                if not _is_locked(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_S)
+
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
+        """Turn what goes wrong with the file into an InputError."""
+        try:
+            yield
+        except (OSError, sqlite3.Error, UnicodeError) as error:
+            raise InputError(
+                f"cannot use the store {self.path} ({_reason(error)}); give another file with "
+                "--store, or --no-store"
+            ) from error
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the store {self.path} fails ({_reason(error)}): going on without it",
+                ScclWarning,
+                stacklevel=3,
+            )
 
     def get(self, instance: Instance, solver: str, timeout_s: float | None) -> Answer | None:
         """Return what is known of an instance; None if nothing, or nothing that would do.
@@ -101,10 +194,14 @@ class Store:
         now, by this version.
         """
         key = digest(instance_to_wire(instance))
-        row = self._db.execute(
-            "SELECT content, given, version FROM verdicts WHERE instance = ? AND solver = ?",
-            (key, solver),
-        ).fetchone()
+        try:
+            row = self._execute(
+                "SELECT content, given, version FROM verdicts WHERE instance = ? AND solver = ?",
+                (key, solver),
+            ).fetchone()
+        except (sqlite3.Error, UnicodeError) as error:
+            self._warn(error)
+            return None
         if row is None:
             return None
         content, given, version = row
@@ -119,29 +216,41 @@ class Store:
         return answer if _fits(answer, instance) else None
 
     def put(self, instance: Instance, solver: str, timeout_s: float | None, answer: Answer) -> None:
-        """Keep an answer."""
+        """Keep an answer, if that works."""
+        if self._full:
+            return
         question = instance_to_wire(instance)
-        self._db.execute(
-            "INSERT OR REPLACE INTO verdicts "
-            "(instance, solver, answer, seconds, given, version, question, content) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                digest(question),
-                solver,
-                verdict(answer),
-                answer.seconds,
-                timeout_s,
-                self.version,
-                msgspec.json.encode(question).decode(),
-                msgspec.json.encode(answer_to_wire(answer)).decode(),
-            ),
+        values = (
+            digest(question),
+            solver,
+            verdict(answer),
+            answer.seconds,
+            timeout_s,
+            self.version,
+            msgspec.json.encode(question).decode(),
+            msgspec.json.encode(answer_to_wire(answer)).decode(),
         )
+        try:
+            self._execute(
+                "INSERT OR REPLACE INTO verdicts "
+                "(instance, solver, answer, seconds, given, version, question, content) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                values,
+            )
+        except sqlite3.Error as error:
+            self._full = True
+            self._warn(error)
 
     def rows(self) -> Iterator[Row]:
-        """Yield what is kept, oldest first."""
-        found = self._db.execute(
+        """Yield what is kept, oldest first.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        found = self._select(
             "SELECT instance, solver, answer, seconds, version, at, question FROM verdicts "
-            "ORDER BY at, instance, solver"
+            "ORDER BY at, instance, solver",
+            _Listed,
         )
         for key, solver, answer, seconds, version, at, question in found:
             asked = _question(question, f"{self.path}, {key}")
@@ -164,14 +273,16 @@ class Store:
 
         Raises:
             ParameterError: there is none, or several instances do.
+            InputError: the file is damaged.
         """
         if not start or not all(c in "0123456789abcdef" for c in start):
             raise ParameterError(f"{start!r} is no start of a digest; see 'sccl store ls'")
-        found = self._db.execute(
+        found = self._select(
             "SELECT instance, solver, question, content FROM verdicts WHERE instance LIKE ? "
             "ORDER BY solver",
+            _Kept,
             (f"sha256:{start}%",),
-        ).fetchall()
+        )
         if len({row[0] for row in found}) != 1:
             how = "no instance" if not found else "several instances"
             raise ParameterError(f"{how} in {self.path} start with {start!r}; see 'sccl store ls'")
@@ -188,6 +299,9 @@ class Store:
         Args:
             older_than_days: only those; None: of any age.
             unknown: only the undecided.
+
+        Raises:
+            InputError: the file is damaged, locked, or cannot be written to.
         """
         conditions, values = ["1"], []
         if older_than_days is not None:
@@ -195,9 +309,36 @@ class Store:
             values.append(f"-{older_than_days} days")
         if unknown:
             conditions.append("answer = 'unknown'")
-        done = self._db.execute(f"DELETE FROM verdicts WHERE {' AND '.join(conditions)}", values)  # noqa: S608 - constants
-        self._db.execute("VACUUM")
+        delete = f"DELETE FROM verdicts WHERE {' AND '.join(conditions)}"  # noqa: S608 - constants
+        with self._complaining():
+            done = self._execute(delete, values)
+            self._execute("VACUUM")
         return done.rowcount
+
+    def _select(self, text: str, shape: type[T], values: Iterable[object] = ()) -> list[T]:
+        """Return rows of a file that anyone may have written.
+
+        Raises:
+            InputError: it cannot be read, or other things stand in it.
+        """
+        with self._complaining():
+            rows = self._execute(text, values).fetchall()
+        try:
+            return msgspec.convert(rows, list[shape])  # type: ignore[valid-type]
+        except msgspec.ValidationError as error:
+            raise InputError(f"the store {self.path} is damaged ({error}): delete it") from error
+
+
+def _is_locked(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", None) in _LOCKED  # errors of Python's own have none
+
+
+def _reason(error: Exception) -> str:
+    if _is_locked(error):
+        return "another process has locked it"
+    if isinstance(error, UnicodeError) or not hasattr(error, "sqlite_errorcode"):
+        return getattr(error, "strerror", None) or "it is damaged: text that cannot be decoded"
+    return str(error)
 
 
 def _question(text: str, where: str) -> Instance:

@@ -36,7 +36,7 @@ from sccl.pareto import (
 )
 from sccl.pareto.ahead import Expect
 from sccl.tasks.answering import How, answer, answering, how
-from sccl.tasks.settings import Settings, open_store
+from sccl.tasks.settings import Settings, keeping
 from sccl.topo.groups import groups
 from sccl.transform import Question
 
@@ -53,7 +53,7 @@ _ATTAIN_SECONDS = 10.0
 def _asked(topology: Topology, spec: Spec, settings: Settings) -> Iterator[tuple[Solve, Expect]]:
     ways = how(topology, spec, settings.solver, settings.limits, settings.symmetry)
     with (
-        open_store(settings.store, no_store=settings.no_store) as store,
+        keeping(settings.store, no_store=settings.no_store) as store,
         answering(ways, settings.jobs, settings.cluster, store) as found,
     ):
         yield found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import platformdirs
 
 import sccl
 from sccl import backends
-from sccl.errors import ParameterError
+from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.pareto.store import Store
 from sccl.tasks.answering import Cluster
 
@@ -47,18 +48,45 @@ def default_store() -> Path:
 
 
 @contextmanager
-def open_store(file: Path | None, *, no_store: bool = False) -> Iterator[Store | None]:
-    """Open a store for as long as the context lasts; None if none is wanted.
+def open_store(file: Path | None) -> Iterator[Store]:
+    """Open a store, to look at it, for as long as the context lasts.
+
+    Args:
+        file: None: that of the user.
 
     Raises:
-        InputError: it cannot be opened, or is both named and not wanted.
+        InputError: it cannot be opened.
+    """
+    opened = Store(file or default_store(), version=sccl.__version__, writing=False)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@contextmanager
+def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
+    """Open a store to keep verdicts in, for as long as the context lasts; None: there is none.
+
+    What nobody asked for by name must not stop anyone: if the user's own store cannot be used,
+    that is a warning.
+
+    Raises:
+        InputError: the file that was named cannot be used, or is not wanted after all.
     """
     if no_store:
         if file:
             raise ParameterError("--store and --no-store are both given: leave one out")
         yield None
         return
-    opened = Store(file or default_store(), version=sccl.__version__)
+    try:
+        opened = Store(file or default_store(), version=sccl.__version__)
+    except InputError as error:
+        if file:
+            raise
+        warnings.warn(f"verdicts are not kept: {error}", ScclWarning, stacklevel=2)
+        yield None
+        return
     try:
         yield opened
     finally:
