@@ -27,6 +27,7 @@ from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Sat
 from sccl.core.instance import Instance
+from sccl.core.interrupt import run_interruptible
 from sccl.errors import ParameterError, SolverError, ToolError
 from sccl.pareto import Range, frontier_json, sweep
 from sccl.pareto.ahead import Ahead
@@ -202,8 +203,6 @@ def test_a_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.Mon
 
 
 def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sccl.backends.interrupt import run_interruptible
-
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(ToolError, match=r"cannot start a worker .*new thread"):
         Workers(2)
@@ -231,8 +230,6 @@ def test_a_solver_whose_watcher_breaks_is_a_solver_that_broke(
 def test_an_interrupt_before_the_solver_has_begun_is_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from sccl.backends.interrupt import run_interruptible
-
     def interrupted(_: threading.Thread) -> None:
         raise KeyboardInterrupt
 
