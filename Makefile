@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check docs pictures format clean
+.PHONY: demo test check docs reference pictures format clean
 
 demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found
@@ -21,6 +21,9 @@ check: $(STAMP) ## lint, format, types, layers
 
 docs: $(STAMP) ## the documentation's site, in build/site
 	$(BIN)/mkdocs build --strict
+
+reference: $(STAMP) ## the parts of pages that are made of commands, docstrings and schemas
+	$(BIN)/python -m docs.made
 
 pictures: $(STAMP) ## the pictures of README and documents, drawn anew
 	$(BIN)/python -m docs.draw

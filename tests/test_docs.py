@@ -12,10 +12,39 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+import sccl
+from docs.made import ROOT, filled, pages
 from tests.projects import tool
 from tests.test_help import COMMANDS
 
-ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_is_made_of_the_code_is_what_the_code_says(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    name = page.relative_to(ROOT)
+    assert text == filled(text), f"{name} is not what the code says now: run 'make reference'"
+
+
+def test_the_references_are_committed_whole() -> None:
+    made = {str(page.relative_to(ROOT / "docs")) for page in pages()}
+    assert {"reference/commands.md", "reference/python.md", "reference/files.md"} <= made
+    commands, python, files = (
+        (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+        for name in ("commands", "python", "files")
+    )
+    assert all(f"### {name}\n" in commands for name in COMMANDS)
+    assert all(f"### {name}\n" in python for name in sccl.__all__)
+    assert "## topology\n" in files
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_page_reads_where_the_repository_is_shown(page: Path) -> None:
+    """Nothing that only the site's extensions understand stands in it as text."""
+    text = page.read_text(encoding="utf-8")
+    only_here = r"^(---$|!!! |\?\?\? |::: |:   |=== )|^--8<--|<!-- (commands|files) -->"
+    assert not re.search(only_here, text, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ class Point:
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """Return what :data:`COLUMNS` has of it."""
+        """Return it as a row of a table: C, S, R, R/C, what it is optimal in, and its state."""
         return (
             "-" if self.chunks is None else self.chunks,
             self.steps,

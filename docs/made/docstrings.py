@@ -1,0 +1,52 @@
+"""Docstrings in Google's style as Markdown."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+from docs.made.markdown import escape
+
+_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns):\n((?:(?: .*)?\n?)+)", re.MULTILINE)
+_TITLES = {"Args": "Takes", "Attributes": "Has", "Raises": "Raises", "Returns": "Returns"}
+_ITEM = re.compile(r"^(\*?\w+): (.*(?:\n +.*)*)", re.MULTILINE)
+_CODE = re.compile(r"(?::\w+:)?(`+)(.+?)\1", re.DOTALL)
+
+
+def markdown(text: str) -> str:
+    """Return a docstring: its sections as lists, its examples as code."""
+    found: list[str] = []
+    rest = text.strip() + "\n"
+    while section := _SECTION.search(rest):
+        found += _prose(rest[: section.start()])
+        found += [f"**{_TITLES[section[1]]}**", _items(inspect.cleandoc(f"\n{section[2]}"))]
+        rest = rest[section.end() :]
+    found += _prose(rest)
+    return "\n\n".join(found)
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Return paragraphs; what starts with ``>>>`` is an example up to the next empty line."""
+    for part in re.split(r"\n\n+", text.strip()):
+        if part.startswith(">>>"):
+            yield f"```pycon\n{part}\n```"
+        elif part:
+            yield line(part)
+
+
+def _items(text: str) -> str:
+    items = _ITEM.findall(text)
+    if not items:
+        return line(text)
+    return "\n".join(f"- `{name}`: {line(said)}" for name, said in items)
+
+
+def line(text: str) -> str:
+    """Return a paragraph in one line, with code as Markdown has it, and nothing else of it."""
+    joined = " ".join(text.split())
+    parts, end = [], 0
+    for code in _CODE.finditer(joined):
+        parts += [escape(joined[end : code.start()]), f"`{code[2].lstrip('~')}`"]
+        end = code.end()
+    return "".join([*parts, escape(joined[end:])])

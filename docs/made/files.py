@@ -1,0 +1,55 @@
+"""The reference of file formats, from the schemas that reading checks against."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from docs.made.markdown import cell, escape
+from sccl.cli.topo import SHAPES
+from sccl.core.wire import json_schema
+
+
+def text() -> str:
+    """Return a section for each kind of file, from the schema that reading checks against."""
+    return "\n\n".join(text for shape, wire in SHAPES.items() for text in _file(shape.value, wire))
+
+
+def _file(kind: str, wire: type[Any]) -> Iterator[str]:
+    schema = json_schema(wire)
+    shapes = schema["$defs"]
+    top = schema["$ref"].rsplit("/", 1)[-1]
+    yield f"## {kind}"
+    for name in [top, *sorted(set(shapes) - {top})]:
+        shape = shapes[name]
+        if name != top:
+            yield f"**{_plain(name)}**"
+        yield escape(shape.get("description", ""))
+        rows = [
+            f"| `{field}` | {cell(_type(value))} | "
+            f"{'yes' if field in shape.get('required', ()) else ''} | "
+            f"{cell(value.get('description', ''))} |"
+            for field, value in shape["properties"].items()
+        ]
+        yield "\n".join(["| field | value | required | |", "|---|---|---|---|", *rows])
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix("Wire")
+
+
+def _type(value: dict[str, Any]) -> str:
+    """Return what a field holds, in words and numbers."""
+    if "$ref" in value:
+        return _plain(value["$ref"].rsplit("/", 1)[-1])
+    if "anyOf" in value:
+        return " or ".join(_type(one) for one in value["anyOf"])
+    if "enum" in value:
+        return " or ".join(json.dumps(one) for one in value["enum"])
+    if value.get("type") == "array":
+        inner = value.get("prefixItems") or [value["items"]]
+        shown = ", ".join(_type(one) for one in inner)
+        return f"[{shown}]" if "prefixItems" in value else f"list of {shown}"
+    least = f" >= {value['minimum']}" if "minimum" in value else ""
+    return f"{value.get('type', 'anything')}{least}"

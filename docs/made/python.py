@@ -1,0 +1,118 @@
+"""The reference of ``import sccl``, from its signatures and docstrings."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import sccl
+from docs.made import docstrings
+from sccl.api.shared import Shared
+
+_TAKEN = {
+    "sccl.api.questions": ("Machine", "Asked", "Ranks", "Store"),
+    "sccl.api.progress": ("Progress",),
+}
+_PARTS: dict[str, tuple[str, ...]] = {
+    "Questions": (
+        *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
+    ),
+    "Results": (
+        *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
+        *("Algorithm", "Topology", "Chart"),
+    ),
+    "Certificates": ("check_certificate", "Certificate"),
+    "Errors": ("ScclError", "InputError"),
+}
+_WIDTH = 88
+
+
+def text() -> str:
+    """Return a section for each part of what ``import sccl`` offers."""
+    missing = set(sccl.__all__) - {name for names in _PARTS.values() for name in names}
+    assert not missing, f"the reference has no place for {sorted(missing)}"
+    found: list[str] = []
+    for title, names in _PARTS.items():
+        found.append(f"## {title}")
+        if title == "Results":
+            found += _class(Shared, "Every frontier")
+        for name in names:
+            value = getattr(sccl, name)
+            found += _class(value, name) if inspect.isclass(value) else _function(value, name)
+        found += _taken() if title == "Questions" else ()
+    return "\n\n".join(found)
+
+
+def _function(function: Callable[..., Any], name: str, level: int = 3) -> Iterator[str]:
+    own = inspect.unwrap(function)
+    yield f"{'#' * level} {name}"
+    yield f"```text\n{_signature(own, name.rsplit('.', 1)[-1])}\n```"
+    yield docstrings.markdown(inspect.getdoc(own) or "")
+
+
+def _class(kind: type, name: str) -> Iterator[str]:
+    """Return a class and what it has by itself, in the order of its source."""
+    yield f"### {name}"
+    yield docstrings.markdown(inspect.getdoc(kind) or "")
+    prefix = "" if kind is Shared else f"{name}."
+    if issubclass(kind, Shared) and kind is not Shared:
+        yield "And all that [every frontier](#every-frontier) has."
+    public = {word: member for word, member in vars(kind).items() if not word.startswith("_")}
+    properties = {word: one for word, one in public.items() if isinstance(one, property)}
+    if properties:
+        yield "**Properties**"
+        yield "\n".join(_property(word, one) for word, one in properties.items())
+    for word, member in public.items():
+        if inspect.isfunction(member) or isinstance(member, classmethod):
+            yield from _function(getattr(kind, word), f"{prefix}{word}", level=4)
+
+
+def _property(name: str, found: property) -> str:
+    """Return the line of a property: its name, its type, and what its docstring says first."""
+    kind = inspect.get_annotations(found.fget)["return"] if found.fget else ""
+    said = (inspect.getdoc(found) or "").partition("\n\nRaises:")[0].removeprefix("Return ")
+    return f"- `{name}: {kind}`: {docstrings.line(said)}"
+
+
+def _signature(function: Callable[..., Any], name: str) -> str:
+    """Return a function's head, on lines of its own where it is long."""
+    signature = inspect.signature(function)
+    parameters, keywords = [], False  # whether what follows is given by name
+    for one in signature.parameters.values():
+        if one.name in {"self", "cls"}:
+            continue
+        if one.kind is inspect.Parameter.KEYWORD_ONLY and not keywords:
+            keywords = True
+            parameters.append("*")
+        keywords |= one.kind is inspect.Parameter.VAR_POSITIONAL
+        parameters.append(_parameter(one))
+    result = signature.return_annotation
+    line = f"{name}({', '.join(parameters)}) -> {result}"
+    if len(line) <= _WIDTH:
+        return line
+    return "\n".join([f"{name}(", *(f"    {one}," for one in parameters), f") -> {result}"])
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    stars = "*" if one.kind is inspect.Parameter.VAR_POSITIONAL else ""
+    default = "" if one.default is inspect.Parameter.empty else f" = {one.default!r}"
+    return f"{stars}{one.name}: {one.annotation}{default}"
+
+
+def _taken() -> Iterator[str]:
+    """Return what functions take, from the texts that stand under the types."""
+    yield "### What they take"
+    for module, names in _TAKEN.items():
+        body = ast.parse(inspect.getsource(importlib.import_module(module))).body
+        for one, after in pairwise(body):
+            if isinstance(one, ast.Assign) and isinstance(target := one.targets[0], ast.Name):
+                if target.id not in names or not isinstance(after, ast.Expr):
+                    continue
+                said = textwrap.dedent(str(ast.literal_eval(after.value)))
+                kind = f"```text\n{target.id} = {ast.unparse(one.value)}\n```"
+                yield f"{kind}\n\n{docstrings.markdown(said)}"
