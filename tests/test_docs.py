@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,11 @@ def test_seconds_of_peers_are_those_of_the_results() -> None:
         expected = f"| {cells[1]} | {at} | {paper} | {cpsat} |"
         (line,) = [one for one in results.splitlines() if one.startswith(expected)]
         assert line.endswith(f"| {z3} | {msccl} |")
+
+
+def test_optima_of_peers_are_the_bounds_of_ours() -> None:
+    text = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (dgx1|z52|ndv2x2|ndv2x4) \| ([\d/]+) \|", text, re.MULTILINE)
+    assert len(rows) == 4
+    for machine, optimum in rows:
+        assert sccl.bounds("allgather", machine).bandwidth == Fraction(optimum)
