@@ -172,6 +172,12 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         (lambda: any_(sccl.topology("ring:4").without)(ranks=["a"]), "a rank is 'a'"),
         (lambda: any_(sccl.Topology)("dgx1"), "use sccl.topology"),
         (lambda: any_(sccl.Algorithm)("a.json"), "use sccl.Algorithm.load"),
+        (lambda: any_(sccl.Frontier)(3), "sccl.Frontier is given 3"),
+        (lambda: any_(sccl.LimitFrontier)("x"), "use sccl.limits"),
+        (lambda: any_(sccl.SavedFrontier)("x", []), "use sccl.load"),
+        (lambda: any_(sccl.Chart)(3, "x"), "not a chart of Altair"),
+        (lambda: any_(sccl.pareto("allgather", "ring:4").plot)(5), "sccl.Frontier.plot: others"),
+        (lambda: any_(sccl.Topology.of)(3, {}), "sccl.Topology.of: name is 3"),
         (lambda: any_(sccl.pareto("allgather", "ring:4").plot)(5), "expected a frontier"),
         (lambda: sccl.pareto(sccl.collective("reduce", 8, 2), "dgx1", root=3), "leave root out"),
         (lambda: sccl.collective("allgather", 0), "ranks is 0"),
@@ -183,6 +189,18 @@ def test_bad_input_is_one_sentence(ask: Any, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as caught:
         ask()
     assert "\n" not in str(caught.value)
+
+
+def test_a_call_that_fits_no_function_names_it() -> None:
+    ring = any_(sccl.topology("ring:4"))
+    wrong: tuple[tuple[Any, str], ...] = (
+        (lambda: any_(sccl.pareto)("allgather"), "sccl.pareto: missing a required argument"),
+        (lambda: any_(sccl.solve)("allgather", ring, c=1), "help(sccl.solve) says what it takes"),
+        (lambda: ring.with_link(0), "sccl.Topology.with_link: missing a required argument"),
+    )
+    for ask, says in wrong:
+        with pytest.raises(TypeError, match=re.escape(says)):
+            ask()
 
 
 def test_progress_is_told_to_a_function() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sccl import view
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
@@ -61,11 +61,7 @@ class Algorithm:
     intact: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.value, AnyAlgorithm):
-            raise ParameterError(
-                f"an Algorithm is made of one of sccl.core, not of {self.value!r:.60}: use "
-                "sccl.Algorithm.load, or the algorithm of a point"
-            )
+        check_made_of(self, AnyAlgorithm, "sccl.Algorithm.load, or the algorithm of a point")
 
     @classmethod
     @checked

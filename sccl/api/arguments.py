@@ -42,9 +42,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         if not kinds:  # hints may name what is imported after this module
             hints = get_type_hints(function)
             kinds.update((name, tuple(_kinds(hint))) for name, hint in hints.items())
-        bound = signature.bind(*args, **kwargs)
+        called = _called(function, args)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{called}: {error}; help({called}) says what it takes") from None
         for name, value in bound.arguments.items():
-            what = f"{function.__qualname__}: {name}"
+            what = f"{called}: {name}"
             if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
                 bound.arguments[name] = tuple(_taken(what, one, kinds[name]) for one in value)
             elif name in kinds:  # all but self and cls
@@ -52,6 +56,33 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return what a user calls a function: a method by the class of its object."""
+    name = function.__name__
+    if "." not in function.__qualname__:
+        return f"sccl.{name}"
+    owner = args[0] if args else None
+    kind = owner if isinstance(owner, type) else type(owner)
+    return f"sccl.{kind.__name__}.{name}"
+
+
+def check_made_of(wrapper: object, kind: type | UnionType, instead: str) -> None:
+    """Check that a value wraps (``.value``) what it is for.
+
+    Args:
+        instead: how one gets such a value.
+
+    Raises:
+        ParameterError: it wraps something else.
+    """
+    value = wrapper.value  # type: ignore[attr-defined]
+    if not isinstance(value, kind):
+        raise ParameterError(
+            f"sccl.{type(wrapper).__name__} is given {value!r:.60}, and not a value of the rooms "
+            f"below: use {instead}"
+        )
 
 
 def _kinds(hint: Any) -> list[Any]:

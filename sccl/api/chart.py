@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sccl import view
 from sccl.api.arguments import checked
 from sccl.api.html import picture
+from sccl.errors import ParameterError
 from sccl.view.save import Size, svg
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ class Chart:
 
     value: ChartType
     title: str
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.value, "to_dict", None)):
+            raise ParameterError(
+                f"sccl.Chart is given {self.value!r:.60}, and not a chart of Altair: use .plot() "
+                "of a frontier, an algorithm or a topology"
+            )
 
     @checked
     def save(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_made_of, checked
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import COLUMNS, Point, Shared
@@ -34,6 +34,9 @@ class Frontier(Shared):
     """
 
     value: Swept
+
+    def __post_init__(self) -> None:
+        check_made_of(self, Swept, "sccl.pareto")
 
     @property
     def topology(self) -> Topology:
@@ -167,6 +170,9 @@ class LimitFrontier(Shared):
 
     value: Limits
 
+    def __post_init__(self) -> None:
+        check_made_of(self, Limits, "sccl.limits")
+
     @property
     def topology(self) -> Topology:
         """Return its machine."""
@@ -260,6 +266,9 @@ class SavedFrontier(Shared):
 
     path: Path
     value: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        check_made_of(self, dict, "sccl.load")
 
     def to_json(self) -> dict[str, Any]:
         """Return what the file says."""

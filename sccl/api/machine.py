@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sccl import view
-from sccl.api.arguments import checked
+from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph
 from sccl.core import topology as core
@@ -43,11 +43,7 @@ class Topology:
     value: core.Topology
 
     def __post_init__(self) -> None:
-        if not isinstance(self.value, core.Topology):
-            raise ParameterError(
-                f"a Topology is made of one of sccl.core, not of {self.value!r:.60}: use "
-                "sccl.topology, or sccl.Topology.of"
-            )
+        check_made_of(self, core.Topology, "sccl.topology, or sccl.Topology.of")
 
     @classmethod
     @checked
