@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.collectives.spec import Spec, named
-from sccl.core.collective import ALL
+from sccl.core.collective import RelationKind
 from sccl.core.topology import Topology
+from sccl.errors import CollectiveError
 
 _DUAL_NAMES = {"reduce": "broadcast", "reducescatter": "allgather"}
 _ALLREDUCE_SCOPE = "reducescatter-then-allgather compositions of equal steps and rounds"
@@ -63,13 +64,19 @@ class Dual:
 def dual(spec: Spec) -> Dual:
     """Return what to synthesise for ``spec``: itself, unless it combines.
 
-    allreduce: allgather, whose inverse goes before it. Every other combining collective: the one
-    with pre and post exchanged, on the reversed topology; for reduce that is broadcast and for
-    reducescatter allgather.
+    allreduce: allgather, whose inverse goes before it. Every other combining collective, of which
+    each chunk is wanted on one rank: the one with pre and post exchanged, on the reversed topology;
+    for reduce that is broadcast and for reducescatter allgather. (The ways by which contributions
+    reach that rank, turned round in place and time, are a broadcast from it, and the other way
+    round; a rank in between that contributes nothing passes on what it gets.)
+
+    Raises:
+        CollectiveError: it combines, is not allreduce, and wants a chunk on several ranks or none:
+            no dual of it is known, and a bound by that of another collective would be wrong.
     """
     if not spec.combining:
         return Dual(spec, spec, on_reversed=False, chunk_factor=1, phases=1, scope="")
-    if spec.post == ALL:
+    if spec == named("allreduce", spec.ranks):
         return Dual(
             spec,
             named("allgather", spec.ranks),
@@ -78,6 +85,7 @@ def dual(spec: Spec) -> Dual:
             phases=2,
             scope=_ALLREDUCE_SCOPE,
         )
+    _require_single(spec)
     exchanged = Spec(
         _DUAL_NAMES.get(spec.name, f"{spec.name}-dual"),
         spec.ranks,
@@ -88,3 +96,20 @@ def dual(spec: Spec) -> Dual:
         root=spec.root,
     )
     return Dual(spec, exchanged, on_reversed=True, chunk_factor=spec.unit, phases=1, scope="")
+
+
+def _require_single(spec: Spec) -> None:
+    """Check that each chunk is wanted on exactly one rank.
+
+    Raises:
+        CollectiveError: one is not.
+    """
+    chunks = len(spec.post.pattern) or (spec.ranks if spec.post.kind is RelationKind.ALL else 0)
+    for chunk in range(min(chunks, spec.pattern_chunks)):
+        wanted = spec.post.of(chunk, spec.ranks)
+        if len(wanted) != 1:
+            raise CollectiveError(
+                f"collective {spec.name!r} combines and wants chunk {chunk} on {len(wanted)} "
+                "ranks: combining collectives are synthesised by their duals, which are known for "
+                "one rank per chunk and for allreduce; split it into such collectives"
+            )
