@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Any
+from itertools import combinations, pairwise
 
 from sccl.core.topology import MAX_RANKS, Budget, Link, Topology
 from sccl.errors import ParameterError, unknown_name
@@ -21,12 +20,6 @@ from sccl.errors import ParameterError, unknown_name
 ALPHA_US = 0.7
 GB_PER_S = 25.0
 _MAX_PAIRED = 1024  # links grow with the square of the ranks
-
-
-def _networkx() -> Any:
-    import networkx as nx  # noqa: PLC0415 - a quarter of what any command would take to start
-
-    return nx
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +69,17 @@ def _sides(text: str) -> tuple[int, ...]:
 
 def _ring(text: str) -> Shape:
     n = _size(text, 2)
-    return Shape(n, _networkx().cycle_graph(n).edges if n > 2 else [(0, 1)])
+    return _offsets(n, [1])
 
 
 def _line(text: str) -> Shape:
     n = _size(text, 2)
-    return Shape(n, _networkx().path_graph(n).edges)
+    return Shape(n, pairwise(range(n)))
 
 
 def _star(text: str) -> Shape:
     n = _size(text, 2)
-    return Shape(n, _networkx().star_graph(n - 1).edges)
+    return Shape(n, ((0, other) for other in range(1, n)))
 
 
 def _full(text: str) -> Shape:
@@ -101,11 +94,16 @@ def _grid(text: str, *, periodic: bool) -> Shape:
         total *= side
         if total > MAX_RANKS:
             raise ValueError(f"at most {MAX_RANKS} ranks")
-    grid = _networkx().grid_graph(
-        dim=sides[::-1], periodic=periodic
-    )  # networkx counts sides from the last
-    number = {node: i for i, node in enumerate(sorted(grid.nodes))}
-    return Shape(total, {(number[a], number[b]) for a, b in grid.edges if a != b})
+    pairs: set[tuple[int, int]] = set()
+    stride = total
+    for side in sides:
+        stride //= side
+        for rank in range(total):
+            at = rank // stride % side
+            there = rank + stride * ((at + 1) % side - at)
+            if there > rank or (periodic and side > 2 and there < rank):
+                pairs.add(_sorted(rank, there))
+    return Shape(total, pairs)
 
 
 def _hypercube(text: str) -> Shape:
@@ -124,7 +122,16 @@ def _circulant(text: str) -> Shape:
     jumps = [int(o) for o in offsets.split(",")]
     if any(not 0 < jump < n for jump in jumps):
         raise ValueError(f"offsets from 1 to {n - 1}")
-    return Shape(n, _networkx().circulant_graph(n, jumps).edges)
+    return _offsets(n, jumps)
+
+
+def _offsets(n: int, jumps: Iterable[int]) -> Shape:
+    """Return the machine in which each rank is joined to those so far on, around."""
+    return Shape(n, {_sorted(rank, (rank + jump) % n) for jump in jumps for rank in range(n)})
+
+
+def _sorted(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)
 
 
 def _switch(text: str) -> Shape:
