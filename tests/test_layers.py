@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "core": {"errors", "msgspec"},
     "verify": {"core", "errors", "numpy"},
     "collectives": {"core", "errors"},
-    "topo": {"core", "errors", "networkx", "numpy", "igraph"},
+    "topo": {"core", "errors", "numpy", "igraph"},
     "bounds": {"core", "errors", "collectives", "topo", "networkx", "ortools"},
     "transform": {"core", "errors", "collectives", "numpy", "topo", "verify"},
     "encode": {"core", "errors", "topo"},
@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "pareto": {"core", "errors", "collectives", "bounds", "encode", "limit", "transform"}
     | {"msgspec"},
     "certify": {"backends", "bounds", "collectives", "core", "errors", "limit", "pareto"}
-    | {"msgspec", "transform", "verify"},
+    | {"msgspec", "topo", "transform", "verify"},
     "view": {"core", "errors", "altair", "vl_convert"},
     "tasks": {"backends", "bounds", "collectives", "core", "errors", "pareto", "topo", "transform"}
     | {"verify", "view", "msgspec", "platformdirs", "rich", "sccl"},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sccl.api.arguments import checked
-from sccl.api.html import heading, table
+from sccl.api.html import heading, paragraph, table
 
 if TYPE_CHECKING:
     from sccl.certify.check import Verdict
@@ -22,12 +22,15 @@ class Certificate:
     Attributes:
         folder: where it is.
         claims: each with its ``claim`` in words, its ``state`` (``"ok"``, ``"failed"``, or
-            ``"searched"``: two solvers say so, there is no proof), and its ``detail``: how it was
-            checked, or what is wrong.
+            ``"searched"``: two solvers are said to say so, there is no proof; ``"unchecked"``: that
+            would take too much work), and its ``detail``: how it was checked, or what is wrong.
+        about: the machine, the collective, and the classes within which something is claimed to be
+            optimal, in words.
     """
 
     folder: Path
     claims: tuple[Verdict, ...]
+    about: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -45,7 +48,8 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         rows = [(claim.state, claim.claim, claim.detail) for claim in self.claims]
-        return heading(self._counts) + table(("State", "Claim", "How it was checked"), rows)
+        about = "".join(map(paragraph, self.about))
+        return heading(self._counts) + about + table(("State", "Claim", "How it was checked"), rows)
 
 
 @checked
@@ -58,6 +62,10 @@ def check_certificate(folder: str | PathLike[str]) -> Certificate:
     Raises:
         InputError: the folder holds no certificate.
     """
-    from sccl.certify.check import check_folder  # noqa: PLC0415 - loads much
+    from sccl.certify.check import check  # noqa: PLC0415 - few programs need it
+    from sccl.certify.question import read_case  # noqa: PLC0415
+    from sccl.certify.words import classes  # noqa: PLC0415
 
-    return Certificate(Path(folder), tuple(check_folder(Path(folder))))
+    case = read_case(Path(folder))
+    about = (*case.lines(), *(f"optimal among {text}" for text in classes(case)))
+    return Certificate(Path(folder), tuple(check(case)), about)

@@ -1,49 +1,47 @@
-"""Checking a certificate: every claim again, from its proof, without any solver.
+"""Checking a certificate: every claim again, from its proof, in plain Python and exact integers.
 
-Limits of up to 16 ranks; beyond, the cheapest timed trees are too many sets of ranks to go through:
-CP-SAT looks for them, and the verdict says so.
+No solver takes part, and no code that looks for algorithms or proofs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from sccl.bounds import Certificate, Cut, check_certificate, farthest_pair
-from sccl.certify.cover import Covered, needed, vectors
-from sccl.certify.second import drat_trim
+from sccl.certify.cover import Covered, needed
+from sccl.certify.impossible import unsat
+from sccl.certify.plain import written_out
+from sccl.certify.prices import by_steps, overall, short
+from sccl.certify.question import Case, read_case, read_regular
+from sccl.certify.steps import farthest, fewest_sends, fewest_up_and_down
 from sccl.certify.wire import (
-    CLAIMS,
     AlgorithmClaimWire,
     BandwidthWire,
-    CertificateWire,
     Claim,
     LimitPointWire,
     LimitWire,
     ParetoWire,
     StepsWire,
     UnsatWire,
-    VectorWire,
 )
-from sccl.collectives import Dual, Spec, dual
-from sccl.core.codec import collective_of_wire, load_algorithm, topology_of_wire
-from sccl.core.files import read_text
-from sccl.core.instance import Instance
-from sccl.core.text import parse
-from sccl.core.topology import Topology
-from sccl.core.words import counted
-from sccl.errors import FormatError, InputError
-from sccl.limit import LimitCertificate, check_limit_certificate, is_exhaustive
-from sccl.pareto import MAX_TREE_RANKS, fewest_tree_steps, tree_floor
-from sccl.transform import judge
-from sccl.transform import pose as pose_question
-from sccl.verify.cnf import dimacs
-from sccl.verify.drat import ProofError, check_refutation, parse_dimacs, parse_drat
+from sccl.certify.words import in_words
+from sccl.certify.work import TooMuchError, Work
+from sccl.core.codec import load_algorithm
+from sccl.errors import InputError, TooLargeError
+from sccl.verify import violations
 
-_MOST_VECTORS = 100_000
+MAX_K = 100_000
+"""Of claims: what a sweep takes as well."""
+
+_SUPPORT = {
+    "ok": "follows from the claims above",
+    "searched": "follows from the claims above, of which some are the word of solvers alone",
+    "unchecked": "would follow from the claims above, of which some were not checked",
+}
+"""How good a claim is that others follow from, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,8 @@ class Verdict:
 
     Attributes:
         claim: in words.
-        state: ``"ok"``, ``"failed"``, or ``"searched"`` (solvers say so; there is no proof).
+        state: ``"ok"``, ``"failed"``, ``"searched"`` (the certificate says that solvers say so;
+            there is no proof), or ``"unchecked"`` (it takes more work than this checker does).
         detail: how it was checked, or what is wrong.
     """
 
@@ -61,256 +60,192 @@ class Verdict:
     detail: str
 
 
-class _WrongError(Exception):
-    """A claim is not proved; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    folder: Path
-    topology: Topology
-    spec: Spec
-    other: Dual
-    machines: tuple[Topology, ...]
-
-    def machine(self, number: int) -> Topology:
-        if not 0 <= number < len(self.machines):
-            raise _WrongError(f"machine {number} does not exist")
-        return self.machines[number]
+Held = Sequence[tuple[Claim, str]]
+"""Claims that have not failed, with their states."""
 
 
 def check_folder(folder: Path) -> Iterator[Verdict]:
     """Yield a verdict on each claim of a certificate, in their order.
 
     Raises:
-        InputError: the folder holds none, or one that cannot be read.
+        InputError: the folder holds none, or one that cannot be read, or that is not about the
+            collective that it names.
     """
-    where = str(folder / CLAIMS)
-    wire = parse(read_text(folder / CLAIMS), CertificateWire, where)
-    topology = topology_of_wire(wire.topology, f"{where}, $.topology")
-    at = collective_of_wire(wire.collective, where)
-    if at.ranks != topology.ranks:
-        raise FormatError(f"{where}: collective and topology have different numbers of ranks")
-    spec = Spec(at.name, at.ranks, at.chunks, at.num_chunks, at.pre, at.post, at.combining, at.root)
-    other = dual(spec)
-    case = _Case(folder, topology, spec, other, other.machines(topology))
-    proved: list[Claim] = []
-    for claim in wire.claims:
-        text = _words(claim)
+    yield from check(read_case(folder))
+
+
+def check(case: Case) -> Iterator[Verdict]:
+    """Yield a verdict on each claim of a certificate, in their order."""
+    held: list[tuple[Claim, str]] = []
+    work = Work()
+    for claim in case.claims:
+        text = in_words(case, claim)
+        work.begin()
         try:
-            state, detail = _check(case, claim, proved)
-        except (_WrongError, InputError, ValueError, TimeoutError) as error:
-            yield Verdict(text, "failed", str(error))
-            continue
-        proved.append(claim)
+            state, detail = _check(case, claim, held, work)
+        except (TooMuchError, TooLargeError) as error:
+            state, detail = "unchecked", str(error)
+        except (InputError, ValueError) as error:
+            state, detail = "failed", str(error)
+        if state != "failed":
+            held.append((claim, state))
         yield Verdict(text, state, detail)
 
 
-def _words(claim: Claim) -> str:  # noqa: PLR0911 - one for each kind of claim
-    match claim:
-        case StepsWire():
-            return f"S >= {claim.at_least}"
-        case BandwidthWire():
-            return f"R/C >= {claim.at_least}"
-        case LimitWire():
-            kind = " by trees" if claim.trees else ""
-            return f"R/C >= {claim.at_least} with S={claim.steps}{kind}, for all k and C"
-        case AlgorithmClaimWire():
-            return f"an algorithm of C={claim.chunks} S={claim.steps} R={claim.rounds}"
-        case UnsatWire():
-            return f"no algorithm of C={claim.chunks} S={claim.steps} R={claim.rounds}"
-        case ParetoWire():
-            shape = f"C={claim.chunks} S={claim.steps} R={claim.rounds}"
-            return f"{shape} is Pareto-optimal for k={claim.k}"
-        case LimitPointWire():
-            shape = f"C={claim.chunks} S={claim.steps} R={claim.rounds}"
-            kind = " among those by trees" if claim.trees else ""
-            return f"{shape} is Pareto-optimal{kind}, for all k and C"
-    assert_never(claim)
-
-
-def _check(  # noqa: PLR0911 - one for each kind of claim
-    case: _Case, claim: Claim, proved: list[Claim]
-) -> tuple[str, str]:
+def _check(case: Case, claim: Claim, held: Held, work: Work) -> tuple[str, str]:
     """Return the state and how it was checked.
 
     Raises:
-        _WrongError: the claim is not proved.
-        ValueError: likewise, from a checker.
+        ValueError: the claim is not proved.
         InputError: a file is missing or cannot be read.
+        TooMuchError: it takes too much work to say.
     """
     match claim:
         case StepsWire():
-            return "ok", _steps(case, claim)
+            return "ok", _steps(case, claim, work)
         case BandwidthWire():
-            return "ok", _bandwidth(case, claim)
+            return "ok", _bandwidth(case, claim, work)
         case LimitWire():
-            return _limit(case, claim)
+            return "ok", _limit(case, claim, work)
         case AlgorithmClaimWire():
-            return "ok", _algorithm(case, claim)
+            return "ok", _algorithm(case, claim, work)
         case UnsatWire():
-            return _unsat(case, claim)
-        case ParetoWire():
-            return _pareto(case, claim, proved)
-        case LimitPointWire():
-            return "ok", _limit_point(case, claim, proved)
+            return unsat(case, claim, work.spend)
+        case ParetoWire() | LimitPointWire():
+            return _follows(case, claim, held, work)
     assert_never(claim)
 
 
-def _steps(case: _Case, claim: StepsWire) -> str:
-    unit = case.other.spec.at(case.other.spec.unit)
-    pairs = [farthest_pair(machine, unit) for machine in case.machines]
-    best = max(pairs, key=lambda pair: pair.steps)
-    if best.steps * case.other.phases < claim.at_least:
-        raise _WrongError(f"no chunk has more than {best.steps} links to go")
-    return f"breadth first: chunk {best.chunk} has {best.steps} links to go to rank {best.rank}"
+def _steps(case: Case, claim: StepsWire, work: Work) -> str:
+    found = [farthest(machine, case.unit, work.spend) for machine in case.machines]
+    steps, chunk, rank = max(found, key=lambda far: far[0])
+    if steps * case.other.phases < claim.at_least:
+        raise ValueError(f"no chunk has more than {steps} links to go")
+    return f"breadth first: chunk {chunk} has {steps} links to go to rank {rank}"
 
 
-def _bandwidth(case: _Case, claim: BandwidthWire) -> str:
-    unit = case.other.spec.at(case.other.spec.unit)
-    cuts = tuple(Cut(ranks, Fraction(weight), 0) for ranks, weight in claim.cuts)
-    prices = tuple((name, Fraction(price)) for name, price in claim.prices)
-    found = check_certificate(
-        case.machine(claim.machine), unit, Certificate(Fraction(0), prices, cuts)
-    )
-    proves = case.other.bandwidth(found / unit.chunks)
+def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
+    prices = [(name, Fraction(price)) for name, price in claim.prices]
+    cuts = [(ranks, Fraction(weight)) for ranks, weight in claim.cuts]
+    found = overall(case.machine(claim.machine), case.unit, prices, cuts, work.spend)
+    proves = case.other.bandwidth(found)
     if proves < Fraction(claim.at_least):
-        raise _WrongError(f"the prices prove only R/C >= {proves}")
+        raise ValueError(f"the prices prove only R/C >= {short(proves)}")
     return "cuts" if cuts else "shortest paths at the prices"
 
 
-def _limit(case: _Case, claim: LimitWire) -> tuple[str, str]:
+def _limit(case: Case, claim: LimitWire, work: Work) -> str:
     phases = 1 if claim.trees else case.other.phases
-    unit = case.other.spec.at(case.other.spec.unit)
-    if claim.trees:
-        if case.spec.name != "allreduce" or case.topology.ranks > MAX_TREE_RANKS:
-            raise _WrongError(f"trees are for allreduce of up to {MAX_TREE_RANKS} ranks")
-        unit = case.spec.at(case.spec.unit)
+    if claim.trees and case.spec.name != "allreduce":
+        raise ValueError("trees up and down are for allreduce alone")
+    if claim.trees and claim.machine:
+        raise ValueError("trees up and down are on the machine itself, number 0")
     if claim.steps % phases:
-        raise _WrongError(f"{claim.steps} steps are not whole phases")
-    found = check_limit_certificate(
+        raise ValueError(f"{claim.steps} steps are not whole phases")
+    prices = [(name, step, Fraction(price)) for name, step, price in claim.prices]
+    found = by_steps(
         case.topology if claim.trees else case.machine(claim.machine),
-        unit,
-        LimitCertificate(claim.steps // phases, Fraction(0), _prices(claim.prices)),
-        exhaustive=True,
-        up_and_down=claim.trees,
+        case.spec.at(case.spec.unit) if claim.trees else case.unit,
+        claim.steps // phases,
+        prices,
+        work.spend,
+        trees=claim.trees,
     )
     proves = found if claim.trees else case.other.bandwidth(found)
     if proves < Fraction(claim.at_least):
-        raise _WrongError(f"the prices prove only R/C >= {proves}")
-    detail = f"cheapest timed trees at {len(claim.prices)} prices"
-    if claim.trees or is_exhaustive(case.topology, unit):
-        return "ok", detail
-    return "searched", f"{detail}, by CP-SAT: too many ranks to go through all sets of them"
+        raise ValueError(f"the prices prove only R/C >= {short(proves)}")
+    return f"cheapest timed trees at {len(prices)} prices"
 
 
-def _prices(
-    rows: tuple[tuple[str, int, str], ...],
-) -> tuple[tuple[str, int, Fraction], ...]:
-    return tuple((name, step, Fraction(price)) for name, step, price in rows)
-
-
-def _algorithm(case: _Case, claim: AlgorithmClaimWire) -> str:
-    algorithm, _ = load_algorithm(case.folder / claim.file)
+def _algorithm(case: Case, claim: AlgorithmClaimWire, work: Work) -> str:
+    path = case.folder / claim.file
+    read_regular(path)
+    algorithm, intact = load_algorithm(path)
     shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
     if shape != (claim.chunks, claim.steps, claim.rounds):
-        raise _WrongError(f"{claim.file} has (C, S, R) = {shape}")
+        raise ValueError(f"{path.name} has (C, S, R) = {shape}")
     if algorithm.collective != case.spec.at(claim.chunks):
-        raise _WrongError(f"{claim.file} is for another collective")
+        raise ValueError(f"{path.name} is for another collective")
     if not algorithm.topology.carries_like(case.topology):
-        raise _WrongError(f"{claim.file} is for another topology")
-    if wrong := judge(algorithm):
-        raise _WrongError(f"{claim.file}: {wrong[0].message}")
-    return f"{algorithm.num_sends} sends re-executed"
+        raise ValueError(f"{path.name} is for another topology")
+    if wrong := violations(written_out(algorithm, work.spend)):
+        raise ValueError(f"{path.name}: {wrong[0].message}")
+    edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
+    return f"{algorithm.num_sends} sends re-executed{edited}"
 
 
-def _unsat(case: _Case, claim: UnsatWire) -> tuple[str, str]:
-    question = pose_question(case.topology, case.spec, claim.chunks, claim.steps, claim.rounds)
-    if not 0 <= claim.machine < len(question.instances):
-        raise _WrongError(f"machine {claim.machine} does not exist")
-    instance = question.instances[claim.machine]
-    if claim.searched:
-        if len(set(claim.searched)) < 2:
-            raise _WrongError("one solver alone says so, expected two different ones")
-        return "searched", f"{' and '.join(claim.searched)} say so; there is no proof to check"
-    given = {vector.rounds: vector for vector in claim.vectors}
-    lemmas, seconded = 0, True
-    for rounds in vectors(instance.rounds, instance.steps, _MOST_VECTORS):
-        if rounds not in given:
-            raise _WrongError(f"the round vector {rounds} is not refuted")
-        more, agreed = _vector(case, instance, given[rounds])
-        lemmas, seconded = lemmas + more, seconded and agreed
-    proofs = f", {lemmas} lemmas checked by unit propagation" if lemmas else " by prices"
-    proofs += ", and by drat-trim" if lemmas and seconded else ""
-    return "ok", f"{len(given)} round vectors refuted{proofs}"
+def _follows(
+    case: Case, claim: ParetoWire | LimitPointWire, held: Held, work: Work
+) -> tuple[str, str]:
+    """Return how good the claims are that a claim of optimality follows from.
 
-
-def _vector(case: _Case, instance: Instance, vector: VectorWire) -> tuple[int, bool]:
-    """Check why there is no algorithm with these rounds.
-
-    Returns:
-        How many lemmas that took, and whether drat-trim verifies them too, if there are any.
+    Raises:
+        ValueError: it follows from no claims above.
     """
-    if vector.prices:
-        claimed = LimitCertificate(
-            instance.steps, Fraction(0), _prices(vector.prices), vector.rounds
-        )
-        found = check_limit_certificate(
-            instance.topology, instance.collective, claimed, exhaustive=True
-        )
-        if found * instance.collective.chunks <= 1:
-            raise _WrongError(f"the prices for {vector.rounds} leave room for all chunks")
-        return 0, True
-    if vector.cnf is None or vector.drat is None:
-        raise _WrongError(f"the round vector {vector.rounds} has no proof")
-    formula = read_text(case.folder / vector.cnf)
-    if formula != dimacs(instance, vector.rounds):
-        raise _WrongError(f"{vector.cnf} is not the formula of this instance")
-    proof = read_text(case.folder / vector.drat)
-    try:
-        lemmas = check_refutation(parse_dimacs(formula), parse_drat(proof))
-    except ProofError as error:
-        raise _WrongError(f"{vector.drat}: {error}") from error
-    second = drat_trim(case.folder / vector.cnf, case.folder / vector.drat)
-    if second is False:
-        raise _WrongError(f"{vector.drat}: drat-trim does not verify it")
-    return lemmas, second is True
+    if claim.halves != "equal" and (case.other.phases == 1 or getattr(claim, "trees", False)):
+        raise ValueError("it speaks of halves, of which there are none here")
+    enough: list[str] = []
+    for state, words in _SUPPORT.items():
+        enough.append(state)
+        claims = [c for c, how in held if how in enough]
+        try:
+            _require_algorithm(claim, claims)
+            covered = Covered.of(claims, case.spec, len(case.machines))
+            if isinstance(claim, ParetoWire):
+                _pareto(case, claim, covered, work)
+            else:
+                _limit_point(case, claim, covered, work)
+        except ValueError:
+            if len(claims) == len(held):
+                raise
+            continue
+        return state, words
+    raise AssertionError("the last claims are all claims")
 
 
-def _require_algorithm(claim: ParetoWire | LimitPointWire, proved: list[Claim]) -> None:
-    there = any(
-        isinstance(p, AlgorithmClaimWire)
-        and (p.chunks, p.steps, p.rounds) == (claim.chunks, claim.steps, claim.rounds)
-        for p in proved
-    )
-    if not there:
-        raise _WrongError("there is no such algorithm among the claims that hold")
+def _require_algorithm(claim: ParetoWire | LimitPointWire, claims: Sequence[Claim]) -> None:
+    shape = (claim.chunks, claim.steps, claim.rounds)
+    if not any(
+        isinstance(c, AlgorithmClaimWire) and (c.chunks, c.steps, c.rounds) == shape for c in claims
+    ):
+        raise ValueError("there is no such algorithm among the claims that hold")
 
 
-def _limit_point(case: _Case, claim: LimitPointWire, proved: list[Claim]) -> str:
-    _require_algorithm(claim, proved)
-    covered = Covered.of(proved, case.spec)
+def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work) -> None:
     cost = Fraction(claim.rounds, claim.chunks)
-    floor = tree_floor(case.topology) if claim.trees else Fraction(0)
-    if max(floor, covered.least(claim.steps, trees=claim.trees)) < cost:
-        raise _WrongError(f"no claim says that {claim.steps} steps take R/C >= {cost}")
-    fewer = claim.steps - (1 if claim.trees else case.other.phases)
-    fewest = fewest_tree_steps(case.topology) if claim.trees else covered.steps
-    if fewer >= fewest and covered.least(fewer, trees=claim.trees) <= cost:
-        raise _WrongError(f"no claim says that {fewer} steps take R/C > {cost}")
-    return "follows from the claims above"
+    equal = claim.halves == "equal"
+
+    def least(steps: int) -> Fraction | None:
+        work.spend(10 * steps * (1 + len(covered.tree_limits)))
+        if not claim.trees:
+            return covered.least(steps, equal=equal)
+        if steps < fewest_up_and_down(case.topology, work.spend):
+            return None
+        return max(fewest_sends(case.topology), covered.least_by_trees(steps))
+
+    here = least(claim.steps)
+    if here is not None and here < cost:
+        raise ValueError(f"no claim says that {claim.steps} steps take R/C >= {short(cost)}")
+    fewer = claim.steps - (case.other.phases if equal and not claim.trees else 1)
+    there = least(fewer)
+    if there is not None and there <= cost:
+        raise ValueError(f"no claim says that {fewer} steps take R/C > {short(cost)}")
 
 
-def _pareto(case: _Case, claim: ParetoWire, proved: list[Claim]) -> tuple[str, str]:
-    _require_algorithm(claim, proved)
-    covered = Covered.of(proved, case.spec)
-    if covered.bandwidth <= 0:
-        raise _WrongError("no bandwidth bound holds, so C has no end")
-    point = (claim.chunks, claim.steps, claim.rounds)
-    if left := needed(covered, point, claim.k, claim.max_chunks):
-        c, s, r = left[0]
-        raise _WrongError(
-            f"{counted(len(left), 'candidate')} are not ruled out, such as C={c} S={s} R={r}"
+def _pareto(case: Case, claim: ParetoWire, covered: Covered, work: Work) -> None:
+    unit, phases = covered.unit, case.other.phases
+    if claim.k > MAX_K:
+        raise ValueError(f"k is {claim.k}, expected up to {MAX_K}")
+    if claim.rounds > claim.steps + claim.k * phases:
+        raise ValueError(f"with k={claim.k} it is not in the class that it is said to be best of")
+    if claim.max_chunks is not None and (
+        claim.max_chunks < claim.chunks or claim.max_chunks % unit
+    ):
+        multiple = f", a multiple of {unit}" if unit > 1 else ""
+        raise ValueError(
+            f"its class is C up to {claim.max_chunks}, expected {claim.chunks} or more{multiple}"
         )
-    searched = any(isinstance(p, UnsatWire) and p.searched for p in proved)
-    return ("searched" if searched else "ok"), "follows from the claims above"
+    left = next(needed(covered, claim, work.spend), None)
+    if left is not None:
+        c, s, r = left
+        raise ValueError(f"C={c} S={s} R={r} would dominate it and is not ruled out")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,23 +90,53 @@ def open_folder(folder: Path, topology: Topology, spec: Spec) -> None:
         )
 
 
-def save_claims(folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim]) -> Path:
-    """Write the list of claims and return its file; what only the one before it named is removed.
+def write_claims(
+    folder: Path, topology: Topology, spec: Spec, make: Callable[[Path], Sequence[Claim]]
+) -> Path:
+    """Write a certificate whole or not at all, and return the file that lists its claims.
+
+    Files of an earlier one that are not claimed any more are removed. Whatever interrupts this,
+    nothing stays that no list of claims names.
+
+    Args:
+        make: returns the claims, and writes the files that they name into the folder it is given.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the folder cannot be written, or holds the certificate of another question.
     """
-    before = _kept(folder, topology, spec) or ()
-    path = folder / CLAIMS
-    wire = _wire(topology, spec, claims)
-    text = msgspec.json.format(msgspec.json.encode(wire), indent=1).decode() + "\n"
-    write_atomically(path, text)
-    base = base_name(topology, spec)
-    for name in set(_files(before)) - set(_files(claims)):
-        if name.startswith(f"{base}-"):  # the list may have been edited
-            with suppress(OSError):  # somebody else's folder of that name
-                (folder / name).unlink()
-    return path
+    there = folder.exists()
+    open_folder(folder, topology, spec)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as unfinished:
+            claims = make(Path(unfinished))
+            return _publish(Path(unfinished), folder, topology, spec, claims)
+    except BaseException:
+        if not there:
+            with suppress(OSError):  # somebody put something into it meanwhile
+                folder.rmdir()
+        raise
+
+
+def _publish(
+    unfinished: Path, folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim]
+) -> Path:
+    """Move the files that claims name to their place, then list the claims there."""
+    before = set(_files(_kept(folder, topology, spec) or ()))
+    after = set(_files(claims))
+    text = msgspec.json.format(msgspec.json.encode(_wire(topology, spec, claims)), indent=1)
+    gone = after - before  # should this not come to its end
+    try:
+        for name in sorted(after):
+            (unfinished / name).replace(folder / name)
+        write_atomically(folder / CLAIMS, text.decode() + "\n")
+        gone = before - after
+    finally:
+        base = base_name(topology, spec)
+        for name in gone:
+            if name.startswith(f"{base}-"):  # the list may have been edited
+                with suppress(OSError):  # somebody else's folder of that name
+                    (folder / name).unlink()
+    return folder / CLAIMS
 
 
 def _wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -> CertificateWire:

@@ -9,8 +9,7 @@ from sccl.certify.claims import (
     algorithm_claim,
     bound_claims,
     limit_claims,
-    open_folder,
-    save_claims,
+    write_claims,
 )
 from sccl.certify.wire import Claim, LimitPointWire
 from sccl.collectives import Spec
@@ -30,12 +29,17 @@ def write_limit_certificate(
         InputError: the folder cannot be written, or holds the certificate of another question.
     """
     topology, spec = frontier.topology, frontier.spec
-    open_folder(folder, topology, spec)
-    claims = list(bound_claims(topology, spec))
-    claims += _of_class(folder, topology, spec, frontier.limits, frontier.points, trees=False)
-    if trees is not None:
-        claims += _of_class(folder, topology, spec, trees.limits, trees.points, trees=True)
-    return save_claims(folder, topology, spec, claims)
+
+    def make(unfinished: Path) -> Sequence[Claim]:
+        claims = list(bound_claims(topology, spec))
+        claims += _of_class(
+            unfinished, topology, spec, frontier.limits, frontier.points, trees=False
+        )
+        if trees is not None:
+            claims += _of_class(unfinished, topology, spec, trees.limits, trees.points, trees=True)
+        return claims
+
+    return write_claims(folder, topology, spec, make)
 
 
 def _of_class(  # noqa: PLR0913 - a frontier's parts

@@ -15,6 +15,7 @@ CLAIMS = "claims.json"
 FractionText = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
 FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]
 _Count = Annotated[int, Meta(ge=1, le=2**22)]
+_Halves = Literal["equal", "any"]
 _Steps = Annotated[int, Meta(ge=1, le=512)]  # a limit of more is not computed
 
 
@@ -83,14 +84,21 @@ class UnsatWire(
     searched: tuple[str, ...] = ()
 
 
-class ParetoWire(_Wire, frozen=True, kw_only=True, tag="pareto", tag_field="claim"):
-    """No algorithm with R <= S + k dominates this one; follows from the claims before."""
+class ParetoWire(
+    _Wire, frozen=True, kw_only=True, tag="pareto", tag_field="claim", omit_defaults=True
+):
+    """No algorithm with R <= S + k and C up to a number dominates this one.
+
+    It follows from the claims before. Of an allreduce: none of a reducescatter and then an
+    allgather, each with R <= S + k, of equal steps and rounds or of any.
+    """
 
     chunks: _Count
     steps: _Count
     rounds: _Count
     k: Annotated[int, Meta(ge=0)]
     max_chunks: int | None
+    halves: _Halves = "equal"
 
 
 class LimitPointWire(
@@ -98,13 +106,15 @@ class LimitPointWire(
 ):
     """No algorithm of any k and any C dominates this one; follows from the claims before.
 
-    With ``trees``: none of that class.
+    With ``trees``: none of that class. Of an allreduce, without: none of a reducescatter and then
+    an allgather, of equal steps and rounds or of any.
     """
 
     chunks: _Count
     steps: _Count
     rounds: _Count
     trees: bool = False
+    halves: _Halves = "equal"
 
 
 Claim = (

@@ -10,7 +10,7 @@ says no more than that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -23,8 +23,7 @@ from sccl.certify.claims import (
     base_name,
     bound_claims,
     limit_claims,
-    open_folder,
-    save_claims,
+    write_claims,
 )
 from sccl.certify.cover import Covered, needed, vectors
 from sccl.certify.wire import Claim, ParetoWire, UnsatWire, VectorWire
@@ -49,29 +48,40 @@ class _Writer:
     notify: Callable[[str], None]
     claims: list[Claim] = field(default_factory=list)
 
-    def run(self) -> Path:
-        """Write all claims and return the file that lists them."""
+    def run(self) -> Sequence[Claim]:
+        """Return all claims, whose files are written."""
         topology, spec = self.frontier.topology, self.frontier.spec
         self.claims += bound_claims(topology, spec)
         for point in self.frontier.points:
             self.claims.append(algorithm_claim(self.folder, topology, spec, point.algorithm))
         self.limits()
         self.refutations()
-        k = self.frontier.covered.k
+        for optimal in self.optimal():
+            if next(needed(self.covered(), optimal, lambda _: None), None) is None:
+                self.claims.append(optimal)
+        return self.claims
+
+    def optimal(self) -> list[ParetoWire]:
+        """Return the claims that points are optimal, each in the class that was searched."""
+        k, most = self.frontier.covered.k, self.frontier.covered.max_chunks
         assert k is not None
-        for point in self.frontier.points:
-            if point.proved:
-                c = point.candidate
-                self.claims.append(
-                    ParetoWire(
-                        chunks=c.chunks,
-                        steps=c.steps,
-                        rounds=c.rounds,
-                        k=k,
-                        max_chunks=self.frontier.covered.max_chunks,
-                    )
-                )
-        return save_claims(self.folder, topology, spec, self.claims)
+        unit = self.frontier.spec.unit
+        return [
+            ParetoWire(
+                chunks=point.candidate.chunks,
+                steps=point.candidate.steps,
+                rounds=point.candidate.rounds,
+                k=k,
+                max_chunks=None if most is None else most // unit * unit,
+            )
+            for point in self.frontier.points
+            if point.proved
+        ]
+
+    def covered(self) -> Covered:
+        """Return what the claims so far rule out."""
+        topology, spec = self.frontier.topology, self.frontier.spec
+        return Covered.of(self.claims, spec, len(dual(spec).machines(topology)))
 
     def limits(self) -> None:
         """Claim the limits of all numbers of steps up to the last point's."""
@@ -89,22 +99,14 @@ class _Writer:
 
     def refutations(self) -> None:
         """Refute every candidate that the claims so far leave open, the hardest first."""
-        covered = Covered.of(self.claims, self.frontier.spec)
-        k = self.frontier.covered.k
-        assert k is not None
-        most = self.frontier.covered.max_chunks
-        for point in self.frontier.points:
-            c = point.candidate
-            if not point.proved:
-                continue
-            while left := needed(covered, (c.chunks, c.steps, c.rounds), k, most):
+        for optimal in self.optimal():
+            while left := list(needed(self.covered(), optimal, lambda _: None)):
                 hardest = max(left, key=lambda q: (q[2], -q[0]))  # most rounds, fewest chunks
                 self.notify("refuting C={} S={} R={}".format(*hardest))
                 claim = self.refute(*hardest)
                 if claim is None:
                     break
                 self.claims.append(claim)
-                covered = Covered.of(self.claims, self.frontier.spec)
 
     def refute(self, chunks: int, steps: int, rounds: int) -> UnsatWire | None:
         """Return the claim that a candidate is impossible, if that can be shown in time."""
@@ -128,14 +130,22 @@ class _Writer:
         every = list(vectors(instance.rounds, instance.steps, _VECTORS))
         if len(every) > _VECTORS:
             return []
-        found = []
+        found: list[VectorWire] = []
         end = time.perf_counter() + self.seconds
         for rounds in every:
             reason = self.priced(instance, rounds, end) or self.refuted(instance, rounds, end)
             if reason is None:
+                self.discard(found)
                 return []
             found.append(reason)
         return found
+
+    def discard(self, vectors: Sequence[VectorWire]) -> None:
+        """Remove the files of vectors that nothing is claimed of after all: they can be large."""
+        for vector in vectors:
+            for name in (vector.cnf, vector.drat):
+                if name is not None:
+                    (self.folder / name).unlink()
 
     def priced(self, instance: Instance, rounds: tuple[int, ...], end: float) -> VectorWire | None:
         """Return prices at which the trees of all chunks cost more than these rounds buy."""
@@ -195,5 +205,8 @@ def write_certificate(
     Raises:
         InputError: the folder cannot be written, or holds the certificate of another question.
     """
-    open_folder(folder, frontier.topology, frontier.spec)
-    return _Writer(frontier, folder, seconds, notify).run()
+
+    def make(unfinished: Path) -> Sequence[Claim]:
+        return _Writer(frontier, unfinished, seconds, notify).run()
+
+    return write_claims(folder, frontier.topology, frontier.spec, make)

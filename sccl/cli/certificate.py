@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,10 +11,17 @@ from rich.markup import escape
 from sccl.certify.wire import CLAIMS
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
+from sccl.core.words import counted
 from sccl.tasks.files import is_folder, paths_of
 
-_COLOURS = {"ok": "green", "failed": "red", "searched": "yellow"}
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sccl.certify.check import Verdict
+    from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
+
+_COLOURS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
+_NOTHING = ("nothing is claimed to be optimal",)
 
 
 @reported
@@ -31,34 +38,53 @@ def verify_certificate(
 ) -> None:
     """Check every claim of a certificate, without trusting any solver.
 
-    Exit code 0: all claims hold, 1: one does not, 2: bad input, 3: some rest on two solvers' word.
+    It first says what they are about. Exit code 0: all claims hold, 1: one does not, 2: bad input,
+    3: some rest on two solvers' word, or would take too much work to check.
     """
-    from sccl.certify.check import check_folder  # noqa: PLC0415 - loads much
+    # loaded here, so that the writing of certificates loads no checker, and this no writer
+    from sccl.certify.check import check  # noqa: PLC0415
+    from sccl.certify.question import read_case  # noqa: PLC0415
+    from sccl.certify.words import classes  # noqa: PLC0415
 
-    chosen = _folders(folders)
-    rows = []
+    cases = [(folder, read_case(folder)) for folder in _folders(folders)]  # all before any verdict
+    rows: list[tuple[Path, Verdict]] = []
     console = out()
-    for folder, verdict in ((one, x) for one in chosen for x in check_folder(one)):
-        rows.append((folder, verdict))
+    for folder, case in cases:
         if not json:
-            if len(chosen) > 1 and (len(rows) == 1 or folder != rows[-2][0]):
-                console.print(f"# {folder}", markup=False, soft_wrap=True)
-            colour = _COLOURS[verdict.state]
-            line = f"[{colour}]{verdict.state:8}[/] {escape(verdict.claim)}: "
-            console.print(line + escape(verdict.detail), soft_wrap=True)
+            title = [f"# {folder}"] if len(cases) > 1 else []
+            about = [f"class       {text}" for text in classes(case) or _NOTHING]
+            for line in (*title, *case.lines(), *about):
+                console.print(line, markup=False, soft_wrap=True)
+        for verdict in check(case):
+            rows.append((folder, verdict))
+            if not json:
+                _print(console, verdict)
     states = [row.state for _, row in rows]
     if json:
+        questions = [
+            {"folder": str(folder), **case.as_json(), "classes": classes(case)}
+            for folder, case in cases
+        ]
         claims = [
             {"folder": str(folder), "claim": r.claim, "state": r.state, "detail": r.detail}
             for folder, r in rows
         ]
-        print_json({"schema": 1, "folder": ", ".join(map(str, chosen)), "claims": claims})
+        named = ", ".join(str(folder) for folder, _ in cases)
+        print_json({"schema": 1, "folder": named, "questions": questions, "claims": claims})
     else:
         counts = ", ".join(f"{states.count(s)} {s}" for s in _COLOURS if s in states)
-        console.print(f"{len(rows)} claims: {counts}")
+        console.print(f"{counted(len(rows), 'claim')}: {counts}")
     if "failed" in states:
         raise typer.Exit(ExitCode.NO)
-    raise typer.Exit(ExitCode.UNKNOWN if "searched" in states else ExitCode.OK)
+    raise typer.Exit(ExitCode.OK if set(states) == {"ok"} else ExitCode.UNKNOWN)
+
+
+def _print(console: Console, verdict: Verdict) -> None:
+    from sccl.certify.question import plain  # noqa: PLC0415
+
+    colour = _COLOURS[verdict.state]
+    line = f"[{colour}]{verdict.state:9}[/] {escape(verdict.claim)}: "
+    console.print(line + escape(plain(verdict.detail)), soft_wrap=True)
 
 
 def _folders(words: list[Path]) -> list[Path]:

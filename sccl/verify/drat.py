@@ -11,7 +11,7 @@ drat-trim, deletions of unit clauses are ignored. Source: Wetzler, Heule, Hunt, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Literals = tuple[int, ...]
 
@@ -55,13 +55,21 @@ def _literals(line: str, number: int) -> Literals:
     return tuple(literals)
 
 
-def check_refutation(clauses: Iterable[Literals], proof: Iterable[tuple[bool, Literals]]) -> int:
+def check_refutation(
+    clauses: Iterable[Literals],
+    proof: Iterable[tuple[bool, Literals]],
+    spend: Callable[[int], object] = lambda _: None,
+) -> int:
     """Check that a proof refutes some clauses; return how many of its lemmas were needed to see so.
+
+    Args:
+        spend: is told how many clauses are looked at; may end a check that takes too long by
+            raising.
 
     Raises:
         ProofError: a lemma does not follow, or the proof ends without a conflict.
     """
-    checker = _Checker()
+    checker = _Checker(spend)
     for clause in clauses:
         if checker.add(clause):
             return 0
@@ -82,7 +90,8 @@ def check_refutation(clauses: Iterable[Literals], proof: Iterable[tuple[bool, Li
 class _Checker:
     """Clauses with two watched literals each, and what follows from them by unit propagation."""
 
-    def __init__(self) -> None:
+    def __init__(self, spend: Callable[[int], object]) -> None:
+        self.spend = spend
         self.clauses: dict[int, list[int]] = {}
         self.numbers: dict[Literals, list[int]] = defaultdict(list)
         self.watchers: dict[int, list[int]] = defaultdict(list)
@@ -127,6 +136,7 @@ class _Checker:
         if not clause:
             return False
         first = clause[0]
+        self.spend(len(self.clauses))
         others = [c for c in self.clauses.values() if -first in c]
         for other in others:
             more = [x for x in other if x != -first]
@@ -138,6 +148,7 @@ class _Checker:
 
     def _refute(self, clause: Sequence[int], assumed: set[int]) -> set[int] | None:
         """Return what holds if all literals of a clause are false; None if that is impossible."""
+        self.spend(len(assumed) + len(self.true) // 16)
         holds = assumed | self.true if assumed else set(self.true)
         negated = []
         for x in clause:
@@ -158,6 +169,7 @@ class _Checker:
         while queue:
             false = -queue.pop()
             watching, kept = watchers[false], []
+            self.spend(1 + len(watching))
             for at, number in enumerate(watching):
                 clause = clauses.get(number)
                 if clause is None:

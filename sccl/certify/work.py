@@ -1,0 +1,36 @@
+"""How much the check of a certificate may take: counted in operations, so that no clock decides."""
+
+from __future__ import annotations
+
+PER_CLAIM = 40_000_000
+"""Elementary operations, of about a tenth of a microsecond to a microsecond each."""
+
+_WHOLE = 400_000_000
+
+
+class TooMuchError(Exception):
+    """A claim takes more work than the checker does: it is neither proved nor refuted."""
+
+
+class Work:
+    """What is left to do for a claim, and for the certificate as a whole."""
+
+    def __init__(self, whole: int = _WHOLE) -> None:
+        self.whole, self.left = whole, 0
+
+    def begin(self) -> None:
+        """Begin a claim."""
+        self.left = min(PER_CLAIM, self.whole)
+
+    def spend(self, operations: int) -> None:
+        """Note that something takes so many operations, best before it is done.
+
+        Raises:
+            TooMuchError: that is more than are left.
+        """
+        if operations > self.left:
+            raise TooMuchError(
+                "it takes more work to check than this checker does: nothing is said of it"
+            )
+        self.left -= operations
+        self.whole -= operations
