@@ -58,12 +58,23 @@ def test_limits_show_every_class_everywhere(limits: sccl.LimitFrontier) -> None:
     assert len(limits.classes) == 3
     assert limits.points == next(iter(limits.classes.values()))
     assert set(limits.others) < set(limits.classes)
-    for shown in (limits._repr_html_(), limits.to_latex(), *limits.to_dataframe()["class"]):
-        assert any(scope in shown for scope in limits.classes)
     for scope, points in limits.classes.items():
-        assert scope in limits._repr_html_()
+        assert scope in repr(limits)
         assert scope in limits.to_latex()
+        assert scope in limits._repr_html_() or points == limits.points
         assert list(limits.to_dataframe()["class"]).count(scope) == len(points)
+
+
+def test_kept_limits_have_every_class_and_every_algorithm(
+    limits: sccl.LimitFrontier, tmp_path: Path
+) -> None:
+    kept = sccl.load(limits.save(tmp_path))
+    assert isinstance(kept, sccl.SavedFrontier)
+    assert {scope: [p.algorithm for p in points] for scope, points in kept.classes.items()} == {
+        scope: [p.algorithm for p in points] for scope, points in limits.classes.items()
+    }
+    assert repr(kept).partition("(")[2] == repr(limits).partition("(")[2]
+    assert all(scope in kept._repr_html_() for scope in limits.classes)
 
 
 # --- frames --------------------------------------------------------------------------------------

@@ -227,7 +227,9 @@ class LimitFrontier(Shared):
         plain = self.to_json()
         for rows, one in zip([plain, *plain.get("classes", [])], self._all(), strict=True):
             for row, point in zip(rows["points"], one.points, strict=True):
-                row["file"] = str(kept.save(point.algorithm)) if point.algorithm else None
+                kind = "trees" if isinstance(one, TreeFrontier) else ""
+                found = point.algorithm
+                row["file"] = str(kept.save(found, kind)) if found else None
         return kept.save_frontier(plain, "limits")
 
     @checked
@@ -247,9 +249,10 @@ class LimitFrontier(Shared):
     def _repr_html_(self) -> str:
         title = heading(f"{self.name}, limits over all k and C")
         first = table(COLUMNS, [point.cells for point in self.points])
+        summaries = [sweep.summary for sweep in self._known().sweeps[1:]]
         others = "".join(
-            heading(scope) + table(COLUMNS, [point.cells for point in points])
-            for scope, points in self.others.items()
+            heading(scope) + table(COLUMNS, [p.cells for p in points]) + paragraph(summary)
+            for (scope, points), summary in zip(self.others.items(), summaries, strict=True)
         )
         notes = [*self.bounds.reasons, self.summary]
         return title + first + "".join(map(paragraph, notes)) + others
@@ -306,10 +309,14 @@ class SavedFrontier(Shared):
         )
 
     def _repr_html_(self) -> str:
-        points = self._known().charts[0].points
-        rows = [(p.chunks or "-", p.steps, p.rounds or "-", p.cost, p.state_words) for p in points]
-        return (
-            heading(self.name)
-            + table(("C", "S", "R", "R/C", "State"), rows)
-            + paragraph(self.summary)
-        )
+        known = self._known()
+        several = len(known.charts) > 1
+        found = heading(self.name)
+        for chart, sweep in zip(known.charts, known.sweeps, strict=True):
+            rows = [
+                (p.chunks or "-", p.steps, p.rounds or "-", p.cost, p.state_words)
+                for p in chart.points
+            ]
+            found += heading(chart.scope) if several else ""
+            found += table(("C", "S", "R", "R/C", "State"), rows) + paragraph(sweep.summary)
+        return found

@@ -21,7 +21,7 @@ from sccl.errors import InputError, ToolError
 from sccl.tasks.frontiers import Known, known
 from sccl.tasks.pages import shown
 from sccl.view.explore import check_fits, page
-from sccl.view.shown import Bounds
+from sccl.view.shown import Bounds, Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,8 +237,18 @@ class Shared(ABC):
         return f"{', '.join(one.name for one in (self, *others))}: {what}"
 
     def __repr__(self) -> str:
-        points = ", ".join(point.text for point in self._known().charts[0].points) or "no point"
-        return f"{type(self).__name__}({self.name}: {points}; {self.summary.split(':')[0].lower()})"
+        known = self._known()
+        classes = [_in_short(*one) for one in zip(known.charts, known.sweeps, strict=True)]
+        if len(classes) > 1:
+            scopes = [chart.scope for chart in known.charts]
+            classes = [f"{scope}: {text}" for scope, text in zip(scopes, classes, strict=True)]
+        return f"{type(self).__name__}({self.name}: {' | '.join(classes)})"
+
+
+def _in_short(chart: view.FrontierData, sweep: Sweep) -> str:
+    """Return the points of a class, and how far they are known."""
+    points = ", ".join(point.text for point in chart.points) or "no point"
+    return f"{points}; {sweep.summary.split(':')[0].lower()}"
 
 
 def _charts(frontiers: Iterable[Shared]) -> list[view.FrontierData]:
