@@ -330,6 +330,17 @@ def test_a_killed_worker_loses_nothing(cluster: str) -> None:
     assert timeless(json.loads(out)) == timeless(json.loads(alone.stdout))
 
 
+@pytest.mark.parametrize("address", ["nowhere", "foo://127.0.0.1:1"])
+def test_an_address_that_is_none_is_one_sentence_to_the_end(address: str) -> None:
+    """To the end of the process: a client that is left behind speaks when it is deleted."""
+    program = "from sccl.cli.main import app; app()"
+    command = [sys.executable, "-c", program, *cluster_command(address)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+
+
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, cluster_command("tcp://127.0.0.1:1"))
     assert result.exit_code == 2

@@ -146,6 +146,8 @@ def _dask(cluster: Cluster) -> Iterator[tuple[Any, int]]:
         given = {name: str(file) for name, file in files.items() if file}
         security = dask.Security(require_encryption=True, **given)
     try:
+        # A client of an address that is none cannot be closed: it takes 20 s and a traceback.
+        importlib.import_module("distributed.comm").resolve_address(cluster.address)
         client = dask.Client(
             cluster.address, security=security, timeout="10s", set_as_default=False
         )
