@@ -16,8 +16,8 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # what typing says, too; but that takes its time to load
 if TYPE_CHECKING:
     from sccl.api.algorithm import Algorithm
     from sccl.api.certificates import Certificate, check_certificate

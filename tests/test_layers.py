@@ -33,6 +33,7 @@ FLOORS = {
     "api": 8,
     "cli": 8,
     "": 9,
+    "__main__": 9,
 }
 
 MAY_IMPORT = {
@@ -68,6 +69,7 @@ MAY_IMPORT = {
     "tasks": {"backends", "bounds", "collectives", "core", "errors", "pareto", "topo", "transform"}
     | {"verify", "view", "msgspec", "platformdirs", "rich", "sccl"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
+    "__main__": {"cli"},
     "api": {
         "backends",
         "certify",

@@ -34,7 +34,7 @@ from sccl.pareto.ahead import Ahead
 from sccl.pareto.workers import Workers
 from sccl.tasks.answering import How, answer_text, answering
 from sccl.topo import resolve
-from tests.processes import Pipe, wait_for_end
+from tests.processes import PATIENCE_S, Pipe, wait_for_end
 
 HOW = How("cpsat", "none", None, 0)
 
@@ -130,23 +130,35 @@ def hold(pipe: str) -> None:
 
 
 HOLDER = """
-import sys
+import signal, sys
+import typer
 from sccl.pareto.workers import Workers
 from tests.test_parallel import hold
-with Workers(2) as workers:
-    workers.submit(hold, sys.argv[1])
-    workers.submit(hold, sys.argv[1]).result()
+from sccl.cli import report, signals
+@report.reported
+def work():
+    with Workers(2) as workers:
+        workers.submit(hold, sys.argv[1])
+        workers.submit(hold, sys.argv[1]).result()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
+signals.listen()
+app = typer.Typer()
+app.command()(work)
+app(sys.argv[2:])
 """
 
 
-def test_workers_end_with_whoever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_workers_end_with_whoever_is_killed(number: int, code: int, tmp_path: Path) -> None:
     pipe = Pipe(tmp_path / "pipe")
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(pipe.path)], cwd=Path(__file__).parents[1]
     )
     workers = [int(pipe.line()) for _ in range(2)]
-    holder.kill()
-    holder.wait()
+    holder.send_signal(number)
+    assert holder.wait(PATIENCE_S) == code
     for worker in workers:
         wait_for_end(worker)
 

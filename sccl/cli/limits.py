@@ -15,6 +15,7 @@ from rich.table import Table
 from sccl.cli.certificate import certify_limits, no_certificate
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
+from sccl.cli.signals import exit_code
 from sccl.cli.tables import print_winners
 from sccl.collectives import Spec
 from sccl.core.cost import Costs
@@ -70,7 +71,7 @@ def limits_of(
     if frontier.stopped == "interrupted":
         if outputs.certificate:
             no_certificate(outputs.certificate)
-        raise typer.Exit(ExitCode.INTERRUPTED)
+        raise typer.Exit(exit_code())
     known = all(x.lower == x.upper for x in frontier.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
 

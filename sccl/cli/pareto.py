@@ -20,6 +20,7 @@ from sccl.cli.certificate import certify, no_certificate
 from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.cli.signals import exit_code
 from sccl.cli.tables import print_winners
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.cost import Costs
@@ -146,7 +147,7 @@ def _deliver(frontier: Frontier, outputs: Outputs, seconds: float) -> NoReturn:
     if interrupted:
         if outputs.certificate:
             no_certificate(outputs.certificate)
-        raise typer.Exit(ExitCode.INTERRUPTED)
+        raise typer.Exit(exit_code())
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 

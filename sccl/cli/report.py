@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from sccl.cli.signals import exit_code, interrupted, interruptible
 from sccl.errors import InputError, ScclError, ScclWarning
 
 P = ParamSpec("P")
@@ -38,6 +39,7 @@ class ExitCode(IntEnum):
     FAILED = 4
     """A solver broke, or a result failed the judge: a defect."""
     INTERRUPTED = 130
+    """By Ctrl-C; 143 by SIGTERM, 129 by SIGHUP: 128 and the signal (``signals.exit_code``)."""
     CLOSED_PIPE = 141
 
 
@@ -83,39 +85,53 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
+def _delivered(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a command returns; what it printed has left this process."""
+    with _warnings_as_lines():
+        try:
+            result = command(*args, **kwargs)
+        except typer.Exit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+        return result
+
+
 def reported(command: Callable[P, T]) -> Callable[P, T]:
     """Turn what a command raises into one sentence on stderr and an exit code."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            with _warnings_as_lines():
-                return command(*args, **kwargs)
-        except KeyboardInterrupt:
-            err().print("interrupted")
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-        except InputError as error:
-            err().print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-            raise typer.Exit(ExitCode.BAD_INPUT) from None
-        except ScclError as error:
-            err().print(f"[bold red]failed:[/] {escape(str(error))}", soft_wrap=True)
-            raise typer.Exit(ExitCode.FAILED) from None
-        except typer.Exit:
-            raise
-        except BrokenPipeError:  # the reader of a pipe left: nobody is there to be told
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-            raise typer.Exit(ExitCode.CLOSED_PIPE) from None
-        except OSError as error:
-            text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-            err().print(f"[bold red]failed:[/] {escape(text)}", soft_wrap=True)
-            raise typer.Exit(ExitCode.FAILED) from None
-        except Exception as error:  # noqa: BLE001 - exit code 1 must never mean a crash
-            what = f"{type(error).__name__}: {error}"
-            err().print(
-                f"[bold red]failed:[/] {escape(what)}; this is a defect of sccl, please report it "
-                "with the command you ran",
-                soft_wrap=True,
-            )
-            raise typer.Exit(ExitCode.FAILED) from None
+            result = interruptible(functools.partial(_delivered, command, *args, **kwargs))
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 is no crash
+            raise typer.Exit(_told(error)) from None
+        if interrupted():
+            raise typer.Exit(_told(KeyboardInterrupt()))
+        return result
 
     return run
+
+
+def _told(error: Exception | KeyboardInterrupt) -> int:
+    """Say what went wrong, in one sentence on stderr, and return the exit code."""
+    if isinstance(error, typer.Exit) and (not interrupted() or error.exit_code == exit_code()):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt) or interrupted():  # whatever became of it on its way
+        err().print("interrupted")
+        return exit_code()
+    if isinstance(error, BrokenPipeError):  # the reader of a pipe left: nobody is there to be told
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        return ExitCode.CLOSED_PIPE
+    code, kind, text = ExitCode.FAILED, "failed", str(error)
+    if isinstance(error, InputError):
+        code, kind = ExitCode.BAD_INPUT, "error"
+    elif isinstance(error, OSError):
+        text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+    elif not isinstance(error, ScclError):
+        text = (
+            f"{type(error).__name__}: {error}; this is a defect of sccl, please report it with the "
+            "command you ran"
+        )
+    err().print(f"[bold red]{kind}:[/] {escape(text)}", soft_wrap=True)
+    return code

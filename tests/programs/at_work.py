@@ -9,7 +9,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from sccl.cli.main import app
+from sccl.__main__ import main
 
 
 def say() -> None:
@@ -35,4 +35,5 @@ PIPE: Path | None = Path(sys.argv[1])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
 setattr(cp_model.CpSolver, "solve", solve)  # noqa: B010 - mypy has it that methods stay
 sys.addaudithook(heard)
-app(sys.argv[2:])
+sys.argv = ["sccl", *sys.argv[2:]]
+main()

@@ -1,0 +1,190 @@
+"""Ctrl-C, SIGTERM and SIGHUP: heard from the first line on, whatever the command is doing.
+
+While a verb works, a signal is a KeyboardInterrupt in it, and what was found so far is printed.
+Before and after that (imports, help, the end of the interpreter) nothing would be lost, and much
+swallows exceptions or makes a traceback of them: there the process ends on the spot. This module
+is loaded before any other and loads nothing itself.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import NoReturn, TypeVar
+
+    T = TypeVar("T")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN_S = 1.0
+"""Signals that follow the first within this time are the same wish: ``timeout`` sends two."""
+_BEAR_S = 0.5
+"""For foreign code to come to an end before it is interrupted."""
+_LATER_S = 0.02
+_DEAF_S = 2.0
+"""For the main thread to hear a signal; if it does not, it is lost in native code."""
+
+
+class _State:
+    """What has been heard.
+
+    Attributes:
+        number: the first signal; None: none yet.
+        since: when it came, by the monotonic clock.
+        raised: whether it has been raised as KeyboardInterrupt.
+        within: the outermost foreign call that it was raised in; None: it was not in any.
+        told: the end of a pipe into which the system writes signals, and from which the handler
+            takes them.
+    """
+
+    number: int | None = None
+    since = 0.0
+    raised = False
+    within: FrameType | None = None
+    told = -1
+
+
+def listen() -> None:
+    """Hear signals from now on; those that whoever started us has ignored stay ignored."""
+    _State.told, writer = os.pipe()
+    for end in (_State.told, writer):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _handle)
+    atexit.register(_ignore)  # the first to be registered is the last to run
+    try:
+        _thread.start_new_thread(_watch, ())
+    except RuntimeError:  # no thread to be had: then without
+        signal.set_wakeup_fd(-1)
+
+
+def interruptible(work: Callable[[], T]) -> T:
+    """Return ``work()``; meanwhile, and only meanwhile, signals raise KeyboardInterrupt."""
+    return work()
+
+
+def interrupted() -> bool:
+    """Return whether a signal has come, whatever became of it on its way to the verb."""
+    return _State.number is not None
+
+
+def exit_code() -> int:
+    """Return the exit code of a command that was interrupted: 128 and the number of the signal."""
+    return 128 + (_State.number or signal.SIGINT)
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    """Hear a signal of the user's."""
+    _take()
+    if _State.number is None:
+        _State.number, _State.since = number, time.monotonic()
+        signal.signal(signal.SIGALRM, _remind)
+    elif time.monotonic() - _State.since > _AGAIN_S:
+        _end(number)  # whoever asks again does not want to wait
+    if not _State.raised:
+        _interrupt(frame)
+
+
+def _remind(_: int, frame: FrameType | None) -> None:
+    """Interrupt what could not be interrupted before, or has swallowed it."""
+    _take()
+    if not _State.raised or (_State.within in _calls(frame) and not _being_handled()):
+        _interrupt(frame)
+
+
+def _interrupt(frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt where it will reach the verb; else later, or end here."""
+    calls = _calls(frame)
+    if not any(call.f_code is interruptible.__code__ for call in calls):
+        _end(_State.number or signal.SIGINT)
+    _State.within = next((call for call in calls if _is_foreign(call)), None)
+    if _State.within is not None:
+        signal.setitimer(signal.ITIMER_REAL, _LATER_S)
+        waited = time.monotonic() - _State.since
+        if waited < _BEAR_S:
+            return
+        if any(_is_import(call) for call in calls):  # modules in C++ abort at exceptions
+            if waited < _DEAF_S:
+                return
+            _end(_State.number or signal.SIGINT)
+    _State.raised = True
+    raise KeyboardInterrupt
+
+
+def _calls(frame: FrameType | None) -> list[FrameType]:
+    """Return what is being executed, from the verb's own call on; all, if there is none."""
+    calls = []
+    while frame is not None:
+        calls.append(frame)
+        if frame.f_code is interruptible.__code__:
+            break
+        frame = frame.f_back
+    return calls[::-1]
+
+
+def _is_foreign(call: FrameType) -> bool:
+    """Return whether an exception may get lost in a call.
+
+    It does in finalizers and callbacks, and in modules in C, above all while they are loaded.
+    """
+    file = call.f_code.co_filename
+    return (
+        _is_import(call)
+        or "-packages" in file
+        or file.endswith("weakref.py")
+        or call.f_code.co_name == "__del__"
+    )
+
+
+def _is_import(call: FrameType) -> bool:
+    return call.f_code.co_filename.startswith("<frozen importlib")
+
+
+def _being_handled() -> bool:
+    """Return whether someone is about to clean up after a KeyboardInterrupt."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _end(number: int) -> NoReturn:
+    """End the process; processes of its own end with it."""
+    os.write(2, b"interrupted\n")
+    os._exit(128 + number)
+
+
+def _take() -> bytes:
+    """Return the signals that have not been heard yet."""
+    try:
+        return os.read(_State.told, 64)
+    except BlockingIOError:
+        return b""
+
+
+def _watch() -> None:
+    """End the process if the main thread does not hear a signal: what a thread of its own does."""
+    while select.select([_State.told], [], []):
+        deadline = time.monotonic() + _DEAF_S
+        while time.monotonic() < deadline and select.select([_State.told], [], [], 0)[0]:
+            time.sleep(_LATER_S)
+        if time.monotonic() >= deadline and (left := _take()):
+            _end(_State.number or left[0])
+
+
+def _ignore() -> None:
+    """Let the last moments of the interpreter pass: all that was to be said has been said."""
+    signal.set_wakeup_fd(-1)
+    for number in (*_SIGNALS, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
