@@ -76,6 +76,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str], hint: str) -> Unkno
         known: the names that exist.
         hint: what to do to see all of them, as a clause.
     """
-    near = difflib.get_close_matches(name.lower(), sorted(known), n=2, cutoff=0.5)
+    by_lower = {one.lower(): one for one in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(name.lower(), sorted(by_lower), n=2, cutoff=0.5)
+    near = [by_lower[one] for one in near]
     nearest = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
     return UnknownNameError(f"unknown {kind} {name!r}: {nearest}{hint}")

@@ -119,7 +119,8 @@ def test_dragonfly_joins_each_pair_of_groups_once() -> None:
         ("hypercube:4", 16, 64, 4, {4}),
         ("circulant:8:1,3", 8, 32, 2, {4}),
         ("circulant:8:4", 8, 8, None, {1}),
-        ("switch:16", 16, 240, 1, {15}),  # links; the budgets are tested below
+        ("switch:16", 16, 240, 1, {1}),
+        ("switch:8x18", 8, 56, 1, {18}),
         ("dragonfly:4x5", 20, 80, 3, {4}),
         ("dragonfly:3x2", 6, 14, 3, {2, 3}),
     ],
@@ -168,6 +169,8 @@ def test_every_generator_has_an_example_that_works() -> None:
         ("circulant:8:0", "offsets from 1 to 7"),
         ("full:9999999", "expected 2 to"),
         ("switch:9999", "at most 1024 ranks"),
+        ("switch:8x0", "ranks, then (optionally) lanes"),
+        ("switch:8x", "ranks, then (optionally) lanes"),
         ("dragonfly:4", "ranks per group x groups"),
         ("dragonfly:4x5:0,1", "ranks per group x groups"),
         ("dragonfly:999x999", "at most 1024 ranks"),

@@ -136,6 +136,8 @@ class Algorithm:
     def time_us(self, size_bytes: float) -> float:
         """Return what it takes for a buffer, microseconds, as alpha and beta of the machine say.
 
+        Where links differ in alpha, a step is taken to cost the slowest one's: an upper bound.
+
         Args:
             size_bytes: of the buffer that C chunks make up.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 
@@ -18,9 +19,16 @@ from sccl.core.codec import load_topology, topology_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.text import text_of
 from sccl.errors import ParameterError
-from sccl.tasks.show import print_topology, size_text
+from sccl.tasks.show import costs_text, print_topology, size_text
+from sccl.topo import LinkName, added_to, links_of, rank_of
 
 _WIDTH = 160
+
+Rank = int | str
+"""A rank: its number, or what the machine calls it (``"GPU0"``)."""
+
+LinkLike = str | tuple[Rank, Rank] | tuple[Rank, Rank, int]
+"""A link: ``(0, 4)``, ``("GPU0", "GPU4")``, ``(0, 3, 1)`` for one lane, or ``"0-4"``."""
 
 
 def text_console() -> Console:
@@ -108,30 +116,35 @@ class Topology:
     @checked
     def without(
         self,
-        links: Iterable[tuple[int, int]] = (),
-        ranks: Iterable[int] = (),
+        links: Iterable[LinkLike] = (),
+        ranks: Iterable[Rank] = (),
         *,
         both_ways: bool = True,
     ) -> Topology:
         """Return the machine with failed parts taken out; ranks are renumbered from 0.
 
         Args:
-            both_ways: whether a link has failed in its other direction too, if it has one.
+            links: each as ``(src, dst)``, as ``(src, dst, lanes)`` if only some lanes have failed,
+                or as ``"0-4"`` (both ways), ``"0>4"`` and ``"0-3:1"`` (one lane).
+            ranks: by number or label.
+            both_ways: whether a link ``(src, dst)`` has failed in its other direction too, if it
+                has one.
 
         Raises:
-            ParameterError: a link or rank to take out does not exist.
+            ParameterError: a link, lane or rank to take out does not exist.
+
+        >>> import sccl
+        >>> sccl.topology("dgx1").without(links=["0-3:1"]).links[0, 3]
+        1
         """
-        gone = set(_check_edges(links))
-        if both_ways:
-            gone |= {(dst, src) for src, dst in gone} & self.value.edges
-        lost = list(ranks)
-        for rank in lost:
-            if not isinstance(rank, int):
-                raise ParameterError(f"a rank is {rank!r:.60}, expected a whole number")
-        return Topology(self.value.without(gone, lost))
+        gone = links_of(self.value, [self._link(link, both_ways) for link in links])
+        lost = [self._rank(rank) for rank in ranks]
+        return Topology(self.value.without(gone.whole, lost, gone.lanes))
 
     @checked
-    def with_link(self, src: int, dst: int, lanes: int = 1, *, both_ways: bool = True) -> Topology:
+    def with_link(
+        self, src: Rank, dst: Rank, lanes: int = 1, *, both_ways: bool = True
+    ) -> Topology:
         """Return the machine with a link more; where there is one, its lanes become more.
 
         Raises:
@@ -141,8 +154,29 @@ class Topology:
         >>> sccl.topology("ring:4").with_link(0, 2)
         Topology(ring:4-with-0to2-2to0: 4 ranks, 10 links)
         """
-        edges = [(src, dst), (dst, src)] if both_ways else [(src, dst)]
-        return Topology(self.value.plus(dict.fromkeys(edges, lanes)))
+        link = self._link((src, dst, lanes), both_ways)
+        return Topology(self.value.plus(added_to(self.value, [link])))
+
+    def _link(self, link: object, both_ways: bool) -> str | LinkName:
+        """Return a link for :func:`sccl.topo.links_of`.
+
+        Raises:
+            ParameterError: it is no link.
+        """
+        if isinstance(link, str):
+            return link
+        if not isinstance(link, tuple) or len(link) not in (2, 3):
+            raise ParameterError(
+                f"a link is {link!r:.60}, expected (src, dst) such as (0, 4), (0, 3, 1) for one "
+                "lane of it, or '0-4'"
+            )
+        lanes = _whole(link[2], "the lanes of a link are") if len(link) == 3 else None
+        return LinkName(self._rank(link[0]), self._rank(link[1]), both_ways, lanes)
+
+    def _rank(self, rank: object) -> int:
+        if isinstance(rank, str):
+            return rank_of(self.value, rank)
+        return _whole(rank, "a rank is")
 
     @checked
     def save(self, path: str | PathLike[str]) -> Path:
@@ -166,9 +200,14 @@ class Topology:
         return f"Topology({size_text(self.value)})"
 
     def _repr_html_(self) -> str:
-        t = self.value
-        costs = f"alpha {t.alpha_us:g} us per step, {t.gb_per_s:g} GB/s per lane and direction"
-        return heading(size_text(t)) + paragraph(costs) + self.plot()._repr_html_()
+        costs = "".join(map(paragraph, costs_text(self.value)))
+        return heading(size_text(self.value)) + costs + self.plot()._repr_html_()
+
+
+def _whole(value: object, what: str) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ParameterError(f"{what} {value!r:.60}, expected a whole number")
+    return int(value)
 
 
 def _check_edges(links: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

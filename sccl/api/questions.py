@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -26,6 +27,7 @@ from sccl.core.wire import CustomCollectiveWire
 from sccl.errors import ParameterError
 from sccl.pareto import Range
 from sccl.tasks.answering import Cluster
+from sccl.tasks.asked import asked
 from sccl.tasks.files import kind_of
 from sccl.tasks.find import find_algorithm, find_frontier, find_limits
 from sccl.tasks.frontiers import read_frontier
@@ -41,6 +43,9 @@ Machine = str | PathLike[str] | Topology
 
 Asked = str | PathLike[str] | Spec
 """The name of a collective, a JSON file, or what :func:`collective` returns."""
+
+Root = int | str
+"""A rank: its number, or what the machine calls it (``"GPU0"``)."""
 
 Ranks = Mapping[int, int | Iterable[int]]
 """Of every chunk, the rank or the ranks that hold it: ``{0: [0, 1], 1: 2}``."""
@@ -137,13 +142,13 @@ def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:
 
 
 @checked
-def bounds(collective: Asked, topology: Machine, *, root: int | None = None) -> Bounds:
+def bounds(collective: Asked, topology: Machine, *, root: Root | None = None) -> Bounds:
     """Return what no algorithm can beat: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
 
     Args:
         collective: a name, a file, or what :func:`collective` returns.
         topology: a name, a file, or a topology.
-        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
 
     Raises:
         InputError: the collective does not fit the machine, or some rank cannot be reached.
@@ -191,7 +196,7 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     chunks: int,
     steps: int,
     rounds: int,
-    root: int | None = None,
+    root: Root | None = None,
     solver: str = backends.DEFAULT,
     timeout_s: float | None = None,
     seed: int = 0,
@@ -206,7 +211,7 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
         chunks: C, those of each rank.
         steps: S.
         rounds: R, of all steps together.
-        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"`` or ``"portfolio"``.
         seed: of the solver's random choices.
         timeout_s: seconds, after which the answer is unknown; None: no end.
@@ -235,7 +240,7 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: Asked,
     topology: Machine,
     *,
-    root: int | None = None,
+    root: Root | None = None,
     k: int | None = None,
     max_steps: int | None = None,
     max_chunks: int | None = None,
@@ -255,7 +260,7 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     Args:
         collective: a name, a file, or what :func:`collective` returns.
         topology: a name, a file, or a topology.
-        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         k: R <= S + k is searched; None: 5, or what the bandwidth bound takes.
         max_steps: last S; None: 3 above the latency bound.
         max_chunks: largest C; None: all that R and the bound allow.
@@ -288,7 +293,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     collective: Asked,
     topology: Machine,
     *,
-    root: int | None = None,
+    root: Root | None = None,
     max_steps: int | None = None,
     solver: str = backends.DEFAULT,
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
@@ -300,7 +305,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     Args:
         collective: a name, a file, or what :func:`collective` returns.
         topology: a name, a file, or a topology.
-        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         max_steps: last S; None: a few above the latency bound.
         seed: of the solver's random choices.
         solver: asked for algorithms of few chunks at a limit, as in :func:`pareto`.
@@ -343,19 +348,15 @@ def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
     return Topology.load(file)
 
 
-def _question(collective: Asked, topology: Machine, root: int | None) -> tuple[core.Topology, Spec]:
-    found = (
-        topology if isinstance(topology, Topology) else Topology(resolve_topology(str(topology)))
-    )
-    machine = found.value
-    if isinstance(collective, Spec):
-        if root not in (None, collective.root):
-            raise ParameterError(
-                f"root is {root}, but the collective that is given has {collective.root}: leave "
-                "root out, or give the collective by name"
-            )
-        return machine, collective
-    return machine, resolve_collective(str(collective), machine.ranks, root)
+def _question(
+    collective: Asked, topology: Machine, root: Root | None
+) -> tuple[core.Topology, Spec]:
+    """Return the machine as it is modelled, and the collective; warn of what was done to it."""
+    stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
+    made = asked(stated, collective if isinstance(collective, Spec) else str(collective), root)
+    for note in made.notes:
+        warnings.warn(f"{stated.name}: {note}", stacklevel=4)  # of the call of the public function
+    return made.topology, made.spec
 
 
 def _settings(  # noqa: PLR0913, PLR0917 - they are what it is made of

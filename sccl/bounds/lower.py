@@ -10,6 +10,7 @@ from sccl.bounds.bandwidth import bandwidth_bound
 from sccl.bounds.certificate import Certificate
 from sccl.bounds.steps import FarthestPair, farthest_pair
 from sccl.collectives import Dual, Spec, dual
+from sccl.core.instance import check_direct
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError
 
@@ -58,7 +59,9 @@ def lower_bounds(topology: Topology, spec: Spec) -> LowerBounds:
     Raises:
         CollectiveError: the collective is for another number of ranks.
         UnreachableError: a chunk cannot reach a rank that wants it.
+        TopologyError: the topology has switch nodes.
     """
+    check_direct(topology)
     if spec.ranks != topology.ranks:
         raise CollectiveError(
             f"collective {spec.name!r} is for {spec.ranks} ranks, topology {topology.name!r} has "

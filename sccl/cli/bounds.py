@@ -13,12 +13,11 @@ from rich.markup import escape
 from sccl import backends
 from sccl.bounds import Certificate, LowerBounds, bounds_json, lower_bounds
 from sccl.cli import options
+from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.collectives import resolve as resolve_collective
 from sccl.pareto import StepLimit, limit_json, step_limit
 from sccl.tasks.reasons import explain, explain_steps
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
-from sccl.topo import resolve as resolve_topology
 
 
 @reported
@@ -38,8 +37,7 @@ def bounds(
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
     limits = checked_limits(timeout, 0)
-    topology = resolve_topology(topo)
-    spec = resolve_collective(collective, topology.ranks, root)
+    topology, spec = asked_for(collective, topo, root)
     found = lower_bounds(topology, spec)
     limit = None
     if steps is not None:

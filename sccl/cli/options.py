@@ -27,8 +27,12 @@ Topo = Annotated[
     ),
 ]
 Root = Annotated[
-    int | None,
-    typer.Option(help="Root of broadcast, reduce, gather, scatter.", show_default="0"),
+    str | None,
+    typer.Option(
+        metavar="RANK",
+        help="Root of broadcast, reduce, gather, scatter: a rank's number, or its label.",
+        show_default="0",
+    ),
 ]
 Algorithms = Annotated[
     list[Path],

@@ -16,13 +16,13 @@ from rich.table import Table
 from sccl import backends
 from sccl.certify.claims import open_folder
 from sccl.cli import options
+from sccl.cli.asking import asked_for
 from sccl.cli.certificate import certify, no_certificate
 from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.cli.signals import exit_code
 from sccl.cli.tables import print_winners
-from sccl.collectives import resolve as resolve_collective
 from sccl.core.cost import Costs
 from sccl.core.files import check_can_create
 from sccl.core.words import counted
@@ -33,7 +33,6 @@ from sccl.tasks.find import find_frontier
 from sccl.tasks.notes import Notes, progress_bar
 from sccl.tasks.reasons import explain
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
-from sccl.topo import resolve as resolve_topology
 from sccl.view import check_picture
 
 
@@ -108,8 +107,7 @@ def pareto(
     if limit:
         _fits_limits(k=k, max_chunks=max_chunks, jobs=jobs - 1, cluster=cluster, store=store)
     covered = Range(k, max_steps, max_chunks)
-    topology = resolve_topology(topo)
-    spec = resolve_collective(collective, topology.ranks, root)
+    topology, spec = asked_for(collective, topo, root)
     costs = Costs.of(topology, alpha_us, gb_per_s)
     folder = Folder(out_dir) if out_dir else None
     if out_dir:

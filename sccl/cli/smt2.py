@@ -6,11 +6,10 @@ import typer
 
 from sccl.bounds import require_reachable
 from sccl.cli import options
+from sccl.cli.asking import asked_for
 from sccl.cli.report import out, reported
-from sccl.collectives import resolve as resolve_collective
 from sccl.core.files import write_atomically
 from sccl.errors import ParameterError
-from sccl.topo import resolve as resolve_topology
 from sccl.transform import pose
 
 
@@ -29,8 +28,7 @@ def smt2(
     Any solver answers sat exactly if an algorithm exists. A combining collective is written as its
     dual.
     """
-    topology = resolve_topology(topo)
-    spec = resolve_collective(collective, topology.ranks, root)
+    topology, spec = asked_for(collective, topo, root)
     question = pose(topology, spec, chunks, steps, rounds)
     if len(question.instances) > 1:
         raise ParameterError(

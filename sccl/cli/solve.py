@@ -7,8 +7,8 @@ from rich.markup import escape
 
 from sccl import backends
 from sccl.cli import options
+from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.collectives import resolve as resolve_collective
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.codec import any_algorithm_to_wire
 from sccl.core.files import write_atomically
@@ -16,7 +16,6 @@ from sccl.core.text import text_of
 from sccl.tasks.find import find_algorithm
 from sccl.tasks.reasons import reason_of
 from sccl.tasks.settings import Settings, checked_limits
-from sccl.topo import resolve as resolve_topology
 from sccl.transform import Question, pose
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
@@ -44,8 +43,7 @@ def solve(
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
     limits = checked_limits(timeout, seed)
-    topology = resolve_topology(topo)
-    spec = resolve_collective(collective, topology.ranks, root)
+    topology, spec = asked_for(collective, topo, root)
     question = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
     settings = Settings(solver, limits, symmetry, store=store, no_store=no_store)

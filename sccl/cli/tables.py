@@ -16,6 +16,8 @@ def print_winners(console: Console, costs: Costs, algorithms: Sequence[AnyAlgori
         f"Fastest by buffer size (alpha {costs.alpha_us:g} us per step, {costs.gb_per_s:g} GB/s "
         "per lane; the buffer is what C chunks make up):"
     )
+    if costs.note:
+        console.print(f"  {costs.note}", soft_wrap=True)
     for won in winners([(a.steps, a.bandwidth_cost) for a in algorithms], costs):
         a = algorithms[won.index]
         until = "and more" if won.to_bytes is None else f"to {bytes_text(won.to_bytes)}"

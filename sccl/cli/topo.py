@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +29,7 @@ from sccl.core.wire import (
 )
 from sccl.errors import ParameterError
 from sccl.tasks.show import print_topology, size_text
-from sccl.topo import catalogue_names, generators, measure
+from sccl.topo import added_to, catalogue_names, generators, links_of, measure, rank_of
 from sccl.topo import resolve as resolve_topology
 
 topo = typer.Typer(
@@ -116,44 +115,64 @@ def show(name: Name, json: options.Json = False) -> None:
     print_topology(out(), topology)
 
 
+Output = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
+
+
 @topo.command(epilog="Example: sccl topo without dgx1 --link 0-4 --rank 3 -o degraded.json")
 @reported
 def without(
     name: Name,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    output: Output,
     link: Annotated[
         list[str] | None,
-        typer.Option(help="Failed link: 0-4 both ways, '0>4' one way. May be repeated."),
+        typer.Option(
+            help="Failed link: 0-4 both ways, '0>4' one way, 0-3:1 one lane of it. May be repeated."
+        ),
     ] = None,
-    rank: Annotated[list[int] | None, typer.Option(help="Failed rank. May be repeated.")] = None,
+    rank: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RANK", help="Failed rank, by number or label. May be repeated."),
+    ] = None,
 ) -> None:
     """Write the same machine with failed parts taken out, ready for synthesis."""
     if not link and not rank:
         raise ParameterError("nothing to take out: give --link A-B or --rank N")
     topology = resolve_topology(name)
-    gone = [edge for text in link or [] for edge in _edges(text, topology)]
-    degraded = topology.without(gone, rank or [])
-    options.writable(output)
-    write_atomically(output, text_of(topology_to_wire(degraded)))
-    console = out()
-    console.print(f"written to {output}: {size_text(degraded)}", markup=False)
-    moved = [r for r in range(degraded.ranks) if degraded.label(r) != str(r)]
+    gone = links_of(topology, link or [])
+    lost = [rank_of(topology, text) for text in rank or []]
+    degraded = topology.without(gone.whole, lost, gone.lanes)
+    _write(degraded, output)
+    moved = [r for r in range(degraded.ranks) if degraded.label(r) != str(r)] if lost else []
     if moved:
         pairs = ", ".join(f"{degraded.label(r)} is now {r}" for r in moved)
-        console.print(f"ranks are renumbered: {pairs}", markup=False)
-    if pair := measure(degraded).unreachable:
+        out().print(f"ranks are renumbered: {pairs}", markup=False)
+
+
+@topo.command("with", epilog="Example: sccl topo with dgx1 --link 0-5:2 -o more.json")
+@reported
+def with_links(
+    name: Name,
+    output: Output,
+    link: Annotated[
+        list[str],
+        typer.Option(
+            help="Link to add: 0-5 both ways, '0>5' one way, 0-5:2 of two lanes; where there is "
+            "one, its lanes become more. May be repeated."
+        ),
+    ],
+) -> None:
+    """Write the same machine with links or lanes added: what would they bring?"""
+    topology = resolve_topology(name)
+    _write(topology.plus(added_to(topology, link)), output)
+
+
+def _write(changed: Topology, output: Path) -> None:
+    options.writable(output)
+    write_atomically(output, text_of(topology_to_wire(changed)))
+    console = out()
+    console.print(f"written to {output}: {size_text(changed)}", markup=False)
+    if pair := measure(changed).unreachable:
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
-
-
-def _edges(text: str, topology: Topology) -> list[tuple[int, int]]:
-    match = re.fullmatch(r"([0-9]{1,7})(-|>|->)([0-9]{1,7})", text)
-    if not match:
-        raise ParameterError(f"link {text!r} is not of the form 0-4 (both ways) or 0>4 (one way)")
-    src, dst = int(match[1]), int(match[3])
-    if match[2] != "-":
-        return [(src, dst)]
-    there = [edge for edge in ((src, dst), (dst, src)) if edge in topology.edges]
-    return there or [(src, dst)]  # the topology says that there is no such link
 
 
 @topo.command(epilog="Example: sccl topo schema --of algorithm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 from pathlib import Path
 
 from sccl.core.algorithm import Algorithm, send
@@ -13,7 +14,14 @@ from sccl.core.ids import Rank
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.text import digest, parse
-from sccl.core.topology import Budget, Link, Topology, as_ranks
+from sccl.core.topology import (
+    MAX_PAIRED,
+    Budget,
+    Link,
+    Topology,
+    as_ranks,
+    per_rank_budgets,
+)
 from sccl.core.wire import (
     AlgorithmWire,
     AnswerWire,
@@ -27,7 +35,7 @@ from sccl.core.wire import (
     SymmetricAlgorithmWire,
     TopologyWire,
 )
-from sccl.errors import FormatError, InputError
+from sccl.errors import FormatError, InputError, ParameterError
 
 _SYMMETRIC = re.compile(r'"kind"\s*:\s*"symmetric-algorithm"')
 
@@ -71,20 +79,64 @@ def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
         FormatError: it contradicts itself.
     """
     try:
+        links = _every_link_of_wire(wire)
+        budgets = [Budget(b.name, b.edges, b.chunks_per_round) for b in wire.budgets]
         return Topology(
             name=wire.name,
             source=wire.source,
             ranks=wire.ranks,
             alpha_us=wire.alpha_us,
             gb_per_s=wire.gb_per_s,
-            links=tuple(link for k in wire.links for link in _links_of_wire(k, wire)),
-            budgets=tuple(Budget(b.name, b.edges, b.chunks_per_round) for b in wire.budgets),
+            links=links,
+            budgets=(*budgets, *_sides_of_wire(wire, links)),
             switches=wire.switches,
             chassis=wire.chassis,
             labels=wire.labels,
         )
     except InputError as error:
         raise FormatError(f"{where}: {error}") from error
+
+
+def _every_link_of_wire(wire: TopologyWire) -> tuple[Link, ...]:
+    """Return the links of a file; with no list of them, but 'egress', those of a switch."""
+    if wire.links or wire.egress is None:
+        return tuple(link for k in wire.links for link in _links_of_wire(k, wire))
+    if not 2 <= wire.ranks <= MAX_PAIRED:
+        raise ParameterError(
+            f"topology {wire.name!r}: 'egress' without 'links' joins every rank to every other, "
+            f"and ranks is {wire.ranks}, expected 2 to {MAX_PAIRED}"
+        )
+    lanes = min(_sides(wire))
+    pairs = permutations(range(wire.ranks), 2)
+    return tuple(Link(u, v, lanes, wire.alpha_us, wire.gb_per_s) for u, v in pairs)
+
+
+def _sides_of_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget]:
+    """Return what 'egress' and 'ingress' say as budgets."""
+    if wire.egress is None and wire.ingress is None:
+        return []
+    if wire.switches:
+        raise ParameterError(
+            f"topology {wire.name!r}: 'egress' and 'ingress' are about links between ranks; of "
+            "ranks at switches the lanes of their links say it, so leave them out"
+        )
+    return per_rank_budgets([link.edge for link in links], *_sides(wire))
+
+
+def _sides(wire: TopologyWire) -> tuple[int, int]:
+    """Return egress and ingress, each as the other if it alone is given.
+
+    Raises:
+        ParameterError: one is below 1.
+    """
+    given = [n for n in (wire.egress, wire.ingress) if n is not None]
+    for n in given:
+        if n < 1:
+            raise ParameterError(
+                f"topology {wire.name!r}: 'egress' and 'ingress' are chunks per round, expected at "
+                f"least 1, not {n}"
+            )
+    return given[0], given[-1]
 
 
 def _links_of_wire(wire: LinkWire, topology: TopologyWire) -> tuple[Link, ...]:

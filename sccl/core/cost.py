@@ -10,6 +10,12 @@ from fractions import Fraction
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 
+SLOWEST = (
+    "Links differ in cost and a step is taken to cost the slowest link's: times are upper bounds, "
+    "and which is the fastest is an estimate."
+)
+"""To be said wherever times of such a machine are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class SizeRange:
@@ -33,10 +39,12 @@ class Costs:
     Attributes:
         alpha_us: latency of a step, microseconds.
         gb_per_s: bandwidth of a lane, 10^9 bytes per second.
+        slowest_link: whether these are the slowest link's, and others are faster; :data:`SLOWEST`.
     """
 
     alpha_us: float
     gb_per_s: float
+    slowest_link: bool = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.alpha_us) and self.alpha_us >= 0):
@@ -63,11 +71,14 @@ class Costs:
 
         They are those of the slowest link and of the slowest lane, since a step waits for it.
         """
-        if alpha_us is None:
-            alpha_us = max(link.alpha_us for link in topology.links)
-        if gb_per_s is None:
-            gb_per_s = min(link.gb_per_s for link in topology.links)
-        return cls(alpha_us, gb_per_s)
+        alphas = {link.alpha_us for link in topology.links} if alpha_us is None else {alpha_us}
+        speeds = {link.gb_per_s for link in topology.links} if gb_per_s is None else {gb_per_s}
+        return cls(max(alphas), min(speeds), len(alphas) > 1 or len(speeds) > 1)
+
+    @property
+    def note(self) -> str:
+        """Return what has to be said beside times; empty: nothing."""
+        return SLOWEST if self.slowest_link else ""
 
     def time_us(self, steps: int, bandwidth_cost: Fraction, size_bytes: float) -> float:
         """Return ``S * alpha + R/C * L * beta`` in microseconds.

@@ -39,12 +39,20 @@ class Instance:
                 f"collective {self.collective.name!r} is made for {self.collective.ranks} ranks, "
                 f"topology {self.topology.name!r} has {self.topology.ranks}"
             )
-        if self.topology.switches:
-            raise TopologyError(
-                f"topology {self.topology.name!r} has switch nodes, which k-synchronous synthesis "
-                "cannot express; model each switch as links between its ranks with a shared egress "
-                "and ingress budget per rank"
-            )
+        check_direct(self.topology)
+
+
+def check_direct(topology: Topology) -> None:
+    """Check that a machine has no switch nodes, which hold nothing and are no ranks.
+
+    Raises:
+        TopologyError: it has; :func:`sccl.topo.model` turns them into links with budgets.
+    """
+    if topology.switches:
+        raise TopologyError(
+            f"topology {topology.name!r} has switch nodes, which k-synchronous synthesis cannot "
+            "express; ask through sccl.topo.model, which makes links with budgets of them"
+        )
 
 
 def check_steps_and_rounds(steps: int, rounds: int) -> None:

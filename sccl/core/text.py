@@ -6,11 +6,14 @@ compared by eye. Reading checks the shape: the message names the field and its p
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
+import re
 from typing import TypeVar
 
 import msgspec
+import msgspec.inspect
 
 from sccl.core.wire import AnyWire
 from sccl.errors import FormatError
@@ -44,8 +47,9 @@ def parse(text: str, wire: type[W], where: str) -> W:
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
         kind = wire.__name__.removesuffix("Wire").lower()
         found = _other_kind(text, wire)
+        wrong = f"it holds {_with_article(found)}" if found else f"{error}{_meant(error, wire)}"
         raise FormatError(
-            f"{where}: {f'it holds {_with_article(found)}' if found else error}; expected "
+            f"{where}: {wrong}; expected "
             f"{_with_article(kind)} file (its shape: 'sccl topo schema --of {kind}')"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -58,6 +62,35 @@ def _other_kind(text: str, wire: type[msgspec.Struct]) -> str:
     kind = found.get("kind") if isinstance(found, dict) else None
     own = {field.name: field.default for field in msgspec.structs.fields(wire)}.get("kind")
     return kind if isinstance(kind, str) and kind in _KINDS and kind != own else ""
+
+
+def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:
+    """Return a question after the field that was perhaps meant; empty: nothing is like it."""
+    # msgspec says which field it does not know, and where, in its message alone.
+    unknown = r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?"
+    told = re.fullmatch(unknown, str(error), re.DOTALL)
+    if not told:
+        return ""
+    known = _fields_at(msgspec.inspect.type_info(wire), re.findall(r"[^.\[\]]+", told[2] or ""))
+    near = difflib.get_close_matches(told[1].lower(), known, n=1, cutoff=0.5)
+    return f" (did you mean `{near[0]}`?)" if near else ""
+
+
+def _fields_at(kind: msgspec.inspect.Type, path: list[str]) -> list[str]:
+    """Return the fields of the object at a path of fields and of places in lists."""
+    match kind:
+        case msgspec.inspect.Metadata(type=inner):
+            return _fields_at(inner, path)
+        case msgspec.inspect.UnionType(types=types):
+            return [name for one in types for name in _fields_at(one, path)]
+        case msgspec.inspect.VarTupleType(item_type=item) if path:
+            return _fields_at(item, path[1:])
+        case msgspec.inspect.StructType(fields=fields):
+            if not path:
+                return [field.encode_name for field in fields]
+            found = [field.type for field in fields if field.encode_name == path[0]]
+            return _fields_at(found[0], path[1:]) if found else []
+    return []
 
 
 def _with_article(kind: str) -> str:

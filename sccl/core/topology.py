@@ -13,6 +13,9 @@ from sccl.errors import ParameterError, TopologyError
 MAX_RANKS = 65_536
 """A guard against a slip of the finger, not a limit of the method."""
 
+MAX_PAIRED = 1024
+"""Ranks of machines in which every rank is linked to every other: links grow with the square."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
@@ -215,16 +218,25 @@ class Topology:
         )
         return self.ranks == other.ranks and self.lanes() == other.lanes() and mine == theirs
 
-    def without(self, links: Iterable[Edge] = (), ranks: Iterable[int] = ()) -> Topology:
+    def without(
+        self,
+        links: Iterable[Edge] = (),
+        ranks: Iterable[int] = (),
+        lanes: Mapping[Edge, int] | None = None,
+    ) -> Topology:
         """Return the same machine with failed parts taken out, ready for synthesis.
 
         Ranks that are left keep their order and are renumbered from 0; ``labels`` keep the numbers
         they had. Budgets lose the edges that are gone.
 
+        Args:
+            lanes: of links that lose some of their lanes, how many; a link that has none left goes.
+
         Raises:
-            ParameterError: a link or rank to take out does not exist.
+            ParameterError: a link, lane or rank to take out does not exist.
         """
-        gone_links, gone_ranks = set(links), set(ranks)
+        whole, fewer = self._fewer_lanes(lanes or {})
+        gone_links, gone_ranks = {*links, *whole}, set(ranks)
         for src, dst in sorted(gone_links - self.edges):
             raise ParameterError(
                 f"topology {self.name!r} has no link {src}->{dst} to take out; "
@@ -244,17 +256,25 @@ class Topology:
             for edge in self.edges - gone_links
             if edge[0] in number and edge[1] in number
         }
+        fewer = {edge: n for edge, n in fewer.items() if edge in alive}
         parts = [_link_name(edge) for edge in sorted(gone_links)]
+        parts += [f"{counted(n, 'lane')} of {_link_name(edge)}" for edge, n in fewer.items()]
         parts += [f"rank {r}" for r in sorted(gone_ranks)]
         failed = f"{', '.join(parts)} taken out"
-        tag = "-".join([f"{a}to{b}" for a, b in sorted(gone_links)])
-        tag = "-".join(filter(None, [tag, *(f"rank{r}" for r in sorted(gone_ranks))]))
+        tags = [f"{a}to{b}" for a, b in sorted(gone_links)]
+        tags += [f"{a}to{b}x{n}" for (a, b), n in fewer.items()]
+        tags += [f"rank{r}" for r in sorted(gone_ranks)]
         return replace(
             self,
-            name=f"{self.name}-without-{tag}",
+            name=f"{self.name}-without-{'-'.join(tags)}",
             ranks=self.ranks - len(gone_ranks),
             links=tuple(
-                replace(link, src=alive[link.edge][0], dst=alive[link.edge][1])
+                replace(
+                    link,
+                    src=alive[link.edge][0],
+                    dst=alive[link.edge][1],
+                    lanes=link.lanes - fewer.get(link.edge, 0),
+                )
                 for link in self.links
                 if link.edge in alive
             ),
@@ -271,6 +291,27 @@ class Topology:
             labels=tuple(self.label(r) for r in range(self.ranks) if r not in gone_ranks),
             source=f"{self.source}; {failed}" if self.source else failed,
         )
+
+    def _fewer_lanes(self, lanes: Mapping[Edge, int]) -> tuple[set[Edge], dict[Edge, int]]:
+        """Return the links that lose all their lanes, and how many the others lose.
+
+        Raises:
+            ParameterError: there are not as many.
+        """
+        have = self.lanes()
+        for edge, n in sorted(lanes.items()):
+            where = f"topology {self.name!r}, {_link_name(edge)}"
+            if edge not in have:
+                raise ParameterError(
+                    f"{where}: there is no such link to take lanes from; see its links with "
+                    "'sccl topo show'"
+                )
+            if not 1 <= n <= have[edge]:
+                raise ParameterError(
+                    f"{where}: {counted(n, 'lane')} to take out, expected 1 to {have[edge]}"
+                )
+        whole = {edge for edge, n in lanes.items() if n == have[edge]}
+        return whole, {edge: n for edge, n in sorted(lanes.items()) if edge not in whole}
 
     def plus(self, lanes: Mapping[Edge, int]) -> Topology:
         """Return the same machine with links added; those there are already get more lanes.
@@ -300,6 +341,18 @@ class Topology:
 
 def _link_name(edge: Edge) -> str:
     return f"link {edge[0]}->{edge[1]}"
+
+
+def per_rank_budgets(edges: Iterable[Edge], egress: int, ingress: int) -> list[Budget]:
+    """Return budgets of all that leaves, and all that enters, each rank over some links."""
+    found: list[Budget] = []
+    every = sorted(edges)
+    for end, side, limit in ((0, "egress", egress), (1, "ingress", ingress)):
+        own: dict[int, list[Edge]] = {}
+        for edge in every:
+            own.setdefault(edge[end], []).append(edge)
+        found += [Budget(f"{side} of rank {r}", tuple(own[r]), limit) for r in sorted(own)]
+    return found
 
 
 UNREACHED = -1

@@ -62,8 +62,21 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ranks: Annotated[int, Meta(description="Nodes 0 .. ranks-1 take part in collectives.")]
     alpha_us: Annotated[float, Meta(description="Latency of a transfer, microseconds.")]
     gb_per_s: Annotated[float, Meta(description="Bandwidth of one lane, 10^9 bytes per second.")]
-    links: tuple[LinkWire, ...]
+    links: Annotated[
+        tuple[LinkWire, ...],
+        Meta(
+            description="May be left out beside 'egress': then every rank is linked to every other."
+        ),
+    ] = ()
     budgets: tuple[BudgetWire, ...] = ()
+    egress: Annotated[
+        int | None,
+        Meta(description="Chunks per round that leave each rank over all its links together."),
+    ] = None
+    ingress: Annotated[
+        int | None,
+        Meta(description="Chunks per round that enter each rank; default: as many as 'egress'."),
+    ] = None
     switches: Annotated[
         tuple[str, ...],
         Meta(description="Names of switch nodes; they are numbered ranks, ranks+1, ..."),

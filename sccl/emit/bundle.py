@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs, winners
@@ -197,9 +198,8 @@ def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[Switch
     found: list[Switch] = []
     for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
         own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
-        topology = lowered[own[0]].algorithm.topology
-        points = [(lowered[i].algorithm.steps, lowered[i].algorithm.bandwidth_cost) for i in own]
-        for span in winners(points, Costs.of(topology)):
+        points, costs = _compared([lowered[i].algorithm for i in own])
+        for span in winners(points, costs):
             index = own[span.index]
             blocks = _blocks_of_a_buffer(lowered[index])
             first = int(span.from_bytes // blocks)
@@ -210,6 +210,21 @@ def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[Switch
             if end is None or turn < end:
                 found.append(Switch(max(first, turn), index, direct=True))
     return tuple(sorted(found, key=lambda s: (s.from_bytes, s.index)))
+
+
+def _compared(
+    algorithms: Sequence[Algorithm],
+) -> tuple[list[tuple[int, Fraction]], Costs]:
+    """Return (S, R/C) of algorithms in lanes of one speed, and what a step and a byte cost.
+
+    They may be for models of a machine whose lanes differ.
+    """
+    costs = [Costs.of(a.topology) for a in algorithms]
+    most = Costs(max(c.alpha_us for c in costs), max(c.gb_per_s for c in costs))
+    return [
+        (a.steps, a.bandwidth_cost * Fraction(str(most.gb_per_s)) / Fraction(str(c.gb_per_s)))
+        for a, c in zip(algorithms, costs, strict=True)
+    ], most
 
 
 def _blocks_of_a_buffer(lowered: Lowered) -> int:

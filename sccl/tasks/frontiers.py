@@ -85,6 +85,7 @@ class _Frontier(msgspec.Struct):
     root: int | None = None
     alpha_us: float | None = None
     gb_per_s: float | None = None
+    slowest_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ def _charts(found: _Frontier, name: str) -> tuple[FrontierData, ...]:
         scope=found.bounds.scope,
         alpha_us=found.alpha_us,
         gb_per_s=found.gb_per_s,
+        slowest_link=found.slowest_link,
     )
     others = (
         FrontierData(
@@ -205,6 +207,7 @@ def _charts(found: _Frontier, name: str) -> tuple[FrontierData, ...]:
             scope=one.scope,
             alpha_us=found.alpha_us,
             gb_per_s=found.gb_per_s,
+            slowest_link=found.slowest_link,
         )
         for one in found.classes
     )

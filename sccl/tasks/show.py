@@ -12,7 +12,8 @@ from rich.table import Table
 from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
 from sccl.core.words import counted
-from sccl.topo import measure
+from sccl.errors import InputError
+from sccl.topo import measure, model
 from sccl.verify import describe, violations
 
 
@@ -82,9 +83,8 @@ def print_topology(console: Console, topology: Topology) -> None:
     """Print adjacency with lanes, diameter, degrees, budgets and costs."""
     t, m = topology, measure(topology)
     console.print(size_text(t), style="bold", markup=False)
-    console.print(
-        f"alpha {t.alpha_us:g} us, {t.gb_per_s:g} GB/s per lane and direction", markup=False
-    )
+    for line in costs_text(t):
+        console.print(line, markup=False, soft_wrap=True)
     if t.source:
         console.print(f"source: {t.source}", markup=False, soft_wrap=True)
     nodes = t.ranks + len(t.switches)
@@ -97,6 +97,8 @@ def print_topology(console: Console, topology: Topology) -> None:
         console.print(f"diameter: {m.diameter}")
     console.print(f"lanes out of each rank: {', '.join(str(n) for n in m.out_lanes)}")
     console.print(f"lanes into each rank:   {', '.join(str(n) for n in m.in_lanes)}")
+    for line in _model_text(t):
+        console.print(line, markup=False, soft_wrap=True)
     for i, switch in enumerate(t.switches):
         console.print(f"node {t.ranks + i} is the switch {switch}", markup=False)
     for b in t.budgets:
@@ -117,6 +119,30 @@ def print_topology(console: Console, topology: Topology) -> None:
 def size_text(topology: Topology) -> str:
     """Return the first line about a machine."""
     return f"{topology.name}: {topology.ranks} ranks, {len(topology.links)} links"
+
+
+def costs_text(topology: Topology) -> list[str]:
+    """Return what a step and a byte cost; where links differ, which links cost what."""
+    links: dict[tuple[float, float], list[str]] = {}
+    for k in topology.links:
+        links.setdefault((k.alpha_us, k.gb_per_s), []).append(f"{k.src}->{k.dst}")
+    words = {costs: f"alpha {costs[0]:g} us, {costs[1]:g} GB/s per lane" for costs in links}
+    if len(links) == 1:
+        return [f"{words[min(links)]} and direction"]
+    most = max(links, key=lambda costs: (len(links[costs]), costs))
+    rows = [
+        f"{words[costs]}: {', '.join(links[costs])}" for costs in sorted(links) if costs != most
+    ]
+    return ["links differ in cost:", *rows, f"{words[most]}: all others"]
+
+
+def _model_text(topology: Topology) -> list[str]:
+    """Return what is done to a machine before anything is asked about it, or why it cannot be."""
+    try:
+        notes = model(topology).notes
+    except InputError as error:
+        return [f"cannot be synthesised for: {error}"]
+    return [f"synthesised for with {note}" for note in notes]
 
 
 def matrix(nodes: int, values: Mapping[tuple[int, int], float]) -> Table:

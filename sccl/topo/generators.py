@@ -10,16 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 
-from sccl.core.topology import MAX_RANKS, Budget, Link, Topology
+from sccl.core.topology import MAX_PAIRED, MAX_RANKS, Budget, Link, Topology, per_rank_budgets
 from sccl.errors import ParameterError, unknown_name
 
 # TACCL (NSDI 2023) Table 1 gives NVLink on NDv2 as alpha 0.7 us; NVLink 2.0's data sheet rate is
 # 25 GB/s per lane and direction.
 ALPHA_US = 0.7
 GB_PER_S = 25.0
-_MAX_PAIRED = 1024  # links grow with the square of the ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +29,14 @@ class Shape:
         pairs: the ranks that are joined, both ways.
         lanes: of the pairs that have more than one.
         budgets: shared budgets.
+        describes: what was made; empty: what the generator says.
     """
 
     ranks: int
     pairs: Iterable[tuple[int, int]]
     lanes: dict[tuple[int, int], int] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
+    describes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +136,17 @@ def _sorted(a: int, b: int) -> tuple[int, int]:
 
 
 def _switch(text: str) -> Shape:
-    """Every rank has one lane into and one out of a switch: links with a shared budget per rank."""
-    n = _size(text, 2)
-    if n > _MAX_PAIRED:
-        raise ValueError(f"at most {_MAX_PAIRED} ranks")
-    budgets = []
-    for rank in range(n):
-        others = [other for other in range(n) if other != rank]
-        budgets.append(Budget(f"egress of rank {rank}", tuple((rank, o) for o in others), 1))
-        budgets.append(Budget(f"ingress of rank {rank}", tuple((o, rank) for o in others), 1))
-    return Shape(n, combinations(range(n), 2), budgets=tuple(budgets))
+    """Lanes of every rank into and out of a switch: links with a shared budget per rank."""
+    size, sign, wide = text.partition("x")
+    if sign and not re.fullmatch(r"[1-9][0-9]{0,3}", wide):
+        raise ValueError("ranks, then (optionally) lanes of each to the switch, such as 8x18")
+    n, lanes = _size(size, 2), int(wide or "1")
+    if n > MAX_PAIRED:
+        raise ValueError(f"at most {MAX_PAIRED} ranks")
+    pairs = list(combinations(range(n), 2))
+    budgets = per_rank_budgets(permutations(range(n), 2), lanes, lanes)
+    describes = f"{'one lane' if lanes == 1 else f'{lanes} lanes'} of each rank to a switch"
+    return Shape(n, pairs, dict.fromkeys(pairs, lanes), tuple(budgets), describes)
 
 
 def _dragonfly(text: str) -> Shape:
@@ -162,8 +164,8 @@ def _dragonfly(text: str) -> Shape:
             "4x5:2,1"
         )
     members, groups = sides
-    if members * groups > _MAX_PAIRED:
-        raise ValueError(f"at most {_MAX_PAIRED} ranks")
+    if members * groups > MAX_PAIRED:
+        raise ValueError(f"at most {MAX_PAIRED} ranks")
     width: dict[tuple[int, int], int] = {}
     for group in range(groups):
         ranks = range(group * members, (group + 1) * members)
@@ -188,7 +190,7 @@ _GENERATORS = (
     Generator(
         "circulant", "RANKS:OFFSETS", "circulant:8:1,3", "n joined to n +- offset", _circulant
     ),
-    Generator("switch", "RANKS", "switch:16", "one lane of each rank to a switch", _switch),
+    Generator("switch", "RANKS[xLANES]", "switch:8x18", "lanes of each rank to a switch", _switch),
     Generator(
         "dragonfly", "RANKSxGROUPS", "dragonfly:4x5", "full groups, one link a pair", _dragonfly
     ),
@@ -232,7 +234,7 @@ def generate(text: str) -> Topology:
         alpha_us=ALPHA_US,
         gb_per_s=GB_PER_S,
         source=(
-            f"generated: {generator.describes}; alpha from TACCL (NSDI 2023) Table 1, "
-            "NVLink on NDv2; GB/s of one NVLink 2.0 lane"
+            f"generated: {shape.describes or generator.describes}; alpha from TACCL (NSDI 2023) "
+            "Table 1, NVLink on NDv2; GB/s of one NVLink 2.0 lane"
         ),
     )

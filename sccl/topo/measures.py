@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, Topology, distances
 
 
@@ -14,8 +16,8 @@ class Measures:
     Attributes:
         diameter: the most links a shortest path between two ranks has; None if some pair has none.
         unreachable: a pair (src, dst) without a path, if there is one.
-        out_lanes: chunks per round that leave each rank, as its links allow.
-        in_lanes: chunks per round that enter each rank, as its links allow.
+        out_lanes: chunks per round that leave each rank, as links and budgets allow.
+        in_lanes: chunks per round that enter each rank, as links and budgets allow.
     """
 
     diameter: int | None
@@ -33,12 +35,48 @@ def measure(topology: Topology) -> Measures:
         diameter = max(diameter, *far)
         if UNREACHED in far and unreachable is None:
             unreachable = (src, far.index(UNREACHED))
-    out_lanes, in_lanes = [0] * topology.ranks, [0] * topology.ranks
-    for link in topology.links:
-        if link.src < topology.ranks:
-            out_lanes[link.src] += link.lanes
-        if link.dst < topology.ranks:
-            in_lanes[link.dst] += link.lanes
-    return Measures(
-        None if unreachable else diameter, unreachable, tuple(out_lanes), tuple(in_lanes)
-    )
+    out_lanes, in_lanes = (_carried_at(topology, end) for end in (0, 1))
+    return Measures(None if unreachable else diameter, unreachable, out_lanes, in_lanes)
+
+
+def _carried_at(topology: Topology, end: int) -> tuple[int, ...]:
+    """Return the chunks per round of all links that start (0) or end (1) at each rank together."""
+    nodes = range(topology.ranks + len(topology.switches))
+    lanes: list[dict[Edge, int]] = [{} for _ in nodes]
+    for edge, count in topology.lanes().items():
+        lanes[edge[end]][edge] = count
+    shared: list[list[tuple[set[Edge], int]]] = [[] for _ in nodes]
+    for budget in topology.budgets:
+        parts: dict[int, set[Edge]] = {}
+        for edge in budget.edges:
+            parts.setdefault(edge[end], set()).add(edge)
+        for node, part in parts.items():
+            shared[node].append((part, budget.chunks_per_round))
+    return tuple(_carried(lanes[rank], shared[rank]) for rank in range(topology.ranks))
+
+
+def _carried(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]) -> int:
+    """Return the chunks per round of some links together.
+
+    Exact where budgets lie within one another or apart, as those of machines do; where they overlap
+    otherwise, no less than what they allow.
+
+    Args:
+        budgets: links that share one, and its chunks per round.
+    """
+    each = dict(lanes)
+    larger = []
+    for edges, limit in budgets:
+        if len(edges) == 1:
+            (edge,) = edges
+            each[edge] = min(each[edge], limit)
+        else:
+            larger.append((edges, limit))
+    groups = [({edge}, count) for edge, count in each.items()]
+    for edges, limit in sorted(larger, key=lambda budget: len(budget[0])):
+        within = [group for group in groups if group[0] <= edges]
+        groups = [group for group in groups if not group[0] <= edges]
+        if within:
+            members = set().union(*(group[0] for group in within))
+            groups.append((members, min(limit, sum(count for _, count in within))))
+    return sum(count for _, count in groups)

@@ -40,7 +40,7 @@ def title(algorithm: Algorithm) -> str:
 def _topology(topology: Topology) -> dict[str, Any]:
     drawn = layout(topology)
     number = {link.edge: i for i, link in enumerate(topology.links)}
-    dashed = shared(topology)
+    dashed, costs = shared(topology), Costs.of(topology)
     return {
         "name": topology.name,
         "ranks": topology.ranks,
@@ -59,7 +59,8 @@ def _topology(topology: Topology) -> dict[str, Any]:
             {"name": b.name, "lanes": b.chunks_per_round, "links": [number[e] for e in b.edges]}
             for b in binding(topology)
         ],
-        **asdict(Costs.of(topology)),
+        **asdict(costs),
+        "cost_note": costs.note,
     }
 
 
@@ -175,7 +176,8 @@ def _frontier(
     algorithms = [shown[i].algorithm for i in members]
     topology, first = algorithms[0].topology, shown[members[0]]
     points = [(a.steps, a.bandwidth_cost) for a in algorithms]
-    won = winners(points, Costs.of(topology))
+    costs = Costs.of(topology)
+    won = winners(points, costs)
     limits = {steps: limit for s in sweeps for steps, limit in s.limits}
     bounds = _bounds(first)
     for s in sweeps:
@@ -189,6 +191,7 @@ def _frontier(
         "bounds": bounds,
         "points": list(members),
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
+        "cost_note": costs.note,
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
         "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
         "approached": sorted({(steps, str(cost)) for s in sweeps for steps, cost in s.approached}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SMALLEST, _LARGEST = 10, 26  # powers of 2, bytes: drawn at least from 1 KiB to 64 MiB
 _AROUND = 3  # octaves that are drawn beyond a crossover
 _PER_OCTAVE = 2
+_LINE = 84  # characters that fit beneath a title
 MOST_TIMES = 24
 _HANGING, _MOST_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
 SIZE_TICKS = (
@@ -96,7 +98,7 @@ def time_chart(
     drawn = alt.layer(*layers).properties(
         width=frame.width, height=frame.height,
         title=alt.Title(f"{title}: time by buffer size" if not several else title,
-                        subtitle=[_subtitle(lines), *left_out]),
+                        subtitle=[_subtitle(lines), *_cautions(lines), *left_out]),
     )  # fmt: skip
     return theme.themed(drawn)
 
@@ -113,7 +115,7 @@ def _lines(
                 f"{one.name}: its file does not say what a step and a byte cost; give --alpha-us "
                 "and --gb-per-s"
             )
-        costs = Costs(alpha, bandwidth)
+        costs = Costs(alpha, bandwidth, one.slowest_link and alpha_us is None)
         found += [_Line(number, one.name, p, costs) for p in one.points]
     if not found:
         raise ParameterError("there is no point to draw: give a frontier that has one")
@@ -132,6 +134,11 @@ def _subtitle(lines: Sequence[_Line]) -> str:
     (one,) = costs
     alpha, lane = f"alpha {one.alpha_us:g} \u00b5s per step", f"{one.gb_per_s:g} GB/s per lane"
     return f"{alpha}, {lane}; a buffer is C chunks"
+
+
+def _cautions(lines: Sequence[_Line]) -> list[str]:
+    """Return what limits the times, in lines that fit beneath a title."""
+    return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE)
 
 
 def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:

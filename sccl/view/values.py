@@ -65,6 +65,7 @@ class FrontierData:
         scope: the class that bounds and limits are about; empty: all algorithms.
         alpha_us: latency of a step; None if it is not known here.
         gb_per_s: bandwidth of a lane, 10^9 bytes per second; None if it is not known here.
+        slowest_link: whether these are the slowest link's, and others are faster.
     """
 
     name: str
@@ -77,6 +78,7 @@ class FrontierData:
     scope: str = ""
     alpha_us: float | None = None
     gb_per_s: float | None = None
+    slowest_link: bool = False
 
 
 def distinct(frontiers: Sequence[FrontierData]) -> list[FrontierData]:

@@ -112,6 +112,7 @@ function showFrontiers() {
         {},
         chartLegend(frontier, points),
         pointTable(frontier, points),
+        frontier.cost_note ? html("p", { class: "small muted" }, frontier.cost_note) : null,
         openList(frontier),
       ),
     );

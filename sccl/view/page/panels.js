@@ -45,7 +45,8 @@ function showProofs(model) {
   const time =
     "A buffer of L bytes takes S·α + R/C·L·β: " +
     `${model.last} × ${model.topology.alpha_us} µs` +
-    ` + ${model.bandwidth_cost} × L / ${model.topology.gb_per_s} GB/s.`;
+    ` + ${model.bandwidth_cost} × L / ${model.topology.gb_per_s} GB/s. ` +
+    model.topology.cost_note;
   byId("proofs").replaceChildren(
     html(
       "ul",

@@ -1,0 +1,47 @@
+"""What is asked: the machine as it is modelled, and the collective, from what users name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sccl.collectives import Spec
+from sccl.collectives import resolve as resolve_collective
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.topo import model, rank_of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A collective on a machine.
+
+    Attributes:
+        topology: with lanes of one speed and without switches, as synthesis takes it.
+        notes: what was done to the machine for that, in words; empty: nothing.
+    """
+
+    topology: Topology
+    spec: Spec
+    notes: tuple[str, ...]
+
+
+def asked(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Asked:
+    """Return a collective on a machine.
+
+    Args:
+        collective: its name or file, or itself.
+        root: a rank, by number or label; None: the collective's own.
+
+    Raises:
+        InputError: there is no such collective or root, or the machine cannot be modelled exactly.
+    """
+    made = model(machine)
+    rank = None if root is None else rank_of(machine, root)
+    if isinstance(collective, str):
+        collective = resolve_collective(collective, machine.ranks, rank)
+    elif rank not in (None, collective.root):
+        raise ParameterError(
+            f"root is {root}, but the collective that is given has {collective.root}: leave root "
+            "out, or give the collective by name"
+        )
+    return Asked(made.topology, collective, made.notes)

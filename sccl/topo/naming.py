@@ -1,0 +1,169 @@
+"""Ranks and links as users write them: by number, or by what the machine calls them.
+
+Numbers are always rank numbers, so that a label that is one (of a machine with ranks taken out)
+never means another rank than the number does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, unknown_name
+
+_NUMBER = re.compile(r"-?[0-9]{1,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkName:
+    """A link as it was written.
+
+    Attributes:
+        both_ways: whether the way back is meant too, if there is one.
+        lanes: how many of its lanes; None: all of them.
+    """
+
+    src: int
+    dst: int
+    both_ways: bool
+    lanes: int | None
+
+    def edges(self, topology: Topology) -> tuple[Edge, ...]:
+        """Return the links of a machine that are meant; if there is none, the one way, to fail."""
+        ways = [(self.src, self.dst), (self.dst, self.src)][: 2 if self.both_ways else 1]
+        return tuple(edge for edge in ways if edge in topology.edges) or (ways[0],)
+
+
+def rank_of(topology: Topology, name: str | int) -> int:
+    """Return the rank of a number or label; whether a number is in range, its user checks.
+
+    Raises:
+        UnknownNameError: no rank is called so.
+        ParameterError: several ranks are, or a number is the label of another rank only.
+    """
+    if isinstance(name, int):
+        return name
+    if _NUMBER.fullmatch(name):
+        number = int(name)
+        if number not in range(topology.ranks) and name in topology.labels:
+            raise ParameterError(
+                f"topology {topology.name!r} has no rank {number}, expected 0 to "
+                f"{topology.ranks - 1}; the one labelled {name!r} is rank "
+                f"{topology.labels.index(name)}"
+            )
+        return number
+    found = _called(topology, name)
+    if found is None or found >= topology.ranks:
+        last = topology.ranks - 1
+        labels = f" or their labels, {_some(topology)}" if topology.labels else "; it has no labels"
+        hint = f"the ranks of {topology.name!r} are 0 to {last}{labels}"
+        raise unknown_name("rank", name, topology.labels, hint)
+    return found
+
+
+def link_of(topology: Topology, text: str) -> LinkName:
+    """Return the link of ``0-4`` (both ways), ``0>4`` or ``0->4``, and ``:n`` for n of its lanes.
+
+    Raises:
+        UnknownNameError: an end is not known.
+        ParameterError: it is of another form, or can be read in several ways.
+    """
+    readings = list(dict.fromkeys(_readings(topology, text)))
+    if len(readings) > 1:
+        ways = " or ".join(f"{r.src} to {r.dst}" for r in readings)
+        raise ParameterError(f"link {text!r} can be read as {ways}: give the ranks by number")
+    if readings:
+        return readings[0]
+    body = re.sub(r":[0-9]+$", "", text)
+    ends = re.split(r"->|-|>", body)
+    if len(ends) != 2 or not all(ends):
+        raise ParameterError(
+            f"link {text!r} is not of the form 0-4 (both ways) or 0>4 (one way), ranks by number "
+            "or label, with :1 at its end for one lane of it"
+        )
+    for end in ends:
+        if _node(topology, end) is None:
+            rank_of(topology, end)
+    raise ParameterError(f"link {text!r}: expected 0-4, 0>4 or 0-4:1")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Links, some of which only lanes are meant of.
+
+    Attributes:
+        whole: links with all their lanes.
+        lanes: of other links, how many.
+    """
+
+    whole: frozenset[Edge]
+    lanes: dict[Edge, int]
+
+
+def links_of(topology: Topology, names: Iterable[str | LinkName]) -> Links:
+    """Return the links of a machine that names say, as :func:`link_of` reads them.
+
+    Raises:
+        InputError: a name means no rank, or several.
+    """
+    whole: set[Edge] = set()
+    lanes: dict[Edge, int] = {}
+    for name in names:
+        link = link_of(topology, name) if isinstance(name, str) else name
+        for edge in link.edges(topology):
+            if link.lanes is None:
+                whole.add(edge)
+            else:
+                lanes[edge] = lanes.get(edge, 0) + link.lanes
+    return Links(frozenset(whole), {edge: n for edge, n in lanes.items() if edge not in whole})
+
+
+def added_to(topology: Topology, names: Iterable[str | LinkName]) -> dict[Edge, int]:
+    """Return the lanes that are added to a machine, by link; one where nothing else is said.
+
+    Raises:
+        InputError: a name means no rank, or several.
+    """
+    lanes: dict[Edge, int] = {}
+    for name in names:
+        link = link_of(topology, name) if isinstance(name, str) else name
+        ways = [(link.src, link.dst), (link.dst, link.src)][: 2 if link.both_ways else 1]
+        for edge in ways:
+            lanes[edge] = lanes.get(edge, 0) + (1 if link.lanes is None else link.lanes)
+    return lanes
+
+
+def _readings(topology: Topology, text: str) -> Iterator[LinkName]:
+    """Yield what a text can mean; names may hold the signs between them."""
+    bodies: list[tuple[str, int | None]] = [(text, None)]
+    if tail := re.fullmatch(r"(.+):([0-9]{1,7})", text, re.DOTALL):
+        bodies.append((tail[1], int(tail[2])))
+    for body, lanes in bodies:
+        for sign in re.finditer(r"->|-|>", body):
+            src, dst = _node(topology, body[: sign.start()]), _node(topology, body[sign.end() :])
+            if src is not None and dst is not None:
+                yield LinkName(src, dst, sign[0] == "-", lanes)
+
+
+def _node(topology: Topology, name: str) -> int | None:
+    """Return the node of a number, a label, or the name of a switch; None: there is none."""
+    return int(name) if re.fullmatch(r"[0-9]{1,7}", name) else _called(topology, name)
+
+
+def _called(topology: Topology, name: str) -> int | None:
+    names = [*map(topology.label, range(topology.ranks)), *topology.switches]
+    found = [node for node, own in enumerate(names) if own == name]
+    if len(found) > 1:
+        raise ParameterError(
+            f"topology {topology.name!r} calls {len(found)} nodes {name!r}, {found[0]} and "
+            f"{found[1]} among them: give the number"
+        )
+    return found[0] if found else None
+
+
+def _some(topology: Topology) -> str:
+    shown = ", ".join(map(repr, topology.labels[:8]))
+    return f"{shown}, ..." if len(topology.labels) > 8 else shown

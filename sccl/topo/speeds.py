@@ -1,0 +1,118 @@
+"""Links of different speeds as lanes of one speed, exactly.
+
+A round is the time in which a lane carries one chunk, so all lanes of a machine that is synthesised
+for have to be equally fast. The one speed is the greatest common divisor of what links state, taken
+as the decimals that were written: lanes of 100, 25 and 12.5 GB/s are 8, 2 and 1 of 12.5 GB/s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+
+from sccl.core.topology import Budget, Link, Topology
+from sccl.errors import TopologyError
+
+MAX_LANES = 10_000
+"""Of a link or a budget; 900 and 1.25 GB/s make 720. More come from speeds that nobody has rounded,
+and algorithms would then have more chunks than any solver decides."""
+
+
+def of_one_speed(topology: Topology) -> tuple[Topology, str]:
+    """Return the machine with lanes that are all equally fast, and what was done; empty: nothing.
+
+    A budget counts chunks of the speed of its links, or of the machine's own where these differ.
+
+    Raises:
+        TopologyError: the lanes would be more than :data:`MAX_LANES`.
+    """
+    stated = {link.gb_per_s for link in topology.links}
+    if len(stated) == 1:
+        return topology, ""
+    of_budgets = [_speed_of_budget(budget, topology) for budget in topology.budgets]
+    unit = _common(map(_decimal, stated.union(of_budgets)))
+    fits = _Fits(topology, unit)
+    links = tuple(
+        replace(k, lanes=fits.lanes(k.lanes, k.gb_per_s), gb_per_s=float(unit))
+        for k in topology.links
+    )
+    budgets = tuple(
+        replace(b, chunks_per_round=fits.lanes(b.chunks_per_round, speed))
+        for b, speed in zip(topology.budgets, of_budgets, strict=True)
+    )
+    note = _note(unit, stated)
+    source = f"{topology.source}; {note}" if topology.source else note
+    made = replace(topology, links=links, budgets=budgets, gb_per_s=float(unit), source=source)
+    return made, note
+
+
+def _decimal(speed: float) -> Fraction:
+    """Return the number that was written: 12.1 is 121/10, not the nearest double."""
+    return Fraction(str(speed))
+
+
+def _common(values: Iterable[Fraction]) -> Fraction:
+    """Return the largest number that all of the values are multiples of."""
+    found = Fraction(0)
+    for value in values:
+        scale = math.lcm(found.denominator, value.denominator)
+        found = Fraction(math.gcd(int(found * scale), int(value * scale)), scale)
+    return found
+
+
+def _speed_of_budget(budget: Budget, topology: Topology) -> float:
+    covered = set(budget.edges)
+    speeds = {link.gb_per_s for link in topology.links if link.edge in covered}
+    return speeds.pop() if len(speeds) == 1 else topology.gb_per_s
+
+
+class _Fits:
+    """Numbers of lanes of a machine in lanes of the unit, as far as they are not too many."""
+
+    def __init__(self, topology: Topology, unit: Fraction) -> None:
+        self._topology = topology
+        self._unit = unit
+
+    def lanes(self, lanes: int, speed: float) -> int:
+        """Return how many lanes of the unit make up some of another speed."""
+        found = lanes * _decimal(speed) / self._unit
+        if found > MAX_LANES:
+            raise TopologyError(self._refused())
+        return int(found)
+
+    def _refused(self) -> str:
+        slow, fast = _far_apart(self._topology.links)
+        return (
+            f"topology {self._topology.name!r}: a lane of link {slow.src}->{slow.dst} has "
+            f"{number(slow.gb_per_s)} GB/s, one of link {fast.src}->{fast.dst} "
+            f"{number(fast.gb_per_s)} GB/s; in lanes of one speed, {number(float(self._unit))} "
+            f"GB/s, some link or budget would have more than {MAX_LANES}, the most that is taken: "
+            "round gb_per_s so that each is a small multiple of the same number, as in 100, 25 "
+            "and 12.5"
+        )
+
+
+def _far_apart(links: tuple[Link, ...]) -> tuple[Link, Link]:
+    """Return two links whose speeds have no small common divisor: the pair that has the least."""
+    first: dict[float, Link] = {}
+    for link in links:
+        first.setdefault(link.gb_per_s, link)
+    by_speed = [first[speed] for speed in sorted(first)]
+    pairs = [(a, b) for a in by_speed[:64] for b in by_speed[-64:] if a.gb_per_s < b.gb_per_s]
+    return min(pairs, key=lambda p: _common(_decimal(link.gb_per_s) for link in p))
+
+
+def _note(unit: Fraction, stated: Iterable[float]) -> str:
+    each = [
+        f"{'a lane' if i == 0 else 'one'} of {number(speed)} GB/s is {_decimal(speed) / unit}"
+        for i, speed in enumerate(sorted(stated, reverse=True))
+    ]
+    shown = each if len(each) <= 6 else [*each[:5], f"and {len(each) - 5} more speeds"]
+    return f"lanes of {number(float(unit))} GB/s: {', '.join(shown)}"
+
+
+def number(value: float) -> str:
+    """Return a number as short as it can be written and read back."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else str(value)

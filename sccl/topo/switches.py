@@ -1,0 +1,229 @@
+"""Switches as links between ranks with shared budgets, where that says exactly the same.
+
+A switch forwards what comes in within a step and holds nothing (SCCL section 3.2.1). With a_i lanes
+from rank i to it and b_j lanes from it to rank j, chunks x_ij can pass in r rounds if and only if
+
+    sum over j of x_ij <= a_i r   and   sum over i of x_ij <= b_j r:
+
+links i->j of min(a_i, b_j) lanes, an egress budget a_i and an ingress budget b_j. Switches beside
+one another (planes) over the same ranks, in plane p with k_p a_i and k_p b_j lanes, are one with
+the sums: a bipartite multigraph whose degrees are at most K d_v, K the sum of k_p, has an edge
+colouring with K colours that splits each degree as evenly as whole numbers go (de Werra 1971), so
+at most d_v of each colour; plane p takes k_p colours. The other way round, what planes carry fits
+the sums.
+
+Nothing of the kind holds where a pair of ranks has two ways with limits of their own, nor for
+switches that lead to switches: these are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Budget, Link, Topology
+from sccl.core.words import counted
+from sccl.errors import TopologyError
+
+_MAX_LINKS = 1 << 20  # that of 1,024 ranks around one switch
+
+Lanes = tuple[tuple[int, int], ...]
+"""(rank, lanes), by ascending rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """Switches of which each has a multiple of the same lanes.
+
+    Attributes:
+        nodes: the switches.
+        up: lanes from ranks, of all of them.
+        down: lanes to ranks, likewise.
+    """
+
+    nodes: tuple[int, ...]
+    up: Lanes
+    down: Lanes
+
+    def edges(self) -> Iterable[Edge]:
+        """Yield the pairs of ranks that it joins."""
+        return ((u, v) for u, _ in self.up for v, _ in self.down if u != v)
+
+
+def without_switches(topology: Topology) -> tuple[Topology, str]:
+    """Return the machine with links in place of switches, and what was done; empty: nothing.
+
+    All lanes are of one speed (:func:`sccl.topo.speeds.of_one_speed`). The latency of a link is
+    that of both ways through the switch together.
+
+    Raises:
+        TopologyError: links and budgets cannot say what the switches do.
+    """
+    if not topology.switches:
+        return topology, ""
+    _check_cascades(topology)
+    planes = _planes(topology)
+    _check_ways(topology, planes)
+    links = [k for k in topology.links if max(k.edge) < topology.ranks]
+    replaced: dict[Edge, tuple[Edge, ...]] = {k.edge: (k.edge,) for k in links}
+    budgets: list[Budget] = []
+    for plane in planes:
+        more, shared = _expanded(topology, plane)
+        links += more
+        budgets += shared
+        replaced |= _through(plane)
+    if not links:
+        raise TopologyError(
+            f"topology {topology.name!r}: its switches join no two ranks; give each switch links "
+            "from ranks and links to ranks"
+        )
+    budgets += _kept(topology, replaced, planes)
+    note = _note(topology, planes)
+    source = f"{topology.source}; {note}" if topology.source else note
+    direct = replace(
+        topology, links=tuple(links), budgets=tuple(budgets), switches=(), source=source
+    )
+    return direct, note
+
+
+def _check_cascades(topology: Topology) -> None:
+    for link in topology.links:
+        if min(link.edge) >= topology.ranks:
+            first, second = (_name(topology, node) for node in link.edge)
+            raise TopologyError(
+                f"topology {topology.name!r}: switch {first} leads to switch {second}, and links "
+                "with budgets of ranks do not say what such a cascade carries; where it does not "
+                "block, model it as one switch that every rank is linked to, else as links between "
+                "the ranks with a budget for each trunk"
+            )
+
+
+def _planes(topology: Topology) -> list[_Plane]:
+    """Return the switches, those that are multiples of the same lanes together."""
+    groups: dict[tuple[Lanes, Lanes], list[tuple[int, int]]] = {}
+    for node in range(topology.ranks, topology.ranks + len(topology.switches)):
+        up = tuple((k.src, k.lanes) for k in topology.links if k.dst == node)
+        down = tuple((k.dst, k.lanes) for k in topology.links if k.src == node)
+        if up or down:
+            times = math.gcd(*(lanes for _, lanes in (*up, *down)))
+            key = _divided(up, times), _divided(down, times)
+            groups.setdefault(key, []).append((node, times))
+    found = []
+    for (up, down), members in groups.items():
+        times = sum(n for _, n in members)
+        nodes = tuple(node for node, _ in members)
+        found.append(_Plane(nodes, _times(up, times), _times(down, times)))
+    if sum(len(p.up) * len(p.down) for p in found) > _MAX_LINKS:
+        raise TopologyError(
+            f"topology {topology.name!r}: its switches join more than {_MAX_LINKS} pairs of ranks, "
+            "the most that is taken; model fewer ranks"
+        )
+    return found
+
+
+def _divided(lanes: Lanes, by: int) -> Lanes:
+    return tuple((rank, n // by) for rank, n in lanes)
+
+
+def _times(lanes: Lanes, by: int) -> Lanes:
+    return tuple((rank, n * by) for rank, n in lanes)
+
+
+def _check_ways(topology: Topology, planes: Sequence[_Plane]) -> None:
+    """Check that no two ranks have two ways with limits of their own.
+
+    Raises:
+        TopologyError: they have.
+    """
+    ways = {k.edge: "a link" for k in topology.links if max(k.edge) < topology.ranks}
+    for plane in planes:
+        name = f"switch {_name(topology, plane.nodes[0])}"
+        for edge in plane.edges():
+            if edge in ways:
+                raise TopologyError(
+                    f"topology {topology.name!r}: rank {edge[0]} reaches rank {edge[1]} over "
+                    f"{ways[edge]} and over {name}, which have limits of their own; links with "
+                    "budgets do not say that exactly: leave one of the ways out, or write links "
+                    "between the ranks with the budgets that hold"
+                )
+            ways[edge] = name
+
+
+def _expanded(topology: Topology, plane: _Plane) -> tuple[list[Link], list[Budget]]:
+    """Return the links and the budgets of ranks that say what a plane carries."""
+    up, down = dict(plane.up), dict(plane.down)
+    costs = {k.edge: k for k in topology.links}
+    speed = topology.links[0].gb_per_s
+    links = []
+    for u, v in plane.edges():
+        ways = [costs[u, s].alpha_us + costs[s, v].alpha_us for s in plane.nodes]
+        links.append(Link(u, v, min(up[u], down[v]), max(ways), speed))
+    budgets = []
+    for end, side, limits in ((0, "egress of", up), (1, "ingress of", down)):
+        for rank, limit in limits.items():
+            own = [k for k in links if k.edge[end] == rank]
+            if sum(k.lanes for k in own) > limit:  # else the links alone say it
+                name = f"{side} rank {rank} at switch {topology.switches[_number(topology, plane)]}"
+                budgets.append(Budget(name, tuple(k.edge for k in own), limit))
+    return links, budgets
+
+
+def _through(plane: _Plane) -> dict[Edge, tuple[Edge, ...]]:
+    """Return for every link of a plane the pairs of ranks whose chunks pass it or its like."""
+    pairs = list(plane.edges())
+    found = {(u, s): tuple(e for e in pairs if e[0] == u) for u, _ in plane.up for s in plane.nodes}
+    return found | {
+        (s, v): tuple(e for e in pairs if e[1] == v) for v, _ in plane.down for s in plane.nodes
+    }
+
+
+def _kept(
+    topology: Topology, replaced: dict[Edge, tuple[Edge, ...]], planes: Sequence[_Plane]
+) -> Iterable[Budget]:
+    """Yield the machine's own budgets over the links that take the place of theirs.
+
+    Raises:
+        TopologyError: a budget counts some chunk twice, or limits some of several planes only.
+    """
+    beside = {node: plane.nodes for plane in planes for node in plane.nodes}
+    for budget in topology.budgets:
+        likes = {edge: _likes(edge, beside) for edge in budget.edges}
+        # Of planes, whose chunks may take any, a budget has to limit all or none.
+        if not set(budget.edges).issuperset(edge for like in likes.values() for edge in like):
+            raise TopologyError(_refused(topology, budget, "limits some of several like switches"))
+        edges = [new for first in sorted(set(map(min, likes.values()))) for new in replaced[first]]
+        if len(set(edges)) != len(edges):
+            raise TopologyError(_refused(topology, budget, "counts a chunk into and out of one"))
+        if edges:
+            yield replace(budget, edges=tuple(edges))
+
+
+def _likes(edge: Edge, beside: dict[int, tuple[int, ...]]) -> list[Edge]:
+    """Return the links that chunks may take in place of one, itself among them."""
+    src, dst = edge
+    return [(a, b) for a in beside.get(src, (src,)) for b in beside.get(dst, (dst,))]
+
+
+def _refused(topology: Topology, budget: Budget, why: str) -> str:
+    return (
+        f"topology {topology.name!r}, budget {budget.name!r}: it {why}, which budgets of links "
+        "between ranks do not say exactly; take it out, or model the switches as links"
+    )
+
+
+def _number(topology: Topology, plane: _Plane) -> int:
+    return plane.nodes[0] - topology.ranks
+
+
+def _name(topology: Topology, node: int) -> str:
+    return repr(topology.switches[node - topology.ranks])
+
+
+def _note(topology: Topology, planes: Sequence[_Plane]) -> str:
+    names = [_name(topology, node) for plane in planes for node in plane.nodes]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    links = counted(sum(1 for plane in planes for _ in plane.edges()), "link")
+    which = "switch" if len(names) == 1 else "switches"
+    return f"{which} {shown} as {links} between ranks with egress and ingress budgets"
