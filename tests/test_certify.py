@@ -17,6 +17,7 @@ from pysat.solvers import Solver
 
 from sccl import backends
 from sccl.backends.prover import refutation
+from sccl.certify import claims, write
 from sccl.certify.check import Verdict, check_folder
 from sccl.certify.cover import vectors
 from sccl.certify.limits import write_limit_certificate
@@ -24,6 +25,7 @@ from sccl.certify.wire import CLAIMS
 from sccl.certify.write import write_certificate
 from sccl.collectives import dual, named, names
 from sccl.core.answer import Sat
+from sccl.core.files import write_atomically
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
@@ -189,13 +191,10 @@ def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def with_formulas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a certificate in which candidates are refuted by formulas, as no prices are tried."""
-    from sccl.certify import write
-
+    """Return a certificate in which candidates are refuted by formulas."""
     folder = tmp_path_factory.mktemp("formulas")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write._Writer, "priced", lambda *_: None)
-        patch.setattr(write._Writer, "limits", lambda _: None)
+        formulas_alone(patch)
         write_certificate(found("ring:4", "broadcast", k=2, max_steps=4), folder)
     return folder
 
@@ -321,6 +320,83 @@ def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a certificate of alltoall on ring:4"):
         write_certificate(found("ring:4", "alltoall", k=1), tmp_path)
     assert (tmp_path / CLAIMS).read_text() == before
+
+
+def formulas_alone(patch: pytest.MonkeyPatch) -> None:
+    """Have candidates refuted by formulas, as no prices are tried."""
+    patch.setattr(write._Writer, "priced", lambda *_: None)
+    patch.setattr(write._Writer, "limits", lambda _: None)
+
+
+def claimed(folder: Path) -> set[str]:
+    """Return the files of a certificate that its claims name, and their list."""
+    names = {CLAIMS}
+    for claim in json.loads((folder / CLAIMS).read_text())["claims"]:
+        reasons = [claim, *claim.get("vectors", [])]
+        names |= {r[what] for r in reasons for what in ("file", "cnf", "drat") if what in r}
+    return names
+
+
+def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of some ways to spread the rounds a formula is refuted, of a later one it is not."""
+    formulas_alone(monkeypatch)
+    written: list[object] = []
+    refuted = write._Writer.refuted
+
+    def at_first(self: write._Writer, instance: Instance, *rest: Any) -> object:
+        if written and instance.steps > 1:
+            return None
+        written.append(refuted(self, instance, *rest))
+        assert list(self.folder.glob("*.cnf"))
+        return written[-1]
+
+    monkeypatch.setattr(write._Writer, "refuted", at_first)
+    write_certificate(found("ring:4", "broadcast", k=1, max_steps=3), tmp_path)
+    assert written
+    assert {path.name for path in tmp_path.iterdir()} == claimed(tmp_path)
+    assert "failed" not in {v.state for v in check_folder(tmp_path)}  # nor a claim without proof
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("disk full"), RuntimeError])
+@pytest.mark.parametrize("where", ["refuted", "limits", "publishing"])
+def test_what_ends_early_leaves_what_was_there(
+    where: str, error: type[BaseException] | Exception, tmp_path: Path
+) -> None:
+    """A new folder is gone; of an earlier certificate all is there, and nothing else."""
+    frontier = found("ring:4", "broadcast", k=1, max_steps=2)
+    earlier = tmp_path / "earlier"
+    write_certificate(found("ring:4", "broadcast", k=0, max_steps=2), earlier, 5.0)
+    before = {path.name: path.read_bytes() for path in earlier.iterdir()}
+    expected = error if isinstance(error, type) else type(error)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        formulas_alone(patch)
+        if where == "publishing":
+            patch.setattr(claims, "write_atomically", _failing_at_the_list(error))
+        else:
+            patch.setattr(write._Writer, where, fail)
+        for folder in (earlier, tmp_path / "new"):
+            with pytest.raises(expected):
+                write_certificate(frontier, folder)
+    assert not (tmp_path / "new").exists()
+    assert {path.name for path in earlier.iterdir()} == claimed(earlier) == set(before)
+    assert (earlier / CLAIMS).read_bytes() == before[CLAIMS]
+    assert failures(earlier) == []
+
+
+def _failing_at_the_list(error: type[BaseException] | Exception) -> Callable[[Path, str], None]:
+    """Return what writes files, but for the list of claims."""
+    really = write_atomically
+
+    def write_some(path: Path, text: str) -> None:
+        if path.name == CLAIMS:
+            raise error
+        really(path, text)
+
+    return write_some
 
 
 def test_what_is_no_certificate_says_so(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,17 @@ from sccl.certify.wire import CLAIMS
 from sccl.certify.words import classes
 from sccl.certify.work import TooMuchError, Work
 from sccl.collectives import dual, named
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.codec import any_algorithm_to_wire, load_algorithm
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.core.text import text_of
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.limit import certificate, pose, pose_allreduce, solve
 from sccl.limit.pricing import pricer
 from sccl.pareto import fewest_tree_steps
 from sccl.topo import resolve
-from sccl.transform import expand
+from sccl.transform import compose, expand
 from tests.strategies import specs, topologies
 
 PUBLISHED = Path(__file__).parents[1] / "benchmarks" / "certificates"
@@ -180,8 +184,6 @@ def test_symmetric_algorithms_are_written_out_alike() -> None:
 
 
 def expand_sends(rows: tuple[tuple[int, int, int, int], ...]) -> tuple[Any, ...]:
-    from sccl.core.algorithm import send
-
     return tuple(send(chunk, src, dst, step) for step, chunk, src, dst in rows)
 
 
@@ -411,3 +413,84 @@ def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / CLAIMS)
     with pytest.raises(InputError, match="no regular file"):
         list(check_folder(tmp_path))
+
+
+# --- allreduces of two halves --------------------------------------------------------------------
+
+
+def composed() -> Algorithm:
+    """Return an allreduce on dgx1 of two and three steps: C=48 S=5 R=16."""
+    scatter, _ = load_algorithm(PUBLISHED / "dgx1-reducescatter/reducescatter-dgx1-c16-s2.json")
+    gather, _ = load_algorithm(PUBLISHED / "dgx1-allgather/allgather-dgx1-c6-s3.json")
+    assert isinstance(scatter, Algorithm)
+    assert isinstance(gather, Algorithm)
+    thrice = replace(
+        scatter,
+        topology=gather.topology,
+        collective=named("reducescatter", 8).at(48),
+        rounds_per_step=tuple(3 * rounds for rounds in scatter.rounds_per_step),
+        sends=tuple(
+            send(s.chunk + 16 * copy, s.src, s.dst, s.step, reduce=True)
+            for copy in range(3)
+            for s in scatter.sends
+        ),
+    )
+    return compose(thrice, gather, named("allreduce", 8).at(48))
+
+
+def with_halves(folder: Path, *points: dict[str, Any], without: str = "") -> list[Verdict]:
+    """Check the published limits of allreduce on dgx1 with an algorithm and claims added."""
+    for path in (PUBLISHED / "limits" / "dgx1-allreduce").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "composed.json").write_text(text_of(any_algorithm_to_wire(composed())))
+    content = json.loads((folder / CLAIMS).read_text())
+    content["claims"] = [c for c in content["claims"] if c["claim"] not in {"limit-point", without}]
+    shape = {"chunks": 48, "steps": 5, "rounds": 16}
+    content["claims"].append({"claim": "algorithm", **shape, "file": "composed.json"})
+    content["claims"] += points
+    (folder / CLAIMS).write_text(json.dumps(content))
+    return list(check_folder(folder))[-len(points) :]
+
+
+def point(chunks: int, steps: int, rounds: int, **more: Any) -> dict[str, Any]:
+    shape = {"chunks": chunks, "steps": steps, "rounds": rounds}
+    return {"claim": "limit-point", "halves": "any", **shape, **more}
+
+
+def test_unequal_halves_are_optimal_by_the_limits_of_each(tmp_path: Path) -> None:
+    points = [point(16, 4, 6), point(48, 5, 16), point(48, 6, 14)]
+    verdicts = with_halves(tmp_path, *points)
+    assert {v.state for v in verdicts} == {"ok"}
+    assert verdicts[1].claim == (
+        "C=48 S=5 R=16 is Pareto-optimal among compositions of a reducescatter and an allgather of "
+        "any steps and rounds, for every k and C"
+    )
+    (without,) = with_halves(tmp_path, points[1], without="limit")
+    assert "no claim says that 5 steps take R/C >= 1/3" in without.detail
+
+
+def test_unequal_halves_are_optimal_for_some_k(tmp_path: Path) -> None:
+    pareto = {"claim": "pareto", "max_chunks": None}
+    (found,) = with_halves(tmp_path, point(48, 5, 16, k=8, **pareto))
+    assert found.state == "ok"
+    assert found.claim.endswith(
+        "of any steps and rounds with R <= S + 8 in each of the two and any C"
+    )
+    (small,) = with_halves(tmp_path, point(48, 5, 16, k=6, **pareto))
+    assert "not of the class" in small.detail  # its reducescatter has 9 rounds in 2 steps
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        point(48, 5, 16, halves="equal"),  # its halves are not
+        point(48, 5, 14),  # by trees
+        point(24, 4, 8),
+    ],
+)
+def test_an_algorithm_is_best_of_a_class_that_it_is_in(
+    wrong: dict[str, Any], tmp_path: Path
+) -> None:
+    (verdict,) = with_halves(tmp_path, wrong)
+    assert verdict.state == "failed"
+    assert "not of the class that is spoken of" in verdict.detail

@@ -11,9 +11,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from sccl.certify.cover import Covered, needed
+from sccl.certify.cover import Candidate, Covered, needed
 from sccl.certify.impossible import unsat
-from sccl.certify.plain import written_out
+from sccl.certify.members import is_member
+from sccl.certify.plain import SEND, written_out
 from sccl.certify.prices import by_steps, overall, short
 from sccl.certify.question import Case, read_case, read_regular
 from sccl.certify.steps import farthest, fewest_sends, fewest_up_and_down
@@ -29,6 +30,7 @@ from sccl.certify.wire import (
 )
 from sccl.certify.words import in_words
 from sccl.certify.work import TooMuchError, Work
+from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
 from sccl.errors import InputError, TooLargeError
 from sccl.verify import violations
@@ -60,8 +62,17 @@ class Verdict:
     detail: str
 
 
-Held = Sequence[tuple[Claim, str]]
-"""Claims that have not failed, with their states."""
+@dataclass(slots=True)
+class _Held:
+    """What has not failed so far.
+
+    Attributes:
+        claims: with their states.
+        algorithms: by (C, S, R): those that were re-executed.
+    """
+
+    claims: list[tuple[Claim, str]]
+    algorithms: dict[Candidate, list[Algorithm]]
 
 
 def check_folder(folder: Path) -> Iterator[Verdict]:
@@ -76,8 +87,7 @@ def check_folder(folder: Path) -> Iterator[Verdict]:
 
 def check(case: Case) -> Iterator[Verdict]:
     """Yield a verdict on each claim of a certificate, in their order."""
-    held: list[tuple[Claim, str]] = []
-    work = Work()
+    held, work = _Held([], {}), Work()
     for claim in case.claims:
         text = in_words(case, claim)
         work.begin()
@@ -88,11 +98,11 @@ def check(case: Case) -> Iterator[Verdict]:
         except (InputError, ValueError) as error:
             state, detail = "failed", str(error)
         if state != "failed":
-            held.append((claim, state))
+            held.claims.append((claim, state))
         yield Verdict(text, state, detail)
 
 
-def _check(case: Case, claim: Claim, held: Held, work: Work) -> tuple[str, str]:
+def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[str, str]:
     """Return the state and how it was checked.
 
     Raises:
@@ -108,7 +118,7 @@ def _check(case: Case, claim: Claim, held: Held, work: Work) -> tuple[str, str]:
         case LimitWire():
             return "ok", _limit(case, claim, work)
         case AlgorithmClaimWire():
-            return "ok", _algorithm(case, claim, work)
+            return "ok", _algorithm(case, claim, held, work)
         case UnsatWire():
             return unsat(case, claim, work.spend)
         case ParetoWire() | LimitPointWire():
@@ -157,7 +167,7 @@ def _limit(case: Case, claim: LimitWire, work: Work) -> str:
     return f"cheapest timed trees at {len(prices)} prices"
 
 
-def _algorithm(case: Case, claim: AlgorithmClaimWire, work: Work) -> str:
+def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -> str:
     path = case.folder / claim.file
     read_regular(path)
     algorithm, intact = load_algorithm(path)
@@ -168,14 +178,16 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, work: Work) -> str:
         raise ValueError(f"{path.name} is for another collective")
     if not algorithm.topology.carries_like(case.topology):
         raise ValueError(f"{path.name} is for another topology")
-    if wrong := violations(written_out(algorithm, work.spend)):
+    whole = written_out(algorithm, work.spend)
+    if wrong := violations(whole):
         raise ValueError(f"{path.name}: {wrong[0].message}")
+    held.algorithms.setdefault(shape, []).append(whole)
     edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
     return f"{algorithm.num_sends} sends re-executed{edited}"
 
 
 def _follows(
-    case: Case, claim: ParetoWire | LimitPointWire, held: Held, work: Work
+    case: Case, claim: ParetoWire | LimitPointWire, held: _Held, work: Work
 ) -> tuple[str, str]:
     """Return how good the claims are that a claim of optimality follows from.
 
@@ -187,28 +199,45 @@ def _follows(
     enough: list[str] = []
     for state, words in _SUPPORT.items():
         enough.append(state)
-        claims = [c for c, how in held if how in enough]
+        claims = [c for c, how in held.claims if how in enough]
         try:
-            _require_algorithm(claim, claims)
+            _require_algorithm(case, claim, claims, held, work)
             covered = Covered.of(claims, case.spec, len(case.machines))
             if isinstance(claim, ParetoWire):
                 _pareto(case, claim, covered, work)
             else:
                 _limit_point(case, claim, covered, work)
         except ValueError:
-            if len(claims) == len(held):
+            if len(claims) == len(held.claims):
                 raise
             continue
         return state, words
     raise AssertionError("the last claims are all claims")
 
 
-def _require_algorithm(claim: ParetoWire | LimitPointWire, claims: Sequence[Claim]) -> None:
+def _require_algorithm(
+    case: Case,
+    claim: ParetoWire | LimitPointWire,
+    claims: Sequence[Claim],
+    held: _Held,
+    work: Work,
+) -> None:
+    """Check that there is such an algorithm, and that it is in the class that is spoken of.
+
+    Raises:
+        ValueError: it is not so.
+    """
     shape = (claim.chunks, claim.steps, claim.rounds)
     if not any(
         isinstance(c, AlgorithmClaimWire) and (c.chunks, c.steps, c.rounds) == shape for c in claims
     ):
         raise ValueError("there is no such algorithm among the claims that hold")
+    for algorithm in (known := held.algorithms.get(shape, [])):
+        work.spend(2 * SEND * algorithm.num_sends * algorithm.steps)
+        if is_member(algorithm, claim, case.spec):
+            return
+    if known:
+        raise ValueError("the algorithm of that C, S and R is not of the class that is spoken of")
 
 
 def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work) -> None:

@@ -23,6 +23,8 @@ from sccl.certify.wire import (
 )
 from sccl.collectives import Spec, dual
 
+_CANDIDATE = 40  # what a candidate takes, in operations
+
 Candidate = tuple[int, int, int]
 """(C, S, R), of all phases together."""
 
@@ -160,7 +162,7 @@ def needed(covered: Covered, claim: ParetoWire, spend: Spend) -> Iterator[Candid
             continue
         for parts in covered.splits(steps, equal=equal):
             for rounds in _rounds(parts, claim.k, equal=equal):
-                spend(10)
+                spend(_CANDIDATE + sum(len(phase.refuted) for phase in covered.phases))
                 chunks = _least_chunks(sum(rounds), cost, covered.unit, less=steps == claim.steps)
                 fits = claim.max_chunks is None or chunks <= claim.max_chunks
                 if fits and not covered.rules_out(chunks, parts, rounds):

@@ -36,7 +36,7 @@ def unsat(case: Case, claim: UnsatWire, spend: Spend) -> tuple[str, str]:
     priced, formulas, lemmas, seconded = 0, 0, 0, True
     for rounds in vectors(instance.rounds, instance.steps, ways):
         if rounds not in given:
-            raise ValueError(f"the round vector {rounds} is not refuted")
+            raise ValueError(f"the round vector {_shown(rounds)} is not refuted")
         if given[rounds].prices:
             _priced(case, instance, given[rounds], spend)
             priced += 1
@@ -99,7 +99,7 @@ def _priced(case: Case, instance: Instance, vector: VectorWire, spend: Spend) ->
         instance.topology, case.unit, instance.steps, prices, spend, rounds=vector.rounds
     )
     if found * instance.collective.chunks <= 1:
-        raise ValueError(f"the prices for {vector.rounds} leave room for all chunks")
+        raise ValueError(f"the prices for {_shown(vector.rounds)} leave room for all chunks")
 
 
 def _refuted(case: Case, instance: Instance, vector: VectorWire, spend: Spend) -> tuple[int, bool]:
@@ -112,7 +112,7 @@ def _refuted(case: Case, instance: Instance, vector: VectorWire, spend: Spend) -
         ValueError: it is another formula, or the proof is none.
     """
     if vector.cnf is None or vector.drat is None:
-        raise ValueError(f"the round vector {vector.rounds} has no proof")
+        raise ValueError(f"the round vector {_shown(vector.rounds)} has no proof")
     spend(_size(instance, vector.rounds))
     formula = read_regular(case.folder / vector.cnf)
     if formula != dimacs(instance, vector.rounds):
@@ -126,6 +126,10 @@ def _refuted(case: Case, instance: Instance, vector: VectorWire, spend: Spend) -
     if second is False:
         raise ValueError(f"{vector.drat.strip()}: drat-trim does not verify it")
     return lemmas, second is True
+
+
+def _shown(rounds: tuple[int, ...]) -> str:
+    return str(rounds) if len(rounds) <= 16 else f"({', '.join(map(str, rounds[:16]))}, ...)"
 
 
 def _size(instance: Instance, rounds: tuple[int, ...]) -> int:

@@ -6,7 +6,8 @@ from sccl.certify.trees import Spend
 from sccl.core.algorithm import Algorithm, Send, send
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 
-_SEND = 20  # what making and judging a send takes, in operations
+SEND = 20
+"""What making and judging a send takes, in operations."""
 
 
 def written_out(algorithm: AnyAlgorithm, spend: Spend) -> Algorithm:
@@ -17,7 +18,7 @@ def written_out(algorithm: AnyAlgorithm, spend: Spend) -> Algorithm:
             orbit, or it says that it has another number of sends than it has.
         TooMuchError: they are too many to go through.
     """
-    spend(_SEND * algorithm.num_sends)
+    spend(SEND * algorithm.num_sends)
     if isinstance(algorithm, Algorithm):
         return algorithm
     given: dict[int, list[Send]] = {}

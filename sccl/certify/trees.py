@@ -26,6 +26,9 @@ Spend = Callable[[int], None]
 """Is told how many operations something takes; may refuse by raising."""
 
 
+_MOVE = 20  # what a state takes, in operations
+
+
 def cheapest_tree(costs: Costs, ranks: int, holders: int, wanted: int, spend: Spend) -> int | None:
     """Return the cost of a cheapest timed tree; None if there is none.
 
@@ -161,7 +164,7 @@ def _moves(
             if cost is None:
                 continue
             bit = 1 << rank
-            spend(len(found))
+            spend(_MOVE * len(found))
             if cost:
                 found += [(before + cost, then | bit) for before, then in found]
             else:
