@@ -25,7 +25,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 def test_what_is_made_of_the_code_is_what_the_code_says(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     name = page.relative_to(ROOT)
-    assert text == filled(text), f"{name} is not what the code says now: run 'make reference'"
+    assert text == filled(text), f"{name} is not what the code says now: run 'make reference' (python -m docs.made)"
 
 
 def test_the_references_are_committed_whole() -> None:
