@@ -24,8 +24,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_what_is_made_of_the_code_is_what_the_code_says(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    name = page.relative_to(ROOT)
-    assert text == filled(text), f"{name} is not what the code says now: run 'make reference' (python -m docs.made)"
+    stale = f"{page.relative_to(ROOT)} is not what the code says now"
+    assert text == filled(text), f"{stale}: run 'make reference' (python -m docs.made)"
 
 
 def test_the_references_are_committed_whole() -> None:

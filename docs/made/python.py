@@ -17,6 +17,7 @@ from sccl.api.shared import Shared
 _TAKEN = {
     "sccl.api.questions": ("Machine", "Asked", "Ranks", "Store"),
     "sccl.api.progress": ("Progress",),
+    "sccl.api.machine": ("Rank", "LinkLike"),
 }
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
