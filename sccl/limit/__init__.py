@@ -1,9 +1,9 @@
 """The limit of R/C for a number of steps, over all k and all C, with certificates."""
 
-from sccl.limit.certificate import LimitCertificate, certificate, check_limit_certificate
+from sccl.limit.certificate import LimitCertificate, certificate
 from sccl.limit.multiply import multiply_out, round_off
 from sccl.limit.palindrome import palindrome
-from sccl.limit.pricing import is_exhaustive, needs_no_search
+from sccl.limit.pricing import needs_no_search
 from sccl.limit.problem import Problem, pose, pose_allreduce
 from sccl.limit.solve import Limit, solve
 
@@ -12,8 +12,6 @@ __all__ = [
     "LimitCertificate",
     "Problem",
     "certificate",
-    "check_limit_certificate",
-    "is_exhaustive",
     "multiply_out",
     "needs_no_search",
     "palindrome",

@@ -21,7 +21,6 @@ from sccl.limit.up_and_down import UpAndDown
 from sccl.limit.window import INFINITE, Prices, Window
 
 _SUBSET_RANKS = 10
-_EXHAUSTIVE_RANKS = 15
 
 
 class Pricer(Protocol):
@@ -42,17 +41,8 @@ class Pricer(Protocol):
 
 def needs_no_search(topology: Topology, collective: Collective) -> bool:
     """Return whether all trees of a collective are priced without a search."""
-    return _without_search(topology, collective, _SUBSET_RANKS)
-
-
-def is_exhaustive(topology: Topology, collective: Collective) -> bool:
-    """Return whether all trees of a collective can be gone through without a search."""
-    return _without_search(topology, collective, _EXHAUSTIVE_RANKS)
-
-
-def _without_search(topology: Topology, collective: Collective, most: int) -> bool:
     return all(
-        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= most
+        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= _SUBSET_RANKS
         for holders, wanted in collective.classes()
     )
 
@@ -61,13 +51,11 @@ def pricer(
     problem: Problem,
     commodity: Commodity,
     *,
-    exhaustive: bool = False,
     deadline: float = math.inf,
 ) -> Pricer:
     """Return what prices the trees of a commodity exactly.
 
     Args:
-        exhaustive: without a search, as long as memory allows.
         deadline: of ``time.perf_counter()``, after which no search goes on.
 
     Raises:
@@ -78,8 +66,7 @@ def pricer(
         return UpAndDown(window)
     if len(commodity.wanted - commodity.holders) == 1:
         return _Paths(window)
-    most = _EXHAUSTIVE_RANKS if exhaustive else _SUBSET_RANKS
-    if problem.topology.ranks - len(commodity.holders) <= most:
+    if problem.topology.ranks - len(commodity.holders) <= _SUBSET_RANKS:
         return Subsets(window)
     from sccl.limit.search import Search  # noqa: PLC0415 - CP-SAT is slow to load
 
