@@ -18,7 +18,8 @@ from docs.made import ROOT, filled, pages
 from tests.projects import tool
 from tests.test_help import COMMANDS
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FOLDERS = ("docs", "benchmarks", "notebooks")
+PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
@@ -40,7 +41,7 @@ def test_the_references_are_committed_whole() -> None:
     assert "## topology\n" in files
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_page_reads_where_the_repository_is_shown(page: Path) -> None:
     """Nothing that only the site's extensions understand stands in it as text."""
     text = page.read_text(encoding="utf-8")
