@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from io import StringIO
 from itertools import permutations, product
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from sccl.collectives import named
+from sccl.core.algorithm import Algorithm, send
 from sccl.core.codec import load_topology, topology_of_wire, topology_to_wire
 from sccl.core.cost import Costs
 from sccl.core.ids import Edge
 from sccl.core.text import digest, parse, text_of
 from sccl.core.topology import Budget, Link, Topology
 from sccl.core.wire import TopologyWire
+from sccl.emit.bundle import bundle
 from sccl.errors import FormatError, TopologyError
+from sccl.tasks.frontiers import of_algorithms
+from sccl.tasks.show import print_algorithm
 from sccl.topo import catalogue_names, generators, measure, model, resolve
+from sccl.view import topology_chart
 from tests.strategies import topologies
 
 SPEEDS = (5.0, 12.5, 25.0, 100.0, 0.1, 0.3, 12.1)
@@ -80,6 +87,7 @@ def test_a_budget_counts_chunks_of_its_links_or_of_the_machine() -> None:
     made = model(triangle(100, 50, 50, budgets=(one, two)))
     assert speed(made.topology) == 25
     assert [b.chunks_per_round for b in made.topology.budgets] == [12, 3]
+    assert made.notes[0].endswith("; a budget over links of different speed in chunks of 25 GB/s")
 
 
 def test_speeds_without_a_small_ratio_are_refused_in_a_sentence() -> None:
@@ -367,3 +375,39 @@ def test_lanes_of_a_rank_are_the_most_that_can_leave_it(machine: Topology) -> No
                    for b in machine.budgets):  # fmt: skip
                 best = max(best, sum(loads))
         assert most == best
+
+
+def algorithm_on(machine: Topology, chunks: int, rounds: int) -> Algorithm:
+    """Return a broadcast between two ranks in one step."""
+    sends = tuple(send(c, 0, 1, 0) for c in range(chunks))
+    return Algorithm(machine, named("broadcast", 2).at(chunks), (rounds,), sends)
+
+
+def test_algorithms_for_lanes_of_different_speed_are_compared_by_time() -> None:
+    fast, slow = (
+        Topology("pair", 2, (Link(0, 1, 1, 1.0, g), Link(1, 0, 1, 1.0, g)), 1.0, g)
+        for g in (100.0, 25.0)
+    )
+    slower = algorithm_on(slow, 2, 2)  # R/C = 1 at 25 GB/s
+    faster = algorithm_on(replace(fast, links=fast.links[:1]), 1, 2)  # R/C = 2 at 100 GB/s
+    for several in ([slower, faster], [faster, slower]):
+        made = bundle(several, serial=True, eager_part_bytes=1)
+        (entry,) = made.entries
+        used = {entry.algorithms[s.index].algorithm.topology.gb_per_s for s in entry.switches}
+        assert used == {100.0}
+    drawn = of_algorithms([slower, faster])
+    assert [(one.gb_per_s, len(one.points)) for one in drawn] == [(25.0, 1), (100.0, 1)]
+
+
+def test_what_is_shown_of_lanes_that_differ_in_speed_says_so() -> None:
+    machine = triangle(100, 25, 12.5)
+    assert not machine.equally_fast
+    assert model(machine).topology.equally_fast
+    subtitle = topology_chart(machine).to_dict()["title"]["subtitle"]
+    assert "lanes are not equally fast: 12.5 to 100 GB/s; widths count lanes" in subtitle
+    console = Console(file=StringIO(), width=200)
+    moved = tuple(send(0, u, v, u) for u, v in ((0, 1), (1, 2)))
+    print_algorithm(
+        console, Algorithm(machine, named("broadcast", 3).at(1), (1, 1), moved), intact=True
+    )
+    assert "its lanes differ in speed" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -91,7 +91,7 @@ class Case:
         what = f"custom, {c['digest']}" if c["custom"] else f"as sccl defines it{root}"
         multiple = f", C a multiple of {c['unit']}" if c["unit"] > 1 else ""
         machine = f"{plain(m['name'])}: {counted(m['ranks'], 'rank')}, {links}{budgets}"
-        if len({link.gb_per_s for link in self.topology.links}) > 1:
+        if not self.topology.equally_fast:
             machine += "; its lanes are NOT equally fast, and claims count them alike"
         return [
             f"machine     {machine}; {m['origin']}, {m['digest']}",

@@ -181,6 +181,11 @@ class Topology:
         """Return every ``(src, dst)`` that has a link: the set E of SCCL section 3.4."""
         return frozenset(link.edge for link in self.links)
 
+    @property
+    def equally_fast(self) -> bool:
+        """Return whether all lanes are: what is said of rounds is about lanes as if they were."""
+        return len({link.gb_per_s for link in self.links}) == 1
+
     def lanes(self) -> dict[Edge, int]:
         """Return the chunks per round of every link, by edge."""
         return {link.edge: link.lanes for link in self.links}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -264,13 +265,16 @@ def of_folder(frontiers: Iterable[Path], algorithms: Iterable[Algorithm]) -> lis
 
 
 def of_algorithms(algorithms: Sequence[Algorithm]) -> list[FrontierData]:
-    """Return a frontier per collective and topology; what bounds are met, the algorithms say."""
-    groups: dict[str, list[Algorithm]] = {}
+    """Return a frontier per collective and topology; what bounds are met, the algorithms say.
+
+    Machines of one name whose lanes are not equally fast are told apart: their R/C do not compare.
+    """
+    groups: dict[tuple[str, float], list[Algorithm]] = {}
     for a in sorted(algorithms, key=lambda a: (a.steps, a.bandwidth_cost)):
         name = _name(a.collective.name, a.topology.name, a.collective.root)
-        groups.setdefault(name, []).append(a)
+        groups.setdefault((name, Costs.of(a.topology).gb_per_s), []).append(a)
     found = []
-    for name, group in sorted(groups.items()):
+    for (name, _), group in sorted(groups.items(), key=itemgetter(0)):
         best: list[Algorithm] = []  # without those that others dominate
         for a in group:
             if not best or a.bandwidth_cost < best[-1].bandwidth_cost:

@@ -38,6 +38,8 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
         console.print(f"proved optimal: {', '.join(a.proved)}; class: {a.scope}", markup=False)
     elif a.proved:
         console.print("edited since sccl wrote it: what it claims is not repeated here")
+    if not a.topology.equally_fast:
+        console.print("its lanes differ in speed, and nothing that is said of rounds minds that")
     for send in a.sends:
         console.print(describe(send), markup=False)
     lanes = a.topology.lanes()

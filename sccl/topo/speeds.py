@@ -42,7 +42,7 @@ def of_one_speed(topology: Topology) -> tuple[Topology, str]:
         replace(b, chunks_per_round=fits.lanes(b.chunks_per_round, speed))
         for b, speed in zip(topology.budgets, of_budgets, strict=True)
     )
-    note = _note(unit, stated)
+    note = _note(unit, stated) + _of_mixed(topology)
     source = f"{topology.source}; {note}" if topology.source else note
     made = replace(topology, links=links, budgets=budgets, gb_per_s=float(unit), source=source)
     return made, note
@@ -111,6 +111,16 @@ def _note(unit: Fraction, stated: Iterable[float]) -> str:
     ]
     shown = each if len(each) <= 6 else [*each[:5], f"and {len(each) - 5} more speeds"]
     return f"lanes of {number(float(unit))} GB/s: {', '.join(shown)}"
+
+
+def _of_mixed(topology: Topology) -> str:
+    """Return what budgets over links of different speeds are taken to count; empty: none is."""
+    speeds = {link.edge: link.gb_per_s for link in topology.links}
+    mixed = [b for b in topology.budgets if len({speeds[edge] for edge in b.edges}) > 1]
+    if not mixed:
+        return ""
+    which = "a budget" if len(mixed) == 1 else "budgets"
+    return f"; {which} over links of different speed in chunks of {number(topology.gb_per_s)} GB/s"
 
 
 def number(value: float) -> str:

@@ -146,6 +146,9 @@ def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[s
     elif len(lanes) == 1:
         count += f", {min(lanes)} lane{'' if lanes == {1} else 's'} each"
     notes = [count, *words(topology)]
+    if not topology.equally_fast:
+        slow, fast = (f(k.gb_per_s for k in topology.links) for f in (min, max))
+        notes.append(f"lanes are not equally fast: {slow:g} to {fast:g} GB/s; widths count lanes")
     if limited(topology):
         notes.append("a thick outline: a budget for all links out of, or into, a node")
     if not canvas.number:
