@@ -17,6 +17,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli.signals import exit_code, interrupted, interruptible
+from sccl.core.algorithm import Algorithm
+from sccl.core.collective import Collective
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
 
 P = ParamSpec("P")
@@ -128,6 +132,8 @@ def _told(error: Exception | KeyboardInterrupt) -> int:
         code, kind = ExitCode.BAD_INPUT, "error"
     elif isinstance(error, OSError):
         text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+    elif isinstance(error, MemoryError):
+        text = f"out of memory{_sizes(error)}: ask for less, or give it more memory"
     elif not isinstance(error, ScclError):
         text = (
             f"{type(error).__name__}: {error}; this is a defect of sccl, please report it with the "
@@ -135,3 +141,23 @@ def _told(error: Exception | KeyboardInterrupt) -> int:
         )
     err().print(f"[bold red]{kind}:[/] {escape(text)}", soft_wrap=True)
     return code
+
+
+def _sizes(error: MemoryError) -> str:
+    """Return how large the question was that took all memory.
+
+    Wherever that happened, what was worked on is at hand in the calls that led there.
+    """
+    sizes: dict[str, int] = {}
+    trace = error.__traceback__
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            if isinstance(value, Topology):
+                sizes |= {"ranks": value.ranks, "links": len(value.links)}
+            elif isinstance(value, Collective):
+                sizes |= {"ranks": value.ranks, "chunks": value.num_chunks}
+            elif isinstance(value, Instance | Algorithm):
+                sizes |= {"steps": value.steps, "rounds": value.rounds}
+        trace = trace.tb_next
+    told = ", ".join(f"{size} {what}" for what, size in sizes.items())
+    return f" at {told}" if told else ""

@@ -16,6 +16,7 @@ from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.text import digest, parse
 from sccl.core.topology import (
     MAX_PAIRED,
+    MAX_RANKS,
     Budget,
     Link,
     Topology,
@@ -35,7 +36,14 @@ from sccl.core.wire import (
     SymmetricAlgorithmWire,
     TopologyWire,
 )
-from sccl.errors import FormatError, InputError, ParameterError
+from sccl.errors import FormatError, InputError, ParameterError, TooLargeError
+
+_MAX_UNSENT = 2**18
+"""Pairs of chunk and rank that a file may speak of without a line for each of them."""
+_MAX_UNLINKED = 2**10
+"""Ranks that a machine may have beside those that its links can lead to."""
+_PER_LINE = 16
+"""And so many more for each line: files that exhaust memory have to be as large as that."""
 
 _SYMMETRIC = re.compile(r'"kind"\s*:\s*"symmetric-algorithm"')
 
@@ -76,10 +84,11 @@ def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
     """Return the topology of a file shape.
 
     Raises:
-        FormatError: it contradicts itself.
+        FormatError: it contradicts itself, or has very many ranks that no link can lead to.
     """
     try:
         links = _every_link_of_wire(wire)
+        _check_linked(wire.ranks, len(links))
         budgets = [Budget(b.name, b.edges, b.chunks_per_round) for b in wire.budgets]
         return Topology(
             name=wire.name,
@@ -139,6 +148,15 @@ def _sides(wire: TopologyWire) -> tuple[int, int]:
     return given[0], given[-1]
 
 
+def _check_linked(ranks: int, links: int) -> None:
+    most = _MAX_UNLINKED + 2 * links
+    if most < ranks <= MAX_RANKS:  # the topology itself complains of more
+        raise TooLargeError(
+            f"{ranks} ranks and {links} links, so that most ranks have none; with so few, this "
+            f"version reads up to {most} ranks: leave the others out"
+        )
+
+
 def _links_of_wire(wire: LinkWire, topology: TopologyWire) -> tuple[Link, ...]:
     alpha = topology.alpha_us if wire.alpha_us is None else wire.alpha_us
     bandwidth = topology.gb_per_s if wire.gb_per_s is None else wire.gb_per_s
@@ -167,9 +185,18 @@ def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
         if wire.pairs or wire.period is not None:
             raise FormatError(f"{where}: 'pairs' and 'period' go with the relation 'pairs' only")
         return Relation(kind, root=wire.root)
-    if wire.period is None or wire.period > MAX_CHUNKS:
-        raise FormatError(f"{where}: 'pairs' needs a 'period', its chunks, of 1 to {MAX_CHUNKS}")
+    longest = min(MAX_CHUNKS, _bounded(len(wire.pairs)))
+    if wire.period is None or wire.period > longest:
+        raise FormatError(
+            f"{where}: 'period', the number of chunks that {len(wire.pairs)} 'pairs' are about, is "
+            f"{wire.period}, expected 1 to {longest}"
+        )
     return Relation(kind, pattern=pattern_of_pairs(wire.pairs, wire.period, where))
+
+
+def _bounded(lines: int) -> int:
+    """Return how many pairs of chunk and rank a file with so many lines may speak of."""
+    return _MAX_UNSENT + _PER_LINE * lines
 
 
 def pattern_of_pairs(
@@ -256,6 +283,12 @@ def algorithm_of_wire(wire: AlgorithmWire, where: str) -> Algorithm:
         raise FormatError(
             f"{where}: the collective is for {collective.ranks} ranks and the topology has "
             f"{topology.ranks}, expected the same number"
+        )
+    if collective.size > (most := _bounded(len(wire.sends))):
+        raise TooLargeError(
+            f"{where}: {len(wire.sends)} sends for {collective.num_chunks} chunks on "
+            f"{collective.ranks} ranks, with {collective.size} pairs of a chunk and a rank that "
+            f"holds or wants it; with so few sends, this version reads up to {most}"
         )
     return Algorithm(
         topology=topology,

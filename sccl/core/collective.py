@@ -69,6 +69,15 @@ class Relation:
             case RelationKind.PAIRS:
                 return self.pattern[chunk % len(self.pattern)]
 
+    def size(self, chunks: int, ranks: int) -> int:
+        """Return how many (chunk, rank) pairs there are of so many chunks and ranks."""
+        match self.kind:
+            case RelationKind.ALL:
+                return chunks * ranks
+            case RelationKind.PAIRS:
+                return sum(map(len, self.pattern)) * chunks // len(self.pattern)
+        return chunks
+
 
 ALL = Relation(RelationKind.ALL)
 SCATTERED = Relation(RelationKind.SCATTERED)
@@ -143,6 +152,11 @@ class Collective:
     def _pattern_chunks(self) -> range:
         longest = max(len(self.pre.pattern), len(self.post.pattern))
         return range(min(self.num_chunks, longest))
+
+    @property
+    def size(self) -> int:
+        """Return how many (chunk, rank) pairs there are, before and after: what the judge walks."""
+        return sum(r.size(self.num_chunks, self.ranks) for r in (self.pre, self.post))
 
     def holders(self, chunk: int) -> frozenset[Rank]:
         """Return the ranks that hold (or contribute to) ``chunk`` before."""

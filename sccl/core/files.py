@@ -7,11 +7,14 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from sccl.errors import FormatError, InputError
 
 _LONGEST = 2**30
 """Bytes of a file that is read: more than any of ours, less than a device that never ends."""
+
+_PIECE = 2**20
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -35,7 +38,7 @@ def read_text(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(_LONGEST + 1)
+            content = _content(file)
     except (OSError, ValueError) as error:  # a path with a zero in it
         raise InputError(f"cannot read {_named(path, error)}; check the path") from error
     if len(content) > _LONGEST:
@@ -48,6 +51,14 @@ def read_text(path: Path) -> str:
         raise FormatError(
             f"{path} is not a text file (byte {error.start} is not UTF-8): expected JSON"
         ) from error
+
+
+def _content(file: BinaryIO) -> bytes:
+    """Return what is in a file, or a little more than the longest; in memory for that much only."""
+    content = bytearray()
+    while len(content) <= _LONGEST and (piece := file.read(_PIECE)):
+        content += piece
+    return bytes(content)
 
 
 def _named(path: Path, error: Exception) -> str:

@@ -16,6 +16,9 @@ from sccl.errors import InputError
 from sccl.topo import measure, model
 from sccl.verify import describe, violations
 
+_MAX_MATRIX = 256
+"""Nodes; the rows of a larger matrix take minutes to print, and nobody could read them."""
+
 
 def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> None:
     """Print the sends, the topology matrix and the link utilisation of an algorithm.
@@ -148,7 +151,15 @@ def _model_text(topology: Topology) -> list[str]:
 
 
 def matrix(nodes: int, values: Mapping[tuple[int, int], float]) -> Table:
-    """Return a table of ``values`` by (src, dst): rows send, columns receive."""
+    """Return a table of ``values`` by (src, dst): rows send, columns receive.
+
+    Of very many nodes it is a table of pairs: the matrix would be wider than any screen.
+    """
+    if nodes > _MAX_MATRIX:
+        pairs = Table("From", "To", "", box=box.SIMPLE_HEAD)
+        for (src, dst), value in sorted(values.items()):
+            pairs.add_row(str(src), str(dst), f"{value:.3g}")
+        return pairs
     table = Table("", *(str(n) for n in range(nodes)), box=box.SIMPLE_HEAD)
     for column in table.columns:
         column.justify = "right"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, islice, pairwise, permutations
 
 from sccl.core.topology import MAX_PAIRED, MAX_RANKS, Budget, Link, Topology, per_rank_budgets
 from sccl.errors import ParameterError, unknown_name
@@ -19,6 +19,7 @@ from sccl.errors import ParameterError, unknown_name
 # 25 GB/s per lane and direction.
 ALPHA_US = 0.7
 GB_PER_S = 25.0
+_MAX_PAIRS = 2**19  # a full machine of 1,024 ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,13 @@ def generate(text: str) -> Topology:
         raise ParameterError(
             f"topology {text!r} has {shape.ranks} ranks, expected 2 to {MAX_RANKS}"
         )
-    lanes = {edge: shape.lanes.get((a, b), 1) for a, b in shape.pairs for edge in ((a, b), (b, a))}
+    pairs = list(islice(shape.pairs, _MAX_PAIRS + 1))
+    if len(pairs) > _MAX_PAIRS:
+        raise ParameterError(
+            f"topology {text!r}, of {shape.ranks} ranks, has more than {_MAX_PAIRS} joined pairs, "
+            "which this version does not build: give fewer ranks"
+        )
+    lanes = {edge: shape.lanes.get((a, b), 1) for a, b in pairs for edge in ((a, b), (b, a))}
     return Topology(
         name=text,
         ranks=shape.ranks,

@@ -1,0 +1,27 @@
+"""sccl, several times over, in little memory: ``bounded.py LIST``, command lines as JSON.
+
+It prints, as JSON, the exit code and what stands on stderr for each.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+
+from typer.testing import CliRunner
+
+from sccl.cli.main import VERBS, app, load
+
+for verb in VERBS:
+    load(verb)  # what is loaded counts, too
+GIB, SECONDS = 2**30, 200
+with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+    USED = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (USED + GIB, USED + GIB))
+resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+FOUND = []
+for arguments in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, arguments)
+    FOUND.append((result.exit_code, result.stderr))
+print(json.dumps(FOUND))
