@@ -152,8 +152,11 @@ def test_a_chart_is_saved_in_a_size(
     assert f"{float(found[1]):g} x {float(found[2]):.4g}" == svg
     assert text[text.index("viewBox") :] == drawn[drawn.index("viewBox") :]
     assert size_of_png(chart.save(tmp_path / "c.png", **size)) == png
-    page = chart.save(tmp_path / "c.html", **size).read_text()
-    assert all(f"{name}: {value}px" in page for name, value in size.items())
+
+
+def test_a_page_shows_its_chart_in_a_size(tmp_path: Path, frontier: sccl.Frontier) -> None:
+    page = frontier.plot().save(tmp_path / "c.html", width=320).read_text()
+    assert "#chart svg { width: 320px; height: auto; }" in page
 
 
 def test_the_scale_is_that_of_pixels(tmp_path: Path, frontier: sccl.Frontier) -> None:
