@@ -45,6 +45,7 @@ def _limits() -> str:
 _MADE = {
     "commands": commands.text,
     "files": files.text,
+    "outputs": files.outputs,
     "python": python.text,
     "limits": _limits,
 }

@@ -1,4 +1,4 @@
-"""The reference of file formats, from the schemas that reading checks against."""
+"""The references of file formats and of what verbs print, from their schemas."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from typing import Any
 from docs.made.markdown import cell, escape
 from sccl.cli.topo import SHAPES
 from sccl.core.wire import json_schema
+from sccl.tasks.answers import OUTPUTS
+from sccl.tasks.outputs import schema_of
 
 
 def text() -> str:
     """Return a section for each kind of file, from the schema that reading checks against."""
-    return "\n\n".join(text for shape, wire in SHAPES.items() for text in _file(shape.value, wire))
+    made = (_shape(shape.value, json_schema(wire)) for shape, wire in SHAPES.items())
+    return "\n\n".join(text for texts in made for text in texts)
 
 
-def _file(kind: str, wire: type[Any]) -> Iterator[str]:
-    schema = json_schema(wire)
+def outputs() -> str:
+    """Return a section for each kind of what verbs print, from the schemas of ``sccl schema``."""
+    made = (_shape(kind, schema_of(output)) for kind, output in OUTPUTS.items())
+    return "\n\n".join(text for texts in made for text in texts)
+
+
+def _shape(kind: str, schema: dict[str, Any]) -> Iterator[str]:
     shapes = schema["$defs"]
     top = schema["$ref"].rsplit("/", 1)[-1]
     yield f"## {kind}"
@@ -36,7 +44,7 @@ def _file(kind: str, wire: type[Any]) -> Iterator[str]:
 
 
 def _plain(name: str) -> str:
-    return name.removesuffix("Wire")
+    return name.removesuffix("Wire").removesuffix("Part").removesuffix("Output")
 
 
 def _type(value: dict[str, Any]) -> str:
@@ -51,5 +59,7 @@ def _type(value: dict[str, Any]) -> str:
         inner = value.get("prefixItems") or [value["items"]]
         shown = ", ".join(_type(one) for one in inner)
         return f"[{shown}]" if "prefixItems" in value else f"list of {shown}"
+    if isinstance(value.get("additionalProperties"), dict):
+        return f"object of {_type(value['additionalProperties'])}"
     least = f" >= {value['minimum']}" if "minimum" in value else ""
     return f"{value.get('type', 'anything')}{least}"

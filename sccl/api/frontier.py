@@ -20,6 +20,7 @@ from sccl.pareto import Frontier as Swept
 from sccl.pareto import LimitFrontier as SweptLimits
 from sccl.pareto import Point as SweptPoint
 from sccl.tasks.find import Limits
+from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import in_words
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
 from sccl.view.shown import Bounds
@@ -80,7 +81,8 @@ class Frontier(Shared):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
-        return frontier_json(self.value)
+        asked = question_digests(self.value.topology, self.value.spec)
+        return head("frontier", asked) | frontier_json(self.value)
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -208,7 +210,8 @@ class LimitFrontier(Shared):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --limit --json`` prints them."""
-        return self.value.json()
+        asked = question_digests(self.value.frontier.topology, self.value.frontier.spec)
+        return head("frontier", asked) | self.value.json()
 
     def _all(self) -> list[SweptLimits | TreeFrontier]:
         return [self.value.frontier, *self.value.others]

@@ -16,6 +16,7 @@ from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.pareto import StepLimit, limit_json, step_limit
+from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain, explain_steps
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
 
@@ -45,9 +46,10 @@ def bounds(
             seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
             limit = step_limit(topology, spec, steps, found, seconds)
     if json:
-        head = {"schema": 1, "topology": topology.name, "collective": spec.name}
+        asked = {"topology": topology.name, "collective": spec.name}
         more = {"limit": limit_json(limit, found.dual)} if limit else {}
-        print_json(head | bounds_json(found) | more)
+        start = head("bounds", question_digests(topology, spec))
+        print_json(start | asked | bounds_json(found) | more)
     else:
         _print(out(), found, topology.name)
         if limit:

@@ -13,6 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.core.words import counted
 from sccl.tasks.files import is_folder, paths_of
+from sccl.tasks.outputs import file_digest, head
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,8 +70,9 @@ def verify_certificate(
             {"folder": str(folder), "claim": r.claim, "state": r.state, "detail": r.detail}
             for folder, r in rows
         ]
+        start = head("verify-certificate", {str(x): file_digest(x / CLAIMS) for x, _ in cases})
         named = ", ".join(str(folder) for folder, _ in cases)
-        print_json({"schema": 1, "folder": named, "questions": questions, "claims": claims})
+        print_json(start | {"folder": named, "questions": questions, "claims": claims})
     else:
         counts = ", ".join(f"{states.count(s)} {s}" for s in _COLOURS if s in states)
         console.print(f"{counted(len(rows), 'claim')}: {counts}")

@@ -8,12 +8,14 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, out, print_json, reported
+from sccl.cli.report import ExitCode, out, print_output, reported
 from sccl.collectives import misnamed
 from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import counted
+from sccl.tasks.answers import CheckedFilePart, CheckOutput, ViolationPart
 from sccl.tasks.files import load_algorithms
+from sccl.tasks.outputs import algorithm_digests
 from sccl.transform import judge
 from sccl.verify import Violation
 
@@ -30,7 +32,9 @@ def check(
         for x in loaded
     ]
     if json:
-        print_json({"schema": 1, "files": [_as_json(*row) for row in found]})
+        inputs = algorithm_digests({str(x.file): x.algorithm for x in loaded})
+        parts = tuple(_part(*row) for row in found)
+        print_output(CheckOutput(inputs=inputs, files=parts))
     else:
         console = out()
         for file, algorithm, intact, wrong in found:
@@ -52,23 +56,17 @@ def _misnamed(collective: Collective) -> list[Violation]:
     return [Violation("collective", text)] if text else []
 
 
-def _as_json(
+def _part(
     file: Path, algorithm: AnyAlgorithm, intact: bool, wrong: list[Violation]
-) -> dict[str, object]:
-    return {
-        "file": str(file),
-        "valid": not wrong,
-        "digest_matches": intact,
-        "collective": algorithm.collective.name,
-        "topology": algorithm.topology.name,
-        "violations": [
-            {
-                "kind": v.kind,
-                "message": v.message,
-                "step": v.step,
-                "chunk": v.chunk,
-                "rank": v.rank,
-            }
+) -> CheckedFilePart:
+    return CheckedFilePart(
+        file=str(file),
+        valid=not wrong,
+        digest_matches=intact,
+        collective=algorithm.collective.name,
+        topology=algorithm.topology.name,
+        violations=tuple(
+            ViolationPart(kind=v.kind, message=v.message, step=v.step, chunk=v.chunk, rank=v.rank)
             for v in wrong
-        ],
-    }
+        ),
+    )

@@ -9,12 +9,14 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import out, print_json, reported
+from sccl.cli.report import out, print_output, reported
 from sccl.core.words import counted
 from sccl.emit import Options, generate, targets, write_project
 from sccl.errors import ParameterError
+from sccl.tasks.answers import CodegenOutput
 from sccl.tasks.files import load_algorithms
 from sccl.tasks.judged import judged
+from sccl.tasks.outputs import algorithm_digests
 
 Target = Annotated[
     str,
@@ -72,11 +74,20 @@ def codegen(
     algorithms = [judged(one.algorithm, str(one.file)) for one in loaded]
     found = generate(algorithms, target, Options(blocks_per_link, transport), select)
     write_project(output, found, force=force)
-    if json:
-        where = {"directory": str(output), "target": target}
-        print_json({"schema": 1, **where, "files": sorted(found)})
-        return
     names = sorted({a.collective.name for a in algorithms})
+    if json:
+        print_output(
+            CodegenOutput(
+                inputs=algorithm_digests({str(one.file): one.algorithm for one in loaded}),
+                directory=str(output),
+                target=target,
+                ranks=algorithms[0].topology.ranks,
+                algorithms=len(algorithms),
+                collectives=tuple(names),
+                files=tuple(sorted(found)),
+            )
+        )
+        return
     out().print(
         f"{counted(len(algorithms), 'algorithm')} of {escape(', '.join(names))} for "
         f"{algorithms[0].topology.ranks} ranks, target "

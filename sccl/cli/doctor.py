@@ -13,8 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.cli.report import ExitCode, err, out, print_output, reported
 from sccl.runtime import Check, Outcome, State, mpi_folder, try_all
+from sccl.tasks.answers import DoctorOutput, ToolPart
 
 _COLOURS = {State.OK: "green", State.MISSING: "yellow", State.BROKEN: "red"}
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
@@ -53,7 +54,8 @@ def doctor(json: options.Json = False) -> None:
         found = list(zip(rows, try_all([row.check for row in rows]), strict=True))
     usable = all(outcome.state is State.OK for row, outcome in found if row.needed)
     if json:
-        print_json({"schema": 1, "usable": usable, "checks": [_as_json(*one) for one in found]})
+        parts = tuple(_part(*one) for one in found)
+        print_output(DoctorOutput(inputs={}, usable=usable, checks=parts))
     else:
         _print(out(), found, usable=usable)
     raise typer.Exit(ExitCode.OK if usable else ExitCode.NO)
@@ -140,19 +142,19 @@ def _more() -> Iterator[_Row]:
     yield _Row("More", "chromium", "tests of pages", browser, chromium)
 
 
-def _as_json(row: _Row, outcome: Outcome) -> dict[str, object]:
+def _part(row: _Row, outcome: Outcome) -> ToolPart:
     works = outcome.state is State.OK
-    return {
-        "group": row.group,
-        "name": row.name,
-        "state": outcome.state.value,
-        "version": outcome.version,
-        "path": outcome.path,
-        "needed": row.needed,
-        "use": row.use if works else "",
-        "problem": outcome.problem,
-        "get": "" if works else row.get,
-    }
+    return ToolPart(
+        group=row.group,
+        name=row.name,
+        state=outcome.state.value,
+        version=outcome.version,
+        path=outcome.path,
+        needed=row.needed,
+        use=row.use if works else "",
+        problem=outcome.problem,
+        get="" if works else row.get,
+    )
 
 
 def _print(console: Console, found: list[tuple[_Row, Outcome]], *, usable: bool) -> None:

@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from sccl.cli.report import err, out, reported
+from sccl.cli import options
+from sccl.cli.report import err, out, print_output, reported
 from sccl.collectives import Spec
 from sccl.core.files import check_can_write, write_atomically
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import ParameterError
+from sccl.tasks.answers import ExploreOutput
 from sccl.tasks.files import frontier_files, is_folder, load_algorithms, paths_of
 from sccl.tasks.frontiers import read_frontier
+from sccl.tasks.outputs import algorithm_digests, file_digest
 from sccl.tasks.pages import shown
 from sccl.view.explore import check_fits, page
 from sccl.view.shown import Bounds, Shown
@@ -34,7 +37,7 @@ Page = Annotated[Path, typer.Option("-o", "--output", help="The page to write (.
 
 
 @reported
-def explore(files: Files, output: Page) -> None:
+def explore(files: Files, output: Page, json: options.Json = False) -> None:
     """Write a page that shows algorithms step by step: one file, to be opened in any browser.
 
     A folder of 'sccl pareto --out' starts with its frontiers; a click on a point opens it.
@@ -56,6 +59,18 @@ def explore(files: Files, output: Page) -> None:
         sweeps = [sweep for file in frontiers for sweep in read_frontier(file).sweeps]
         text = page(items, sweeps, frontier=many)
     write_atomically(output, text)
+    if json:
+        inputs = algorithm_digests({str(x.file): x.algorithm for x in loaded})
+        inputs |= {str(file): file_digest(file) for file in frontiers}
+        print_output(
+            ExploreOutput(
+                inputs=inputs,
+                file=str(output),
+                algorithms=len(items),
+                frontiers=len(frontiers),
+            )
+        )
+        return
     out().print(f"{counted(len(items), 'algorithm')} in {escape(str(output))}", soft_wrap=True)
 
 

@@ -23,6 +23,7 @@ from sccl.core.topology import Topology
 from sccl.pareto import Folder, LimitFrontier, LimitPoint, StepLimit, TreeFrontier
 from sccl.tasks.find import find_limits
 from sccl.tasks.notes import limit_note
+from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain
 from sccl.tasks.settings import Settings
 
@@ -55,7 +56,8 @@ def limits_of(
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
         notify = (lambda _: None) if json else partial(_note, console)
         found = find_limits(topology, spec, max_steps, settings, folder=folder, notify=notify)
-    frontier, plain = found.frontier, found.json() | asdict(outputs.costs)
+    frontier, start = found.frontier, head("frontier", question_digests(topology, spec))
+    plain = start | found.json() | asdict(outputs.costs)
     if folder:
         folder.save_frontier(plain, "limits")
     if json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -129,6 +130,13 @@ VERBS = (
     Verb(MANAGE, "topo", "topo", "List, show and change topologies.", "sccl topo show dgx1"),
     Verb(
         MANAGE,
+        "schema",
+        "schema",
+        "Print the JSON Schema (2020-12) of what a verb prints with --json, or of a kind of file.",
+        "sccl schema frontier",
+    ),
+    Verb(
+        MANAGE,
         "store",
         "store",
         "What sweeps and queries have kept, to go on from.",
@@ -137,7 +145,16 @@ VERBS = (
 )
 
 
+_USAGE: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+"""What Typer raises at a command line that it cannot read; newer ones have a Click of their own."""
+
 _FAILED = 4  # ExitCode.FAILED, which would load what only verbs need
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Return whether ``--json`` is among the options: what follows ``--`` is none."""
+    before = words[: words.index("--")] if "--" in words else words
+    return "--json" in before
 
 
 class Verbs(TyperGroup):
@@ -155,11 +172,25 @@ class Verbs(TyperGroup):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line; where stdout takes no more, say so in a sentence."""
         try:
+            given = args[0] if args else extra.get("args")
+            if _wants_json(sys.argv[1:] if given is None else given):
+                sys.exit(self._main_json(*args, **extra))
             return super().main(*args, **extra)
         except OSError as error:  # from help and --version: verbs report their own
             where = f": {error.filename}" if error.filename else ""
             sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
             sys.exit(_FAILED)
+
+    def _main_json(self, *args: Any, **extra: Any) -> int:
+        """Run the command line and return its exit code; what it cannot be read as is JSON, too."""
+        try:
+            code = super().main(*args, **extra | {"standalone_mode": False})
+        except _USAGE as error:
+            from sccl.cli.report import Told  # noqa: PLC0415 - loads what only verbs need
+
+            Told.of_usage(error.format_message()).tell(json=True)
+            return int(error.exit_code)
+        return code if isinstance(code, int) else 0
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the verb that is called, the verb, and its arguments."""

@@ -31,6 +31,7 @@ from sccl.pareto import Folder, Frontier, Point, Range, completeness, frontier_j
 from sccl.tasks.answering import Cluster
 from sccl.tasks.find import find_frontier
 from sccl.tasks.notes import Notes, progress_bar
+from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain
 from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.view import check_picture
@@ -133,7 +134,8 @@ def _deliver(frontier: Frontier, outputs: Outputs, seconds: float) -> NoReturn:
     interrupted, json = frontier.stopped == "interrupted", outputs.json
     if outputs.certificate and not interrupted:
         certify(frontier, outputs.certificate, seconds, quiet=json)
-    plain = frontier_json(frontier) | asdict(outputs.costs)
+    start = head("frontier", question_digests(frontier.topology, frontier.spec))
+    plain = start | frontier_json(frontier) | asdict(outputs.costs)
     if outputs.folder:
         outputs.folder.save_frontier(plain, "frontier")
     if json:

@@ -13,14 +13,16 @@ from rich.markup import escape
 
 from sccl import view
 from sccl.cli import complete, options
-from sccl.cli.report import err, out, print_json, reported
+from sccl.cli.report import err, out, print_output, reported
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
 from sccl.core.files import read_text, slug
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, ParameterError
+from sccl.tasks.answers import PlotOutput
 from sccl.tasks.files import files_of, frontier_files, is_folder, paths_of
 from sccl.tasks.frontiers import Known, known, of_algorithms, of_folder
+from sccl.tasks.outputs import digest_of, question_digests
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import expand
 from sccl.view import FrontierData
@@ -90,9 +92,22 @@ def plot(
     path = output or Path(f"{name}.svg")
     view.save(chart, path, title=f"sccl: {name}")
     if json:
-        print_json({"schema": 1, "what": wanted.value, "file": str(path)})
+        inputs = _digests(sources)
+        print_output(PlotOutput(inputs=inputs, what=wanted.value, file=str(path)))
     else:
         out().print(f"{wanted.value}: {escape(str(path))}", soft_wrap=True)
+
+
+def _digests(words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in paths_of(words):
+        if is_folder(path):
+            found |= {str(x): digest_of(x) for x in files_of([path], "algorithm", "frontier")}
+        elif path.suffix == ".json":
+            found[str(path)] = digest_of(path)
+        else:
+            found[str(path)] = question_digests(resolve_topology(str(path)))["topology"]
+    return found
 
 
 def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ParamSpec, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.status import Status
+from rich.text import Text
 
 from sccl.cli.signals import exit_code, interrupted, interruptible
 from sccl.core.algorithm import Algorithm
@@ -22,12 +26,18 @@ from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
+from sccl.tasks.outputs import ErrorOutput, Failure, Output, plain
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 PLAIN_WIDTH = 160
 """Columns for tables that go to a file or a pipe, where nothing is there to wrap for."""
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_ERROR, _FAILED = "[bold red]error:[/] ", "[bold red]failed:[/] "
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 class ExitCode(IntEnum):
@@ -48,10 +58,28 @@ class ExitCode(IntEnum):
 
 
 class _Console(Console):
-    """A console that lets a closed pipe through, which is no failure of a command."""
+    """A console that lets a closed pipe through, which is no failure of a command.
+
+    Names come from files and command lines: what would move the cursor or change the terminal is
+    shown, and not done.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text without control characters, but for the ends of lines."""
+        return super().render_str(visible(text), **options)
+
+    def status(self, status: RenderableType, **options: Any) -> Status:
+        """Show what is being done, likewise."""
+        told = visible(status) if isinstance(status, str) else status
+        return super().status(told, **options)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def visible(text: str) -> str:
+    """Return text in which control characters are spelled out, as Python does."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def out() -> Console:
@@ -62,14 +90,76 @@ def out() -> Console:
 
 def err() -> Console:
     """Return the console for progress and errors."""
-    console = Console(stderr=True, highlight=False)
-    plain = Console(stderr=True, highlight=False, width=PLAIN_WIDTH)
-    return console if console.is_terminal else plain
+    console = _Console(stderr=True, highlight=False)
+    wide = _Console(stderr=True, highlight=False, width=PLAIN_WIDTH)
+    return console if console.is_terminal else wide
 
 
 def print_json(value: Any) -> None:
-    """Print plain values as JSON on stdout."""
-    typer.echo(json.dumps(value, indent=1))
+    """Print plain values as JSON on stdout: one document, and nothing after it."""
+    typer.echo(json.dumps(_readable(value), indent=1))
+    _printed.append(True)
+
+
+def print_output(output: Output) -> None:
+    """Print what a verb has to say as JSON on stdout."""
+    print_json(plain(output))
+
+
+_printed: list[bool] = []
+"""Whether the verb that runs has printed its JSON: then a failure adds none to it."""
+
+
+def _readable(value: Any) -> Any:
+    """Return plain values without halves of characters, which names of files may hold."""
+    if isinstance(value, str):
+        return _HALVES.sub(lambda half: ascii(half[0])[1:-1], value)
+    if isinstance(value, dict):
+        return {_readable(name): _readable(part) for name, part in value.items()}
+    return [_readable(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is said of a failure: a word in a colour, a sentence, and the exit code."""
+
+    kind: str
+    word: str
+    sentence: str
+    code: int
+
+    @classmethod
+    def of_usage(cls, sentence: str) -> Told:
+        """Return what is said of a command line that cannot be read."""
+        _printed.clear()  # no verb has run
+        return cls("UsageError", _ERROR, sentence, ExitCode.BAD_INPUT)
+
+    def tell(self, *, json: bool) -> None:
+        """Print the sentence on stderr and, for scripts, an error on stdout."""
+        with suppress(BrokenPipeError):  # nobody is there to be told
+            err().print(f"{self.word}{escape(self.sentence)}", soft_wrap=True)
+            if json and not _printed:
+                error = Failure(type=self.kind, exit_code=self.code, message=self.sentence)
+                print_output(ErrorOutput(inputs={}, error=error))
+
+
+def _told(error: Exception | KeyboardInterrupt) -> Told:
+    if isinstance(error, KeyboardInterrupt) or interrupted():  # whatever became of it on its way
+        return Told("Interrupted", "", "interrupted", exit_code())
+    kind = type(error).__name__
+    if isinstance(error, InputError):
+        sentence = str(error).replace("\n", "\\n")  # of a name: the sentence stays one line
+        return Told(kind, _ERROR, sentence, ExitCode.BAD_INPUT)
+    if isinstance(error, ScclError):
+        return Told(kind, _FAILED, str(error), ExitCode.FAILED)
+    if isinstance(error, OSError):
+        text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        return Told(kind, _FAILED, text, ExitCode.FAILED)
+    if isinstance(error, MemoryError):
+        text = f"out of memory{_sizes(error)}: ask for less, or give it more memory"
+        return Told(kind, _FAILED, text, ExitCode.FAILED)
+    text = f"{kind}: {error}; this is a defect of sccl, please report it with the command you ran"
+    return Told(kind, _FAILED, text, ExitCode.FAILED)
 
 
 @contextmanager
@@ -102,45 +192,35 @@ def _delivered(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def reported(command: Callable[P, T]) -> Callable[P, T]:
-    """Turn what a command raises into one sentence on stderr and an exit code."""
+    """Turn what a command raises into one sentence on stderr and an exit code.
+
+    With ``--json`` the sentence is on stdout, too, as the one document that is printed there.
+    """
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        _printed.clear()
         try:
             result = interruptible(functools.partial(_delivered, command, *args, **kwargs))
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 is no crash
-            raise typer.Exit(_told(error)) from None
+            raise typer.Exit(_ended(error, json=bool(kwargs.get("json")))) from None
         if interrupted():
-            raise typer.Exit(_told(KeyboardInterrupt()))
+            raise typer.Exit(_ended(KeyboardInterrupt(), json=bool(kwargs.get("json"))))
         return result
 
     return run
 
 
-def _told(error: Exception | KeyboardInterrupt) -> int:
+def _ended(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
     """Say what went wrong, in one sentence on stderr, and return the exit code."""
     if isinstance(error, typer.Exit) and (not interrupted() or error.exit_code == exit_code()):
         return error.exit_code
-    if isinstance(error, KeyboardInterrupt) or interrupted():  # whatever became of it on its way
-        err().print("interrupted")
-        return exit_code()
-    if isinstance(error, BrokenPipeError):  # the reader of a pipe left: nobody is there to be told
+    if isinstance(error, BrokenPipeError) and not interrupted():  # nobody is there to be told
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         return ExitCode.CLOSED_PIPE
-    code, kind, text = ExitCode.FAILED, "failed", str(error)
-    if isinstance(error, InputError):
-        code, kind = ExitCode.BAD_INPUT, "error"
-    elif isinstance(error, OSError):
-        text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-    elif isinstance(error, MemoryError):
-        text = f"out of memory{_sizes(error)}: ask for less, or give it more memory"
-    elif not isinstance(error, ScclError):
-        text = (
-            f"{type(error).__name__}: {error}; this is a defect of sccl, please report it with the "
-            "command you ran"
-        )
-    err().print(f"[bold red]{kind}:[/] {escape(text)}", soft_wrap=True)
-    return code
+    told = _told(error)
+    told.tell(json=json)
+    return told.code
 
 
 def _sizes(error: MemoryError) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json as json_lib
+import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import err, out, print_json, reported
+from sccl.cli.report import err, out, print_output, reported
 from sccl.core.files import check_can_write, write_atomically
+from sccl.core.words import counted
 from sccl.emit import PROGRAM_FILE, SELECTION_FILE, selection_text
 from sccl.errors import ParameterError
 from sccl.runtime import (
@@ -27,11 +30,18 @@ from sccl.runtime import (
     in_groups,
     load_project,
     speedup,
+    timed,
     tuned_selection,
 )
-from sccl.runtime import (
-    run as run_project,
+from sccl.tasks.answers import (
+    BenchOutput,
+    CheckedPart,
+    RunOutput,
+    SwitchPart,
+    TimingPart,
+    TuneOutput,
 )
+from sccl.tasks.outputs import file_digest, plain
 
 Directory = Annotated[Path, typer.Argument(help="A generated project.", show_default=False)]
 Directories = Annotated[
@@ -62,6 +72,8 @@ Against = Annotated[
     ),
 ]
 
+_REPEAT = 5  # of sccl run, whose numbers are a first look
+
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -72,13 +84,30 @@ def run(
     sizes: Sizes = "1..1M",
     collective: Only = None,
     mpi: MpiFolder = None,
+    json: options.Json = False,
 ) -> None:
     """Build a project and run its benchmark, which checks the data of every size."""
     project = _project(directory, np)
-    low, high = _range(sizes)
+    names, low_high = _known(project, collective), _range(sizes)
     found = _built([project], mpi)
-    arguments = [*_known(project, collective), "--sizes", f"{low}:{high}"]
-    run_project(project, found, arguments, show=True)
+    timings: list[Timing] = []
+    for timing in timed([project], found, sizes=low_high, repeat=_REPEAT, collectives=names):
+        if not json:
+            _print_row(timing, timings[-1].collective if timings else "", project.ranks)
+        timings.append(timing)
+    _require_some(timings, sizes)
+    if json:
+        print_output(
+            RunOutput(
+                inputs=_digests([project]),
+                directory=str(directory),
+                ranks=project.ranks,
+                timings=_parts(timings),
+                checked=_checked(timings),
+            )
+        )
+    else:
+        _print_checked(timings)
 
 
 @reported
@@ -113,14 +142,15 @@ def bench(
             against_mpi=against == "mpi",
         )
     _require_some(timings, sizes)
-    value = _as_json(timings, projects[0].ranks)
+    value = _bench_output(projects, timings)
     if output is not None:
-        write_atomically(output, json_lib.dumps(value, indent=1) + "\n")
+        write_atomically(output, json_lib.dumps(plain(value), indent=1) + "\n")
     if json:
-        print_json(value)
+        print_output(value)
     else:
         for name, rows in in_groups(timings).items():
             _print(name, rows, str(projects[0].directory))
+        _print_checked(timings)
 
 
 @reported
@@ -131,10 +161,12 @@ def tune(
     repeat: Repeat = 5,
     collective: Only = None,
     mpi: MpiFolder = None,
+    json: options.Json = False,
 ) -> None:
     """Measure every program of a project and set its switch points accordingly."""
     project = _project(directory, np)
     names, low_high = _known(project, collective), _range(sizes)
+    inputs = _digests([project])
     found = _built([project], mpi)
     with err().status("measuring every program by itself"):
         timings = compare(
@@ -148,8 +180,21 @@ def tune(
     write_atomically(file, json_lib.dumps(value, separators=(",", ":")) + "\n")
     write_atomically(directory / SELECTION_FILE, selection_text(selection))
     build(project, found)
+    if json:
+        print_output(
+            TuneOutput(
+                inputs=inputs,
+                directory=str(directory),
+                ranks=project.ranks,
+                selection=selection,
+                timings=_parts(timings),
+                checked=_checked(timings),
+            )
+        )
+        return
     for entry in selection.split(";"):
         out().print(escape(entry), soft_wrap=True)
+    _print_checked(timings)
 
 
 def _project(directory: Path, np: int | None) -> Project:
@@ -197,8 +242,11 @@ def _require_some(timings: list[Timing], sizes: str) -> None:
 def _built(projects: list[Project], folder: Path | None) -> Mpi:
     found = find_mpi(folder)
     for project in projects:
-        with err().status(escape(f"building {project.directory}")):
+        text = f"building {project.directory} with {found.compiler}"
+        err().print(text, markup=False, soft_wrap=True)
+        with err().status(escape(text)):
             build(project, found)
+    err().print("built; checking the data of every size, then measuring")
     return found
 
 
@@ -220,28 +268,73 @@ def _print(name: str, rows: dict[int, dict[str, Timing]], ours: str) -> None:
     console.print(escape("fastest from " + ", ".join(switches)), soft_wrap=True)
 
 
-def _as_json(timings: list[Timing], ranks: int) -> dict[str, object]:
-    groups = in_groups(timings)
-    speedups: dict[str, dict[str, float]] = {}
-    switches: dict[str, list[dict[str, object]]] = {}
-    for name, rows in groups.items():
+def _print_row(timing: Timing, before: str, ranks: int) -> None:
+    """Print a size as the OSU benchmarks do, under a head for every collective."""
+    if timing.collective != before:
+        typer.echo(f"\n# sccl {timing.collective}, {ranks} ranks")
+        typer.echo(f"{'# Size':10}{'Avg Latency(us)':>22}")
+    typer.echo(f"{timing.size_bytes:<10}{timing.median_us:22.2f}")
+
+
+def _print_checked(timings: Sequence[Timing]) -> None:
+    parts = _checked(timings)
+    counts = " and ".join(f"{counted(x.sizes, 'size')} of {x.collective}" for x in parts)
+    by = f" by {counted(parts[0].contenders, 'contender')}" if parts[0].contenders > 1 else ""
+    out().print(
+        f"# data checked and right, {counts}{by}: {_COMPARED}", markup=False, soft_wrap=True
+    )
+
+
+_COMPARED = (
+    "every byte of every rank's output was compared with what the definition of the collective "
+    "makes of inputs that tell ranks, blocks and places apart"
+)
+
+
+def _checked(timings: Sequence[Timing]) -> tuple[CheckedPart, ...]:
+    """Return what was checked: the benchmark fails if a contender is wrong at a size."""
+    return tuple(
+        CheckedPart(
+            collective=name,
+            sizes=len(rows),
+            contenders=len({contender for row in rows.values() for contender in row}),
+            compared=_COMPARED,
+        )
+        for name, rows in in_groups(timings).items()
+    )
+
+
+def _parts(timings: Sequence[Timing]) -> tuple[TimingPart, ...]:
+    return tuple(
+        TimingPart(
+            collective=t.collective,
+            size_bytes=t.size_bytes,
+            contender=t.contender,
+            median_us=round(t.median_us, 3),
+            us=t.us,
+        )
+        for t in timings
+    )
+
+
+def _digests(projects: Sequence[Project]) -> dict[str, str]:
+    return {str(p.directory): file_digest(p.directory / PROGRAM_FILE) for p in projects}
+
+
+def _bench_output(projects: Sequence[Project], timings: Sequence[Timing]) -> BenchOutput:
+    speedups: dict[str, dict[str, float | None]] = {}
+    switches: dict[str, tuple[SwitchPart, ...]] = {}
+    for name, rows in in_groups(timings).items():
         ours, *peers = next(iter(rows.values()))
-        speedups[name] = {peer: round(speedup(rows, ours, peer), 3) for peer in peers}
+        ratios = {peer: round(speedup(rows, ours, peer), 3) for peer in peers}
+        speedups[name] = {p: None if math.isnan(ratio) else ratio for p, ratio in ratios.items()}
         best = fastest(rows, [ours, *peers])
-        switches[name] = [{"from_bytes": size, "contender": who} for size, who in best]
-    return {
-        "schema": 1,
-        "ranks": ranks,
-        "timings": [
-            {
-                "collective": t.collective,
-                "size_bytes": t.size_bytes,
-                "contender": t.contender,
-                "median_us": round(t.median_us, 3),
-                "us": list(t.us),
-            }
-            for t in timings
-        ],
-        "speedups": speedups,
-        "fastest": switches,
-    }
+        switches[name] = tuple(SwitchPart(from_bytes=size, contender=who) for size, who in best)
+    return BenchOutput(
+        inputs=_digests(projects),
+        ranks=projects[0].ranks,
+        timings=_parts(timings),
+        checked=_checked(timings),
+        speedups=speedups,
+        fastest=switches,
+    )

@@ -7,9 +7,11 @@ import typer
 from sccl.bounds import require_reachable
 from sccl.cli import options
 from sccl.cli.asking import asked_for
-from sccl.cli.report import out, reported
+from sccl.cli.report import out, print_output, reported
 from sccl.core.files import write_atomically
 from sccl.errors import ParameterError
+from sccl.tasks.answers import Smt2Output
+from sccl.tasks.outputs import question_digests
 from sccl.transform import pose
 
 
@@ -22,6 +24,7 @@ def smt2(
     rounds: options.Rounds,
     root: options.Root = None,
     output: options.Output = None,
+    json: options.Json = False,
 ) -> None:
     """Write the problem as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.
 
@@ -40,8 +43,12 @@ def smt2(
     from sccl.backends.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
 
     text = smtlib_text(question.instances[0])
-    if output is None:
+    if output is not None:
+        write_atomically(output, text)
+    if json:
+        inputs, file = question_digests(topology, spec), str(output) if output else None
+        print_output(Smt2Output(inputs=inputs, file=file, text=None if output else text))
+    elif output is None:
         typer.echo(text, nl=False)
     else:
-        write_atomically(output, text)
         out().print(f"written to {output}", markup=False)

@@ -8,12 +8,14 @@ from rich.markup import escape
 from sccl import backends
 from sccl.cli import options
 from sccl.cli.asking import asked_for
-from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.cli.report import ExitCode, err, out, print_output, reported
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.codec import any_algorithm_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.text import text_of
+from sccl.tasks.answers import SolveOutput
 from sccl.tasks.find import find_algorithm
+from sccl.tasks.outputs import question_digests
 from sccl.tasks.reasons import reason_of
 from sccl.tasks.settings import Settings, checked_limits
 from sccl.transform import Question, pose
@@ -53,16 +55,21 @@ def solve(
         write_atomically(output, text_of(any_algorithm_to_wire(answer.algorithm)))
     file = str(output) if output is not None and isinstance(answer, Sat) else None
     if json:
-        print_json(
-            {
-                "schema": 1,
-                "answer": verdict(answer),
-                "reason": reason_of(answer),
-                "scope": question.scope,
-                "seconds": round(answer.seconds, 3),
-                "solver": answer.solver,
-                "file": file,
-            }
+        print_output(
+            SolveOutput(
+                inputs=question_digests(topology, spec),
+                topology=topology.name,
+                collective=spec.name,
+                chunks=chunks,
+                steps=steps,
+                rounds=rounds,
+                answer=verdict(answer),
+                reason=reason_of(answer),
+                scope=question.scope,
+                seconds=round(answer.seconds, 3),
+                solver=answer.solver,
+                file=file,
+            )
         )
     else:
         _print(question, answer, file)

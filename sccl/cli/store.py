@@ -5,19 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_json, reported
+from sccl.cli.report import out, print_output, reported
 from sccl.core.answer import Sat
 from sccl.core.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire
 from sccl.core.files import write_atomically
+from sccl.core.text import digest as digest_of
 from sccl.core.text import text_of
 from sccl.core.words import counted
 from sccl.errors import ParameterError
+from sccl.pareto.store import Row
+from sccl.tasks.answers import (
+    StoreExportOutput,
+    StoreGcOutput,
+    StoreLsOutput,
+    StoreShowOutput,
+    VerdictPart,
+)
+from sccl.tasks.outputs import algorithm_digests
 from sccl.tasks.settings import open_store
 
 store = typer.Typer(
@@ -36,11 +45,8 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
     with open_store(file) as opened:
         rows = list(opened.rows())
     if json:
-        print_json({"schema": 1, "store": str(opened.path), "verdicts": [
-            {"instance": r.instance, "solver": r.solver, "answer": r.answer,
-             "seconds": round(r.seconds, 3), "version": r.version, "at": r.at,
-             "topology": r.topology, "collective": r.collective, "chunks": r.chunks,
-             "steps": r.steps, "rounds": r.rounds} for r in rows]})  # fmt: skip
+        verdicts = tuple(_part(row) for row in rows)
+        print_output(StoreLsOutput(inputs={}, store=str(opened.path), verdicts=verdicts))
         return
     table = Table("Digest", "Collective", "Topology", "C", "S", "R", "Solver", "Answer", "Seconds",
                   "When (UTC)")  # fmt: skip
@@ -60,20 +66,39 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
     console.print(f"{counted(len(rows), 'verdict')} in {opened.path}", markup=False, soft_wrap=True)
 
 
+def _part(row: Row) -> VerdictPart:
+    return VerdictPart(
+        instance=row.instance,
+        solver=row.solver,
+        answer=row.answer,
+        seconds=round(row.seconds, 3),
+        version=row.version,
+        at=row.at,
+        topology=row.topology,
+        collective=row.collective,
+        chunks=row.chunks,
+        steps=row.steps,
+        rounds=row.rounds,
+    )
+
+
 @store.command("show", epilog="Example: sccl store show 3f2a")
 @reported
-def show(digest: Digest, file: options.Store = None) -> None:
-    """Print an instance and what solvers said of it, as JSON."""
+def show(
+    digest: Digest,
+    file: options.Store = None,
+    json: options.Json = False,  # noqa: ARG001 - for its errors
+) -> None:
+    """Print an instance and what solvers said of it: always as JSON."""
     with open_store(file) as opened:
         found = opened.find(digest)
-    print_json(
-        {
-            "schema": 1,
-            "instance": msgspec.to_builtins(instance_to_wire(found[0][0])),
-            "answers": {
-                solver: msgspec.to_builtins(answer_to_wire(answer)) for _, solver, answer in found
-            },
-        }
+    instance = instance_to_wire(found[0][0])
+    print_output(
+        StoreShowOutput(
+            inputs={"instance": digest_of(instance)},
+            instance=instance,
+            answers={solver: answer_to_wire(answer) for _, solver, answer in found},
+        )
     )
 
 
@@ -83,6 +108,7 @@ def export(
     digest: Digest,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the algorithm.")],
     file: options.Store = None,
+    json: options.Json = False,
 ) -> None:
     """Write the algorithm of an instance to a file.
 
@@ -95,6 +121,10 @@ def export(
     if not sat:
         raise ParameterError(f"no solver has found an algorithm for the instance {digest}")
     write_atomically(output, text_of(any_algorithm_to_wire(sat[0].algorithm)))
+    if json:
+        inputs = algorithm_digests({"algorithm": sat[0].algorithm})
+        print_output(StoreExportOutput(inputs=inputs, file=str(output)))
+        return
     out().print(f"written to {output}", markup=False, soft_wrap=True)
 
 
@@ -107,12 +137,16 @@ def gc(
     unknown: Annotated[bool, typer.Option("--unknown", help="Only undecided ones.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All verdicts.")] = False,
     file: options.Store = None,
+    json: options.Json = False,
 ) -> None:
     """Delete verdicts and give their space back."""
     if not (everything or unknown or older_than_days is not None):
         raise ParameterError("say what to delete: --older-than-days, --unknown or --all")
     with open_store(file) as opened:
         gone = opened.discard(older_than_days=older_than_days, unknown=unknown)
+    if json:
+        print_output(StoreGcOutput(inputs={}, store=str(opened.path), deleted=gone))
+        return
     out().print(
         f"{counted(gone, 'verdict')} deleted from {opened.path}", markup=False, soft_wrap=True
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from sccl.certify.wire import CertificateWire
 from sccl.cli import complete, options
-from sccl.cli.report import out, print_json, reported
+from sccl.cli.report import out, print_json, print_output, reported
 from sccl.core.codec import topology_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.text import text_of
@@ -28,6 +28,14 @@ from sccl.core.wire import (
     json_schema,
 )
 from sccl.errors import ParameterError
+from sccl.tasks.answers import (
+    GeneratorPart,
+    MachinePart,
+    TopoListOutput,
+    TopoWithoutOutput,
+    TopoWithOutput,
+)
+from sccl.tasks.outputs import question_digests
 from sccl.tasks.show import print_topology, size_text
 from sccl.topo import added_to, catalogue_names, generators, links_of, measure, rank_of
 from sccl.topo import resolve as resolve_topology
@@ -80,17 +88,17 @@ def list_topologies(json: options.Json = False) -> None:
     """List the machines of the catalogue and the generators."""
     machines = [resolve_topology(name) for name in catalogue_names()]
     if json:
-        print_json(
-            {
-                "schema": 1,
-                "machines": [
-                    {"name": m.name, "ranks": m.ranks, "source": m.source} for m in machines
-                ],
-                "generators": [
-                    {"name": g.name, "arguments": g.arguments, "example": g.example}
+        print_output(
+            TopoListOutput(
+                inputs={},
+                machines=tuple(
+                    MachinePart(name=m.name, ranks=m.ranks, source=m.source) for m in machines
+                ),
+                generators=tuple(
+                    GeneratorPart(name=g.name, arguments=g.arguments, example=g.example)
                     for g in generators()
-                ],
-            }
+                ),
+            )
         )
         return
     table = Table("Name", "Ranks", "Links", "Source", title="Machines", title_justify="left")
@@ -133,6 +141,7 @@ def without(
         list[str] | None,
         typer.Option(metavar="RANK", help="Failed rank, by number or label. May be repeated."),
     ] = None,
+    json: options.Json = False,
 ) -> None:
     """Write the same machine with failed parts taken out, ready for synthesis."""
     if not link and not rank:
@@ -142,6 +151,10 @@ def without(
     lost = [rank_of(topology, text) for text in rank or []]
     degraded = topology.without(gone.whole, lost, gone.lanes)
     _write(degraded, output)
+    if json:
+        print_output(TopoWithoutOutput(**_changed(topology, degraded, output)))
+        return
+    _print_written(degraded, output)
     moved = [r for r in range(degraded.ranks) if degraded.label(r) != str(r)] if lost else []
     if moved:
         pairs = ", ".join(f"{degraded.label(r)} is now {r}" for r in moved)
@@ -160,25 +173,47 @@ def with_links(
             "one, its lanes become more. May be repeated."
         ),
     ],
+    json: options.Json = False,
 ) -> None:
     """Write the same machine with links or lanes added: what would they bring?"""
     topology = resolve_topology(name)
-    _write(topology.plus(added_to(topology, link)), output)
+    changed = topology.plus(added_to(topology, link))
+    _write(changed, output)
+    if json:
+        print_output(TopoWithOutput(**_changed(topology, changed, output)))
+    else:
+        _print_written(changed, output)
 
 
 def _write(changed: Topology, output: Path) -> None:
     options.writable(output)
     write_atomically(output, text_of(topology_to_wire(changed)))
+
+
+def _print_written(changed: Topology, output: Path) -> None:
     console = out()
     console.print(f"written to {output}: {size_text(changed)}", markup=False)
     if pair := measure(changed).unreachable:
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
 
 
+def _changed(before: Topology, after: Topology, output: Path) -> dict[str, Any]:
+    return {
+        "inputs": question_digests(before),
+        "file": str(output),
+        "name": after.name,
+        "ranks": after.ranks,
+        "links": len(after.links),
+        "labels": tuple(map(after.label, range(after.ranks))),
+        "unreachable": measure(after).unreachable,
+    }
+
+
 @topo.command(epilog="Example: sccl topo schema --of algorithm")
 @reported
 def schema(
     of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape.TOPOLOGY,
+    json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
-    """Print the JSON Schema of topology files, or of another kind of file."""
+    """Print the JSON Schema of topology files, or of another kind of file: always as JSON."""
     print_json(json_schema(SHAPES[of]))

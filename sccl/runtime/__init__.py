@@ -1,8 +1,8 @@
 """Running: generated projects are built, run under MPI, measured and tuned."""
 
-from sccl.runtime.compare import Timing, compare, fastest, in_groups, speedup
+from sccl.runtime.compare import Timing, compare, fastest, in_groups, speedup, timed
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
-from sccl.runtime.project import Project, build, load_project, run
+from sccl.runtime.project import Project, build, load_project
 from sccl.runtime.tools import Check, Outcome, State, try_all
 from sccl.runtime.tune import tuned_selection
 
@@ -20,8 +20,8 @@ __all__ = [
     "in_groups",
     "load_project",
     "mpi_folder",
-    "run",
     "speedup",
+    "timed",
     "try_all",
     "tuned_selection",
 ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sccl.errors import InputError, ToolError
 from sccl.runtime.mpi import Mpi
-from sccl.runtime.project import Project, run
+from sccl.runtime.project import Project, lines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,33 @@ def compare(
     against_mpi: bool = False,
     each: bool = False,
 ) -> list[Timing]:
+    """Return what :func:`timed` yields."""
+    return list(
+        timed(
+            projects,
+            mpi,
+            sizes=sizes,
+            repeat=repeat,
+            collectives=collectives,
+            against_mpi=against_mpi,
+            each=each,
+        )
+    )
+
+
+def timed(
+    projects: Sequence[Project],
+    mpi: Mpi,
+    *,
+    sizes: tuple[int, int],
+    repeat: int,
+    collectives: Sequence[str] = (),
+    against_mpi: bool = False,
+    each: bool = False,
+) -> Iterator[Timing]:
     """Time projects in turns, size by size, in one run of one set of processes.
+
+    Before a contender is timed at a size, its data are checked: every byte of every rank's output.
 
     Args:
         projects: the first runs the benchmark, the others are loaded into it.
@@ -74,7 +100,8 @@ def compare(
     names = {f"with-{i}": str(p.directory) for i, p in enumerate(projects) if i}
     if not each:
         names["sccl"] = str(first.directory)
-    return [_timing(line, names) for line in run(first, mpi, arguments, show=False).splitlines()]
+    for line in lines_of(first, mpi, arguments):
+        yield _timing(line, names)
 
 
 def _timing(line: str, names: dict[str, str]) -> Timing:

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,28 +95,32 @@ def command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
     return [*mpi.launcher(project.ranks), str((project.directory / "bench").resolve()), *arguments]
 
 
-def run(project: Project, mpi: Mpi, arguments: Sequence[str], *, show: bool) -> str:
-    """Run a project's benchmark and return what it printed.
-
-    Args:
-        show: let it print as it goes; then the result is empty.
+def lines_of(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Iterator[str]:
+    """Run a project's benchmark and yield each line that it prints, as it comes.
 
     Raises:
         ToolError: it ended with an error: a wrong result, or a rank that died.
     """
-    done = subprocess.run(  # noqa: S603 - our own program, no shell
-        command(project, mpi, arguments),
-        stdout=None if show else subprocess.PIPE,
-        stderr=None if show else subprocess.PIPE,
-        text=True,
-        check=False,
-        env=mpi.environment(),
-        cwd=os.fspath(project.directory),
-    )
-    if done.returncode:
-        detail = "see above" if show else f"\n{_end_of(done)}"
-        raise ToolError(f"bench ended with exit code {done.returncode}: {detail}")
-    return done.stdout or ""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        with subprocess.Popen(  # noqa: S603 - our own program, no shell
+            command(project, mpi, arguments),
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            errors="replace",
+            env=mpi.environment(),
+            cwd=os.fspath(project.directory),
+        ) as process:
+            assert process.stdout is not None
+            try:
+                yield from process.stdout
+            except BaseException:
+                process.terminate()  # mpirun ends its ranks
+                raise
+        if process.returncode:
+            said.seek(0)
+            end = "\n".join(said.read().strip().splitlines()[-LINES:])
+            raise ToolError(f"bench ended with exit code {process.returncode}:\n{end}")
 
 
 def _end_of(done: subprocess.CompletedProcess[str]) -> str:

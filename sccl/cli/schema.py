@@ -1,0 +1,72 @@
+"""``sccl schema``: the shapes of what is printed and of files, for scripts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sccl.cli import complete, options
+from sccl.cli.report import out, print_json, print_output, reported
+from sccl.cli.topo import SHAPES
+from sccl.core.wire import json_schema
+from sccl.errors import unknown_name
+from sccl.tasks.answers import OUTPUTS, KindPart, SchemaOutput
+from sccl.tasks.outputs import schema_of
+
+
+def _kind(wire: type[Any]) -> str:
+    """Return what a file says that it is."""
+    return str(wire.__struct_defaults__[wire.__struct_fields__.index("kind")])
+
+
+FILES = {_kind(wire): wire for wire in SHAPES.values()}
+"""The shape of each kind of file, by what the file says that it is."""
+
+
+@reported
+def schema(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            help="What 'kind' says in what was printed, or in a file.",
+            show_default="list all kinds",
+            autocompletion=complete.words([*OUTPUTS, *FILES], "a kind"),
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Print the JSON Schema (2020-12) of what a verb prints with --json, or of a kind of file.
+
+    Within schema 1 fields are added, and none is removed or changes what it means.
+    """
+    if kind is None:
+        _list(json=json)
+    else:
+        print_json(schema_of_kind(kind))
+
+
+def schema_of_kind(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema of a kind of output or of file.
+
+    Raises:
+        UnknownNameError: there is no such kind.
+    """
+    if kind in OUTPUTS:
+        return schema_of(OUTPUTS[kind])
+    if kind in FILES:
+        return json_schema(FILES[kind])
+    raise unknown_name("kind", kind, [*OUTPUTS, *FILES], "'sccl schema' lists all")
+
+
+def _list(*, json: bool) -> None:
+    kinds = [KindPart(kind=k, of="output", about=x.__doc__ or "") for k, x in OUTPUTS.items()]
+    kinds += [KindPart(kind=k, of="file", about=x.__doc__ or "") for k, x in FILES.items()]
+    if json:
+        print_output(SchemaOutput(inputs={}, kinds=tuple(kinds)))
+        return
+    table = Table("Kind", "Of", "What")
+    for one in kinds:
+        table.add_row(one.kind, one.of, one.about.split("\n")[0])
+    out().print(table)

@@ -1,0 +1,138 @@
+"""What verbs print with ``--json``: the shapes from which the published JSON Schemas derive.
+
+Within schema 1 fields are added to these, never taken away, and none changes what it means. The
+larger answers, which have parts of their own, are in :mod:`sccl.tasks.answers`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+import sccl
+from sccl.collectives import Spec
+from sccl.core.codec import (
+    any_algorithm_to_wire,
+    collective_to_wire,
+    load_algorithm,
+    topology_to_wire,
+)
+from sccl.core.files import read_text
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.text import digest
+from sccl.core.topology import Topology
+from sccl.core.wire import json_schema
+from sccl.tasks.files import kind_of
+
+Inputs = Annotated[
+    dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
+    Meta(description="The sha256 of each thing that was given: topology, collective, or file."),
+]
+FileText = Annotated[str, Meta(description="A path, as it was given.")]
+FractionText = Annotated[
+    str, Meta(pattern="^[0-9]+(/[0-9]+)?$", description="A fraction such as 7/6.")
+]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of what is printed."""
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of what is printed: what it is, by which version, of what."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
+    kind: str
+    sccl: Annotated[str, Meta(description="The version of sccl.")] = sccl.__version__
+    inputs: Inputs
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+class Failure(Part, frozen=True, kw_only=True):
+    """What went wrong."""
+
+    type: Annotated[str, Meta(description="The kind of error, such as ParameterError.")]
+    exit_code: Annotated[
+        int,
+        Meta(description="2 bad input, 4 a solver or a tool broke or is missing, 130 interrupted."),
+    ]
+    message: Annotated[str, Meta(description="The sentence that stderr has, too.")]
+
+
+class ErrorOutput(Output, frozen=True, kw_only=True):
+    """What any verb prints in place of its result when it fails."""
+
+    kind: Literal["error"] = "error"
+    error: Failure
+
+
+# --- heads ---------------------------------------------------------------------------------------
+
+
+def question_digests(topology: Topology, spec: Spec | None = None) -> dict[str, str]:
+    """Return the digests of a machine and of a collective at the smallest C it can have."""
+    found = {"topology": digest(topology_to_wire(topology))}
+    if spec is not None:
+        found["collective"] = digest(collective_to_wire(spec.at(spec.unit)))
+    return found
+
+
+def algorithm_digests(algorithms: Mapping[str, AnyAlgorithm]) -> dict[str, str]:
+    """Return the digests of algorithms by file."""
+    return {name: digest(any_algorithm_to_wire(one)) for name, one in algorithms.items()}
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file's text.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return "sha256:" + hashlib.sha256(read_text(path).encode()).hexdigest()
+
+
+def digest_of(file: Path) -> str:
+    """Return the digest of an algorithm's file, as it is in it; of others the sha256 of the text.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if kind_of(file) == "algorithm":
+        return digest(any_algorithm_to_wire(load_algorithm(file)[0]))
+    return file_digest(file)
+
+
+def head(kind: str, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that every output starts with."""
+    return {"schema": 1, "kind": kind, "sccl": sccl.__version__, "inputs": dict(inputs)}
+
+
+def plain(output: Output) -> dict[str, Any]:
+    """Return an output as plain JSON values, its head first."""
+    found: dict[str, Any] = msgspec.to_builtins(output)
+    return {name: found[name] for name in ("schema", "kind", "sccl", "inputs")} | found
+
+
+def schema_of(output: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of an output: a field that may be missing is not required.
+
+    Unknown fields are allowed, as later versions may add some.
+    """
+    schema: dict[str, Any] = json_schema(output)
+    for shape in schema["$defs"].values():
+        if shape.get("additionalProperties") is False:
+            continue  # the shape of a file, which stands in it as a whole
+        fields = shape["properties"]
+        unset = {n for n in fields if n not in shape["required"] and "default" not in fields[n]}
+        shape["required"] = [name for name in fields if name not in unset]
+        for field in fields.values():
+            field.pop("default", None)
+    return schema
