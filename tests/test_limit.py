@@ -306,7 +306,7 @@ def test_an_allreduce_that_is_the_same_backwards() -> None:
     assert found == palindrome(limit)  # the same bytes each time
     one_way = replace(limit, problem=replace(limit.problem, topology=topology.without([(0, 1)])))
     assert palindrome(one_way) is None
-    assert palindrome(limit, seconds=0.0) is None
+    assert palindrome(limit, effort=0.0) is None
 
 
 def brute_force_up_and_down(topology: Topology, steps: int) -> float:

@@ -49,7 +49,7 @@ def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") 
             solver="cpsat",
             covered=Range(k=3, max_steps=3),
             expect=expect,
-            limit_seconds=0,
+            limit_effort=0,
         )
     result: dict[str, Any] = timeless(frontier_json(found))
     return result

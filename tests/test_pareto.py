@@ -77,7 +77,7 @@ def test_an_undecided_candidate_leaves_the_point_unproved() -> None:
         gives_up,
         solver="test",
         covered=Range(),
-        limit_seconds=0,
+        limit_effort=0,
     )
     assert costs(frontier) == [(2, 2, 3), (6, 3, 7)]
     first, last = frontier.points
@@ -121,7 +121,7 @@ def test_an_interrupt_leaves_a_truthful_part(tmp_path: Path) -> None:
         interrupted,
         solver="test",
         covered=Range(),
-        limit_seconds=0,
+        limit_effort=0,
         folder=Folder(tmp_path),
     )
     assert frontier.stopped == "interrupted"

@@ -296,7 +296,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     root: Root | None = None,
     max_steps: int | None = None,
     solver: str = backends.DEFAULT,
-    timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    timeout_s: float | None = None,
     seed: int = 0,
     progress: Progress = True,
 ) -> LimitFrontier:
@@ -309,7 +309,7 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
         max_steps: last S; None: a few above the latency bound.
         seed: of the solver's random choices.
         solver: asked for algorithms of few chunks at a limit, as in :func:`pareto`.
-        timeout_s: seconds for each S.
+        timeout_s: seconds for each S; None: each ends by effort, which no load changes.
         progress: whether to show what is going on; or a function that is told, line by line.
 
     Raises:

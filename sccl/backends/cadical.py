@@ -12,11 +12,12 @@ import time
 
 from sccl.backends.child import Child
 from sccl.backends.limits import Limits
-from sccl.core.answer import Answer, Sat, Unsat
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.encode import Model, decode, encode, round_vectors
 
 SOLVER = "cadical195"
+_CONFLICTS = 20_000  # of a unit of effort
 
 
 def answer(instance: Instance, limits: Limits) -> Answer:
@@ -25,32 +26,45 @@ def answer(instance: Instance, limits: Limits) -> Answer:
         return child.answer()
 
 
-def answer_here(instance: Instance, _limits: Limits) -> Answer:
+def answer_here(instance: Instance, limits: Limits) -> Answer:
     """Return CaDiCaL's answer, worked out in this process, however long it takes."""
     begin = time.perf_counter()
+    left = None if limits.effort is None else int(limits.effort * _CONFLICTS)
     model = encode(instance)
     if model.impossible:
         return Unsat(model.impossible, "cadical", time.perf_counter() - begin)
     tried = 0
     for rounds in round_vectors(instance):
         tried += 1
-        chosen = _solve(model, rounds)
-        if chosen is not None:
+        satisfiable, chosen, conflicts = _solve(model, rounds, left)
+        if satisfiable:
             found = decode(model, chosen, rounds)
             return Sat(found, "cadical", time.perf_counter() - begin)
+        left = None if left is None else left - conflicts
+        if satisfiable is None or (left is not None and left <= 0):
+            text = f"nothing found with an effort of {limits.effort:g}"
+            return Unknown(text, "cadical", time.perf_counter() - begin)
     text = f"CaDiCaL refuted each of {tried} round vectors (up to symmetry)"
     return Unsat(text, "cadical", time.perf_counter() - begin)
 
 
-def _solve(model: Model, rounds: tuple[int, ...]) -> list[int] | None:
-    """Return the true variables of a solution with these rounds per step, or None."""
+def _solve(
+    model: Model, rounds: tuple[int, ...], most_conflicts: int | None
+) -> tuple[bool | None, list[int], int]:
+    """Return whether there is a solution with these rounds per step, its true variables, conflicts.
+
+    None: there were too many conflicts to say.
+    """
     from pysat.solvers import Solver  # noqa: PLC0415 - only the child process needs it
 
     with Solver(name=SOLVER, bootstrap_with=clauses(model, rounds)) as solver:
-        if not solver.solve():
-            return None
-        true = set(solver.get_model())  # lacks variables that no clause mentions
-        return [i for i in range(len(model.transfers)) if i + 1 in true]
+        if most_conflicts is not None:
+            solver.conf_budget(most_conflicts)
+        satisfiable = solver.solve_limited() if most_conflicts is not None else solver.solve()
+        conflicts = int(solver.accum_stats()["conflicts"])
+        true = set(solver.get_model() if satisfiable else ())  # without what no clause mentions
+        chosen = [i for i in range(len(model.transfers)) if i + 1 in true]
+        return satisfiable, chosen, conflicts
 
 
 def clauses(model: Model, rounds: tuple[int, ...]) -> list[list[int]]:

@@ -37,7 +37,7 @@ class Child:
         pipe = subprocess.PIPE
         try:
             self.process = start(
-                __name__, solver, limits.seed, stdin=pipe, stdout=pipe, stderr=pipe
+                __name__, solver, limits.seed, limits.effort, stdin=pipe, stdout=pipe, stderr=pipe
             )
         except OSError as error:
             reason = error.strerror or error
@@ -85,10 +85,10 @@ class Child:
             raise SolverError(f"{self.solver}'s answer cannot be read: {error}") from error
 
 
-def main(solver: str, seed: int) -> None:
+def main(solver: str, seed: int, effort: float | None) -> None:
     """Answer the instance on stdin with an answer on stdout: what the child process does."""
     wire = parse(sys.stdin.read(), InstanceWire, "question")
     backend = sccl.backends.load(solver)
     work = getattr(backend, "answer_here", backend.answer)
-    found = work(instance_of_wire(wire, "question"), Limits(None, seed))
+    found = work(instance_of_wire(wire, "question"), Limits(None, seed, effort))
     sys.stdout.buffer.write(msgspec.json.encode(answer_to_wire(found)))

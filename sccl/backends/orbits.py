@@ -104,7 +104,7 @@ class _Search:
             effort = min(effort, self.limits.effort - self.spent)
         solver = _solver(effort, left, self.limits.seed)
         status = run_interruptible(partial(solver.solve, cp), solver.stop_search)
-        self.spent += solver.response_proto.deterministic_time
+        self.spent += solver.deterministic_time
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             true = [i for i, x in enumerate(chosen) if solver.boolean_value(x)]
             return decode_orbits(model, true, [solver.value(r) for r in rounds])

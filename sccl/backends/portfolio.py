@@ -2,6 +2,9 @@
 
 No solver wins everywhere (see the heads of ``cpsat.py`` and ``cadical.py``, and
 benchmarks/RESULTS.md). As many run as there are cores; the next starts when one gives up or breaks.
+
+The race decides whose algorithm is returned: the one solver that does not promise the same bytes on
+every run. So nothing asks it unless the user names it.
 """
 
 from __future__ import annotations

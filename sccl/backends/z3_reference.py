@@ -20,6 +20,8 @@ from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 
+_RESOURCES = 2_000_000  # of Z3's own, in a unit of effort
+
 _Encoding = tuple[
     z3.Solver,
     dict[tuple[int, int], z3.ArithRef],
@@ -40,6 +42,8 @@ def answer_here(instance: Instance, limits: Limits) -> Answer:
     context = z3.Context()
     solver, time, snd, rounds = encode_paper(instance, context)
     solver.set("random_seed", limits.seed)
+    if limits.effort is not None:
+        solver.set("rlimit", max(1, min(int(limits.effort * _RESOURCES), 2**32 - 1)))
     if limits.timeout_s is not None:
         left = limits.timeout_s - (clock.perf_counter() - begin)
         solver.set("timeout", max(1, int(left * 1000)))

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from fractions import Fraction
+from functools import partial
 
 from ortools.math_opt.python import mathopt
+from ortools.util.python.solve_interrupter import SolveInterrupter
+
+from sccl.core.interrupt import run_interruptible
 
 _DENOMINATOR = 720_720  # divisible by 1..16: the duals of small machines come out exactly
-_SECONDS = 10
+_EFFORT = 10.0
+"""Deterministic time of GLOP's, a unit near a second: bounds are the same on every machine."""
 
 
 def solve(model: mathopt.Model) -> mathopt.SolveResult | None:
-    """Return the optimal solution, or None if there is none within the time limit."""
-    parameters = mathopt.SolveParameters(time_limit=timedelta(seconds=_SECONDS), threads=1)
-    result = mathopt.solve(model, mathopt.SolverType.GLOP, params=parameters)
+    """Return the optimal solution, or None if there is none within the effort.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+    """
+    parameters = mathopt.SolveParameters(threads=1)
+    parameters.glop.max_deterministic_time = _EFFORT
+    ctrl_c = SolveInterrupter()
+    work = partial(
+        mathopt.solve, model, mathopt.SolverType.GLOP, params=parameters, interrupter=ctrl_c
+    )
+    result = run_interruptible(work, ctrl_c.interrupt)
     optimal = result.termination.reason is mathopt.TerminationReason.OPTIMAL
     return result if optimal else None
 

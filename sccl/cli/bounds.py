@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from fractions import Fraction
 from typing import Annotated
@@ -10,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl import backends
 from sccl.bounds import Certificate, LowerBounds, bounds_json, lower_bounds
 from sccl.cli import options
 from sccl.cli.asking import asked_for
@@ -18,7 +18,7 @@ from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.pareto import StepLimit, limit_json, step_limit
 from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain, explain_steps
-from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
+from sccl.tasks.settings import checked_limits
 
 
 @reported
@@ -30,7 +30,7 @@ def bounds(
         int | None,
         typer.Option(help="Also the limit of R/C for this S, over all k and all C."),
     ] = None,
-    timeout: options.Timeout = DEFAULT_TIMEOUT_S,
+    timeout: options.LimitTimeout = None,
     json: options.Json = False,
 ) -> None:
     """Lower bounds on steps and on R/C, with certificates to check by hand.
@@ -43,7 +43,7 @@ def bounds(
     limit = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
-            seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
+            seconds = limits.timeout_s or math.inf
             limit = step_limit(topology, spec, steps, found, seconds)
     if json:
         asked = {"topology": topology.name, "collective": spec.name}

@@ -27,6 +27,12 @@ from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain
 from sccl.tasks.settings import Settings
 
+_MISSING = {
+    "": "too large to write down",
+    "timeout": "not sought: time ran out (--timeout)",
+    "interrupted": "not sought: interrupted",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
@@ -66,11 +72,11 @@ def limits_of(
         _print(out(), frontier, outputs.costs)
         for one in found.others:
             _print_class(out(), outputs.costs, one)
-    if outputs.certificate and frontier.stopped != "interrupted":
+    if outputs.certificate and not found.interrupted:
         certify_limits(frontier, found.trees, outputs.certificate, quiet=json)
     if outputs.plot:
         picture(plain, outputs.plot, quiet=json)
-    if frontier.stopped == "interrupted":
+    if found.interrupted:
         if outputs.certificate:
             no_certificate(outputs.certificate)
         raise typer.Exit(exit_code())
@@ -84,7 +90,9 @@ def _print_class(console: Console, costs: Costs, found: TreeFrontier | LimitFron
     if isinstance(found, LimitFrontier):
         console.print("Run the allgather; each rank then reduces what it has gathered.")
     console.print(
-        "[green]Complete:[/] no other S of this class gives a smaller R/C."
+        "[yellow]Interrupted: this is the part that was found.[/]"
+        if found.stopped == "interrupted"
+        else "[green]Complete:[/] no other S of this class gives a smaller R/C."
         if found.complete
         else "Not the end: more steps may give a smaller R/C (--max-steps)."
     )
@@ -139,7 +147,7 @@ def _value(limit: StepLimit) -> str:
 def _attained(point: LimitPoint) -> str:
     a = point.algorithm
     if a is None:
-        return "too large to write down"
+        return _MISSING[point.stopped]
     costs = f"C={a.collective.chunks} R={a.rounds}"
     if point.attains:
         return costs

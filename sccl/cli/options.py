@@ -49,13 +49,21 @@ Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together."
 Solver = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins).",
+        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins: a "
+        "race, in which the algorithm may differ from run to run; that of the others does not).",
         autocompletion=complete.solver,
     ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(help="Seconds per query, after which the answer is 'unknown'."),
+]
+LimitTimeout = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds per query, after which the answer is 'unknown'.",
+        show_default="60; for limits none: they end by effort, which no load changes",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the solver's random choices.")]
 Symmetry = Annotated[

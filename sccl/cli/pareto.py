@@ -58,7 +58,7 @@ def pareto(
         typer.Option(help="Largest C to try.", show_default="all that R and the bound allow"),
     ] = None,
     solver: options.Solver = backends.DEFAULT,
-    timeout: options.Timeout = DEFAULT_TIMEOUT_S,
+    timeout: options.LimitTimeout = None,
     seed: options.Seed = 0,
     symmetry: options.Symmetry = "auto",
     limit: Annotated[
@@ -66,7 +66,8 @@ def pareto(
         typer.Option(
             "--limit",
             help="The frontier over all k and all C: for every S the infimum of R/C, and an "
-            "algorithm that attains it. --timeout is then the time for each S.",
+            "algorithm that attains it. --timeout is then the time for each S, without end if it "
+            "is not given.",
         ),
     ] = False,
     jobs: options.Jobs = 1,
@@ -104,6 +105,8 @@ def pareto(
     if plot:
         check_picture(plot)
     backends.check_name(solver)
+    if timeout is None and not limit:
+        timeout = DEFAULT_TIMEOUT_S
     limits = checked_limits(timeout, seed)
     if limit:
         _fits_limits(k=k, max_chunks=max_chunks, jobs=jobs - 1, cluster=cluster, store=store)

@@ -15,12 +15,13 @@ from sccl.errors import ToolError
 T = TypeVar("T")
 
 
-def run_interruptible(work: Callable[[], T], stop: Callable[[], None]) -> T:
+def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) -> T:
     """Return ``work()``, computed in a thread.
 
     Args:
         work: what to do.
-        stop: makes ``work`` return soon; called from the waiting thread on KeyboardInterrupt.
+        stop: makes ``work`` return soon; called from the waiting thread on KeyboardInterrupt. None:
+            nothing does; ``work`` is left to end by itself, or with the process.
 
     Raises:
         KeyboardInterrupt: the user interrupted; ``work`` has ended.
@@ -47,7 +48,7 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None]) -> T:
     except RuntimeError as error:
         raise ToolError(f"cannot start a solver ({error})") from error
     except KeyboardInterrupt:
-        while thread.is_alive() and not done.wait(timeout=0.1):
+        while stop is not None and thread.is_alive() and not done.wait(timeout=0.1):
             stop()  # again and again: a solver that has not begun yet does not hear the first
         raise
     if errors:

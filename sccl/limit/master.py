@@ -12,9 +12,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from ortools.math_opt.python import mathopt
+from ortools.util.python.solve_interrupter import SolveInterrupter
 
+from sccl.core.interrupt import run_interruptible
 from sccl.errors import SolverError
 from sccl.limit.problem import Problem, Tree, Use
+from sccl.limit.window import LANE
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Master:
     """The LP over the columns so far."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+        self.problem, self.spent = problem, 0.0
         self.columns: list[Column] = []
         self.known: set[tuple[int, Tree]] = set()
         self.model = mathopt.Model()
@@ -76,6 +79,8 @@ class Master:
             SolverError: no LP solver finds one.
         """
         result = self._optimum()
+        pivots = result.solve_stats.simplex_iterations
+        self.spent += LANE * pivots * (len(self.rows) + len(self.columns))
         duals = result.dual_values()
         prices = np.zeros((len(self.problem.resources), self.problem.steps))
         for (i, step), row in self.rows.items():
@@ -89,13 +94,15 @@ class Master:
         GLOP ends abnormally now and then, and MathOpt reports that in several ways.
         """
         failure = "no reason given"
-        for attempt in (
-            self.solver.solve,
-            partial(mathopt.solve, self.model, mathopt.SolverType.GLOP),
-            partial(mathopt.solve, self.model, mathopt.SolverType.HIGHS),
+        ctrl_c = SolveInterrupter()
+        glop, highs = mathopt.SolverType.GLOP, mathopt.SolverType.HIGHS
+        for attempt, stop in (
+            (partial(self.solver.solve, interrupter=ctrl_c), ctrl_c.interrupt),
+            (partial(mathopt.solve, self.model, glop, interrupter=ctrl_c), ctrl_c.interrupt),
+            (partial(mathopt.solve, self.model, highs), None),  # it does not listen
         ):
             try:
-                result = attempt()
+                result = run_interruptible(attempt, stop)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next one is asked
                 failure = f"{type(error).__name__}: {error}"
                 continue

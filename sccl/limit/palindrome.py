@@ -10,16 +10,17 @@ whole numbers over their trees did.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from math import lcm
 
 from ortools.sat.python import cp_model
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.ids import Edge
+from sccl.core.interrupt import run_interruptible
 from sccl.limit.problem import Problem
 from sccl.limit.solve import Limit
 from sccl.topo.symmetry import rank_orbits
@@ -27,30 +28,33 @@ from sccl.verify import require_valid
 
 _TIMES = (1, 2)
 _MOST_CHUNKS = 128  # of a model
-_VECTOR_SECONDS = 5.0
+_EFFORT, _VECTOR_EFFORT = 12.0, 3.0
+"""Deterministic time of CP-SAT's for all attempts, and for one; a unit takes 1 to 3 seconds."""
 
 _Tree = dict[tuple[Edge, int], cp_model.IntVar]
 
 
-def palindrome(limit: Limit, seconds: float = 20.0) -> Algorithm | None:
+def palindrome(limit: Limit, effort: float = _EFFORT) -> Algorithm | None:
     """Return an allreduce by trees with R/C = ``limit.upper``, judged; None if none is found.
 
     Args:
         limit: of a problem whose trees go up and down.
-        seconds: for all attempts together.
+        effort: for all attempts together, in deterministic time: the same result on every run.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted; the solver has been stopped.
     """
     problem = limit.problem
     topology = problem.topology
     if not problem.up_and_down or not topology.carries_like(topology.reversed()):
         return None
-    end = time.perf_counter() + seconds
     unit = lcm(2 * topology.ranks, limit.upper.denominator)
     for chunks in (unit * times for times in _TIMES if unit * times <= _MOST_CHUNKS):
         for rounds in _palindromes(int(chunks * limit.upper), problem.steps):
-            left = min(_VECTOR_SECONDS, end - time.perf_counter())
-            if left <= 0:
+            if effort <= 0:
                 return None
-            found = _search(problem, chunks, rounds, left)
+            found, spent = _search(problem, chunks, rounds, min(_VECTOR_EFFORT, effort))
+            effort -= spent
             if found is not None:
                 return require_valid(found, "an allreduce by trees that is the same backwards")
     return None
@@ -78,8 +82,9 @@ def _palindromes(total: int, steps: int) -> Iterator[tuple[int, ...]]:
 
 
 def _search(
-    problem: Problem, chunks: int, rounds: tuple[int, ...], seconds: float
-) -> Algorithm | None:
+    problem: Problem, chunks: int, rounds: tuple[int, ...], effort: float
+) -> tuple[Algorithm | None, float]:
+    """Return an algorithm with these rounds per step, if one is found, and the effort it took."""
     model = cp_model.CpModel()
     short = problem.steps // 2
     long = problem.steps - short
@@ -98,10 +103,11 @@ def _search(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 8
     solver.parameters.interleave_search = True  # the same answer each time
-    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.max_deterministic_time = effort
     solver.parameters.catch_sigint_signal = False
-    if solver.solve(model) not in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
-        return None
+    status = run_interruptible(partial(solver.solve, model), solver.stop_search)
+    if status not in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
+        return None, solver.deterministic_time
     collective = replace(problem.collective, chunks=chunks, num_chunks=chunks)
     every = [trees for y, z in pairs for trees in ((y, z, short), (z, y, long))]
     sends = [
@@ -110,7 +116,8 @@ def _search(
         for edge, step, reduce, used in _sends(up, down, turn)
         if solver.boolean_value(used)
     ]
-    return Algorithm(problem.topology, collective, rounds, tuple(sends))
+    found = Algorithm(problem.topology, collective, rounds, tuple(sends))
+    return found, solver.deterministic_time
 
 
 def _roots(

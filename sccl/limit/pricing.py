@@ -18,13 +18,19 @@ from sccl.core.topology import Topology
 from sccl.limit.problem import Commodity, Problem, Tree
 from sccl.limit.subsets import Subsets
 from sccl.limit.up_and_down import UpAndDown
-from sccl.limit.window import INFINITE, Prices, Window
+from sccl.limit.window import INFINITE, STEP, Prices, Window
 
 _SUBSET_RANKS = 10
 
 
 class Pricer(Protocol):
-    """Finds cheap timed trees of one commodity."""
+    """Finds cheap timed trees of one commodity.
+
+    Attributes:
+        spent: the effort of all that has been done, the same on every machine.
+    """
+
+    spent: float
 
     def exact(self, prices: Prices) -> tuple[int, Tree]:
         """Return a cheapest tree and its cost.
@@ -77,7 +83,7 @@ class _Paths:
     """Shortest paths through time, for one destination."""
 
     def __init__(self, window: Window) -> None:
-        self.window = window
+        self.window, self.spent = window, 0.0
         (self.target,) = window.commodity.wanted - window.commodity.holders
         self.order = sorted(
             (v, e, u) for e, (u, v) in enumerate(window.edges) if window.usable[e].any()
@@ -85,6 +91,7 @@ class _Paths:
 
     def exact(self, prices: Prices) -> tuple[int, Tree]:
         """Return a cheapest path and its cost."""
+        self.spent += STEP * self.window.steps * len(self.order)
         weights = self.window.weights(prices).tolist()
         far = [
             0 if r in self.window.commodity.holders else INFINITE for r in range(self.window.ranks)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 
 from ortools.sat.python import cp_model
 
+from sccl.core.interrupt import run_interruptible
 from sccl.errors import TooLargeError
 from sccl.limit.problem import Tree, Use
-from sccl.limit.window import INFINITE, Prices, Window
+from sccl.limit.window import INFINITE, STEP, Prices, Window
 
-_SECONDS = 60.0
+_EFFORT = 30.0  # for a tree: deterministic time of CP-SAT's, a unit of one to three seconds
 _WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
 
@@ -19,7 +21,7 @@ class Search:
     """CP-SAT on the time-indexed model of one chunk."""
 
     def __init__(self, window: Window, deadline: float = math.inf) -> None:
-        self.window, self.deadline = window, deadline
+        self.window, self.deadline, self.spent = window, deadline, 0.0
         self.useful = [(e, uv) for e, uv in enumerate(window.edges) if window.usable[e].any()]
         if window.ranks * window.steps * len(self.useful) > _WORK:
             raise TooLargeError(
@@ -34,9 +36,9 @@ class Search:
         """Return a cheapest tree and its cost.
 
         Raises:
-            TimeoutError: it was not found within a minute, or before the deadline.
+            TimeoutError: it was not found with the effort for a tree, or before the deadline.
         """
-        seconds = min(_SECONDS, self.deadline - time.perf_counter())
+        seconds = self.deadline - time.perf_counter()
         if seconds <= 0:
             raise TimeoutError("no time is left for a cheapest timed tree")
         model = cp_model.CpModel()
@@ -69,8 +71,12 @@ class Search:
         solver.parameters.num_workers = 1
         solver.parameters.catch_sigint_signal = False  # Ctrl-C ends the command, not the search
         solver.parameters.linearization_level = 2
-        solver.parameters.max_time_in_seconds = seconds
-        if solver.solve(model) != cp_model.OPTIMAL:
+        solver.parameters.max_deterministic_time = _EFFORT
+        if seconds < math.inf:
+            solver.parameters.max_time_in_seconds = seconds
+        status = run_interruptible(partial(solver.solve, model), solver.stop_search)
+        self.spent += solver.deterministic_time
+        if status != cp_model.OPTIMAL:
             raise TimeoutError("a cheapest timed tree was not found in time")
         tree = frozenset(use for use, used in x.items() if solver.boolean_value(used))
         return window.cost(prices, tree), tree
@@ -78,6 +84,7 @@ class Search:
     def quick(self, prices: Prices) -> tuple[int, Tree]:
         """Reach the rank that is cheapest to reach, through time, until all are reached."""
         window = self.window
+        self.spent += STEP * len(window.commodity.wanted) * window.steps * len(self.useful)
         weights = window.weights(prices).tolist()
         since = dict.fromkeys(window.commodity.holders, 0)
         uses: set[Use] = set()

@@ -8,6 +8,7 @@ Prices are smoothed towards those of the best bound so far (Wentges 1997), which
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +28,8 @@ from sccl.limit.window import Prices, largest_scale
 _SCALE = 1 << 26  # of prices as integers; less where a tree could cost too much for 64 bits
 _SMOOTHING = 0.6
 _CLOSE = 1e-6
+EFFORT = 60.0
+"""Of a limit; no clock has a part in it, but a unit takes one to three seconds. Measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Limit:
         prices: (resource, step, price of each of its constraints): they prove ``lower``, unless
             the bandwidth bound does (then empty).
         rounds: of column generation.
+        timed_out: whether seconds ended it, so that the packing depends on how busy the machine
+            was. The bounds hold, but nothing is written from such a packing.
     """
 
     problem: Problem
@@ -58,6 +63,7 @@ class Limit:
     prices: tuple[tuple[int, int, Fraction], ...]
     rounds: int
     seconds: float
+    timed_out: bool = False
 
     @property
     def exact(self) -> bool:
@@ -90,6 +96,11 @@ class _Run:
                 self.meets[i, edge] = times
         # What all of a resource's constraints carry in a round: the weight of its price.
         self.capacity = np.array([len(r.names) * r.chunks_per_round for r in problem.resources])
+
+    @property
+    def spent(self) -> float:
+        """Return the effort of all that has been done; no clock has a part in it."""
+        return self.master.spent + sum(price.spent for price in self.pricers)
 
     def start(self) -> None:
         """Put a first tree of each commodity into the LP."""
@@ -170,21 +181,26 @@ class _Run:
 def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
     problem: Problem,
     floor: Fraction = Fraction(0),
-    seconds: float = 60.0,
+    seconds: float = math.inf,
     enough: Fraction | None = None,
     earlier: Limit | None = None,
     notify: Callable[[float, float], None] = lambda _low, _high: None,
     most_rounds: int | None = None,
+    effort: float = EFFORT,
 ) -> Limit:
-    """Return the limit of a packing problem, or bounds around it if time runs out.
+    """Return the limit of a packing problem, or bounds around it if effort or time runs out.
 
     Args:
         floor: a proved lower bound: the bandwidth bound, or the limit of more steps.
-        seconds: after which no further round is begun.
+        seconds: after which no further round is begun; by default it is effort alone that ends it.
         earlier: the limit of the same problem with a step less, to start from.
         enough: what may be proved to be exceeded: then, or once it cannot be, nothing more is done.
         notify: called with the bounds after every round, for progress.
         most_rounds: of column generation; unlike seconds the same on every machine.
+        effort: what may be spent; likewise.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted; the solvers have been stopped.
     """
     begin = time.perf_counter()
     run = _Run(problem, floor, begin + seconds)
@@ -197,7 +213,7 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
         rounds += 1
         solution = run.master.solve()
         notify(float(run.best.value), solution.value)
-        late = time.perf_counter() > run.deadline or rounds == most_rounds
+        late = time.perf_counter() > run.deadline or rounds == most_rounds or run.spent > effort
         if enough is not None:
             late |= run.best.value > enough or solution.value < float(enough)
         stuck = False
@@ -217,5 +233,14 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
                 break
         except TimeoutError:
             break
-    seconds = time.perf_counter() - begin
-    return Limit(problem, run.best.value, upper, packing, run.best.prices, rounds, seconds)
+    end = time.perf_counter()
+    return Limit(
+        problem,
+        run.best.value,
+        upper,
+        packing,
+        run.best.prices,
+        rounds,
+        end - begin,
+        timed_out=end > run.deadline,
+    )

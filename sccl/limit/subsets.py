@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.limit.problem import Tree
-from sccl.limit.window import INFINITE, Prices, Window
+from sccl.limit.window import INFINITE, LANE, Prices, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Subsets:
     """
 
     def __init__(self, window: Window) -> None:
-        self.window = window
+        self.window, self.spent = window, 0.0
         self.free = [r for r in range(window.ranks) if r not in window.commodity.holders]
         self.bit = {r: 1 << i for i, r in enumerate(self.free)}
         self.goal = sum(self.bit[r] for r in window.commodity.wanted if r in self.bit)
@@ -65,6 +65,7 @@ class Subsets:
         """Return a cheapest tree and its cost."""
         weights, steps = self.window.weights(prices), self.window.steps
         pairs, sets = ternary(len(self.free)), np.arange(1 << len(self.free))
+        self.spent += LANE * pairs.fresh.size * steps
         best = np.full(len(sets), INFINITE, np.int64)
         best[0] = 0
         history, arrivals = [best], []

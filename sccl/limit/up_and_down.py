@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sccl.core.ids import Edge
 from sccl.limit.problem import Tree
 from sccl.limit.subsets import ternary
-from sccl.limit.window import INFINITE, Prices, Window
+from sccl.limit.window import INFINITE, LANE, Prices, Window
 
 MAX_RANKS = 10
 """Beyond, the sets of ranks are too many."""
@@ -22,13 +22,14 @@ class UpAndDown:
     """
 
     def __init__(self, window: Window) -> None:
-        self.window = window
+        self.window, self.spent = window, 0.0
         self.down = _Completion(window.edges, window.ranks, window.steps)
         self.up = _Completion(tuple((v, u) for u, v in window.edges), window.ranks, window.steps)
 
     def exact(self, prices: Prices) -> tuple[int, Tree]:
         """Return a cheapest pair of trees and its cost, whatever the rank and the turning step."""
         steps = self.window.steps
+        self.spent += LANE * 2 * self.down.fresh.size * steps
         weights = self.window.weights(prices)
         down = self.down.values(weights)
         up = self.up.values(weights[:, ::-1])

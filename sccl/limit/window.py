@@ -14,6 +14,13 @@ Prices = NDArray[np.int64]
 INFINITE = 1 << 52
 """Dearer than any tree; sums of a few stay within 64 bits."""
 
+STEP, LANE = 1e-7, 3e-9
+"""Effort of looking at a link in a step in Python, and of one element of an array.
+
+Estimates that do not depend on how busy a machine is, in the unit of CP-SAT's deterministic time,
+which takes one to three seconds.
+"""
+
 
 def largest_scale(ranks: int) -> int:
     """Return what a price of 1 may be as an integer: what a tree costs stays below INFINITE."""

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ class TreeFrontier:
     Attributes:
         floor: no algorithm of the class has a smaller R/C: each chunk takes 2 (P - 1) sends.
         complete: whether every limit is known, and the last meets ``floor``.
+        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
     """
 
     points: tuple[LimitPoint, ...]
@@ -50,6 +52,7 @@ class TreeFrontier:
     complete: bool
     seconds: float
     scope: str = TREES
+    stopped: str = "max-steps"
 
 
 def fewest_tree_steps(topology: Topology) -> int:
@@ -71,7 +74,7 @@ def tree_frontier(
     topology: Topology,
     *,
     max_steps: int | None = None,
-    seconds: float = 60.0,
+    seconds: float = math.inf,
     folder: Folder | None = None,
     notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
 ) -> TreeFrontier:
@@ -80,7 +83,8 @@ def tree_frontier(
     Args:
         topology: of at most :data:`MAX_RANKS` ranks.
         max_steps: last S; None: six more than the fewest.
-        seconds: for each limit.
+        seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
+            is written from a packing, there or for more steps.
     """
     from sccl.limit import pose_allreduce  # noqa: PLC0415 - loads the LP solver
     from sccl.limit import solve as solve_packing  # noqa: PLC0415
@@ -91,27 +95,53 @@ def tree_frontier(
     unit = named("allreduce", topology.ranks).at(topology.ranks)
     limits: list[StepLimit] = []
     points: list[LimitPoint] = []
-    for steps in range(least, (max_steps or least + 2 * EXTRA_STEPS) + 1):
-        started = time.perf_counter()
-        before = limits[-1].limits[0] if limits else None
-        problem = pose_allreduce(topology, unit, steps)
-        packing = solve_packing(problem, floor, seconds, earlier=before)
-        limit = StepLimit(steps, packing.lower, packing.upper, (packing,))
-        limits.append(limit)
-        notify(limit)
-        if not points or limit.upper < points[-1].limit.upper:
-            met = (("latency", steps == least), ("bandwidth", limit.upper == floor))
-            optimal = tuple(what for what, is_met in met if is_met)
-            algorithm = _attain(limit, optimal)
-            file = str(folder.save(algorithm, "trees")) if folder and algorithm else None
-            points.append(
-                LimitPoint(limit, algorithm, optimal, time.perf_counter() - started, file)
-            )
-            notify(points[-1])
-        if limit.upper == floor:
-            break
-    complete = all(x.lower == x.upper for x in limits) and limits[-1].upper == floor
-    return TreeFrontier(tuple(points), tuple(limits), floor, complete, time.perf_counter() - begin)
+    stopped = "max-steps"
+    try:
+        for steps in range(least, (max_steps or least + 2 * EXTRA_STEPS) + 1):
+            started = time.perf_counter()
+            late = any(limit.timed_out for limit in limits)
+            before = limits[-1].limits[0] if limits and not late else None
+            problem = pose_allreduce(topology, unit, steps)
+            packing = solve_packing(problem, floor, seconds, earlier=before)
+            limit = StepLimit(steps, packing.lower, packing.upper, (packing,))
+            limits.append(limit)
+            notify(limit)
+            if not points or limit.upper < points[-1].limit.upper:
+                met = (("latency", steps == least), ("bandwidth", limit.upper == floor))
+                optimal = tuple(what for what, is_met in met if is_met)
+                points.append(LimitPoint(limit, None, optimal, 0.0, stopped="interrupted"))
+                points[-1] = _point(points[-1], started, folder, late=late or limit.timed_out)
+                notify(points[-1])
+            if limit.upper == floor:
+                stopped = "bandwidth-bound"
+                break
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    complete = stopped == "bandwidth-bound" and all(x.lower == x.upper for x in limits)
+    return TreeFrontier(
+        tuple(points),
+        tuple(limits),
+        floor,
+        complete,
+        time.perf_counter() - begin,
+        stopped=stopped,
+    )
+
+
+def _point(point: LimitPoint, started: float, folder: Folder | None, *, late: bool) -> LimitPoint:
+    """Return a point with its algorithm, if there is one.
+
+    Args:
+        late: whether seconds decided what the packing is, so that it is not written down.
+    """
+    algorithm = None if late else _attain(point.limit, point.optimal)
+    return replace(
+        point,
+        algorithm=algorithm,
+        seconds=time.perf_counter() - started,
+        file=str(folder.save(algorithm, "trees")) if folder and algorithm else None,
+        stopped="timeout" if late else "",
+    )
 
 
 def _attain(limit: StepLimit, optimal: tuple[str, ...]) -> Algorithm | None:
@@ -131,7 +161,7 @@ def gather_frontier(
     solve: Solve,
     *,
     max_steps: int | None = None,
-    seconds: float = 60.0,
+    seconds: float = math.inf,
     folder: Folder | None = None,
 ) -> LimitFrontier:
     """Return the limit frontier of allreduce by gathering: that of allgather."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from sccl.bounds import LowerBounds, lower_bounds
 from sccl.collectives import Dual, Spec, dual
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
+from sccl.core.collective import MAX_CLASSIFIED
 from sccl.core.topology import Topology
 from sccl.encode import round_vectors
 from sccl.errors import ParameterError, SolverError
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 EXTRA_STEPS = 3
 """How far beyond the latency bound a sweep goes if the user names no last step."""
 
+LIMIT_EFFORT = 60.0
+"""For a limit, the same on every machine: a unit takes one to three seconds."""
+
 _ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
 _ASKED_TIMES = (1, 2)
-_AGAIN_SECONDS = 15.0
+_AGAIN_EFFORT = 10.0
 _MAX_STEPS = 512
-_HOUR_S = 3600.0
 
 
 def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
@@ -72,20 +76,27 @@ class StepLimit:
 
         return tuple(certificate(limit) for limit in self.limits)
 
+    @property
+    def timed_out(self) -> bool:
+        """Return whether seconds ended it: its packing is then another on another day."""
+        return any(limit.timed_out for limit in self.limits)
+
 
 def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
     topology: Topology,
     spec: Spec,
     steps: int,
     bounds: LowerBounds,
-    seconds: float = 60.0,
+    seconds: float = math.inf,
     earlier: StepLimit | None = None,
+    effort: float = LIMIT_EFFORT,
 ) -> StepLimit:
     """Return the limit of R/C for S = ``steps``.
 
     Args:
         bounds: of the same collective.
-        seconds: after which what is known by then is returned.
+        seconds: after which what is known by then is returned; by default effort alone ends it.
+        effort: what may be spent, the same on every machine: see :func:`sccl.limit.solve`.
         earlier: the limit of a step (of the dual) less, to start from.
 
     Raises:
@@ -116,6 +127,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
             floor,
             seconds / len(machines),
             earlier=start,
+            effort=effort / len(machines),
         )
         for machine, start in zip(machines, before, strict=True)
     )
@@ -163,7 +175,7 @@ def _exceeds(packing: Problem, goal: Fraction, most_rounds: int) -> int:
     from sccl.limit import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
 
     try:
-        found = solve_packing(packing, seconds=_HOUR_S, enough=goal, most_rounds=most_rounds)
+        found = solve_packing(packing, enough=goal, most_rounds=most_rounds)
     except SolverError:
         return 0
     return found.rounds if found.lower > goal else 0
@@ -179,6 +191,8 @@ class LimitPoint:
         optimal: ``"latency"``, ``"bandwidth"``, as far as the lower bounds are met.
         proved: whether no algorithm of the class with as many steps has a smaller R/C.
         seconds: for the limit and the algorithm together.
+        stopped: why there is no algorithm, unless it would be too large: ``"timeout"``, here or
+            with fewer steps, or ``"interrupted"``.
     """
 
     limit: StepLimit
@@ -186,6 +200,7 @@ class LimitPoint:
     optimal: tuple[str, ...]
     seconds: float
     file: str | None = None
+    stopped: str = ""
 
     @property
     def attains(self) -> bool:
@@ -227,16 +242,18 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     solve: Solve,
     *,
     max_steps: int | None = None,
-    seconds: float = 60.0,
+    seconds: float = math.inf,
     folder: Folder | None = None,
     notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
 ) -> LimitFrontier:
     """Return the limit frontier of a collective on a topology.
 
     Args:
-        solve: answers an instance within little time; asked for algorithms of few chunks.
+        solve: answers an instance with little effort; asked for algorithms of few chunks. What it
+            finds must not depend on how busy the machine is.
         max_steps: last S; None: three steps (of the dual) more than the latency bound.
-        seconds: for each limit.
+        seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
+            is written from a packing, there or for more steps.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with every limit and every point, for progress.
 
@@ -256,14 +273,17 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     try:
         for steps in range(bounds.steps, last + 1, other.phases):
             started = time.perf_counter()
-            before = limits[-1] if limits else None
+            late = any(limit.timed_out for limit in limits)
+            before = limits[-1] if limits and not late else None
             limits.append(step_limit(topology, spec, steps, bounds, seconds, before))
             notify(limits[-1])
             if not points or limits[-1].upper < points[-1].limit.upper:
+                late |= limits[-1].timed_out
                 known = all(x.lower == x.upper for x in limits)
-                point = _point(limits[-1], bounds, other, solve, started, folder, known=known)
-                points.append(point)
-                notify(point)
+                points.append(_bare(limits[-1], bounds, started))
+                ways = solve if known or not late else None
+                points[-1] = _attained(points[-1], other, ways, folder, known=known, late=late)
+                notify(points[-1])
             if limits[-1].upper == bounds.bandwidth:
                 stopped = "bandwidth-bound"
                 break
@@ -282,16 +302,8 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     )
 
 
-def _point(  # noqa: PLR0913, PLR0917
-    limit: StepLimit,
-    bounds: LowerBounds,
-    other: Dual,
-    solve: Solve,
-    started: float,
-    folder: Folder | None,
-    *,
-    known: bool,
-) -> LimitPoint:
+def _bare(limit: StepLimit, bounds: LowerBounds, started: float) -> LimitPoint:
+    """Return a point without its algorithm: what is left of it if the user interrupts now."""
     optimal = tuple(
         what
         for what, met in (
@@ -300,16 +312,50 @@ def _point(  # noqa: PLR0913, PLR0917
         )
         if met
     )
-    algorithm = attain(limit, other, solve)
+    return LimitPoint(limit, None, optimal, time.perf_counter() - started, stopped="interrupted")
+
+
+def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
+    point: LimitPoint,
+    other: Dual,
+    solve: Solve | None,
+    folder: Folder | None,
+    *,
+    known: bool,
+    late: bool,
+) -> LimitPoint:
+    """Return a point with its algorithm, if there is one.
+
+    Args:
+        solve: None: nothing is asked, as seconds decided what would be asked for.
+        late: whether seconds decided what the packing is, so that it is not written down.
+    """
+    begin, limit = time.perf_counter(), point.limit
+    algorithm = attain(limit, other, solve, from_packing=not late)
     if algorithm is not None and known and algorithm.bandwidth_cost == limit.lower:
-        claims = (*optimal, "pareto")
+        claims = (*point.optimal, "pareto")
         algorithm = replace(algorithm, scope=scope_of(None, other.scope), proved=claims)
-    file = str(folder.save(algorithm)) if folder and algorithm is not None else None
-    return LimitPoint(limit, algorithm, optimal, time.perf_counter() - started, file)
+    return replace(
+        point,
+        algorithm=algorithm,
+        seconds=point.seconds + time.perf_counter() - begin,
+        file=str(folder.save(algorithm)) if folder and algorithm is not None else None,
+        stopped="timeout" if late and algorithm is None else "",
+    )
 
 
-def attain(limit: StepLimit, other: Dual, solve: Solve) -> Algorithm | None:
-    """Return an algorithm at the limit with few chunks, else multiplied out, else one near it."""
+def attain(
+    limit: StepLimit, other: Dual, solve: Solve | None, *, from_packing: bool = True
+) -> Algorithm | None:
+    """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
+
+    Args:
+        solve: None: no search for few chunks.
+        from_packing: whether the packing may be written down.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
     from sccl.limit import multiply_out  # noqa: PLC0415 - loads the LP solver
     from sccl.limit import solve as solve_packing  # noqa: PLC0415
 
@@ -317,15 +363,17 @@ def attain(limit: StepLimit, other: Dual, solve: Solve) -> Algorithm | None:
     if other.on_reversed or len(limit.limits) > 1:  # the first machine is the reversed one
         topology = topology.reversed()
     for chunks, rounds in _smallest(limit, other):
+        if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
+            break
         answer = ask(pose(topology, other.original, chunks, limit.steps, rounds), solve)
         if isinstance(answer, Sat):
             return expand(answer.algorithm)
-    if len(limit.limits) > 1:
+    if len(limit.limits) > 1 or not from_packing:
         return None  # two phases that would have to agree in C and in rounds
     packing = limit.limits[0]
     found = multiply_out(packing)
     if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
-        found = multiply_out(solve_packing(packing.problem, packing.lower, _AGAIN_SECONDS))
+        found = multiply_out(solve_packing(packing.problem, packing.lower, effort=_AGAIN_EFFORT))
     found = found or near(packing)
     if found is None:
         return None

@@ -40,6 +40,9 @@ from sccl.pareto.store import is_kept
 from sccl.transform import Question, pose
 
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
+LIMIT_EFFORT = 15.0
+"""For the limit of a number of steps, which prunes a sweep: see :func:`sccl.limit.solve`."""
+
 _PACKING_ROUNDS = 2000  # on the packing bounds of a candidate, before it is searched
 
 
@@ -171,7 +174,7 @@ class _Sweep:
     folder: Folder | None
     notify: Callable[[Event], None]
     expect: Expect
-    limit_seconds: float
+    limit_effort: float
     limits_first: bool
     limits: list[StepLimit] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
@@ -198,7 +201,7 @@ class _Sweep:
         try:
             while level.undecided:
                 wanted = self.limits_first or level.asked
-                if wanted and not level.limited and self.limit_seconds > 0:
+                if wanted and not level.limited and self.limit_effort > 0:
                     self.take_limit(level, steps)
                     continue
                 candidate = level.next()
@@ -232,7 +235,12 @@ class _Sweep:
         before = self.limits[-1] if self.limits else None
         try:
             limit = step_limit(
-                self.topology, self.spec, steps, self.bounds, self.limit_seconds, before
+                self.topology,
+                self.spec,
+                steps,
+                self.bounds,
+                earlier=before,
+                effort=self.limit_effort,
             )
         except (SolverError, TooLargeError):
             return  # the sweep does without
@@ -366,7 +374,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     *,
     solver: str,
     covered: Range,
-    limit_seconds: float = 30.0,
+    limit_effort: float = LIMIT_EFFORT,
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
     expect: Expect = lambda _: None,
@@ -378,7 +386,8 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         solve: answers an instance.
         solver: its name, for the record.
         covered: k, last S, largest C.
-        limit_seconds: how long to work on the limit of each number of steps; 0: leave it.
+        limit_effort: what the limit of each number of steps may cost, in a unit of one to three
+            seconds that no load changes; 0: leave it.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with every event, for progress.
         expect: told what is likely to be asked next, to answer that at the same time.
@@ -411,7 +420,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         folder,
         notify,
         expect,
-        limit_seconds,
+        limit_effort,
         limits_first=all(needs_no_search(machine, unit) for machine in machines),
     )
     return run.frontier(run.run(), begin)

@@ -34,12 +34,13 @@ _SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """All that decides an answer; plain values, to be sent to workers."""
+    """All that decides an answer; plain values, to be sent to workers: see ``backends.Limits``."""
 
     solver: str
     symmetry: str
     timeout_s: float | None
     seed: int
+    effort: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def answer(how: How, instance: Instance) -> Answer:
     """Return the answer of an instance."""
     chosen = groups(instance.topology, instance.collective, how.symmetry)
     named = [(group.name, group.generators) for group in chosen]
-    limits = backends.Limits(how.timeout_s, how.seed)
+    limits = backends.Limits(how.timeout_s, how.seed, how.effort)
     return backends.solve(instance, how.solver, limits, named)
 
 
@@ -83,7 +84,7 @@ def how(topology: Topology, spec: Spec, solver: str, limits: backends.Limits, sy
             groups(machine, other.spec.at(other.spec.unit), symmetry)  # complains, if they are none
     if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS:
         symmetry = "none"
-    return How(backends.check_name(solver), symmetry, limits.timeout_s, limits.seed)
+    return How(backends.check_name(solver), symmetry, limits.timeout_s, limits.seed, limits.effort)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,18 +36,22 @@ from sccl.pareto import (
     tree_frontier_json,
 )
 from sccl.pareto.ahead import Expect
+from sccl.pareto.sweep import LIMIT_EFFORT
 from sccl.tasks.answering import How, answer, answering, how
 from sccl.tasks.settings import Settings, keeping
 from sccl.topo.groups import groups
 from sccl.transform import Question
 
-LIMIT_SECONDS = 30.0
-"""For the limit of each number of steps, which prunes a sweep."""
-
-_FIRST_SECONDS = 0.3
 _ATTAIN_SIZE, _SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps
-_ATTAIN_SECONDS = 10.0
-"""For a solver to find an algorithm of few chunks at a limit; else packings are multiplied out."""
+_FIRST_EFFORT, _ATTAIN_EFFORT = 1.0, 2.0
+"""For solvers to find an algorithm of few chunks at a limit; else packings are multiplied out.
+
+Effort and not seconds, one solver after the other and no race: what is written must not depend on
+how busy the machine is. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 and CaDiCaL less than 1; the
+other limits of the README that are attained by few chunks take CP-SAT up to 0.4.
+"""
+_UNIT_S = 2.0
+"""Seconds of a unit of effort, about."""
 
 
 @contextmanager
@@ -105,7 +110,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
             covered=covered,
             expect=expect,
             folder=folder,
-            limit_seconds=min(settings.limits.timeout_s or LIMIT_SECONDS, LIMIT_SECONDS),
+            limit_effort=min(LIMIT_EFFORT, (settings.limits.timeout_s or math.inf) / _UNIT_S),
             notify=notify,
         )
 
@@ -120,6 +125,11 @@ class Limits:
 
     frontier: LimitFrontier
     others: tuple[TreeFrontier | LimitFrontier, ...]
+
+    @property
+    def interrupted(self) -> bool:
+        """Return whether the user interrupted any of them."""
+        return any(one.stopped == "interrupted" for one in (self.frontier, *self.others))
 
     @property
     def trees(self) -> TreeFrontier | None:
@@ -149,16 +159,17 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
 
     Args:
         max_steps: last S; None: a few more than the latency bound.
-        settings: the solver, and the time for each S.
+        settings: the solver, and the time for each S; None: what effort allows, so that the same
+            is found under any load.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with every limit and every point, for progress.
 
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
-    limits = settings.limits
-    seconds = limits.timeout_s or backends.MAX_TIMEOUT_S
-    quick = replace(limits, timeout_s=min(_ATTAIN_SECONDS, seconds))
+    seconds = settings.limits.timeout_s or math.inf
+    effort = min(_ATTAIN_EFFORT, seconds / _UNIT_S)
+    quick = backends.Limits(None, settings.limits.seed, effort)
     solve = partial(_attain, how(topology, spec, settings.solver, quick, settings.symmetry))
     frontier = limit_frontier(
         topology, spec, solve, max_steps=max_steps, seconds=seconds, folder=folder, notify=notify
@@ -166,14 +177,14 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     if spec.name != "allreduce" or frontier.stopped == "interrupted":
         return Limits(frontier, ())
     gather = gather_frontier(topology, solve, seconds=seconds, folder=folder)
-    if topology.ranks > MAX_TREE_RANKS:
+    if topology.ranks > MAX_TREE_RANKS or gather.stopped == "interrupted":
         return Limits(frontier, (gather,))
     trees = tree_frontier(topology, max_steps=max_steps, seconds=seconds, folder=folder)
     return Limits(frontier, (gather, trees))
 
 
 def _attain(way: How, instance: Instance) -> Answer:
-    """Ask the solver in this process first, then all of them: each is good at other instances.
+    """Ask the solver; if it is the default one, then another, which is good at other instances.
 
     Instances that are too large for that are asked for under symmetry alone.
     """
@@ -183,11 +194,12 @@ def _attain(way: How, instance: Instance) -> Answer:
         if size > _SYMMETRIC_SIZE or not chosen:
             return Unknown("too large to ask for", way.solver, 0.0)
         named = [(group.name, group.generators) for group in chosen]
-        return backends.solve_symmetric(instance, named, backends.Limits(way.timeout_s, way.seed))
+        limits = backends.Limits(way.timeout_s, way.seed, way.effort)
+        return backends.solve_symmetric(instance, named, limits)
     if way.solver != backends.DEFAULT:
         return answer(way, instance)
-    quick = min(_FIRST_SECONDS, way.timeout_s or _FIRST_SECONDS)
-    found = answer(replace(way, timeout_s=quick), instance)
+    effort = way.effort or _ATTAIN_EFFORT
+    found = answer(replace(way, effort=min(_FIRST_EFFORT, effort)), instance)
     if isinstance(found, Unknown):
-        return answer(replace(way, solver="portfolio", symmetry="none"), instance)
+        return answer(replace(way, solver="cadical", symmetry="none"), instance)
     return found

@@ -12,6 +12,11 @@ from typer.testing import CliRunner
 
 from sccl import backends
 from sccl.cli.main import app
+from sccl.collectives import named
+from sccl.core.codec import algorithm_to_wire
+from sccl.core.text import text_of
+from sccl.limit import multiply_out, palindrome, pose, pose_allreduce, round_off, solve
+from sccl.topo import resolve
 
 ASKED = {
     "symmetric": ("alltoall", "torus:4x4", 16, 4, 8, "cpsat"),
@@ -23,6 +28,26 @@ ASKED = {
     if solver != "portfolio"  # a race: the one that does not promise it
 }
 
+SWEPT = {
+    "sweep": ("--collective", "allgather", "--topo", "dgx1", "--no-store"),
+    "sweep-symmetric": ("--collective", "alltoall", "--topo", "torus:4x4", "--no-store"),
+    "composed": ("--collective", "allreduce", "--topo", "ring:4", "--no-store", "--k", "2"),
+    "certified": ("--collective", "broadcast", "--topo", "ring:4", "--k", "1", "--no-store"),
+    "limit": ("--collective", "broadcast", "--topo", "dgx1", "--limit", "--max-steps", "3"),
+    "limit-by-search": (
+        "--collective",
+        "broadcast",
+        "--topo",
+        "line:13",
+        "--limit",
+        "--max-steps",
+        "13",
+    ),
+    "classes": ("--collective", "allreduce", "--topo", "ring:4", "--limit", "--max-steps", "4"),
+}
+PACKED = ("broadcast", "dgx1", 4)
+TREES = ("dgx1", 5)
+
 
 def command_lines(folder: Path) -> list[tuple[str, ...]]:
     """Return the commands to run, each of which writes into the folder."""
@@ -32,7 +57,27 @@ def command_lines(folder: Path) -> list[tuple[str, ...]]:
         size = ("--chunks", chunks, "--steps", steps, "--rounds", rounds)
         how = ("--solver", solver, "--no-store", "-o", folder / f"{name}.json")
         lines.append(tuple(str(word) for word in ("solve", *where, *size, *how)))
+    for name, words in SWEPT.items():
+        proofs = ("--certify", str(folder / "proofs")) if name == "certified" else ()
+        lines.append(("pareto", *words, "--out", str(folder / name), *proofs))
     return lines
+
+
+def pack(folder: Path) -> None:
+    """Write what is made of packings alone: trees carried out whole, and rounded."""
+    collective, machine, steps = PACKED
+    topology = resolve(machine)
+    spec = named(collective, topology.ranks)
+    limit = solve(pose(topology, spec.at(spec.unit), steps))
+    for name, algorithm in (("whole", multiply_out(limit)), ("rounded", round_off(limit, 7))):
+        assert algorithm is not None
+        (folder / f"packed-{name}.json").write_text(text_of(algorithm_to_wire(algorithm)))
+    machine, steps = TREES
+    topology = resolve(machine)
+    unit = named("allreduce", topology.ranks).at(topology.ranks)
+    found = palindrome(solve(pose_allreduce(topology, unit, steps)))
+    assert found is not None
+    (folder / "trees.json").write_text(text_of(algorithm_to_wire(found)))
 
 
 def main(folder: Path) -> None:
@@ -42,6 +87,7 @@ def main(folder: Path) -> None:
         done = CliRunner().invoke(app, words)
         if done.exit_code:
             raise SystemExit(f"{' '.join(words)}: exit code {done.exit_code}\n{done.output}")
+    pack(folder)
 
 
 if __name__ == "__main__":
