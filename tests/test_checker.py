@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.bounds import bandwidth_bound, check_certificate, farthest_pair
+from sccl.bounds import bandwidth_bound, check_certificate, farthest_pair, lower_bounds
 from sccl.certify.check import Verdict, check, check_folder
+from sccl.certify.claims import bound_claims, limit_claims
+from sccl.certify.cover import Covered
 from sccl.certify.plain import written_out
 from sccl.certify.prices import bits, by_steps, overall
 from sccl.certify.question import read_case
@@ -35,7 +38,7 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.limit import certificate, pose, pose_allreduce, solve
 from sccl.limit.pricing import pricer
-from sccl.pareto import fewest_tree_steps
+from sccl.pareto import fewest_tree_steps, step_limit
 from sccl.topo import resolve
 from sccl.transform import compose, expand
 from tests.strategies import specs, topologies
@@ -374,7 +377,8 @@ def test_machines_and_collectives_are_told(tmp_path: Path) -> None:
     assert "custom: sccl knows no machine of this name" in lines(name="mine")[0]
     assert "custom: NOT the catalogue's machine of this name" in lines(name="z52")[0]
     assert "custom: NOT the generator's machine of this name" in lines(name="ring:8")[0]
-    assert "custom: NOT the generator's machine of this name" in lines(name="full:65536")[0]
+    for large in ("full:9999999", "circulant:9999999:1,2,3", "switch:8x18"):  # made in no time
+        assert "custom: NOT the generator's machine of this name" in lines(name=large)[0]
     links = json.loads((PUBLISHED / "dgx1-allgather" / CLAIMS).read_text())["topology"]["links"]
     links[0]["gb_per_s"] = 5.0
     assert "its lanes are NOT equally fast" in lines(links=links)[0]
@@ -497,3 +501,33 @@ def test_an_algorithm_is_best_of_a_class_that_it_is_in(
     (verdict,) = with_halves(tmp_path, wrong)
     assert verdict.state == "failed"
     assert "not of the class that is spoken of" in verdict.detail
+
+
+@settings(max_examples=15, deadline=None)
+@given(topologies(max_ranks=4))
+def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
+    """On one-way links too, where a reducescatter and an allgather have limits of their own."""
+    ranks = machine.ranks
+    spec = named("allreduce", ranks)
+    bounds = lower_bounds(machine, spec)
+    claims = list(bound_claims(machine, spec))
+    each: list[dict[int, Fraction]] = [{}, {}]
+    alone = [named("reducescatter", ranks), named("allgather", ranks)]
+    steps = [lower_bounds(machine, half).steps for half in alone]
+    last = max(steps) + 1
+    for half, known, per_chunk in zip(alone, each, (1, ranks), strict=True):
+        known_bounds = lower_bounds(machine, half)
+        for s in range(known_bounds.steps, last + 1):
+            known[s] = step_limit(machine, half, s, known_bounds).lower / per_chunk
+        known[last + 1] = known_bounds.bandwidth / per_chunk
+    for s in range(bounds.steps // 2, last + 1):
+        claims += limit_claims(step_limit(machine, spec, 2 * s, bounds), spec)
+    covered = Covered.of(claims, spec, len(dual(spec).machines(machine)))
+    assert covered.least(sum(steps) - 1, equal=False) is None
+    for total in range(sum(steps), 2 * last + 1):
+        sums = [a + each[1][total - s] for s, a in each[0].items() if total - s in each[1]]
+        found = covered.least(total, equal=False)
+        assert found is not None
+        assert found <= min(sums)
+        if total <= last + min(steps):  # no half can have more steps than have a limit here
+            assert found == min(sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -205,7 +206,8 @@ def _generated(topology: Topology) -> Topology | None:
     """Return the generated machine of a topology's name, unless it is plainly another one."""
     name, _, arguments = topology.name.partition(":")
     make = {g.name: g.make for g in generators()}.get(name)
-    if make is None or not arguments:
+    size = re.match(r"[0-9]{1,9}", arguments)  # no machine has fewer ranks than its first number
+    if make is None or size is None or int(size[0]) > topology.ranks:
         return None
     try:
         shape = make(arguments)

@@ -129,7 +129,7 @@ def _circulant(text: str) -> Shape:
 
 def _offsets(n: int, jumps: Iterable[int]) -> Shape:
     """Return the machine in which each rank is joined to those so far on, around."""
-    return Shape(n, {_sorted(rank, (rank + jump) % n) for jump in jumps for rank in range(n)})
+    return Shape(n, (_sorted(rank, (rank + jump) % n) for jump in jumps for rank in range(n)))
 
 
 def _sorted(a: int, b: int) -> tuple[int, int]:
