@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
@@ -34,6 +35,7 @@ from sccl.topo import resolve
 from sccl.verify.cnf import Formula, dimacs
 from sccl.verify.drat import ProofError, check_refutation, parse_dimacs, parse_drat
 from tests.strategies import specs, topologies
+from tests.test_checker import composed
 
 Clauses = Sequence[tuple[int, ...]]
 
@@ -438,6 +440,22 @@ def test_limit_frontiers_are_certified(machine: str, collective: str, tmp_path: 
     optimal = [v.claim for v in verdicts if "Pareto-optimal" in v.claim]
     assert optimal
     assert any("by trees" in claim for claim in optimal) == (collective == "allreduce")
+
+
+def test_compositions_of_any_halves_are_certified(tmp_path: Path) -> None:
+    """By the limits that are claimed of equal ones, which are limits of each half."""
+    machine, spec = resolve("dgx1"), named("allreduce", 8)
+    quick = partial(backends.solve, limits=backends.Limits(2.0))
+    limits = limit_frontier(machine, spec, quick, max_steps=6)
+    worse = replace(composed(), rounds_per_step=(4, 5, 3, 2, 3))
+    write_limit_certificate(limits, None, tmp_path / "limits", [composed(), worse])
+    write_certificate(found("dgx1", "allreduce"), tmp_path / "sweep", composed=[composed()])
+    for folder in ("limits", "sweep"):
+        verdicts = list(check_folder(tmp_path / folder))
+        assert {v.state for v in verdicts} == {"ok"}
+        last = [v.claim for v in verdicts if "of any steps and rounds" in v.claim]
+        assert [claim.split(" is ")[0] for claim in last] == ["C=48 S=5 R=16"]
+        assert len([v for v in verdicts if "S=5" in v.claim]) == 2  # the algorithm, and that
 
 
 @pytest.mark.parametrize("trees", [False, True])

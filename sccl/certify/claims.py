@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from sccl.bounds import bandwidth_bound, farthest_pair
+from sccl.certify.cover import Covered
 from sccl.certify.wire import (
     CLAIMS,
     AlgorithmClaimWire,
     BandwidthWire,
     CertificateWire,
     Claim,
+    LimitPointWire,
     LimitWire,
     StepsWire,
     UnsatWire,
@@ -74,6 +76,34 @@ def algorithm_claim(
     file = f"{base_name(topology, spec)}-c{chunks}-s{steps}{suffix}.json"
     write_atomically(folder / file, text_of(any_algorithm_to_wire(algorithm)))
     return AlgorithmClaimWire(chunks=chunks, steps=steps, rounds=algorithm.rounds, file=file)
+
+
+def halves_claims(
+    folder: Path,
+    topology: Topology,
+    spec: Spec,
+    claims: Sequence[Claim],
+    algorithms: Iterable[AnyAlgorithm],
+) -> Iterator[Claim]:
+    """Yield what follows of compositions of any two halves, for every k and C.
+
+    Args:
+        spec: allreduce.
+        claims: those before, with the limits of phases.
+        algorithms: compositions; nothing is said of those of which nothing follows.
+    """
+    covered = Covered.of(claims, spec, len(dual(spec).machines(topology)))
+    known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
+    for algorithm in algorithms:
+        shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+        here, fewer = (covered.least(s, equal=False) for s in (shape[1], shape[1] - 1))
+        cost = algorithm.bandwidth_cost
+        if (here is not None and here < cost) or (fewer is not None and fewer <= cost):
+            continue
+        if shape not in known:
+            yield algorithm_claim(folder, topology, spec, algorithm, "-halves")
+        chunks, steps, rounds = shape
+        yield LimitPointWire(chunks=chunks, steps=steps, rounds=rounds, halves="any")
 
 
 def open_folder(folder: Path, topology: Topology, spec: Spec) -> None:

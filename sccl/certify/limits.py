@@ -8,22 +8,28 @@ from pathlib import Path
 from sccl.certify.claims import (
     algorithm_claim,
     bound_claims,
+    halves_claims,
     limit_claims,
     write_claims,
 )
 from sccl.certify.wire import Claim, LimitPointWire
 from sccl.collectives import Spec
+from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
 from sccl.pareto import LimitFrontier, LimitPoint, StepLimit, TreeFrontier
 
 
 def write_limit_certificate(
-    frontier: LimitFrontier, trees: TreeFrontier | None, folder: Path
+    frontier: LimitFrontier,
+    trees: TreeFrontier | None,
+    folder: Path,
+    composed: Sequence[Algorithm] = (),
 ) -> Path:
     """Write the claims of a limit frontier and their proofs; return the list of claims.
 
     Args:
         trees: of allreduce, the frontier of the class of trees.
+        composed: of allreduce, compositions of any two halves that may be optimal among such.
 
     Raises:
         InputError: the folder cannot be written, or holds the certificate of another question.
@@ -37,6 +43,7 @@ def write_limit_certificate(
         )
         if trees is not None:
             claims += _of_class(unfinished, topology, spec, trees.limits, trees.points, trees=True)
+        claims += list(halves_claims(unfinished, topology, spec, claims, composed))
         return claims
 
     return write_claims(folder, topology, spec, make)

@@ -22,6 +22,7 @@ from sccl.certify.claims import (
     algorithm_claim,
     base_name,
     bound_claims,
+    halves_claims,
     limit_claims,
     write_claims,
 )
@@ -31,6 +32,7 @@ from sccl.collectives import dual
 from sccl.core.answer import Unsat
 from sccl.core.files import write_atomically
 from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.limit import certificate, pose, solve
 from sccl.pareto import Frontier, step_limit
 from sccl.transform import pose as pose_question
@@ -46,6 +48,7 @@ class _Writer:
     folder: Path
     seconds: float
     notify: Callable[[str], None]
+    composed: Sequence[AnyAlgorithm]
     claims: list[Claim] = field(default_factory=list)
 
     def run(self) -> Sequence[Claim]:
@@ -59,6 +62,7 @@ class _Writer:
         for optimal in self.optimal():
             if next(needed(self.covered(), optimal, lambda _: None), None) is None:
                 self.claims.append(optimal)
+        self.claims += list(halves_claims(self.folder, topology, spec, self.claims, self.composed))
         return self.claims
 
     def optimal(self) -> list[ParetoWire]:
@@ -195,18 +199,20 @@ def write_certificate(
     folder: Path,
     seconds: float = 60.0,
     notify: Callable[[str], None] = lambda _: None,
+    composed: Sequence[AnyAlgorithm] = (),
 ) -> Path:
     """Write the claims of a frontier and their proofs into a folder; return the list of claims.
 
     Args:
         seconds: for each proof.
         notify: called with what is being proved, for progress.
+        composed: of allreduce, compositions of any two halves that may be optimal among such.
 
     Raises:
         InputError: the folder cannot be written, or holds the certificate of another question.
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:
-        return _Writer(frontier, unfinished, seconds, notify).run()
+        return _Writer(frontier, unfinished, seconds, notify, composed).run()
 
     return write_claims(folder, frontier.topology, frontier.spec, make)
