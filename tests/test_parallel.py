@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -259,43 +258,52 @@ def test_numbers_of_jobs() -> None:
 # --- a cluster -----------------------------------------------------------------------------------
 
 
-def dask(*arguments: str) -> subprocess.Popen[bytes]:
+def dask(*arguments: str, **more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **more},
     )
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("distributed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    options = ["--no-dashboard"]
-    scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", str(port), *options)
-    folder = str(tmp_path_factory.mktemp("dask"))
-    worker = [
-        "worker",
-        address,
-        "--nthreads",
-        "1",
-        "--no-nanny",
-        "--local-directory",
-        folder,
-        *options,
-    ]
-    workers = [dask(*worker) for _ in range(2)]
-    try:
-        wait_for(address, 2)
-        yield address
-    finally:
-        for process in (*workers, scheduler):
+class Dask:
+    """A scheduler and workers of one thread, which say when a solver begins; see ``telling.py``."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{port}"
+        self.pipe = Pipe(folder / "pipe")
+        told = {"SCCL_TESTS_PIPE": str(self.pipe.path)}
+        options = ["--no-dashboard"]
+        self.scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", str(port), *options)
+        more = ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder)]
+        more += ["--preload", "tests.programs.telling", *options]
+        self.workers = [dask("worker", self.address, *more, **told) for _ in range(workers)]
+
+    def wait_for_query(self, query: str) -> int:
+        """Wait until a solver begins with a query, and return the worker's process."""
+        while not (line := self.pipe.line()).endswith(query):
+            pass
+        return int(line.split()[0])
+
+    def end(self) -> None:
+        for process in (*self.workers, self.scheduler):
             process.kill()  # a worker that is told to end may wait long for its scheduler
             process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+    pytest.importorskip("distributed")
+    found = Dask(tmp_path_factory.mktemp("dask"), 2)
+    try:
+        wait_for(found.address, 2)
+        yield found
+    finally:
+        found.end()
 
 
 def client_of(address: str) -> Any:
@@ -308,55 +316,68 @@ def wait_for(address: str, workers: int) -> None:
         client.wait_for_workers(workers, timeout=60)
 
 
-def kill_a_busy_worker(address: str) -> None:
-    with client_of(address) as client:
-        pids = client.run(os.getpid)
-        while not (busy := [w for w, tasks in client.processing().items() if tasks]):
-            time.sleep(0.01)
-        os.kill(pids[busy[0]], signal.SIGKILL)
-
-
 def cluster_command(address: str, collective: str = "allgather") -> list[str]:
     return ["pareto", "--collective", collective, "--topo", "dgx1", "--json", "--no-store",
             "--max-steps", "3", "--cluster", address]  # fmt: skip
 
 
-def test_a_cluster_gives_the_same(cluster: str) -> None:
-    result = CliRunner().invoke(app, cluster_command(cluster))
+def test_a_cluster_gives_the_same(cluster: Dask) -> None:
+    result = CliRunner().invoke(app, cluster_command(cluster.address, "gather"))
     assert result.exit_code == 0, result.output
-    alone = CliRunner().invoke(app, cluster_command(cluster)[:-2])
+    alone = CliRunner().invoke(app, cluster_command(cluster.address, "gather")[:-2])
     assert timeless(json.loads(result.stdout)) == timeless(json.loads(alone.stdout))
 
 
-def test_a_killed_worker_loses_nothing(cluster: str) -> None:
+def test_a_worker_killed_while_its_solver_is_at_work_loses_nothing(cluster: Dask) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", "from sccl.cli.main import app; app()",
-         *cluster_command(cluster, "broadcast")],
+        [sys.executable, "-m", "sccl", *cluster_command(cluster.address)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         cwd=Path(__file__).parents[1],
     )  # fmt: skip
-    kill_a_busy_worker(cluster)
-    out, err = process.communicate(timeout=120)
+    os.kill(cluster.wait_for_query("allgather 3"), signal.SIGKILL)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    alone = CliRunner().invoke(app, cluster_command(cluster, "broadcast")[:-2])
+    alone = CliRunner().invoke(app, cluster_command(cluster.address)[:-2])
     assert timeless(json.loads(out)) == timeless(json.loads(alone.stdout))
 
 
-@pytest.mark.parametrize("address", ["nowhere", "foo://127.0.0.1:1"])
-def test_an_address_that_is_none_is_one_sentence_to_the_end(address: str) -> None:
-    """To the end of the process: a client that is left behind speaks when it is deleted."""
-    program = "from sccl.cli.main import app; app()"
-    command = [sys.executable, "-c", program, *cluster_command(address)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
+def test_a_scheduler_that_is_killed_is_a_sentence_and_the_store_keeps_what_was_done(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("distributed")
+    cluster = Dask(tmp_path, 1)
+    says, hears, store = Pipe(tmp_path / "says"), Pipe(tmp_path / "hears"), tmp_path / "s.sqlite"
+    command = [*cluster_command(cluster.address), "--store", str(store)]
+    command.remove("--no-store")
+    try:
+        wait_for(cluster.address, 1)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.programs.step_by_step", says.path, hears.path, *command],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=Path(__file__).parents[1],
+        )  # fmt: skip
+        assert says.line() == "kept"
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        hears.path.open("w").write("go on\n")
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        cluster.end()
+    assert (process.returncode, out) == (4, "")
+    assert err.startswith(f"failed: the Dask scheduler at {cluster.address} does not answer any")
+    assert len(err.splitlines()) == 1
+    arguments = [word for word in cluster_command("x")[:-2] if word != "--no-store"]
+    again = CliRunner().invoke(app, [*arguments, "--store", str(store)])
+    assert again.exit_code == 0
+    assert [p["from_store"] for p in json.loads(again.stdout)["points"]] == [True, False]
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, cluster_command("tcp://127.0.0.1:1"))
-    assert result.exit_code == 2
+    assert result.exit_code == 4
     assert "no Dask scheduler answers" in result.output
+    result = CliRunner().invoke(app, cluster_command("nowhere://x"))
+    assert result.exit_code == 2
     result = CliRunner().invoke(app, [*cluster_command("x")[:-2], "--tls-ca", str(tmp_path)])
     assert result.exit_code == 2
     assert "no --cluster" in result.output

@@ -26,8 +26,8 @@ from sccl.core.text import parse
 from sccl.core.wire import CustomCollectiveWire
 from sccl.errors import ParameterError
 from sccl.pareto import Range
-from sccl.tasks.answering import Cluster
 from sccl.tasks.asked import asked
+from sccl.tasks.cluster import Cluster
 from sccl.tasks.files import kind_of
 from sccl.tasks.find import find_algorithm, find_frontier, find_limits
 from sccl.tasks.frontiers import read_frontier

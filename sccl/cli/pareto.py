@@ -28,7 +28,7 @@ from sccl.core.files import check_can_create
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.pareto import Folder, Frontier, Point, Range, completeness, frontier_json
-from sccl.tasks.answering import Cluster
+from sccl.tasks.cluster import Cluster
 from sccl.tasks.find import find_frontier
 from sccl.tasks.notes import Notes, progress_bar
 from sccl.tasks.outputs import head, question_digests

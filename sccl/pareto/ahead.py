@@ -40,10 +40,13 @@ class Ahead:
         executor: of processes here, or of a cluster.
         work: what it does with an instance.
         jobs: how many at a time.
+        look: called now and then while an answer is waited for; raises if none can come.
     """
 
-    def __init__(self, executor: Executor, work: Work, jobs: int) -> None:
-        self.executor, self.work, self.jobs = executor, work, jobs
+    def __init__(
+        self, executor: Executor, work: Work, jobs: int, look: Callable[[], None] = lambda: None
+    ) -> None:
+        self.executor, self.work, self.jobs, self.look = executor, work, jobs, look
         self.futures: dict[str, Future[str]] = {}
 
     def expect(self, instances: Iterable[Instance]) -> None:
@@ -74,6 +77,7 @@ class Ahead:
             except NotYetError:
                 if future.done():
                     raise
+                self.look()
         del self.futures[text]
         try:
             return answer_of_wire(parse(reply, AnswerWire, "worker"), "worker")

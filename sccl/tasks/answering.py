@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,11 +17,12 @@ from sccl.core.instance import Instance
 from sccl.core.text import parse
 from sccl.core.topology import Topology
 from sccl.core.wire import InstanceWire
-from sccl.errors import InputError, ParameterError, SolverError, ToolError
+from sccl.errors import ParameterError, SolverError
 from sccl.pareto import Solve
-from sccl.pareto.ahead import Ahead, Expect
+from sccl.pareto.ahead import Ahead, Expect, Work
 from sccl.pareto.store import Store, remembering
 from sccl.pareto.workers import Workers
+from sccl.tasks.cluster import Cluster, connected
 from sccl.topo.groups import groups
 
 MAX_JOBS = 1024
@@ -41,16 +38,6 @@ class How:
     timeout_s: float | None
     seed: int
     effort: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Where a Dask scheduler is, and the files of its TLS, if it has that."""
-
-    address: str
-    ca_file: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
 
 
 def answer(how: How, instance: Instance) -> Answer:
@@ -97,8 +84,8 @@ def answering(
         store: where answers are looked up and kept; None: nowhere.
 
     Raises:
-        InputError: the number of jobs makes no sense, or the cluster cannot be reached.
-        ToolError: Dask is not installed.
+        InputError: the number of jobs makes no sense, or the cluster's address or TLS files.
+        ToolError: Dask is not installed, or the cluster does not answer.
     """
     key = f"{how.solver}, symmetry {how.symmetry}, seed {how.seed}"
     with _answering(how, jobs, cluster) as (solve, expect):
@@ -120,48 +107,36 @@ def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[S
         yield partial(answer, how), lambda _: None
         return
     work = partial(answer_text, how)
-    with ExitStack() as stack:
-        if cluster is None:
-            executor: Executor = stack.enter_context(Workers(jobs))
-        else:
-            executor, cores = stack.enter_context(_dask(cluster))
-            jobs = max(jobs, cores)
-        ahead = Ahead(executor, work, jobs)
-        stack.callback(ahead.close)
-        yield ahead.solve, ahead.expect
+    if cluster is not None:
+        with _on_cluster(cluster, work, jobs) as found:
+            yield found
+        return
+    with Workers(jobs) as workers:
+        ahead = Ahead(workers, work, jobs)
+        try:
+            yield ahead.solve, ahead.expect
+        finally:
+            ahead.close()
 
 
 @contextmanager
-def _dask(cluster: Cluster) -> Iterator[tuple[Any, int]]:
-    """Provide the Executor of a Dask cluster, and how many tasks it runs at a time."""
-    try:
-        dask: Any = importlib.import_module("distributed")  # an extra, which has no types
-    except ImportError as error:
-        raise ToolError(
-            "--cluster needs Dask, which is not installed: pip install 'sccl[cluster]'"
-        ) from error
-    security = None
-    if cluster.ca_file or cluster.cert or cluster.key:
-        files = {"tls_ca_file": cluster.ca_file, "tls_client_cert": cluster.cert}
-        files["tls_client_key"] = cluster.key
-        given = {name: str(file) for name, file in files.items() if file}
-        security = dask.Security(require_encryption=True, **given)
-    try:
-        # A client of an address that is none cannot be closed: it takes 20 s and a traceback.
-        importlib.import_module("distributed.comm").resolve_address(cluster.address)
-        client = dask.Client(
-            cluster.address, security=security, timeout="10s", set_as_default=False
-        )
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"no Dask scheduler answers at {cluster.address} ({error}); start one with "
-            "'dask scheduler', or check the address and the TLS files"
-        ) from error
-    with client:
-        cores = sum(client.nthreads().values())
-        if not cores:
-            raise InputError(
-                f"the scheduler at {cluster.address} has no workers; start some with "
-                f"'dask worker {cluster.address}'"
-            )
-        yield client.get_executor(pure=False, retries=2), cores
+def _on_cluster(cluster: Cluster, work: Work, jobs: int) -> Iterator[tuple[Solve, Expect]]:
+    with connected(cluster) as found:
+        ahead = Ahead(found.executor, work, max(jobs, found.cores), found.look)
+
+        def solve(instance: Instance) -> Answer:
+            try:
+                return ahead.solve(instance)
+            except Exception as error:
+                raise found.failed(error) from error
+
+        def expect(instances: Iterable[Instance]) -> None:
+            try:
+                ahead.expect(instances)
+            except Exception as error:
+                raise found.failed(error) from error
+
+        try:
+            yield solve, expect
+        finally:
+            ahead.close()

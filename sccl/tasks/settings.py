@@ -14,7 +14,7 @@ import sccl
 from sccl import backends
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.pareto.store import Store
-from sccl.tasks.answering import Cluster
+from sccl.tasks.cluster import Cluster
 
 DEFAULT_TIMEOUT_S = 60.0
 
