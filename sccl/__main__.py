@@ -1,6 +1,12 @@
-"""The command ``sccl``, and ``python -m sccl``."""
+"""The command ``sccl``, and ``python -m sccl``; only these import it."""
 
 from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # what signal is made of: takes no time to load
+import os
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # which makes tracebacks
+    _signal.signal(_signal.SIGINT, lambda number, _: os._exit(128 + number))
 
 from sccl.cli.signals import listen
 

@@ -66,6 +66,9 @@ def commands(folder: Path) -> list[list[str]]:
         asked = ["--topo", str(topo), "--collective", str(collective)]
         found += [["bounds", *asked], ["pareto", *asked, "--no-store"]]
         found += [["solve", *asked, *question, "--no-store"], ["smt2", *asked, *question]]
+    ring = ["--collective", "allgather", "--topo", "ring:4", "--chunks", "1", "--steps"]
+    found += [["smt2", *ring, "1000000", "--rounds", "1000000"]]
+    found += [[verb, *ring, "3", "--rounds", str(10**21)] for verb in ("solve", "smt2")]
     return [*found, ["topo", "show", str(huge)]]
 
 
@@ -95,6 +98,14 @@ def test_memory_that_is_used_up_is_a_sentence_with_what_was_too_large(
     assert result.stderr == (
         "failed: out of memory at 4 ranks, 8 links: ask for less, or give it more memory\n"
     )
+
+
+def test_steps_in_which_nothing_is_sent_are_a_line_each(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(algorithm(4, SCATTERED, ALL) | {"rounds_per_step": [1] * 3000}))
+    result = CliRunner().invoke(app, ["show", str(file)])
+    assert result.exit_code == 0
+    assert result.stdout.count(": nothing is sent") == 2999
 
 
 def test_large_machines_are_printed_as_pairs(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from pysmt.smtlib.script import smtlibscript_from_formula
 from pysmt.typing import BOOL, INT
 
 from sccl.core.instance import Instance
+from sccl.errors import TooLargeError
+
+_MAX_TERMS = 2**20
 
 
 def smtlib_text(instance: Instance) -> str:
@@ -23,7 +26,17 @@ def smtlib_text(instance: Instance) -> str:
 
     A solver answers ``sat`` exactly if an algorithm exists. Names: ``time_C_N``, ``snd_N_C_M``,
     ``r_S``, as in the paper (chunk C, ranks N and M, step S counted from 1).
+
+    Raises:
+        TooLargeError: the text would be.
     """
+    terms = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
+    if terms > _MAX_TERMS:
+        raise TooLargeError(
+            f"{instance.collective.num_chunks} chunks, {len(instance.topology.links)} links and "
+            f"{instance.steps} steps make {terms} terms of C5 alone; this version writes up to "
+            f"{_MAX_TERMS}: give fewer of one of them"
+        )
     environment = Environment()
     push_env(environment)
     try:

@@ -55,14 +55,20 @@ def check_direct(topology: Topology) -> None:
         )
 
 
+MAX_ROUNDS = 2**31 - 1
+"""A guard against a slip of the finger; solvers count in machine words."""
+
+
 def check_steps_and_rounds(steps: int, rounds: int) -> None:
-    """Check that S >= 1 and R >= S.
+    """Check that S >= 1 and R >= S, and that neither is beyond all measure.
 
     Raises:
         ParameterError: they are not.
     """
     if steps < 1:
         raise ParameterError(f"steps is {steps}, expected at least 1")
+    if rounds > MAX_ROUNDS:
+        raise ParameterError(f"rounds is {rounds}, expected at most {MAX_ROUNDS}")
     if rounds < steps:
         raise ParameterError(
             f"rounds is {rounds} and steps is {steps}: every step takes at least one round, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from rich import box
@@ -49,8 +49,14 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
     nodes = a.topology.ranks + len(a.topology.switches)
     console.print("\nTopology: chunks per round, from row to column", style="bold")
     console.print(matrix(nodes, lanes))
+    loads: dict[int, Counter[tuple[int, int]]] = defaultdict(Counter)
+    for send in a.sends:
+        loads[send.step][send.edge] += 1
     for step, rounds in enumerate(a.rounds_per_step):
-        load = Counter(s.edge for s in a.sends if s.step == step)
+        load = loads.get(step)
+        if load is None:
+            console.print(f"Step {step}, {counted(rounds, 'round')}: nothing is sent", style="bold")
+            continue
         used = {edge: n / rounds for edge, n in load.items()} if rounds > 0 else {}
         console.print(
             f"Step {step}, {counted(rounds, 'round')}: chunks per round, from row to column",
