@@ -276,14 +276,17 @@ def test_names_are_never_raw_on_a_terminal(tmp_path: Path) -> None:
     wire = algorithm_to_wire(frontier("ring:4", "allgather")[0])
     plain = json.loads(text_of(wire))
     plain["topology"]["name"] = "\x1b]0;owned\x07[red]x"
-    path = tmp_path / "\x1b[31m.json"
+    plain["collective"]["name"] += "\nall proved"
+    path = tmp_path / "\x1b[31m\n.json"
     path.write_text(json.dumps(plain))
     for verb in ("check", "show"):
         done = CliRunner().invoke(app, [verb, str(path), str(path)], color=True)
-        assert done.exit_code == 0
+        assert "\nall proved" not in done.stdout
+        assert "\x1b[31m" not in done.stdout
         assert "\\x1b]0;owned\\x07[red]x" in done.stdout
         assert "\x1b]" not in done.stdout
-        assert "\x1b[31m.json" not in done.stdout
+    done = CliRunner().invoke(app, ["codegen", str(path), "-o", str(tmp_path / "p\nq")])
+    assert "p\nq" not in done.output
 
 
 @pytest.mark.parametrize("kind", [*OUTPUTS, *FILES])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,7 @@ from rich.markup import escape
 
 from sccl.certify.wire import CLAIMS
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.cli.report import ExitCode, err, named, out, print_json, reported
 from sccl.core.words import counted
 from sccl.tasks.files import is_folder, paths_of
 from sccl.tasks.outputs import file_digest, head
@@ -52,7 +53,7 @@ def verify_certificate(
     console = out()
     for folder, case in cases:
         if not json:
-            title = [f"# {folder}"] if len(cases) > 1 else []
+            title = [f"# {named(folder)}"] if len(cases) > 1 else []
             about = [f"class       {text}" for text in classes(case) or _NOTHING]
             for line in (*title, *case.lines(), *about):
                 console.print(line, markup=False, soft_wrap=True)
@@ -71,8 +72,8 @@ def verify_certificate(
             for folder, r in rows
         ]
         start = head("verify-certificate", {str(x): file_digest(x / CLAIMS) for x, _ in cases})
-        named = ", ".join(str(folder) for folder, _ in cases)
-        print_json(start | {"folder": named, "questions": questions, "claims": claims})
+        every = ", ".join(str(folder) for folder, _ in cases)
+        print_json(start | {"folder": every, "questions": questions, "claims": claims})
     else:
         counts = ", ".join(f"{states.count(s)} {s}" for s in _COLOURS if s in states)
         console.print(f"{counted(len(rows), 'claim')}: {counts}")
@@ -128,5 +129,6 @@ def no_certificate(folder: Path) -> None:
 
 def _say(path: Path, folder: Path, *, quiet: bool) -> None:
     if not quiet:
-        err().print(f"certificate: {path}; check it with: sccl verify-certificate {folder}",
-                    markup=False, soft_wrap=True)  # fmt: skip
+        check = f"sccl verify-certificate {quote(str(folder))}"
+        text = f"certificate: {named(path)}; check it with: {named(check)}"
+        err().print(text, markup=False, soft_wrap=True)

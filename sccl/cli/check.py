@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, out, print_output, reported
+from sccl.cli.report import ExitCode, named, out, print_output, reported
 from sccl.collectives import misnamed
 from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
@@ -42,7 +42,7 @@ def check(
             verdict = (
                 "[green]valid[/]" if not wrong else f"[red]{counted(len(wrong), 'violation')}[/]"
             )
-            title = escape(f"{file}: {a.collective.name} on {a.topology.name}")
+            title = escape(named(f"{file}: {a.collective.name} on {a.topology.name}"))
             console.print(f"{title}, C={a.collective.chunks} S={a.steps} R={a.rounds}: {verdict}")
             if not intact:
                 console.print("  note: edited since sccl wrote it (its digest does not match)")

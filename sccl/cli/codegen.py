@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import out, print_output, reported
+from sccl.cli.report import named, out, print_output, reported
 from sccl.core.words import counted
 from sccl.emit import Options, generate, targets, write_project
 from sccl.errors import ParameterError
@@ -89,13 +90,13 @@ def codegen(
         )
         return
     out().print(
-        f"{counted(len(algorithms), 'algorithm')} of {escape(', '.join(names))} for "
+        f"{counted(len(algorithms), 'algorithm')} of {escape(named(', '.join(names)))} for "
         f"{algorithms[0].topology.ranks} ranks, target "
-        f"{target}, in {escape(str(output))}; next: {_next(output, target)}",
+        f"{target}, in {escape(named(output))}; next: {_next(output, target)}",
         soft_wrap=True,
     )
 
 
 def _next(output: Path, target: str) -> str:
-    place = escape(str(output))
+    place = escape(named(quote(str(output))))
     return f"sccl run {place}" if target == "host" else f"make -C {place}"

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, reported
+from sccl.cli.report import err, named, out, print_output, reported
 from sccl.collectives import Spec
 from sccl.core.files import check_can_write, write_atomically
 from sccl.core.topology import Topology
@@ -71,7 +71,7 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
             )
         )
         return
-    out().print(f"{counted(len(items), 'algorithm')} in {escape(str(output))}", soft_wrap=True)
+    out().print(f"{counted(len(items), 'algorithm')} in {escape(named(output))}", soft_wrap=True)
 
 
 def _place(item: Shown) -> tuple[str, str, int, Fraction]:

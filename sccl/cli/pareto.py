@@ -20,7 +20,7 @@ from sccl.cli.asking import asked_for
 from sccl.cli.certificate import certify, no_certificate
 from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.plot import picture
-from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.cli.report import ExitCode, err, named, out, print_json, reported
 from sccl.cli.signals import exit_code
 from sccl.cli.tables import print_winners
 from sccl.core.cost import Costs
@@ -215,7 +215,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             " and ".join(p.optimal) or "-",
             f"[{'green' if p.proved else 'yellow'}]{p.state}[/]",
             f"{p.seconds:.2f}{'*' if p.from_store else ''}",
-            escape(str(p.file)) if p.file else "-",
+            escape(named(p.file)) if p.file else "-",
         )
     return table
 

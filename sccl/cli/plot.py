@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from sccl import view
 from sccl.cli import complete, options
-from sccl.cli.report import err, out, print_output, reported
+from sccl.cli.report import err, named, out, print_output, reported
 from sccl.core.algorithm import Algorithm
 from sccl.core.codec import load_algorithm
 from sccl.core.files import read_text, slug
@@ -95,7 +95,7 @@ def plot(
         inputs = _digests(sources)
         print_output(PlotOutput(inputs=inputs, what=wanted.value, file=str(path)))
     else:
-        out().print(f"{wanted.value}: {escape(str(path))}", soft_wrap=True)
+        out().print(f"{wanted.value}: {escape(named(path))}", soft_wrap=True)
 
 
 def _digests(words: Sequence[str]) -> dict[str, str]:
@@ -119,14 +119,14 @@ def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:
     console = err()
     frontiers = known(plain, "this sweep").charts
     if not any(one.points for one in frontiers):
-        console.print(f"{path} is not written: no point was found", markup=False)
+        console.print(f"{named(path)} is not written: no point was found", markup=False)
         return
     drawn = [view.frontier_chart(frontiers)]
     if sum(len(one.points) for one in frontiers) <= view.MOST_TIMES:
         drawn.append(view.time_chart(frontiers))
     view.save(view.stacked(drawn), path, title=f"sccl: {frontiers[0].name}")
     if not quiet:
-        console.print(f"picture: {path}", markup=False, soft_wrap=True)
+        console.print(f"picture: {named(path)}", markup=False, soft_wrap=True)
 
 
 def load(text: str, what: What | None = None) -> list[Source]:

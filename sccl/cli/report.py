@@ -82,6 +82,11 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def named(what: object) -> str:
+    """Return a name as a part of a line: names of files and machines may hold ends of lines."""
+    return str(what).replace("\n", "\\n")
+
+
 def out() -> Console:
     """Return the console for results."""
     console = _Console(highlight=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, reported
+from sccl.cli.report import named, out, print_output, reported
 from sccl.core.algorithm import Algorithm
 from sccl.tasks.answers import ShownPart, ShowOutput, StepPart
 from sccl.tasks.files import Loaded, load_algorithms
@@ -25,7 +25,9 @@ def show(files: options.Algorithms, json: options.Json = False) -> None:
     console = out()
     for i, (one, algorithm) in enumerate(loaded):
         if len(loaded) > 1:
-            console.print(f"{chr(10) if i else ''}# {one.file}", markup=False, soft_wrap=True)
+            console.print(
+                f"{chr(10) if i else ''}# {named(one.file)}", markup=False, soft_wrap=True
+            )
         print_algorithm(console, algorithm, intact=one.intact)
 
 

@@ -7,7 +7,7 @@ import typer
 from sccl.bounds import require_reachable
 from sccl.cli import options
 from sccl.cli.asking import asked_for
-from sccl.cli.report import out, print_output, reported
+from sccl.cli.report import named, out, print_output, reported
 from sccl.core.files import write_atomically
 from sccl.errors import ParameterError
 from sccl.tasks.answers import Smt2Output
@@ -51,4 +51,4 @@ def smt2(
     elif output is None:
         typer.echo(text, nl=False)
     else:
-        out().print(f"written to {output}", markup=False)
+        out().print(f"written to {named(output)}", markup=False)

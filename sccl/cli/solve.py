@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import typer
 from rich.markup import escape
 
 from sccl import backends
 from sccl.cli import options
 from sccl.cli.asking import asked_for
-from sccl.cli.report import ExitCode, err, out, print_output, reported
+from sccl.cli.report import ExitCode, err, named, out, print_output, reported
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.codec import any_algorithm_to_wire
 from sccl.core.files import write_atomically
@@ -91,5 +93,5 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
         console.print(
             f"R/C = {found.bandwidth_cost}, rounds per step {rounds}, {found.num_sends} sends"
         )
-        kept = f"written to {file}; see it with: sccl show {file}"
+        kept = f"written to {named(file)}; see it with: sccl show {named(quote(file or ''))}"
         console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

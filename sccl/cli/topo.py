@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sccl.certify.wire import CertificateWire
 from sccl.cli import complete, options
-from sccl.cli.report import out, print_json, print_output, reported
+from sccl.cli.report import named, out, print_json, print_output, reported
 from sccl.core.codec import topology_to_wire
 from sccl.core.files import write_atomically
 from sccl.core.text import text_of
@@ -192,7 +192,7 @@ def _write(changed: Topology, output: Path) -> None:
 
 def _print_written(changed: Topology, output: Path) -> None:
     console = out()
-    console.print(f"written to {output}: {size_text(changed)}", markup=False)
+    console.print(f"written to {named(output)}: {named(size_text(changed))}", markup=False)
     if pair := measure(changed).unreachable:
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
 

@@ -27,9 +27,9 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
         intact: whether its file is as sccl wrote it; else what it claims is not repeated.
     """
     a = algorithm
+    name = f"{a.collective.name} on {a.topology.name}".replace("\n", "\\n")
     console.print(
-        f"{a.collective.name} on {a.topology.name}: C={a.collective.chunks} S={a.steps} "
-        f"R={a.rounds}, R/C={a.bandwidth_cost}",
+        f"{name}: C={a.collective.chunks} S={a.steps} R={a.rounds}, R/C={a.bandwidth_cost}",
         style="bold",
         markup=False,
     )
