@@ -190,6 +190,13 @@ def test_limits_and_certificates_are_of_the_same_model(file: Path, tmp_path: Pat
     assert bounds["bandwidth"] == "2/3"  # 2 chunks into {0, 1} or {1, 2}, over 3 lanes of 25 GB/s
 
 
+def test_a_single_cut_is_told_by_what_crosses_it() -> None:
+    ends = {(0, 1): 20, (1, 2): 5, (2, 3): 20, (3, 0): 1}
+    found = sccl.bounds("allgather", sccl.Topology.of("tri", ends))
+    assert str(found.bandwidth) == "1/3"
+    assert "2 chunks must enter ranks {0, 1}, at most 6 can in a round" in found.reasons[1]
+
+
 def test_bounds_and_pareto_mean_the_same_by_a_switch(tmp_path: Path) -> None:
     ends = [{"src": r, "dst": 4, "lanes": 2, "both_ways": True} for r in range(4)]
     machine = {"name": "box", "ranks": 4, "alpha_us": 1, "gb_per_s": 25, "switches": ["[b]"]}

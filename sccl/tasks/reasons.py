@@ -55,7 +55,8 @@ def explain(found: LowerBounds) -> str:
         inside = "{" + ", ".join(str(r) for r in cut.ranks) + "}"
         weight = f" (weight {cut.weight})" if len(certificate.cuts) > 1 else ""
         texts.append(f"{counted(cut.chunks, 'chunk')} must enter ranks {inside}{weight}")
-    total = sum(c.weight * c.chunks for c in certificate.cuts)
+    first = certificate.cuts[0].weight if len(texts) == 1 else 1  # one cut needs no weight
+    total = sum(c.weight / first * c.chunks for c in certificate.cuts)
     capacity = total / certificate.value
     what = "at most" if len(texts) == 1 else "together at most"
     return f"{split}{' and '.join(texts)}, {what} {capacity} can in a round"
