@@ -21,7 +21,7 @@ import sccl
 from sccl.api.html import table
 from sccl.core.topology import Topology as Machine
 from sccl.errors import InputError, ParameterError, ToolError, TopologyError
-from sccl.tasks.find import Limits
+from sccl.pareto import AllreduceFrontier
 
 MODULES = sorted(
     {"sccl"} | {f"sccl.api.{p.stem}" for p in (Path(sccl.__file__).parent / "api").glob("[!_]*.py")}
@@ -110,7 +110,7 @@ def test_limits_have_other_classes(limits: sccl.LimitFrontier) -> None:
     assert limits.complete
     assert len(limits.others) == 2
     assert all(p.algorithm and not p.algorithm.violations() for p in limits.points if p.attained)
-    assert isinstance(limits.value, Limits)
+    assert isinstance(limits.value, AllreduceFrontier)
 
 
 def test_solve_says_why() -> None:

@@ -67,7 +67,8 @@ def test_pareto_json_goes_alone_to_stdout() -> None:
     code, out, err = sccl("pareto", "--collective", "allreduce", "--topo", "dgx1", "--json")
     found = json.loads(out)
     assert (code, err) == (0, "")
-    assert [p["bandwidth_cost"] for p in found["points"]] == ["3/8", "7/24"]
+    points = [(p["bandwidth_cost"], p["class"]) for p in found["points"]]
+    assert points[:3] == [("3/2", "gathered"), ("7/6", "gathered"), ("1/3", "trees")]
     assert "compositions" in found["scope"]
 
 
@@ -314,9 +315,15 @@ def test_symmetries_of_a_file_are_checked_first_and_used_where_they_fit(tmp_path
 def test_allreduce_bounds_name_their_class() -> None:
     code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4")
     assert code == 0
-    assert "class: reducescatter-then-allgather compositions" in out
+    assert "every algorithm" in out
+    assert "S >= 1: rank 1 needs the contribution of rank 0, 1 link away" in out
+    assert "these bounds are of a class: reducescatter-then-allgather compositions" in out
     code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4", "--json")
-    assert "compositions" in json.loads(out)["scope"]
+    found = json.loads(out)
+    assert (found["scope"], found["steps"], found["bandwidth"]) == ("", 1, "1/2")
+    (composed,) = found["classes"]
+    assert "compositions" in composed["scope"]
+    assert composed["steps"] == 2
 
 
 def test_a_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:

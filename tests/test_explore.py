@@ -198,14 +198,15 @@ def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
     code, printed = sccl(*sweep, "--out", tmp_path, "--json")
     assert code == 0
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
-    found = data_of((tmp_path / "page.html").read_text())["frontiers"]
-    classes = [json.loads(printed), *json.loads(printed)["classes"]]
-    assert len(classes) == 3
-    assert sorted((x["collective"], x["limits"]) for x in found) == sorted(
-        (x.get("collective", "allreduce"), [[y["steps"], y["lower"]] for y in x["limits"]])
-        for x in classes
-    )
-    assert all(x["bounds"] and x["summary"].startswith("Complete") for x in found)
+    (found,) = data_of((tmp_path / "page.html").read_text())["frontiers"]
+    swept = json.loads(printed)
+    assert [one["class"] for one in swept["classes"]] == ["composed", "trees", "gathered"]
+    assert [(one["name"], one["limits"]) for one in found["classes"]] == [
+        (one["class"], [[x["steps"], x["lower"]] for x in one["limits"]])
+        for one in swept["classes"]
+    ]
+    assert all(one["summary"].startswith("Complete") for one in found["classes"])
+    assert found["bounds"] == {"steps": 2, "bandwidth": "3/4"}
 
 
 def test_what_a_sweep_did_not_decide_is_open_on_the_page(tmp_path: Path) -> None:

@@ -33,7 +33,14 @@ from sccl.limit import (
     round_off,
     solve,
 )
-from sccl.pareto import Folder, gather_frontier, limit_frontier, step_limit, tree_frontier
+from sccl.pareto import (
+    Folder,
+    LimitFrontier,
+    gather_frontier,
+    limit_frontier,
+    step_limit,
+    tree_frontier,
+)
 from sccl.pareto.allreduce import fewest_tree_steps
 from sccl.tasks.find import find_limits
 from sccl.tasks.settings import Settings
@@ -378,7 +385,9 @@ def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
 
 def test_a_limit_too_large_for_solvers_is_attained_under_symmetry() -> None:
     how = Settings("cpsat", backends.Limits(60.0))
-    (point,) = find_limits(resolve("dgx2"), named("alltoall", 16), None, how).frontier.points
+    found = find_limits(resolve("dgx2"), named("alltoall", 16), None, how)
+    assert isinstance(found, LimitFrontier)
+    (point,) = found.points
     assert point.attains
     assert point.algorithm is not None
     assert (point.algorithm.collective.chunks, point.algorithm.rounds) == (32, 5)

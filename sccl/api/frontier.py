@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from sccl import backends
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_made_of, checked
 from sccl.api.html import heading, paragraph, table
@@ -15,14 +16,25 @@ from sccl.api.machine import Topology
 from sccl.api.shared import COLUMNS, Point, Shared
 from sccl.core.codec import load_algorithm
 from sccl.core.words import counted
-from sccl.pareto import Folder, LimitPoint, Open, Refuted, StepLimit, TreeFrontier, frontier_json
+from sccl.pareto import (
+    TREES,
+    AllreduceFrontier,
+    Between,
+    Folder,
+    LimitPoint,
+    Open,
+    Refuted,
+    StepLimit,
+    plain_of,
+)
 from sccl.pareto import Frontier as Swept
 from sccl.pareto import LimitFrontier as SweptLimits
 from sccl.pareto import Point as SweptPoint
-from sccl.tasks.find import Limits
+from sccl.tasks.class_words import class_summary, unswept_words
+from sccl.tasks.find import equal_halves, limits_of_equal_halves
 from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.reasons import in_words
-from sccl.tasks.settings import DEFAULT_TIMEOUT_S, checked_limits
+from sccl.tasks.reasons import any_in_words, in_words
+from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.view.shown import Bounds
 
 
@@ -34,10 +46,10 @@ class Frontier(Shared):
         value: the frontier of :mod:`sccl.pareto`.
     """
 
-    value: Swept
+    value: Swept | AllreduceFrontier
 
     def __post_init__(self) -> None:
-        check_made_of(self, Swept, "sccl.pareto")
+        check_made_of(self, Swept | AllreduceFrontier, "sccl.pareto")
 
     @property
     def topology(self) -> Topology:
@@ -46,8 +58,13 @@ class Frontier(Shared):
 
     @property
     def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of the class of algorithms that was swept, by its name."""
-        return {self.value.scope: tuple(map(_swept, self.value.points))}
+        """Return the points of each class of algorithms, by class; allreduce has several."""
+        return _classes(self.value)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Return the points by ascending S, each with a smaller R/C than the one before."""
+        return _points(self.value)
 
     @property
     def open(self) -> tuple[Open, ...]:
@@ -56,7 +73,9 @@ class Frontier(Shared):
 
     @property
     def refuted(self) -> tuple[Refuted, ...]:
-        """Return the candidates that have no algorithm, and why."""
+        """Return the candidates that have no algorithm, and why; of allreduce, those of halves."""
+        if isinstance(self.value, AllreduceFrontier):
+            return tuple(one for half in self.value.swept for one in half.refuted)
         return self.value.refuted
 
     @property
@@ -77,12 +96,12 @@ class Frontier(Shared):
     @property
     def bounds(self) -> Bounds:
         """Return what no algorithm can beat, and why."""
-        return in_words(self.value.bounds)
+        return _bounds(self.value)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
         asked = question_digests(self.value.topology, self.value.spec)
-        return head("frontier", asked) | frontier_json(self.value)
+        return head("frontier", asked) | plain_of(self.value)
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -94,15 +113,14 @@ class Frontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        kept = _folder(folder)
-        plain = self.to_json()
-        for row, point in zip(plain["points"], self.value.points, strict=True):
-            row["file"] = str(kept.save(point.algorithm))
-        return kept.save_frontier(plain, "frontier")
+        return _saved(self.value, self.to_json(), folder, "frontier")
 
     @checked
     def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
         """Write every claim with its proof, for :func:`sccl.check_certificate`.
+
+        Of allreduce they are about compositions of a reducescatter and an allgather of equal steps
+        and rounds, which are swept for it.
 
         Args:
             timeout_s: seconds for each proof.
@@ -115,15 +133,79 @@ class Frontier(Shared):
         """
         from sccl.certify.write import write_certificate  # noqa: PLC0415 - loads much
 
-        checked_limits(timeout_s, seed=0)
-        return write_certificate(self.value, Path(folder), timeout_s)
+        limits = checked_limits(timeout_s, seed=0)
+        found = self.value
+        if not isinstance(found, AllreduceFrontier):
+            return write_certificate(found, Path(folder), timeout_s)
+        equal = equal_halves(found, Settings(found.solver, limits))
+        return write_certificate(equal, Path(folder), timeout_s, composed=found.compositions)
 
     def _repr_html_(self) -> str:
         refuted = counted(len(self.refuted), "candidate")
         counts = f"{refuted} refuted, {len(self.open)} open."
-        notes = [*self.bounds.reasons, f"{counts} Class: {self.value.scope}.", self.summary]
-        rows = [point.cells for point in self.points]
-        return heading(self.name) + table(COLUMNS, rows) + "".join(map(paragraph, notes))
+        of_class = f" Class: {self.value.scope}." if isinstance(self.value, Swept) else ""
+        return heading(self.name) + _html(self) + paragraph(counts + of_class)
+
+
+def _html(shown: Frontier | LimitFrontier) -> str:
+    """Return the points, the bounds and what is known of each class."""
+    found = shown.value
+    notes = [*shown.bounds.reasons]
+    if not isinstance(found, AllreduceFrontier):
+        rows = [point.cells for point in shown.points]
+        return table(COLUMNS, rows) + "".join(map(paragraph, [*notes, shown.summary]))
+    rows = [(*point.cells, point.of_class) for point in shown.points]
+    notes += map(class_summary, found.classes)
+    notes += [unswept_words(found.unswept)] if found.unswept else []
+    return table((*COLUMNS, "Class"), rows) + "".join(map(paragraph, notes))
+
+
+def _points(found: Swept | SweptLimits | AllreduceFrontier) -> tuple[Point, ...]:
+    """Return the points that none of any class dominates."""
+    if isinstance(found, AllreduceFrontier):
+        return tuple(replace(_any_point(p), of_class=name) for name, p in found.stairs)
+    return tuple(map(_any_point, found.points))
+
+
+def _classes(found: Swept | SweptLimits | AllreduceFrontier) -> dict[str, tuple[Point, ...]]:
+    if isinstance(found, AllreduceFrontier):
+        return {
+            one.scope: tuple(replace(_any_point(p), of_class=one.name) for p in one.points)
+            for one in found.classes
+        }
+    return {found.scope: _points(found)}
+
+
+def _bounds(found: Swept | SweptLimits | AllreduceFrontier) -> Bounds:
+    if isinstance(found, AllreduceFrontier):
+        of_classes = (Bounds(c.steps, c.bandwidth, (), c.scope) for c in found.classes)
+        return replace(any_in_words(found.bounds), classes=tuple(of_classes))
+    return in_words(found.bounds)
+
+
+def _saved(
+    found: Swept | SweptLimits | AllreduceFrontier,
+    plain: dict[str, Any],
+    folder: str | PathLike[str],
+    kind: str,
+) -> Path:
+    """Write a frontier and its algorithms, and return the frontier's file."""
+    kept = _folder(folder)
+    parts = found.classes if isinstance(found, AllreduceFrontier) else (found,)
+    rows = plain["classes"] if isinstance(found, AllreduceFrontier) else [plain]
+    files: dict[tuple[str, int, str], str] = {}
+    for row, part in zip(rows, parts, strict=True):
+        suffix = TREES if row.get("class") == TREES else ""
+        for one, point in zip(row["points"], part.points, strict=True):
+            one["file"] = str(kept.save(point.algorithm, suffix)) if point.algorithm else None
+            files[row.get("class", ""), one["steps"], one["bandwidth_cost"]] = one["file"]
+    for one in plain["points"]:
+        one["file"] = files[one.get("class", ""), one["steps"], one["bandwidth_cost"]]
+    return kept.save_frontier(plain, kind)
+
+
+def _any_point(point: SweptPoint | LimitPoint) -> Point:
+    return _swept(point) if isinstance(point, SweptPoint) else _limit_point(point)
 
 
 def _swept(point: SweptPoint) -> Point:
@@ -167,31 +249,35 @@ class LimitFrontier(Shared):
     """For every S the infimum of R/C, over all k and all C.
 
     Attributes:
-        value: the limit frontier of :mod:`sccl.tasks`, with those of other classes (allreduce).
+        value: the limit frontier of :mod:`sccl.pareto`; of allreduce, over its classes.
     """
 
-    value: Limits
+    value: SweptLimits | AllreduceFrontier
 
     def __post_init__(self) -> None:
-        check_made_of(self, Limits, "sccl.limits")
+        check_made_of(self, SweptLimits | AllreduceFrontier, "sccl.limits")
 
     @property
     def topology(self) -> Topology:
         """Return its machine."""
-        return Topology(self.value.frontier.topology)
+        return Topology(self.value.topology)
 
     @property
-    def limits(self) -> tuple[StepLimit, ...]:
-        """Return the limit of every S that was looked at, with its certificates."""
-        return self.value.frontier.limits
+    def limits(self) -> tuple[StepLimit | Between, ...]:
+        """Return the limit of every S that was looked at; of allreduce, of its first class."""
+        if isinstance(self.value, AllreduceFrontier):
+            return self.value.classes[0].limits
+        return self.value.limits
 
     @property
     def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of every class of algorithms, by its name; allreduce has three.
+        """Return the points of each class of algorithms, by class; allreduce has three."""
+        return _classes(self.value)
 
-        The first is the class of :attr:`points`.
-        """
-        return {one.scope: tuple(map(_limit_point, one.points)) for one in self._all()}
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Return the points by ascending S, each with a smaller R/C than the one before."""
+        return _points(self.value)
 
     @property
     def others(self) -> dict[str, tuple[Point, ...]]:
@@ -201,20 +287,17 @@ class LimitFrontier(Shared):
     @property
     def complete(self) -> bool:
         """Return whether no other S gives a smaller R/C, with any k and any C."""
-        return self.value.frontier.complete
+        return self.value.complete
 
     @property
     def bounds(self) -> Bounds:
         """Return what no algorithm can beat, and why."""
-        return in_words(self.value.frontier.bounds)
+        return _bounds(self.value)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --limit --json`` prints them."""
-        asked = question_digests(self.value.frontier.topology, self.value.frontier.spec)
-        return head("frontier", asked) | self.value.json()
-
-    def _all(self) -> list[SweptLimits | TreeFrontier]:
-        return [self.value.frontier, *self.value.others]
+        asked = question_digests(self.value.topology, self.value.spec)
+        return head("frontier", asked) | plain_of(self.value)
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -226,14 +309,7 @@ class LimitFrontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        kept = _folder(folder)
-        plain = self.to_json()
-        for rows, one in zip([plain, *plain.get("classes", [])], self._all(), strict=True):
-            for row, point in zip(rows["points"], one.points, strict=True):
-                kind = "trees" if isinstance(one, TreeFrontier) else ""
-                found = point.algorithm
-                row["file"] = str(kept.save(found, kind)) if found else None
-        return kept.save_frontier(plain, "limits")
+        return _saved(self.value, self.to_json(), folder, "limits")
 
     @checked
     def certify(self, folder: str | PathLike[str]) -> Path:
@@ -247,18 +323,16 @@ class LimitFrontier(Shared):
         """
         from sccl.certify.limits import write_limit_certificate  # noqa: PLC0415 - loads much
 
-        return write_limit_certificate(self.value.frontier, self.value.trees, Path(folder))
+        found = self.value
+        if not isinstance(found, AllreduceFrontier):
+            return write_limit_certificate(found, None, Path(folder))
+        settings = Settings(backends.DEFAULT, checked_limits(None, seed=0))
+        equal = limits_of_equal_halves(found, None, settings)
+        return write_limit_certificate(equal, found.trees, Path(folder), found.compositions)
 
     def _repr_html_(self) -> str:
         title = heading(f"{self.name}, limits over all k and C")
-        first = table(COLUMNS, [point.cells for point in self.points])
-        summaries = [sweep.summary for sweep in self._known().sweeps[1:]]
-        others = "".join(
-            heading(scope) + table(COLUMNS, [p.cells for p in points]) + paragraph(summary)
-            for (scope, points), summary in zip(self.others.items(), summaries, strict=True)
-        )
-        notes = [*self.bounds.reasons, self.summary]
-        return title + first + "".join(map(paragraph, notes)) + others
+        return title + _html(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -287,7 +361,9 @@ class SavedFrontier(Shared):
         Raises:
             InputError: the file of an algorithm cannot be read.
         """
-        parts = [self.value, *self.value.get("classes", [])]
+        parts = self.value.get("classes", [])
+        if not any("class" in part for part in parts):
+            parts = [self.value, *parts]
         scopes = [part.get("scope") or part["bounds"].get("scope", "") for part in parts]
         kept = [
             tuple(map(self._point, part["points"], [p.within for p in chart.points]))
@@ -295,12 +371,23 @@ class SavedFrontier(Shared):
         ]
         return dict(zip(scopes, kept, strict=True))
 
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Return the points by ascending S, each with a smaller R/C than the one before."""
+        if not any("class" in part for part in self.value.get("classes", [])):
+            return next(iter(self.classes.values()))
+        charts = self._known().charts
+        words = {(p.steps, p.cost): p.within for chart in charts for p in chart.points}
+        return tuple(
+            self._point(p, words.get((p["steps"], _cost_of(p)), "")) for p in self.value["points"]
+        )
+
     def _point(self, plain: dict[str, Any], within: str) -> Point:
         file = plain.get("file")
         beside = self.path.parent / Path(file).name if file else None
         return Point(
             plain["steps"],
-            Fraction(plain.get("limit") or plain["bandwidth_cost"]),
+            _cost_of(plain),
             Algorithm(*load_algorithm(beside)) if beside else None,
             tuple(plain.get("optimal", ())),
             plain["proved"],
@@ -309,12 +396,20 @@ class SavedFrontier(Shared):
             plain.get("chunks"),
             plain.get("rounds"),
             within,
+            plain.get("class", ""),
         )
 
     def _repr_html_(self) -> str:
         known = self._known()
-        several = len(known.charts) > 1
         found = heading(self.name)
+        if len(known.charts) > len(known.sweeps):  # classes, of which the points are the best
+            rows: list[tuple[object, ...]] = [
+                (p.chunks or "-", p.steps, p.rounds or "-", p.bandwidth_cost, p.of_class, p.state)
+                for p in self.points
+            ]
+            names = ("C", "S", "R", "R/C", "Class", "State")
+            return found + table(names, rows) + paragraph(self.summary)
+        several = len(known.charts) > 1
         for chart, sweep in zip(known.charts, known.sweeps, strict=True):
             rows = [
                 (p.chunks or "-", p.steps, p.rounds or "-", p.cost, p.state_words)
@@ -323,3 +418,7 @@ class SavedFrontier(Shared):
             found += heading(chart.scope) if several else ""
             found += table(("C", "S", "R", "R/C", "State"), rows) + paragraph(sweep.summary)
         return found
+
+
+def _cost_of(plain: dict[str, Any]) -> Fraction:
+    return Fraction(plain.get("limit") or plain["bandwidth_cost"])

@@ -42,6 +42,7 @@ class Point:
         seconds: what finding it took; None: its file does not say.
         chunks: C of the algorithm; None: there is none.
         rounds: R of the algorithm; None: there is none.
+        of_class: the class of algorithms that it is of, where a collective has several.
         within: the k and C that the proof is restricted to, such as ``"k = 2"``; empty: none.
     """
 
@@ -55,6 +56,7 @@ class Point:
     chunks: int | None = None
     rounds: int | None = None
     within: str = ""
+    of_class: str = ""
 
     @property
     def state(self) -> str:
@@ -238,6 +240,9 @@ class Shared(ABC):
 
     def __repr__(self) -> str:
         known = self._known()
+        if len(known.charts) > len(known.sweeps):  # classes, of which the points are the best
+            points = ", ".join(map(_text, self.to_json()["points"])) or "no point"
+            return f"{type(self).__name__}({self.name}: {points}; {self.summary.lower()})"
         classes = [_in_short(*one) for one in zip(known.charts, known.sweeps, strict=True)]
         if len(classes) > 1:
             scopes = [chart.scope for chart in known.charts]
@@ -249,6 +254,12 @@ def _in_short(chart: view.FrontierData, sweep: Sweep) -> str:
     """Return the points of a class, and how far they are known."""
     points = ", ".join(point.text for point in chart.points) or "no point"
     return f"{points}; {sweep.summary.split(':')[0].lower()}"
+
+
+def _text(plain: dict[str, Any]) -> str:
+    if plain.get("chunks") and plain.get("attained", True):
+        return f"C={plain['chunks']} S={plain['steps']} R={plain['rounds']}"
+    return f"S={plain['steps']} R/C={plain.get('limit') or plain['bandwidth_cost']}"
 
 
 def _charts(frontiers: Iterable[Shared]) -> list[view.FrontierData]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from sccl.bounds.certificate import Certificate, Cut, entering_chunks
 from sccl.core.collective import Collective
+from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.topo.symmetry import automorphisms, rank_orbits
 
@@ -19,7 +20,7 @@ def simple_certificates(topology: Topology, collective: Collective) -> Iterator[
 
     On symmetric machines one of them is already the best bound there is.
     """
-    priced = (_price_cut(topology, cut) for cut in _simple_cuts(topology, collective))
+    priced = (_price_cut(topology, cut) for cut in common_cuts(topology, collective))
     cuts = [certificate for certificate in priced if certificate is not None]
     if cuts:
         yield max(cuts, key=lambda c: _ratio(topology, collective, c))
@@ -40,7 +41,7 @@ def _ratio(topology: Topology, collective: Collective, certificate: Certificate)
     return Fraction(entering_chunks(collective, set(certificate.cuts[0].ranks)), capacity)
 
 
-def _simple_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
+def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
     """Yield the sets that usually bind: one rank, all but one, a chassis, all but a chassis.
 
     Of ranks that are images of each other under a symmetry one is enough.
@@ -65,14 +66,22 @@ def _price_cut(topology: Topology, inside: frozenset[int]) -> Certificate | None
     entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
     if not entering:
         return None
+    prices = tuple((name, Fraction(1)) for name, _ in sorted(_cover(topology, entering)))
+    return Certificate(Fraction(0), prices, (Cut(tuple(sorted(inside)), Fraction(1), 0),))
+
+
+def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[str, int]]:
+    """Return constraints that hold all of some edges: their names, and chunks per round."""
     lanes = topology.lanes()
-    prices: dict[str, Fraction] = {}
+    left, found = set(edges), []
     for budget in topology.budgets:
-        covered = entering.intersection(budget.edges)
+        covered = left.intersection(budget.edges)
         if budget.chunks_per_round < sum(lanes[e] for e in covered):
-            prices[budget.name] = Fraction(1)
-            entering -= covered
-    for src, dst in sorted(entering):
-        prices[f"link {src}->{dst}"] = Fraction(1)
-    cut = Cut(tuple(sorted(inside)), Fraction(1), 0)
-    return Certificate(Fraction(0), tuple(sorted(prices.items())), (cut,))
+            found.append((budget.name, budget.chunks_per_round))
+            left -= covered
+    return [*found, *((f"link {u}->{v}", lanes[u, v]) for u, v in left)]
+
+
+def most_carried(topology: Topology, edges: Iterable[Edge]) -> int:
+    """Return what some edges can carry in a round, at most."""
+    return sum(chunks for _, chunks in _cover(topology, edges))

@@ -11,13 +11,21 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl.bounds import Certificate, LowerBounds, bounds_json, lower_bounds
+from sccl.bounds import (
+    AnyBounds,
+    Certificate,
+    LowerBounds,
+    any_bounds,
+    any_bounds_json,
+    bounds_json,
+    lower_bounds,
+)
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.pareto import StepLimit, limit_json, step_limit
+from sccl.pareto import COMPOSED, StepLimit, has_classes, limit_json, step_limit
 from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.reasons import explain, explain_steps
+from sccl.tasks.reasons import explain, explain_any, explain_any_steps, explain_steps
 from sccl.tasks.settings import checked_limits
 
 
@@ -46,28 +54,36 @@ def bounds(
             seconds = limits.timeout_s or math.inf
             limit = step_limit(topology, spec, steps, found, seconds)
     if json:
+        found_json = bounds_json(found)
+        if has_classes(spec):
+            found_json = any_bounds_json(any_bounds(topology)) | {
+                "classes": [{"class": COMPOSED, **found_json}]
+            }
         asked = {"topology": topology.name, "collective": spec.name}
         more = {"limit": limit_json(limit, found.dual)} if limit else {}
         start = head("bounds", question_digests(topology, spec))
-        print_json(start | asked | bounds_json(found) | more)
+        print_json(start | asked | found_json | more)
     else:
+        if has_classes(spec):
+            _print_any(out(), any_bounds(topology), topology.name)
         _print(out(), found, topology.name)
         if limit:
-            _print_limit(out(), limit)
+            _print_limit(out(), limit, found.scope)
     unknown = limit is not None and limit.lower != limit.upper
     raise typer.Exit(ExitCode.UNKNOWN if unknown else ExitCode.OK)
 
 
-def _print_limit(console: Console, limit: StepLimit) -> None:
+def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
+    of_class = " in that class" if scope else ""
     if limit.lower == limit.upper:
         console.print(
-            f"S = {limit.steps}: R/C >= {limit.lower} for every k and C, and no more can be said: "
-            "algorithms come as near as one likes, or attain it"
+            f"S = {limit.steps}: R/C >= {limit.lower} for every k and C{of_class}, and no more can "
+            "be said: algorithms come as near as one likes, or attain it"
         )
     else:
         console.print(
             f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and C"
-            f"; the best packing found has {float(limit.upper):.5g}"
+            f"{of_class}; the best packing found has {float(limit.upper):.5g}"
         )
     for one, certificate in zip(limit.limits, limit.certificates, strict=True):
         problem = one.problem
@@ -87,13 +103,19 @@ def _print_limit(console: Console, limit: StepLimit) -> None:
             console.print(text, markup=False, soft_wrap=True)
 
 
+def _print_any(console: Console, found: AnyBounds, machine: str) -> None:
+    console.print(f"allreduce on {machine}, every algorithm", style="bold", markup=False)
+    console.print(f"S >= {found.steps}: {explain_any_steps(found)}")
+    console.print(f"R/C >= {found.bandwidth}: {explain_any(found)}\n", soft_wrap=True)
+
+
 def _print(console: Console, found: LowerBounds, machine: str) -> None:
     other, certificate = found.dual, found.certificate
     console.print(f"{other.original.name} on {machine}", style="bold", markup=False)
     if not other.is_identity:
         console.print(f"certified on its dual, {found.problem}")
     if found.scope:
-        console.print(f"class: {found.scope}")
+        console.print(f"these bounds are of a class: {found.scope}")
     console.print(f"S >= {found.steps}: {explain_steps(found)}")
     console.print(f"R/C >= {found.bandwidth}: {explain(found)}", soft_wrap=True)
     if certificate.kind != "cut":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sccl.certify.check import Verdict
-    from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
+    from sccl.core.algorithm import Algorithm
+from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
 
 _COLOURS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
 _NOTHING = ("nothing is claimed to be optimal",)
@@ -99,25 +101,46 @@ def _folders(words: list[Path]) -> list[Path]:
     return list(dict.fromkeys(path for path in chosen if path not in beside))
 
 
-def certify(frontier: Frontier, folder: Path, seconds: float, *, quiet: bool) -> None:
-    """Write the certificate of a frontier and say where."""
+def certify(
+    frontier: Frontier,
+    folder: Path,
+    seconds: float,
+    composed: Sequence[Algorithm] = (),
+    *,
+    quiet: bool,
+) -> None:
+    """Write the certificate of a frontier and say where.
+
+    Args:
+        seconds: for each proof.
+        composed: of allreduce, compositions of any two halves.
+    """
     from sccl.certify.write import write_certificate  # noqa: PLC0415 - loads much
 
     console = err()
     with console.status("certificate") as status:
         path = write_certificate(
-            frontier, folder, seconds, lambda text: status.update(f"certificate: {escape(text)}")
+            frontier,
+            folder,
+            seconds,
+            lambda text: status.update(f"certificate: {escape(text)}"),
+            composed,
         )
     _say(path, folder, quiet=quiet)
 
 
 def certify_limits(
-    frontier: LimitFrontier, trees: TreeFrontier | None, folder: Path, *, quiet: bool
+    frontier: LimitFrontier,
+    trees: TreeFrontier | None,
+    folder: Path,
+    composed: Sequence[Algorithm] = (),
+    *,
+    quiet: bool,
 ) -> None:
     """Write the certificate of a limit frontier and say where."""
     from sccl.certify.limits import write_limit_certificate  # noqa: PLC0415 - loads much
 
-    _say(write_limit_certificate(frontier, trees, folder), folder, quiet=quiet)
+    _say(write_limit_certificate(frontier, trees, folder, composed), folder, quiet=quiet)
 
 
 def no_certificate(folder: Path) -> None:

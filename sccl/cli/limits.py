@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli.certificate import certify_limits, no_certificate
+from sccl.cli.classes import print_allreduce
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.signals import exit_code
@@ -20,8 +21,15 @@ from sccl.cli.tables import print_winners
 from sccl.collectives import Spec
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
-from sccl.pareto import Folder, LimitFrontier, LimitPoint, StepLimit, TreeFrontier
-from sccl.tasks.find import find_limits
+from sccl.pareto import (
+    AllreduceFrontier,
+    Folder,
+    LimitFrontier,
+    LimitPoint,
+    StepLimit,
+    plain_of,
+)
+from sccl.tasks.find import find_limits, limits_of_equal_halves
 from sccl.tasks.notes import limit_note
 from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain
@@ -62,40 +70,46 @@ def limits_of(
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
         notify = (lambda _: None) if json else partial(_note, console)
         found = find_limits(topology, spec, max_steps, settings, folder=folder, notify=notify)
-    frontier, start = found.frontier, head("frontier", question_digests(topology, spec))
-    plain = start | found.json() | asdict(outputs.costs)
+    start = head("frontier", question_digests(topology, spec))
+    plain = start | plain_of(found) | asdict(outputs.costs)
     if folder:
         folder.save_frontier(plain, "limits")
     if json:
         print_json(plain)
+    elif isinstance(found, AllreduceFrontier):
+        print_allreduce(out(), found, outputs.costs)
     else:
-        _print(out(), frontier, outputs.costs)
-        for one in found.others:
-            _print_class(out(), outputs.costs, one)
-    if outputs.certificate and not found.interrupted:
-        certify_limits(frontier, found.trees, outputs.certificate, quiet=json)
+        _print(out(), found, outputs.costs)
+    if outputs.certificate and found.stopped != "interrupted":
+        _certify(found, max_steps, settings, outputs.certificate, quiet=json)
     if outputs.plot:
         picture(plain, outputs.plot, quiet=json)
-    if found.interrupted:
+    if found.stopped == "interrupted":
         if outputs.certificate:
             no_certificate(outputs.certificate)
         raise typer.Exit(exit_code())
-    known = all(x.lower == x.upper for x in frontier.limits)
+    parts = found.classes if isinstance(found, AllreduceFrontier) else (found,)
+    known = all(x.lower == x.upper for one in parts for x in one.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
 
 
-def _print_class(console: Console, costs: Costs, found: TreeFrontier | LimitFrontier) -> None:
-    console.print(f"\n{found.scope}", style="bold", markup=False)
-    _print_points(console, costs, found.points)
-    if isinstance(found, LimitFrontier):
-        console.print("Run the allgather; each rank then reduces what it has gathered.")
-    console.print(
-        "[yellow]Interrupted: this is the part that was found.[/]"
-        if found.stopped == "interrupted"
-        else "[green]Complete:[/] no other S of this class gives a smaller R/C."
-        if found.complete
-        else "Not the end: more steps may give a smaller R/C (--max-steps)."
-    )
+def _certify(
+    found: LimitFrontier | AllreduceFrontier,
+    max_steps: int | None,
+    settings: Settings,
+    folder: Path,
+    *,
+    quiet: bool,
+) -> None:
+    """Certify limits; of allreduce, those of compositions of equal halves, and of trees."""
+    if not isinstance(found, AllreduceFrontier):
+        certify_limits(found, None, folder, quiet=quiet)
+        return
+    equal = limits_of_equal_halves(found, max_steps, settings)
+    certify_limits(equal, found.trees, folder, found.compositions, quiet=quiet)
+    if not quiet:
+        trees = ", and trees" if found.trees else ""
+        err().print(f"certified: {equal.scope}, and of any two halves{trees}", soft_wrap=True)
 
 
 def _note(console: Console, event: StepLimit | LimitPoint) -> None:

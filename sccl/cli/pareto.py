@@ -18,6 +18,7 @@ from sccl.certify.claims import open_folder
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.certificate import certify, no_certificate
+from sccl.cli.classes import print_allreduce
 from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, named, out, print_json, reported
@@ -27,9 +28,9 @@ from sccl.core.cost import Costs
 from sccl.core.files import check_can_create
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.pareto import Folder, Frontier, Point, Range, completeness, frontier_json
+from sccl.pareto import AllreduceFrontier, Folder, Frontier, Point, Range, completeness, plain_of
 from sccl.tasks.cluster import Cluster
-from sccl.tasks.find import find_frontier
+from sccl.tasks.find import equal_halves, find_frontier
 from sccl.tasks.notes import Notes, progress_bar
 from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain
@@ -125,24 +126,24 @@ def pareto(
         limits_of(topology, spec, max_steps, settings, outputs)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(topology, spec, covered, settings, folder=folder, notify=notify)
-    _deliver(frontier, outputs, limits.timeout_s or DEFAULT_TIMEOUT_S)
+    _deliver(frontier, settings, outputs)
 
 
-def _deliver(frontier: Frontier, outputs: Outputs, seconds: float) -> NoReturn:
-    """Write and print what was found, and exit.
-
-    Args:
-        seconds: for each proof of the certificate.
-    """
+def _deliver(
+    frontier: Frontier | AllreduceFrontier, settings: Settings, outputs: Outputs
+) -> NoReturn:
+    """Write and print what was found, and exit."""
     interrupted, json = frontier.stopped == "interrupted", outputs.json
     if outputs.certificate and not interrupted:
-        certify(frontier, outputs.certificate, seconds, quiet=json)
+        _certify(frontier, settings, outputs.certificate, quiet=json)
     start = head("frontier", question_digests(frontier.topology, frontier.spec))
-    plain = start | frontier_json(frontier) | asdict(outputs.costs)
+    plain = start | plain_of(frontier) | asdict(outputs.costs)
     if outputs.folder:
         outputs.folder.save_frontier(plain, "frontier")
     if json:
         print_json(plain)
+    elif isinstance(frontier, AllreduceFrontier):
+        print_allreduce(out(), frontier, outputs.costs)
     else:
         _print(out(), frontier, outputs.costs)
     if outputs.plot:
@@ -152,6 +153,22 @@ def _deliver(frontier: Frontier, outputs: Outputs, seconds: float) -> NoReturn:
             no_certificate(outputs.certificate)
         raise typer.Exit(exit_code())
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
+
+
+def _certify(
+    frontier: Frontier | AllreduceFrontier, settings: Settings, folder: Path, *, quiet: bool
+) -> None:
+    """Certify a frontier; of allreduce, that of compositions of equal halves."""
+    equal = frontier
+    if isinstance(frontier, AllreduceFrontier):
+        equal = equal_halves(frontier, settings)
+    assert isinstance(equal, Frontier)
+    composed = frontier.compositions if isinstance(frontier, AllreduceFrontier) else ()
+    seconds = settings.limits.timeout_s or DEFAULT_TIMEOUT_S
+    certify(equal, folder, seconds, composed, quiet=quiet)
+    if equal is not frontier and not quiet:
+        any_two = "; of any two halves what their limits prove; no other class"
+        err().print(f"certified: {equal.scope}{any_two}", soft_wrap=True)
 
 
 def _fits_limits(**given: object) -> None:

@@ -26,6 +26,7 @@ from sccl.tasks.outputs import digest_of, question_digests
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import expand
 from sccl.view import FrontierData
+from sccl.view.values import classes_of
 
 if TYPE_CHECKING:
     from sccl.view import ChartType
@@ -117,14 +118,15 @@ def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:
         plain: what ``sccl pareto --json`` prints.
     """
     console = err()
-    frontiers = known(plain, "this sweep").charts
+    read = known(plain, "this sweep")
+    frontiers = read.charts
     if not any(one.points for one in frontiers):
         console.print(f"{named(path)} is not written: no point was found", markup=False)
         return
     drawn = [view.frontier_chart(frontiers)]
     if sum(len(one.points) for one in frontiers) <= view.MOST_TIMES:
         drawn.append(view.time_chart(frontiers))
-    view.save(view.stacked(drawn), path, title=f"sccl: {frontiers[0].name}")
+    view.save(view.stacked(drawn), path, title=f"sccl: {read.name}")
     if not quiet:
         console.print(f"picture: {named(path)}", markup=False, soft_wrap=True)
 
@@ -188,7 +190,8 @@ def _draw(
     """Return the chart, and a name for its file."""
     if what in {What.FRONTIER, What.TIME}:
         frontiers = _frontiers(sources, what)
-        name = frontiers[0].name if len(frontiers) == 1 else "frontiers"
+        alone = frontiers[0].name if len(frontiers) == 1 else "frontiers"
+        name = classes_of(frontiers) or alone
         chart = (
             view.frontier_chart(frontiers)
             if what is What.FRONTIER
@@ -210,7 +213,8 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
     for source in sources:
         drawn += source.charts if isinstance(source, Known) else ()
         drawn += [source] if isinstance(source, FrontierData) else []
-    questions = {source.name for source in sources if isinstance(source, Known)}
+    read = [source for source in sources if isinstance(source, Known)]
+    questions = {name for source in read for name in (source.name, *source.also)}
     loose = of_algorithms([source for source in sources if isinstance(source, Algorithm)])
     return [*drawn, *(one for one in loose if one.name not in questions)]
 

@@ -22,12 +22,15 @@ _Sends = frozenset[tuple[Edge, int]]
 _Parts = dict[_Class, dict[_Sends, Fraction]]
 
 
-def multiply_out(limit: Limit) -> Algorithm | None:
+def multiply_out(limit: Limit, most_chunks: int | None = None) -> Algorithm | None:
     """Return an algorithm with R/C = ``limit.upper``, judged.
 
     The packing stands for its mean under all symmetries; each of them is applied, and C is what
     makes all parts whole. None if the group or the algorithm would be too large to write down, or
     if a step carries nothing (then fewer steps do as well).
+
+    Args:
+        most_chunks: the largest C to write down; None: whatever it takes.
     """
     parts = _spread(limit)
     if parts is None:
@@ -38,6 +41,8 @@ def multiply_out(limit: Limit) -> Algorithm | None:
     wholes = [p * len(classes[key]) for key, trees in parts.items() for p in trees.values()]
     wholes += [r * collective.chunks for r in rounds]
     times = lcm(*(w.denominator for w in wholes))
+    if most_chunks is not None and collective.chunks * times > most_chunks:
+        return None
     return _written(limit.problem, parts, times) if min(rounds) > 0 else None
 
 

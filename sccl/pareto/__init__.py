@@ -10,6 +10,13 @@ from sccl.pareto.allreduce import (
 )
 from sccl.pareto.ask import Solve, ask
 from sccl.pareto.candidates import Candidate, Range, candidates, within
+from sccl.pareto.classes import COMPOSED, GATHERED, SCOPES, TREES, Between, ClassFrontier, cost_of
+from sccl.pareto.every_class import (
+    AllreduceFrontier,
+    has_classes,
+    limit_allreduce,
+    sweep_allreduce,
+)
 from sccl.pareto.folder import Folder
 from sccl.pareto.frontier import Frontier, Open, Point, Refuted, completeness
 from sccl.pareto.limits import (
@@ -20,19 +27,38 @@ from sccl.pareto.limits import (
     step_limit,
 )
 from sccl.pareto.plain import (
+    allreduce_json,
     frontier_json,
     limit_frontier_json,
     limit_json,
-    tree_frontier_json,
+    plain_of,
 )
-from sccl.pareto.sweep import Answered, Asking, Bounded, Event, Limited, Limiting, Settled, sweep
+from sccl.pareto.sweep import (
+    Answered,
+    Asking,
+    Begun,
+    Bounded,
+    Event,
+    Limited,
+    Limiting,
+    Settled,
+    sweep,
+)
 
 __all__ = [
+    "COMPOSED",
+    "GATHERED",
     "MAX_TREE_RANKS",
+    "SCOPES",
+    "TREES",
+    "AllreduceFrontier",
     "Answered",
     "Asking",
+    "Begun",
+    "Between",
     "Bounded",
     "Candidate",
+    "ClassFrontier",
     "Event",
     "Folder",
     "Frontier",
@@ -48,19 +74,24 @@ __all__ = [
     "Solve",
     "StepLimit",
     "TreeFrontier",
+    "allreduce_json",
     "ask",
     "candidates",
     "completeness",
+    "cost_of",
     "fewest_tree_steps",
     "frontier_json",
     "gather_frontier",
+    "has_classes",
+    "limit_allreduce",
     "limit_frontier",
     "limit_frontier_json",
     "limit_json",
+    "plain_of",
     "step_limit",
     "sweep",
+    "sweep_allreduce",
     "tree_floor",
     "tree_frontier",
-    "tree_frontier_json",
     "within",
 ]

@@ -47,10 +47,14 @@ def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
         return bounds.steps + EXTRA_STEPS * dual(spec).phases
     if asked < bounds.steps:
         raise ParameterError(
-            f"max-steps is {asked}, but {spec.name} takes at least {bounds.steps} steps here: give "
-            "at least that many"
+            f"max-steps is {asked}, but {_of_class(spec, bounds)} takes at least {bounds.steps} "
+            "steps here: give at least that many"
         )
     return asked
+
+
+def _of_class(spec: Spec, bounds: LowerBounds) -> str:
+    return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +113,8 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     other = dual(spec)
     if steps < bounds.steps or steps % other.phases:
         raise ParameterError(
-            f"steps is {steps}, but {spec.name} takes at least {bounds.steps} steps here"
-            + (", an even number of them (two phases)" if other.phases == 2 else "")
+            f"steps is {steps}, but {_of_class(spec, bounds)} takes at least {bounds.steps} steps "
+            "here" + (", an even number of them (two phases)" if other.phases == 2 else "")
         )
     if steps > _MAX_STEPS:
         raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from sccl.bounds import bounds_json
+from sccl.bounds import any_bounds_json, bounds_json
 from sccl.collectives import Dual, Spec
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
-from sccl.pareto.allreduce import TreeFrontier
 from sccl.pareto.candidates import Candidate
+from sccl.pareto.classes import GATHERED, ClassFrontier
+from sccl.pareto.every_class import AllreduceFrontier
 from sccl.pareto.frontier import Frontier
+from sccl.pareto.frontier import Point as SweptPoint
 from sccl.pareto.limits import LimitFrontier, LimitPoint, StepLimit
 
 
@@ -29,19 +31,7 @@ def frontier_json(frontier: Frontier) -> dict[str, Any]:
         "every_k": frontier.every_k,
         "stopped": frontier.stopped,
         "seconds": round(frontier.seconds, 3),
-        "points": [
-            {
-                **_candidate(p.candidate),
-                "rounds_per_step": list(p.algorithm.rounds_per_step),
-                "optimal": list(p.optimal),
-                "proved": p.proved,
-                "every_k": p.proved and p.within is None,
-                "seconds": round(p.seconds, 3),
-                "from_store": p.from_store,
-                "file": str(p.file) if p.file else None,
-            }
-            for p in frontier.points
-        ],
+        "points": [_swept(p) for p in frontier.points],
         "limits": _limits(frontier.limits),
         "open": [{**_candidate(o.candidate), "reason": o.reason} for o in frontier.open],
         "unsat": [
@@ -65,15 +55,75 @@ def limit_frontier_json(frontier: LimitFrontier) -> dict[str, Any]:
     }
 
 
-def tree_frontier_json(frontier: TreeFrontier) -> dict[str, Any]:
-    """Return a frontier of trees as plain JSON values."""
+def plain_of(found: Frontier | LimitFrontier | AllreduceFrontier) -> dict[str, Any]:
+    """Return a frontier as plain JSON values."""
+    if isinstance(found, AllreduceFrontier):
+        return allreduce_json(found)
+    return frontier_json(found) if isinstance(found, Frontier) else limit_frontier_json(found)
+
+
+def allreduce_json(frontier: AllreduceFrontier) -> dict[str, Any]:
+    """Return what is known of allreduce as plain JSON values, class by class.
+
+    ``points`` are those that none of any class dominates, and ``bounds`` hold for all algorithms.
+    """
+    covered = frontier.covered
+    swept = {} if covered is None else {
+        "k": covered.k,
+        "max_steps": covered.max_steps,
+        "max_chunks": covered.max_chunks,
+        "solver": frontier.solver,
+    }  # fmt: skip
     return {
+        **_head(frontier.topology, frontier.spec),
+        **swept,
         "scope": frontier.scope,
+        "bounds": any_bounds_json(frontier.bounds),
         "complete": frontier.complete,
-        "bandwidth": str(frontier.floor),
+        "every_k": frontier.every_k,
+        "stopped": frontier.stopped,
         "seconds": round(frontier.seconds, 3),
-        "limits": _limits(frontier.limits),
-        "points": [_point(p) for p in frontier.points],
+        "points": [{"class": name, **_of_class(p)} for name, p in frontier.stairs],
+        "limits": [],
+        "open": [{**_candidate(o.candidate), "reason": o.reason} for o in frontier.open],
+        "unsat": [],
+        "classes": [_class(one) for one in frontier.classes],
+        "unswept": [{"class": name, "why": why} for name, why in frontier.unswept],
+        "halves": [frontier_json(half) for half in frontier.swept],
+    }
+
+
+def _class(one: ClassFrontier) -> dict[str, Any]:
+    return {
+        "class": one.name,
+        "collective": "allgather" if one.name == GATHERED else "allreduce",
+        "scope": one.scope,
+        "steps": one.steps,
+        "bandwidth": str(one.bandwidth),
+        "complete": one.complete,
+        "every_k": one.complete and one.within is None,
+        "seconds": round(one.seconds, 3),
+        "limits": [
+            {"steps": x.steps, "lower": str(x.lower), "upper": str(x.upper)} for x in one.limits
+        ],
+        "points": [_of_class(p) for p in one.points],
+    }
+
+
+def _of_class(point: SweptPoint | LimitPoint) -> dict[str, Any]:
+    return _swept(point) if isinstance(point, SweptPoint) else _point(point)
+
+
+def _swept(p: SweptPoint) -> dict[str, Any]:
+    return {
+        **_candidate(p.candidate),
+        "rounds_per_step": list(p.algorithm.rounds_per_step),
+        "optimal": list(p.optimal),
+        "proved": p.proved,
+        "every_k": p.proved and p.within is None,
+        "seconds": round(p.seconds, 3),
+        "from_store": p.from_store,
+        "file": str(p.file) if p.file else None,
     }
 
 

@@ -90,7 +90,14 @@ class Limited:
     limit: StepLimit
 
 
-Event = Bounded | Asking | Answered | Settled | Limiting | Limited
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A part of the work begins, such as one half of an allreduce."""
+
+    part: str
+
+
+Event = Begun | Bounded | Asking | Answered | Settled | Limiting | Limited
 
 
 @dataclass(slots=True)

@@ -77,6 +77,12 @@ class BoundsPart(Part, frozen=True, kw_only=True):
     certificate: BoundsCertificatePart
 
 
+class ClassBoundsPart(BoundsPart, frozen=True, kw_only=True):
+    """What no algorithm of one class of several can beat."""
+
+    name: str = msgspec.field(name="class")
+
+
 class LimitPart(Part, frozen=True, kw_only=True):
     """The infimum of R/C for a number of steps, over all k and C: between two bounds."""
 
@@ -255,6 +261,9 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     bandwidth: Annotated[FractionText, Meta(description="R/C is at least this.")]
     scope: Annotated[str, Meta(description="The class it is about; empty: all algorithms.")]
     certificate: BoundsCertificatePart
+    classes: Annotated[
+        tuple[ClassBoundsPart, ...] | UnsetType, Meta(description="Of allreduce: of a class.")
+    ] = UNSET
     limit: Annotated[
         ProvedLimitPart | UnsetType, Meta(description="With --steps: the limit of R/C there.")
     ] = UNSET

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.pareto import (
-    MAX_TREE_RANKS,
+    AllreduceFrontier,
     Event,
     Folder,
     Frontier,
@@ -26,14 +26,12 @@ from sccl.pareto import (
     Range,
     Solve,
     StepLimit,
-    TreeFrontier,
     ask,
-    gather_frontier,
+    has_classes,
+    limit_allreduce,
     limit_frontier,
-    limit_frontier_json,
     sweep,
-    tree_frontier,
-    tree_frontier_json,
+    sweep_allreduce,
 )
 from sccl.pareto.ahead import Expect
 from sccl.pareto.sweep import LIMIT_EFFORT
@@ -92,8 +90,10 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
     *,
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
-) -> Frontier:
+) -> Frontier | AllreduceFrontier:
     """Return the frontier of a collective on a topology, as far as it was found.
+
+    That of allreduce is over several classes of algorithms.
 
     Args:
         covered: k, last S, largest C.
@@ -104,7 +104,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
         InputError: the settings or the collective do not fit the topology.
     """
     with _asked(topology, spec, settings) as (solve, expect):
-        return sweep(
+        return (sweep_allreduce if has_classes(spec) else sweep)(
             topology,
             spec,
             solve,
@@ -117,37 +117,6 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limit frontier of a question.
-
-    Attributes:
-        others: of allreduce, the limit frontiers of other classes of algorithms.
-    """
-
-    frontier: LimitFrontier
-    others: tuple[TreeFrontier | LimitFrontier, ...]
-
-    @property
-    def interrupted(self) -> bool:
-        """Return whether the user interrupted any of them."""
-        return any(one.stopped == "interrupted" for one in (self.frontier, *self.others))
-
-    @property
-    def trees(self) -> TreeFrontier | None:
-        """Return the frontier of the class of trees, if it was computed."""
-        found = [one for one in self.others if isinstance(one, TreeFrontier)]
-        return found[0] if found else None
-
-    def json(self) -> dict[str, Any]:
-        """Return all of them as plain JSON values."""
-        classes = [
-            tree_frontier_json(one) if isinstance(one, TreeFrontier) else limit_frontier_json(one)
-            for one in self.others
-        ]
-        return limit_frontier_json(self.frontier) | ({"classes": classes} if classes else {})
-
-
 def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where results go
     topology: Topology,
     spec: Spec,
@@ -156,7 +125,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     *,
     folder: Folder | None = None,
     notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
-) -> Limits:
+) -> LimitFrontier | AllreduceFrontier:
     """Return the limit frontier of a collective on a topology, as far as it was found.
 
     Args:
@@ -173,16 +142,47 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     effort = min(_ATTAIN_EFFORT, seconds / _UNIT_S)
     quick = backends.Limits(None, settings.limits.seed, effort)
     solve = partial(_attain, how(topology, spec, settings.solver, quick, settings.symmetry))
-    frontier = limit_frontier(
-        topology, spec, solve, max_steps=max_steps, seconds=seconds, folder=folder, notify=notify
+    given: dict[str, Any] = {
+        "max_steps": max_steps, "seconds": seconds, "folder": folder, "notify": notify
+    }  # fmt: skip
+    if has_classes(spec):
+        return limit_allreduce(topology, spec, solve, **given)
+    return limit_frontier(topology, spec, solve, **given)
+
+
+def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
+    """Return the sweep of the compositions of equal halves: what a certificate is about.
+
+    Raises:
+        InputError: compositions take more steps than were asked for.
+    """
+    covered = found.covered or Range()
+    with _asked(found.topology, found.spec, settings) as (solve, _):
+        return sweep(
+            found.topology, found.spec, solve, solver=settings.solver, covered=covered,
+            limit_effort=min(LIMIT_EFFORT, (settings.limits.timeout_s or math.inf) / _UNIT_S),
+        )  # fmt: skip
+
+
+def limits_of_equal_halves(
+    found: AllreduceFrontier, max_steps: int | None, settings: Settings
+) -> LimitFrontier:
+    """Return the limits of the compositions of equal halves: what a certificate is about.
+
+    Raises:
+        InputError: compositions take more steps than were asked for.
+    """
+    seconds = settings.limits.timeout_s or math.inf
+    effort = min(_ATTAIN_EFFORT, seconds / _UNIT_S)
+    quick = backends.Limits(None, settings.limits.seed, effort)
+    ways = how(found.topology, found.spec, settings.solver, quick, settings.symmetry)
+    return limit_frontier(
+        found.topology,
+        found.spec,
+        partial(_attain, ways),
+        max_steps=max_steps,
+        seconds=seconds,
     )
-    if spec.name != "allreduce" or frontier.stopped == "interrupted":
-        return Limits(frontier, ())
-    gather = gather_frontier(topology, solve, seconds=seconds, folder=folder)
-    if topology.ranks > MAX_TREE_RANKS or gather.stopped == "interrupted":
-        return Limits(frontier, (gather,))
-    trees = tree_frontier(topology, max_steps=max_steps, seconds=seconds, folder=folder)
-    return Limits(frontier, (gather, trees))
 
 
 def _attain(way: How, instance: Instance) -> Answer:

@@ -17,8 +17,9 @@ from sccl.core.files import read_text
 from sccl.core.words import counted, proved_for
 from sccl.errors import FormatError
 from sccl.pareto import completeness, within
+from sccl.tasks.class_words import state_of_class, unswept_words
 from sccl.view import CostPoint, FrontierData
-from sccl.view.shown import Candidate, Sweep
+from sccl.view.shown import Candidate, ShownClass, Sweep
 
 _Steps = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _NOT_THE_END = "Not the end: more steps may give a smaller R/C."
@@ -59,14 +60,22 @@ class _Point(msgspec.Struct):
 
 
 class _Class(msgspec.Struct):
-    """A class of algorithms beyond that of a limit frontier."""
+    """A class of algorithms; without a name: beyond that of an older limit frontier."""
 
     points: tuple[_Point, ...]
     limits: tuple[_Limit, ...]
     scope: str
+    name: str = msgspec.field(name="class", default="")
+    steps: int | None = None
     complete: bool = False
+    every_k: bool = True
     collective: str = ""
     bandwidth: _Cost | None = None
+
+
+class _Unswept(msgspec.Struct):
+    name: str = msgspec.field(name="class")
+    why: str
 
 
 class _Frontier(msgspec.Struct):
@@ -83,6 +92,7 @@ class _Frontier(msgspec.Struct):
     open: tuple[_Candidate, ...] = ()
     unsat: tuple[_Candidate, ...] = ()
     classes: tuple[_Class, ...] = ()
+    unswept: tuple[_Unswept, ...] = ()
     root: int | None = None
     alpha_us: float | None = None
     gb_per_s: float | None = None
@@ -97,11 +107,13 @@ class Known:
         name: the question.
         charts: for charts; that of the sweep, then those of other classes.
         sweeps: for the explorer, what is said beside the points; likewise.
+        also: other questions whose algorithms some class of it runs.
     """
 
     name: str
     charts: tuple[FrontierData, ...]
     sweeps: tuple[Sweep, ...]
+    also: tuple[str, ...] = ()
 
 
 def read_frontier(file: Path) -> Known:
@@ -133,6 +145,8 @@ def known(plain: Mapping[str, Any], where: str) -> Known:
         raise FormatError(
             f"{where}: {error}; expected a frontier as 'sccl pareto --json' prints it"
         ) from error
+    named = tuple(one for one in found.classes if one.name)
+    parts: tuple[_Class | _Frontier, ...] = named or (found,)
     sweep = Sweep(
         found.topology,
         found.collective,
@@ -141,13 +155,43 @@ def known(plain: Mapping[str, Any], where: str) -> Known:
         tuple(Candidate(c.chunks, c.steps, c.rounds, c.reason) for c in found.open),
         _limits(found.limits),
         _summary(found),
-        files=_files(found.points),
-        restricted=_restricted(found),
-        approached=_approached(found.points),
+        files=_files(p for part in parts for p in part.points),
+        restricted=_restricted(found, parts),
+        approached=() if named else _approached(found.points),
+        classes=tuple(_shown_class(found, one) for one in named),
     )
     name = _name(found.collective, found.topology, found.root)
-    return Known(
-        name, _charts(found, name), (sweep, *(_sweep_of(found, one) for one in found.classes))
+    older = (_sweep_of(found, one) for one in found.classes if not one.name)
+    charts = tuple(_chart_of_class(found, name, one) for one in named) or _charts(found, name)
+    also = {one.collective for one in named} - {"", found.collective}
+    others = tuple(_name(one, found.topology, None) for one in sorted(also))
+    return Known(name, charts, (sweep, *older), others)
+
+
+def _shown_class(found: _Frontier, one: _Class) -> ShownClass:
+    return ShownClass(
+        one.name,
+        one.scope,
+        _files(one.points),
+        _limits(one.limits),
+        _approached(one.points),
+        state_of_class(one.complete, "" if one.every_k else within(found.k, found.max_chunks)),
+    )
+
+
+def _chart_of_class(found: _Frontier, name: str, one: _Class) -> FrontierData:
+    """Return the chart of one class of several: bounds are those of all algorithms."""
+    return FrontierData(
+        name=f"{name}, {one.name}",
+        points=tuple(_point(p, _within(found, p)) for p in one.points),
+        min_steps=found.bounds.steps,
+        bandwidth=Fraction(found.bounds.bandwidth),
+        limits=_limits(one.limits),
+        scope=one.scope,
+        question=name,
+        of_class=one.name,
+        alpha_us=found.alpha_us,
+        gb_per_s=found.gb_per_s,
     )
 
 
@@ -171,13 +215,16 @@ def _sweep_of(found: _Frontier, one: _Class) -> Sweep:
     )
 
 
-def _restricted(found: _Frontier) -> tuple[tuple[str, str], ...]:
+def _restricted(
+    found: _Frontier, parts: Iterable[_Class | _Frontier]
+) -> tuple[tuple[str, str], ...]:
     """Return the files of points that are proved for some k or C only, and what is said of them."""
-    each = ((point.file, _within(found, point)) for point in found.points if point.proved)
+    points = (point for part in parts for point in part.points if point.proved)
+    each = ((point.file, _within(found, point)) for point in points)
     return tuple((Path(file).name, proved_for(words)) for file, words in each if file and words)
 
 
-def _files(points: Sequence[_Point]) -> tuple[str, ...]:
+def _files(points: Iterable[_Point]) -> tuple[str, ...]:
     return tuple(Path(point.file).name for point in points if point.file)
 
 
@@ -242,6 +289,10 @@ def _summary(found: _Frontier) -> str:
     """Return how far a frontier is known, in a sentence."""
     if found.stopped == "interrupted":
         return "Interrupted: this is the part that was found."
+    if any(one.name for one in found.classes):
+        unswept = [(one.name, one.why) for one in found.unswept]
+        words = (_class_words(found, one) for one in found.classes)
+        return " ".join([*words, *([unswept_words(unswept)] if unswept else [])])
     if found.complete:
         over_all = found.every_k or any(point.limit for point in found.points)
         return completeness("" if over_all else within(found.k, found.max_chunks))
@@ -250,17 +301,26 @@ def _summary(found: _Frontier) -> str:
     return _NOT_THE_END
 
 
+def _class_words(found: _Frontier, one: _Class) -> str:
+    words = "" if one.every_k else within(found.k, found.max_chunks)
+    state = state_of_class(one.complete, words)
+    return f"{one.name.capitalize()}: {state.split(':')[0].rstrip('.').lower()}."
+
+
 def of_folder(frontiers: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[FrontierData]:
     """Return the frontiers of a folder: as they were written, else as its algorithms make them.
 
     Of one question a sweep's frontier goes before its limits: the algorithms are that one's.
     """
     found: dict[str, list[FrontierData]] = {}
+    also: set[str] = set()
     for file in sorted(frontiers, key=lambda file: (file.stem.endswith("-limits"), file)):
         read = read_frontier(file)
         found.setdefault(read.name, list(read.charts))
+        also.update(read.also)
     for one in of_algorithms(list(algorithms)):
-        found.setdefault(one.name, [one])
+        if one.name not in also:
+            found.setdefault(one.name, [one])
     return [one for _, charts in sorted(found.items()) for one in charts]
 
 

@@ -13,6 +13,7 @@ from sccl.core.answer import verdict
 from sccl.pareto import (
     Answered,
     Asking,
+    Begun,
     Bounded,
     Event,
     Limited,
@@ -41,6 +42,8 @@ class Notes:
     def __call__(self, event: Event) -> None:
         """Tell of an event."""
         match event:
+            case Begun(part):
+                self.line(part)
             case Bounded(bounds):
                 self.bound = f"S >= {bounds.steps}, R/C >= {bounds.bandwidth}"
                 self.line(f"bounds: {self.bound}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from sccl.bounds import LowerBounds, lower_bounds
-from sccl.collectives import Spec
+from dataclasses import replace
+from fractions import Fraction
+
+from sccl.bounds import AnyBounds, LowerBounds, any_bounds, lower_bounds
+from sccl.collectives import Spec, named
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.topology import Topology
 from sccl.core.words import counted
+from sccl.pareto import COMPOSED, SCOPES, has_classes
 from sccl.view.shown import Bounds
 
 
@@ -16,7 +20,49 @@ def bounds_of(topology: Topology, spec: Spec) -> Bounds:
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
-    return in_words(lower_bounds(topology, spec))
+    if not has_classes(spec):
+        return in_words(lower_bounds(topology, spec))
+    composed = Bounds(*bounds_of_halves(topology), (), SCOPES[COMPOSED])
+    return replace(any_in_words(any_bounds(topology)), classes=(composed,))
+
+
+def bounds_of_halves(topology: Topology) -> tuple[int, Fraction]:
+    """Return the least S and R/C of a reducescatter and then an allgather."""
+    halves = [
+        lower_bounds(topology, named(name, topology.ranks))
+        for name in ("reducescatter", "allgather")
+    ]
+    per_chunk = (halves[0].bandwidth, halves[1].bandwidth / topology.ranks)
+    return sum(half.steps for half in halves), sum(per_chunk, Fraction(0))
+
+
+def any_in_words(found: AnyBounds) -> Bounds:
+    """Return bounds that hold for all allreduces as people read them."""
+    reasons = (
+        f"S ≥ {found.steps}: {explain_any_steps(found)}.",
+        f"R/C ≥ {found.bandwidth}: {explain_any(found)}.",
+        "They hold for every class of algorithms.",
+    )
+    return Bounds(found.steps, found.bandwidth, reasons)
+
+
+def explain_any_steps(found: AnyBounds) -> str:
+    """Return why no allreduce has fewer steps."""
+    pair = found.pair
+    away = counted(pair.steps, "link")
+    return f"rank {pair.rank} needs the contribution of rank {pair.sources[0]}, {away} away"
+
+
+def explain_any(found: AnyBounds) -> str:
+    """Return why no allreduce has a smaller R/C."""
+    if not found.ranks:
+        every = f"each chunk takes at least {found.sends} sends, 2 less than two for each rank"
+        return f"{every}, and all links carry at most {found.chunks_per_round} in a round"
+    inside = "{" + ", ".join(str(r) for r in found.ranks) + "}"
+    return (
+        f"of each chunk something must enter ranks {inside}, and at most "
+        f"{found.chunks_per_round} can in a round"
+    )
 
 
 def in_words(found: LowerBounds) -> Bounds:

@@ -11,7 +11,7 @@ from sccl.view import theme
 from sccl.view.known import axes, bounds, shaded
 from sccl.view.labels import Frame, Rectangle, along, dot, place
 from sccl.view.marks import mark_layers, marks_of
-from sccl.view.values import Cost, FrontierData, distinct
+from sccl.view.values import Cost, FrontierData, classes_of, named_by_class
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -23,7 +23,8 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     """Return steps against R/C, for one frontier or several over one another.
 
     Of one, the region without algorithms is shaded, with the bounds and the candidates that were
-    refuted; of several, bounds and limits are left to the charts of each.
+    refuted; of several, bounds and limits are left to the charts of each. Of several classes of one
+    question what is below the bounds of all of them is shaded, and each has its limits.
 
     Raises:
         ParameterError: there is nothing to draw.
@@ -32,9 +33,13 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
 
     if not any(one.points for one in frontiers):
         raise ParameterError("there is no point to draw: give a frontier that has one")
-    frontiers = distinct(frontiers)
-    frame = _frame(frontiers)
+    question = classes_of(frontiers)
+    frontiers = named_by_class(frontiers)
     single = frontiers[0] if len(frontiers) == 1 else None
+    if question:
+        first = frontiers[0]
+        single = FrontierData(question, (), first.min_steps, first.bandwidth)
+    frame = _frame(frontiers, single=single is not None)
     marks = marks_of(frontiers, frame, single=single is not None)
     lines, covered = bounds(single, frame) if single else ([], [])
     layers: list[ChartType] = [*(shaded(single, frame) if single else ()), *lines]
@@ -65,8 +70,7 @@ def _costs(one: FrontierData, *, single: bool) -> list[Cost]:
     return [*found, *one.limits, *bound]
 
 
-def _frame(frontiers: Sequence[FrontierData]) -> Frame:
-    single = len(frontiers) == 1
+def _frame(frontiers: Sequence[FrontierData], *, single: bool) -> Frame:
     known = [c for one in frontiers for c in _costs(one, single=single)]
     refuted = [*frontiers[0].refuted] if single else []
     steps = [s for s, _ in [*known, *refuted]]

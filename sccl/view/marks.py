@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _BETWEEN = 13  # px between marks, so that they can be told apart
 _STATES = {"approached": "approached, not attained"}
 _SEARCHED = "proved for the k and C searched"
+_LIMIT = "limit of R/C for this S"
 _MARKS = {
     "proved": ("circle", True, ""),
     _SEARCHED: ("circle", False, ""),
@@ -25,7 +26,7 @@ _MARKS = {
     "approached, not attained": ("diamond", False, ""),
     "open candidate": ("triangle-up", False, "#D55E00"),
     "refuted candidate": ("M-1,-1L1,1M-1,1L1,-1", False, theme.GREY),
-    "limit of R/C for this S": ("stroke", False, theme.INK),
+    _LIMIT: ("stroke", False, theme.INK),
 }
 """What is drawn of each kind: shape, whether it is filled, and colour (none: its frontier's)."""
 
@@ -59,7 +60,7 @@ def _of(one: FrontierData, frame: Frame, *, single: bool) -> list[tuple[int, Fra
     # On the dashed line of the bound on R/C a dash would not be seen.
     limits = [x for x in one.limits if x not in at and x[1] != one.bandwidth]
     refuted = _apart(one.refuted, [*at, *candidates, *limits], frame)
-    found += [(s, c, "limit of R/C for this S", f"S={s}") for s, c in limits]
+    found += [(s, c, _LIMIT, f"S={s}") for s, c in limits]
     found += [(s, c, "refuted candidate", f"S={s}") for s, c in refuted]
     return found
 
@@ -97,7 +98,8 @@ def mark_layers(
     rows = []
     for mark in sorted(marks, key=lambda mark: -list(_MARKS).index(mark["state"])):
         _, filled, colour = _MARKS[mark["state"]]
-        stroke = colour or colours[mark["name"]]
+        of_class = len(frontiers) > 1 and mark["state"] == _LIMIT
+        stroke = colours[mark["name"]] if of_class else colour or colours[mark["name"]]
         rows.append({**mark, "stroke": stroke, "inside": stroke if filled else "white"})
     kinds = [kind for kind in _MARKS if any(mark["state"] == kind for mark in marks)]
     shapes = alt.Scale(domain=kinds, range=[_MARKS[kind][0] for kind in kinds])

@@ -12,7 +12,7 @@ from sccl.core.cost import Costs, winners
 from sccl.core.topology import Topology
 from sccl.view.budgets import binding, shared
 from sccl.view.layout import control_points, layout
-from sccl.view.shown import Candidate, Shown, Sweep
+from sccl.view.shown import Candidate, Shown, ShownClass, Sweep
 
 _BEYOND = "This algorithm is of another class, so they do not bound it."
 
@@ -126,9 +126,12 @@ def _claims(shown: Shown) -> list[list[str]]:
     if a.proved and not shown.intact:
         text = "The file was edited since sccl wrote it: what it claims is not repeated here."
         return [["edited", text]]
+    least = shown.bounds
+    of_class = (a.steps != least.steps, a.bandwidth_cost != least.bandwidth)
+    narrow = [" of its class" if differs else "" for differs in of_class]
     sentences = {
-        "latency": f"S = {a.steps} meets the lower bound on steps.",
-        "bandwidth": f"R/C = {a.bandwidth_cost} meets the lower bound on R/C.",
+        "latency": f"S = {a.steps} meets the lower bound on steps{narrow[0]}.",
+        "bandwidth": f"R/C = {a.bandwidth_cost} meets the lower bound on R/C{narrow[1]}.",
         "limit": f"R/C = {a.bandwidth_cost} is the limit for S = {a.steps}: no k and no C "
         "gives less.",
         "pareto": "Every candidate of the class that would dominate it is refuted.",
@@ -145,7 +148,8 @@ def _claims(shown: Shown) -> list[list[str]]:
 def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
     """Return one frontier per machine, collective, root, and class that the bounds do not hold for.
 
-    What a sweep of compositions found impossible, other algorithms may well reach.
+    What a sweep of compositions found impossible, other algorithms may well reach. Where a sweep
+    tells of several classes, algorithms of other collectives that one of them runs belong to it.
     """
     groups: dict[tuple[Topology, str, int | None, str | None], list[int]] = {}
     for number, one in enumerate(shown):
@@ -153,28 +157,45 @@ def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str
         beyond = None if one.bounded else a.scope
         question = (a.topology, a.collective.name, a.collective.root, beyond)
         groups.setdefault(question, []).append(number)
-    return [
-        _frontier(
-            shown,
-            members,
-            [
-                s
-                for s in sweeps
-                if (s.topology, s.collective, s.root, s.beyond)
-                == (machine.name, name, root, beyond)
-            ],
-        )
-        for (machine, name, root, beyond), members in groups.items()
-    ]
+    found = []
+    for (machine, name, root, beyond), members in groups.items():
+        asked = (machine.name, name, root, beyond)
+        own = [s for s in sweeps if (s.topology, s.collective, s.root, s.beyond) == asked]
+        if not own and all(_is_part(shown[i], sweeps) for i in members):
+            continue
+        parts = {file for s in own for one in s.classes for file in one.files}
+        others = [
+            i for i, one in enumerate(shown)
+            if one.file in parts and one.algorithm.topology == machine
+        ]  # fmt: skip
+        found.append(_frontier(shown, sorted({*members, *others}), own))
+    return found
+
+
+def _is_part(one: Shown, sweeps: Sequence[Sweep]) -> bool:
+    """Return whether an algorithm is of a class of another collective's sweep."""
+    a = one.algorithm
+    return any(
+        one.file in part.files
+        for s in sweeps
+        if (s.topology, s.collective) != (a.topology.name, a.collective.name)
+        and s.topology == a.topology.name
+        for part in s.classes
+    )
 
 
 def _frontier(
     shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
 ) -> dict[str, Any]:
     named = {file for s in sweeps for file in s.files}
-    members = _distinct(shown, [i for i in members if shown[i].file in named] or members)
+    members = [i for i in members if shown[i].file in named] or members
+    classes = list({one.name: one for s in sweeps for one in s.classes}.values())
+    if not classes:
+        members = _distinct(shown, members)
     algorithms = [shown[i].algorithm for i in members]
-    topology, first = algorithms[0].topology, shown[members[0]]
+    asked = sweeps[0].collective if classes else algorithms[0].collective.name
+    topology = algorithms[0].topology
+    first = next(shown[i] for i in members if shown[i].algorithm.collective.name == asked)
     points = [(a.steps, a.bandwidth_cost) for a in algorithms]
     costs = Costs.of(topology)
     won = winners(points, costs)
@@ -186,10 +207,11 @@ def _frontier(
     said = dict(pair for s in sweeps for pair in s.restricted)
     return {
         "topology": topology.name,
-        "collective": algorithms[0].collective.name,
-        "root": algorithms[0].collective.root,
+        "collective": asked,
+        "root": first.algorithm.collective.root,
         "bounds": bounds,
         "points": list(members),
+        "classes": [_shown_class(one, shown, members) for one in classes],
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "cost_note": costs.note,
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
@@ -197,8 +219,19 @@ def _frontier(
         "approached": sorted({(steps, str(cost)) for s in sweeps for steps, cost in s.approached}),
         "refuted": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.refuted)],
         "open": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.open)],
-        "class": _class(shown, members, said),
+        "class": "" if classes else _class(shown, members, said),
         "summary": " ".join(dict.fromkeys(s.summary for s in sweeps)),
+    }
+
+
+def _shown_class(one: ShownClass, shown: Sequence[Shown], members: Sequence[int]) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "scope": one.scope,
+        "summary": one.summary,
+        "points": [i for i in members if shown[i].file in one.files],
+        "limits": [[steps, str(cost)] for steps, cost in one.limits],
+        "approached": [[steps, str(cost)] for steps, cost in one.approached],
     }
 
 

@@ -17,12 +17,14 @@ class Bounds:
         bandwidth: least R/C.
         reasons: why, in sentences.
         scope: the class of algorithms that it holds for; empty: all of them.
+        classes: what holds for classes of algorithms only.
     """
 
     steps: int
     bandwidth: Fraction
     reasons: tuple[str, ...]
     scope: str = ""
+    classes: tuple[Bounds, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,26 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownClass:
+    """What is known of one class of algorithms, of several for one question.
+
+    Attributes:
+        name: of the class.
+        scope: the class in words.
+        files: of its points.
+        limits: (S, R/C) that no algorithm of the class with as many steps can beat.
+        summary: how far its frontier is known, in a sentence.
+    """
+
+    name: str
+    scope: str
+    files: tuple[str, ...]
+    limits: tuple[tuple[int, Fraction], ...]
+    approached: tuple[tuple[int, Fraction], ...]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """What a sweep says beside its points.
 
@@ -70,6 +92,7 @@ class Sweep:
             hold for.
         bounds: least S and R/C of that class, where they are known.
         approached: of the limits, those that algorithms come near, and are not known to attain.
+        classes: those of its points, where there are several.
         restricted: files whose points are proved for some k or C only, and what is said of them.
         files: names of its points' files; others may lie beside them, of sweeps before it.
     """
@@ -86,3 +109,4 @@ class Sweep:
     files: tuple[str, ...] = ()
     approached: tuple[tuple[int, Fraction], ...] = ()
     restricted: tuple[tuple[str, str], ...] = ()
+    classes: tuple[ShownClass, ...] = ()

@@ -14,7 +14,7 @@ from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.crossovers import Crossover, crossover_layers
 from sccl.view.labels import Frame, Rectangle, along, apart, text_size
-from sccl.view.values import CostPoint, FrontierData
+from sccl.view.values import CostPoint, FrontierData, classes_of, named_by_class
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -81,6 +81,9 @@ def time_chart(
     """
     import altair as alt  # noqa: PLC0415 - loads much
 
+    question = classes_of(frontiers)
+    if question:
+        frontiers = named_by_class(frontiers)
     lines = _lines(frontiers, alpha_us, gb_per_s)
     several = len(frontiers) > 1
     crossings = _crossings(lines, several=several)
@@ -94,10 +97,10 @@ def time_chart(
     marks, left_out = crossover_layers(crossings, _covered(lines, frame), frame, _axes(frame))
     layers = [_curves(lines, frame, several=several), *(marks if crossings else ())]
     layers.append(_names(lines, frame, several=several))
-    title = frontiers[0].name if not several else "Time by buffer size"
+    title = question or (frontiers[0].name if not several else "Time by buffer size")
     drawn = alt.layer(*layers).properties(
         width=frame.width, height=frame.height,
-        title=alt.Title(f"{title}: time by buffer size" if not several else title,
+        title=alt.Title(f"{title}: time by buffer size" if question or not several else title,
                         subtitle=[_subtitle(lines), *_cautions(lines), *left_out]),
     )  # fmt: skip
     return theme.themed(drawn)

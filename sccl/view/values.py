@@ -63,6 +63,7 @@ class FrontierData:
         refuted: candidates without an algorithm.
         open: candidates that were not decided.
         scope: the class that bounds and limits are about; empty: all algorithms.
+        question: of which ``of_class`` is one class of several, and whose bounds these are.
         alpha_us: latency of a step; None if it is not known here.
         gb_per_s: bandwidth of a lane, 10^9 bytes per second; None if it is not known here.
         slowest_link: whether these are the slowest link's, and others are faster.
@@ -76,9 +77,24 @@ class FrontierData:
     refuted: tuple[Cost, ...] = ()
     open: tuple[Cost, ...] = ()
     scope: str = ""
+    question: str = ""
+    of_class: str = ""
     alpha_us: float | None = None
     gb_per_s: float | None = None
     slowest_link: bool = False
+
+
+def classes_of(frontiers: Sequence[FrontierData]) -> str:
+    """Return the one question that frontiers are classes of; empty: they are of several."""
+    questions = {one.question for one in frontiers}
+    return questions.pop() if len(questions) == 1 else ""
+
+
+def named_by_class(frontiers: Sequence[FrontierData]) -> list[FrontierData]:
+    """Return frontiers named by their classes, where all are of one question."""
+    if not classes_of(frontiers):
+        return distinct(frontiers)
+    return distinct([replace(one, name=one.of_class) for one in frontiers])
 
 
 def distinct(frontiers: Sequence[FrontierData]) -> list[FrontierData]:

@@ -10,6 +10,23 @@ const cost = (candidate) => candidate.rounds / candidate.chunks;
 
 const isProved = (a) => a.claims.some(([word]) => word === "pareto");
 
+/** Return the number of the class that a point is of; -1: there is only one. */
+const classOf = (frontier, index) =>
+  frontier.classes.findIndex(({ points }) => points.includes(index));
+
+/** Return the name of the style of a class; of the only one there is none. */
+const styleOf = (number) => (number < 0 ? "" : ` of-class-${number % 3}`);
+
+/** Return the points of each class, or of the only one. */
+const parts = (frontier, points) =>
+  frontier.classes.length
+    ? frontier.classes.map((one, number) => ({
+        ...one,
+        number,
+        points: points.filter(({ index }) => one.points.includes(index)),
+      }))
+    : [{ ...frontier, number: -1, points }];
+
 /** Return what is known of a point: proofs may be restricted to some k and C. */
 function stateOf(frontier, { index, a }) {
   const restricted = frontier.restricted.find(([number]) => number === index);
@@ -25,11 +42,12 @@ const pointName = (a) =>
   `C=${a.chunks} S=${a.rounds.length} R=${a.rounds.reduce((x, y) => x + y, 0)}`;
 
 /** Return the mark of a kind. The static charts have the same. */
-function shape(kind, x, y, r = MARK) {
-  const path = (d) => svg("path", { class: `mark ${kind}`, d });
+function shape(name, x, y, r = MARK) {
+  const [kind] = name.split(" ");
+  const path = (d) => svg("path", { class: `mark ${name}`, d });
   const [d, h] = [r * 1.25, r * 0.8];
   if (kind === "proved" || kind === "searched")
-    return svg("circle", { class: `mark ${kind}`, cx: x, cy: y, r });
+    return svg("circle", { class: `mark ${name}`, cx: x, cy: y, r });
   if (kind === "found") return path(`M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`);
   if (kind === "approached") return path(`M${x} ${y - d}l${d} ${d}l${-d} ${d}l${-d} ${-d}Z`);
   if (kind === "open") return path(`M${x} ${y - d}l${d} ${1.9 * d}h${-2 * d}Z`);
@@ -57,7 +75,11 @@ const limitsOf = (limits) => limits.map(([steps, text]) => ({ steps, text, cost:
 
 function scales(frontier, points, width) {
   const others = [...frontier.open, ...frontier.refuted];
-  const known = [...points, ...limitsOf([...frontier.limits, ...frontier.approached])];
+  const limits = [frontier, ...frontier.classes].flatMap((one) => [
+    ...one.limits,
+    ...one.approached,
+  ]);
+  const known = [...points, ...limitsOf(limits)];
   const least = {
     steps: frontier.bounds?.steps ?? points[0].steps,
     cost: frontier.bounds
@@ -131,6 +153,7 @@ function impossible(frontier, scale) {
 
 /** Return the region where all candidates of the k and C searched were refuted. */
 function searched(frontier, points, { x, y, plot, top }) {
+  if (frontier.classes.length) return null;
   const undecided = new Set(frontier.open.map((c) => c.steps));
   const known = best(points);
   const last = Math.max(known.at(-1).steps, ...frontier.refuted.map((c) => c.steps));
@@ -184,14 +207,18 @@ const boundMarks = (lines, taken, plot) =>
 
 /** Return limits that neither an algorithm nor the bound shows already. */
 function bareLimits(frontier, points) {
-  const shown = new Set([
-    ...points.map(({ steps, a }) => `${steps} ${a.bandwidth_cost}`),
-    ...frontier.approached.map(([steps, text]) => `${steps} ${text}`),
-  ]);
-  return limitsOf(frontier.limits).filter(
-    ({ steps, text }) =>
-      text !== frontier.bounds?.bandwidth && !shown.has(`${steps} ${text}`),
-  );
+  return parts(frontier, points).flatMap((part) => {
+    const shown = new Set([
+      ...part.points.map(({ steps, a }) => `${steps} ${a.bandwidth_cost}`),
+      ...part.approached.map(([steps, text]) => `${steps} ${text}`),
+    ]);
+    const below = (one, p) => p.steps < one.steps && p.cost <= one.cost;
+    return limitsOf(part.limits)
+      .filter(({ text, steps }) => !shown.has(`${steps} ${text}`))
+      .filter((one) => one.text !== frontier.bounds?.bandwidth)
+      .filter((one) => part.number < 0 || !part.points.some((p) => below(one, p)))
+      .map((one) => ({ ...one, number: part.number, of: part.number < 0 ? "" : part.name }));
+  });
 }
 
 const candidateText = (c) => `C=${c.chunks} S=${c.steps} R=${c.rounds}`;
@@ -209,13 +236,13 @@ function candidates(kind, all, scale, describe) {
 /** Return what has a mark beside the points. */
 function otherMarks(frontier, points, scale) {
   const limit = (kind, text) => (one) => ({
-    kind,
+    kind: kind + styleOf(one.number ?? -1),
     at: [scale.x(one.steps), scale.y(one.cost)],
-    title: `${text} for S=${one.steps}: ${one.text}`,
+    title: `${text} for S=${one.steps}${one.of ? ` (${one.of})` : ""}: ${one.text}`,
   });
   return [
     ...bareLimits(frontier, points).map(limit("limit", "limit of R/C")),
-    ...limitsOf(frontier.approached).map(
+    ...[frontier, ...frontier.classes].flatMap((one) => limitsOf(one.approached)).map(
       limit("approached", "limit of R/C, approached and not attained,"),
     ),
     ...candidates("open", frontier.open, scale, (c) => `open: ${candidateText(c)}: ${c.reason}`),
@@ -245,13 +272,14 @@ function pointMark(frontier, { index, a, at: [x, y] }, label) {
     { class: "point", role: "button", tabindex: 0, "data-algorithm": index, "aria-label": name },
     svg("title", {}, name),
     svg("circle", { class: "halo", cx: x, cy: y, r: 13 }),
-    shape(kindOf(state), x, y),
+    shape(kindOf(state) + styleOf(classOf(frontier, index)), x, y),
     label && svg("text", { class: "mid", x: label[0], y: label[1] + 4.5 }, a.bandwidth_cost),
   );
 }
 
 /** Return the points that no other one of a frontier dominates. */
-const best = (points) => points.filter((p, i) => points.slice(0, i).every((q) => q.cost > p.cost));
+const best = (points) =>
+  points.filter((p, i) => points.slice(0, i).every((q) => q.cost > p.cost));
 
 /** Return the corners of the line above which everything is dominated. */
 const cornersOf = (points, scale) =>
@@ -265,9 +293,12 @@ function chart(frontier, all, width) {
   const points = all.map((p) => ({ ...p, at: [scale.x(p.steps), scale.y(p.cost)] }));
   const others = otherMarks(frontier, points, scale);
   const marks = [...refutedMarks(frontier, scale, [...points, ...others]), ...others];
-  const corners = cornersOf(points, scale);
+  const stairs = parts(frontier, points)
+    .filter((part) => part.points.length)
+    .map((part) => ({ ...part, corners: cornersOf(part.points, scale) }));
   const taken = [...marks, ...points].map(({ at }) => around(at, 2 * MARK + 4, 2 * MARK + 4));
-  taken.push(...corners.slice(1).map((corner, i) => covering(corners[i], corner)));
+  for (const { corners } of stairs)
+    taken.push(...corners.slice(1).map((corner, i) => covering(corners[i], corner)));
   const lines = frontier.bounds ? boundLines(frontier, scale) : [];
   taken.push(...lines.map(({ ends }) => covering(...ends)));
   const labels = new Map();
@@ -288,7 +319,9 @@ function chart(frontier, all, width) {
     frontier.bounds && impossible(frontier, scale),
     ...axes(scale),
     ...bounds,
-    svg("path", { class: "stairs", d: line(corners) }),
+    ...stairs.map(({ number, corners }) =>
+      svg("path", { class: `stairs${styleOf(number)}`, d: line(corners) }),
+    ),
     ...marks.map(drawn),
     ...points.map((p) => pointMark(frontier, p, labels.get(p))),
   );

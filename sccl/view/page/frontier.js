@@ -17,7 +17,9 @@ function fastest(frontier, index) {
 }
 
 function pointTable(frontier, points) {
-  const names = ["S", "R", "C", "R/C", "Optimal in", "State", "Fastest for"];
+  const several = frontier.classes.length > 0;
+  const met = several ? ["Class", "Optimal in its class"] : ["Optimal in"];
+  const names = ["S", "R", "C", "R/C", ...met, "State", "Fastest for"];
   const rows = points.map(({ index, a }) => {
     const optimal = a.claims
       .map(([word]) => word)
@@ -32,6 +34,7 @@ function pointTable(frontier, points) {
       a.rounds.reduce((x, y) => x + y, 0),
       a.chunks,
       a.bandwidth_cost,
+      ...(several ? [frontier.classes[classOf(frontier, index)]?.name ?? "–"] : []),
       optimal.join(" and ") || "–",
       stateOf(frontier, { index, a }),
       fastest(frontier, index),
@@ -63,6 +66,31 @@ const markKey = (kind, text) =>
     text,
   );
 
+/** Return a legend's entry for a class: its line. */
+const lineKey = (name, number) =>
+  html(
+    "span",
+    { class: "key drawn" },
+    svg(
+      "svg",
+      { viewBox: "0 0 20 16", "aria-hidden": "true" },
+      svg("path", { class: `stairs${styleOf(number)}`, d: "M1 8H19" }),
+    ),
+    name,
+  );
+
+/** Return what is known of each class. */
+function classList(frontier) {
+  if (!frontier.classes.length) return null;
+  return html(
+    "ul",
+    { class: "small muted" },
+    ...frontier.classes.map((one) =>
+      html("li", {}, `${one.name}: ${one.scope}. ${one.summary}`),
+    ),
+  );
+}
+
 function chartLegend(frontier, points) {
   const states = points.map((point) => stateOf(frontier, point));
   const restricted = states.filter((state) => kindOf(state) === "searched");
@@ -70,10 +98,11 @@ function chartLegend(frontier, points) {
   return html(
     "div",
     { class: "legend" },
+    ...frontier.classes.map(({ name }, number) => lineKey(name, number)),
     states.includes("proved") ? markKey("proved", "proved") : null,
     restricted.length ? markKey("searched", restricted[0]) : null,
     states.includes("best found") ? markKey("found", "best found") : null,
-    frontier.approached.length ? markKey("approached", "approached, not attained") : null,
+    [frontier, ...frontier.classes].some((one) => one.approached.length) ? markKey("approached", "approached, not attained") : null,
     frontier.open.length ? markKey("open", "open candidate") : null,
     // Not all have a mark: there is not room for each.
     count ? markKey("refuted", `refuted candidate${count > 1 ? ` (of ${count})` : ""}`) : null,
@@ -113,6 +142,7 @@ function showFrontiers() {
         chartLegend(frontier, points),
         pointTable(frontier, points),
         frontier.cost_note ? html("p", { class: "small muted" }, frontier.cost_note) : null,
+        classList(frontier),
         openList(frontier),
       ),
     );
