@@ -29,6 +29,8 @@ _AGAIN_S = 1.0
 """Signals that follow the first within this time are the same wish: ``timeout`` sends two."""
 _BEAR_S = 0.5
 """For foreign code to come to an end before it is interrupted."""
+_LOADED_S = 0.9
+"""For modules to be loaded; after that the process ends there."""
 _LATER_S = 0.02
 _DEAF_S = 2.0
 """For the main thread to hear a signal; if it does not, it is lost in native code."""
@@ -115,7 +117,7 @@ def _interrupt(frame: FrameType | None) -> None:
         if waited < _BEAR_S:
             return
         if any(_is_import(call) for call in calls):  # modules in C++ abort at exceptions
-            if waited < _DEAF_S:
+            if waited < _LOADED_S:
                 return
             _end(_State.number or signal.SIGINT)
     _State.raised = True
