@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from sccl.bounds import bandwidth_bound, check_certificate, farthest_pair, lower_bounds
+from sccl.certify import check as checker
 from sccl.certify.check import Verdict, check, check_folder
 from sccl.certify.claims import bound_claims, limit_claims
 from sccl.certify.cover import Covered
@@ -29,6 +31,7 @@ from sccl.certify.trees import Costs, cheapest_paths, cheapest_tree, cheapest_up
 from sccl.certify.wire import CLAIMS
 from sccl.certify.words import classes
 from sccl.certify.work import TooMuchError, Work
+from sccl.cli.main import app
 from sccl.collectives import dual, named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.codec import any_algorithm_to_wire, load_algorithm
@@ -327,6 +330,35 @@ def test_only_solvers_have_a_word(
         content["claims"].append({**unsat, "searched": solvers})
 
     assert detail in change("dgx1-allgather", claim)[-1].detail
+
+
+def test_what_is_not_checked_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that takes too much: it is no failure, and what follows from it is no proof."""
+
+    def too_much(*_: object) -> str:
+        raise TooMuchError("it takes more work to check than this checker does")
+
+    monkeypatch.setattr(checker, "_limit", too_much)
+    folder = PUBLISHED / "dgx1-allgather"
+    states = {v.claim.split(",")[0]: v.state for v in check_folder(folder)}
+    assert states["R/C >= 3/2 with S=2"] == "unchecked"
+    first = "C=2 S=2 R=3 is Pareto-optimal among algorithms with R <= S + 5 and any C"
+    assert states[first] == "unchecked"
+    assert states["R/C >= 7/6"] == "ok"
+    done = CliRunner().invoke(app, ["verify-certificate", str(folder)])
+    assert done.exit_code == 3
+    assert "of which some were not checked" in done.stdout
+
+
+def test_work_is_counted_for_the_whole_certificate() -> None:
+    work = Work(whole=30)
+    for left in (20, 10, 0):
+        work.begin()
+        work.spend(10)
+        assert work.left == left
+    work.begin()
+    with pytest.raises(TooMuchError):
+        work.spend(1)
 
 
 def test_a_word_is_told_as_one(change: Callable[..., list[Verdict]]) -> None:
