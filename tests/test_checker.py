@@ -563,3 +563,15 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
         assert found <= min(sums)
         if total <= last + min(steps):  # no half can have more steps than have a limit here
             assert found == min(sums)
+
+
+def test_symmetric_algorithms_are_certified(tmp_path: Path) -> None:
+    """64 ranks: too many for all sets of them, and more sends than are in the file."""
+    asked = ["pareto", "--collective", "allgather", "--topo", "torus:8x8", "--no-store"]
+    done = CliRunner().invoke(app, [*asked, "--certify", str(tmp_path / "proofs")])
+    assert done.exit_code == 0, done.output
+    (file,) = (tmp_path / "proofs").glob("allgather*.json")
+    assert '"symmetric-algorithm"' in file.read_text()[:200]
+    verdicts = list(check_folder(tmp_path / "proofs"))
+    assert {v.state for v in verdicts} == {"ok"}
+    assert any("16128 sends re-executed" in v.detail for v in verdicts)

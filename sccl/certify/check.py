@@ -14,7 +14,7 @@ from typing import assert_never
 from sccl.certify.cover import Candidate, Covered, needed
 from sccl.certify.impossible import unsat
 from sccl.certify.members import is_member
-from sccl.certify.plain import SEND, written_out
+from sccl.certify.plain import written_out
 from sccl.certify.prices import by_steps, overall, short
 from sccl.certify.question import Case, read_case, read_regular
 from sccl.certify.steps import farthest, fewest_sends, fewest_up_and_down
@@ -232,10 +232,9 @@ def _require_algorithm(
         isinstance(c, AlgorithmClaimWire) and (c.chunks, c.steps, c.rounds) == shape for c in claims
     ):
         raise ValueError("there is no such algorithm among the claims that hold")
-    for algorithm in (known := held.algorithms.get(shape, [])):
-        work.spend(2 * SEND * algorithm.num_sends * algorithm.steps)
-        if is_member(algorithm, claim, case.spec):
-            return
+    known = held.algorithms.get(shape, [])
+    if any(is_member(algorithm, claim, case.spec, work.spend) for algorithm in known):
+        return
     if known:
         raise ValueError("the algorithm of that C, S and R is not of the class that is spoken of")
 

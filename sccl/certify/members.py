@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from sccl.certify.plain import SEND
+from sccl.certify.trees import Spend
 from sccl.certify.wire import LimitPointWire, ParetoWire
 from sccl.collectives import Spec, named
 from sccl.core.algorithm import Algorithm
@@ -12,8 +14,14 @@ from sccl.core.ids import Step
 from sccl.verify import violations
 
 
-def is_member(algorithm: Algorithm, claim: ParetoWire | LimitPointWire, spec: Spec) -> bool:
-    """Return whether a valid algorithm is in the class of a claim, but for C and rounds."""
+def is_member(
+    algorithm: Algorithm, claim: ParetoWire | LimitPointWire, spec: Spec, spend: Spend
+) -> bool:
+    """Return whether a valid algorithm is in the class of a claim, but for C and rounds.
+
+    Raises:
+        TooMuchError: that takes too much work to say.
+    """
     if spec.name != "allreduce":
         return True
     if isinstance(claim, LimitPointWire) and claim.trees:
@@ -25,15 +33,13 @@ def is_member(algorithm: Algorithm, claim: ParetoWire | LimitPointWire, spec: Sp
         if algorithm.steps % 2 or 2 * sum(rounds[: cuts[0]]) != sum(rounds):
             return False
     k = claim.k if isinstance(claim, ParetoWire) else None
-    return any(
-        (k is None or (_is_synchronous(rounds[:cut], k) and _is_synchronous(rounds[cut:], k)))
-        and is_composition(algorithm, cut)
-        for cut in cuts
-    )
-
-
-def _is_synchronous(rounds: tuple[int, ...], k: int) -> bool:
-    return sum(rounds) <= len(rounds) + k
+    for cut in cuts:
+        halves = (rounds[:cut], rounds[cut:])
+        if k is None or all(sum(half) <= len(half) + k for half in halves):
+            spend(SEND * algorithm.num_sends)
+            if is_composition(algorithm, cut):
+                return True
+    return False
 
 
 def is_composition(algorithm: Algorithm, cut: int) -> bool:
