@@ -23,12 +23,13 @@ from sccl.certify import check as checker
 from sccl.certify.check import Verdict, check, check_folder
 from sccl.certify.claims import bound_claims, limit_claims
 from sccl.certify.cover import Covered
+from sccl.certify.members import is_member
 from sccl.certify.plain import written_out
 from sccl.certify.prices import bits, by_steps, overall
 from sccl.certify.question import read_case
 from sccl.certify.steps import farthest, fewest_up_and_down
 from sccl.certify.trees import Costs, cheapest_paths, cheapest_tree, cheapest_up_and_down
-from sccl.certify.wire import CLAIMS
+from sccl.certify.wire import CLAIMS, LimitPointWire
 from sccl.certify.words import classes
 from sccl.certify.work import TooMuchError, Work
 from sccl.cli.main import app
@@ -565,13 +566,20 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
             assert found == min(sums)
 
 
-def test_symmetric_algorithms_are_certified(tmp_path: Path) -> None:
-    """64 ranks: too many for all sets of them, and more sends than are in the file."""
-    asked = ["pareto", "--collective", "allgather", "--topo", "torus:8x8", "--no-store"]
-    done = CliRunner().invoke(app, [*asked, "--certify", str(tmp_path / "proofs")])
-    assert done.exit_code == 0, done.output
-    (file,) = (tmp_path / "proofs").glob("allgather*.json")
-    assert '"symmetric-algorithm"' in file.read_text()[:200]
-    verdicts = list(check_folder(tmp_path / "proofs"))
-    assert {v.state for v in verdicts} == {"ok"}
-    assert any("16128 sends re-executed" in v.detail for v in verdicts)
+def test_classes_but_of_allreduce_take_no_work() -> None:
+    """Of the largest algorithms it would be more than all else."""
+
+    def refuse(_: int) -> None:
+        raise TooMuchError
+
+    algorithm, _ = load_algorithm(PUBLISHED / "dgx1-allgather/allgather-dgx1-c6-s3.json")
+    assert isinstance(algorithm, Algorithm)
+    claim = LimitPointWire(chunks=6, steps=3, rounds=7)
+    assert is_member(algorithm, claim, named("allgather", 8), refuse)
+    with pytest.raises(TooMuchError):
+        is_member(
+            composed(),
+            LimitPointWire(chunks=48, steps=5, rounds=16, halves="any"),
+            named("allreduce", 8),
+            refuse,
+        )
