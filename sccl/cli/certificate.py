@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sccl.certify.check import Verdict
     from sccl.core.algorithm import Algorithm
-from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
+    from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
 
 _COLOURS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
 _NOTHING = ("nothing is claimed to be optimal",)
