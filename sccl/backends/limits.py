@@ -17,7 +17,7 @@ class Limits:
         timeout_s: seconds after which it gives up with Unknown; None: never.
         seed: for solvers that randomise.
         effort: what it may spend before it gives up with Unknown, in a unit that does not depend
-            on how busy the machine is: CP-SAT's deterministic time, of one to three seconds. For
+            on how busy the machine is: CP-SAT's deterministic time, of one to five seconds. For
             whatever goes on otherwise when a search has found nothing. None: no end.
     """
 

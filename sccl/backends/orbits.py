@@ -35,7 +35,7 @@ from sccl.encode.orbits import OrbitModel, Paths, decode_orbits, encode_orbits
 from sccl.errors import TooLargeError
 
 _EFFORT = {Paths.LAYERED: 4.0, Paths.SHORTEST: 16.0, Paths.ANY: 20.0}
-"""Of each search, in CP-SAT's deterministic time: a unit takes about three seconds."""
+"""Of each search, in CP-SAT's deterministic time: a unit takes one to five seconds."""
 
 Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 """(name, generators) of the groups to try, the largest first."""

@@ -29,7 +29,7 @@ from sccl.verify import require_valid
 _TIMES = (1, 2)
 _MOST_CHUNKS = 128  # of a model
 _EFFORT, _VECTOR_EFFORT = 12.0, 3.0
-"""Deterministic time of CP-SAT's for all attempts, and for one; a unit takes 1 to 3 seconds."""
+"""Deterministic time of CP-SAT's for all attempts, and for one; a unit takes 1 to 5 seconds."""
 
 _Tree = dict[tuple[Edge, int], cp_model.IntVar]
 

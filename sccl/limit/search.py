@@ -13,7 +13,7 @@ from sccl.errors import TooLargeError
 from sccl.limit.problem import Tree, Use
 from sccl.limit.window import INFINITE, STEP, Prices, Window
 
-_EFFORT = 30.0  # for a tree: deterministic time of CP-SAT's, a unit of one to three seconds
+_EFFORT = 30.0  # for a tree: deterministic time of CP-SAT's, a unit of one to five seconds
 _WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
 

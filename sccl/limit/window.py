@@ -18,7 +18,7 @@ STEP, LANE = 1e-7, 3e-9
 """Effort of looking at a link in a step in Python, and of one element of an array.
 
 Estimates that do not depend on how busy a machine is, in the unit of CP-SAT's deterministic time,
-which takes one to three seconds.
+which takes one to five seconds.
 """
 
 

@@ -40,7 +40,7 @@ from sccl.pareto.store import is_kept
 from sccl.transform import Question, pose
 
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
-LIMIT_EFFORT = 15.0
+LIMIT_EFFORT = 8.0
 """For the limit of a number of steps, which prunes a sweep: see :func:`sccl.limit.solve`."""
 
 _PACKING_ROUNDS = 2000  # on the packing bounds of a candidate, before it is searched
@@ -393,7 +393,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         solve: answers an instance.
         solver: its name, for the record.
         covered: k, last S, largest C.
-        limit_effort: what the limit of each number of steps may cost, in a unit of one to three
+        limit_effort: what the limit of each number of steps may cost, in a unit of one to five
             seconds that no load changes; 0: leave it.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with every event, for progress.
