@@ -8,7 +8,7 @@ import os
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # which makes tracebacks
     _signal.signal(_signal.SIGINT, lambda number, _: os._exit(128 + number))
 
-from sccl.cli.signals import listen
+from sccl.cli.signals import leave_if_interrupted, listen
 
 
 def main() -> None:
@@ -16,7 +16,10 @@ def main() -> None:
     listen()
     from sccl.cli.main import app  # noqa: PLC0415 - see above
 
-    app(prog_name="sccl")
+    try:
+        app(prog_name="sccl")
+    finally:
+        leave_if_interrupted()
 
 
 if __name__ == "__main__":

@@ -81,6 +81,19 @@ def interrupted() -> bool:
     return _State.number is not None
 
 
+def leave_if_interrupted() -> None:
+    """End the process if a signal has come; libraries may take long to end by themselves.
+
+    What was found has been printed by now, and files, processes and connections are closed.
+    """
+    if interrupted():
+        try:  # noqa: SIM105 - contextlib takes its time to load
+            sys.stdout.flush()
+        except (OSError, ValueError):  # whoever reads has left
+            pass
+        os._exit(exit_code())
+
+
 def exit_code() -> int:
     """Return the exit code of a command that was interrupted: 128 and the number of the signal."""
     return 128 + (_State.number or signal.SIGINT)
