@@ -1,4 +1,4 @@
-"""Algorithms to test with: frontiers of catalogue machines, synthesised once per process."""
+"""Easy algorithms to test with: small frontiers, synthesised once per process."""
 
 from __future__ import annotations
 
@@ -11,22 +11,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.pareto import Range, sweep
 from sccl.topo import resolve
 from sccl.transform import expand
-
-MACHINES = (
-    "dgx1",
-    "z52",
-    "z52-pcie",
-    "ring:4",
-    "line:3",
-    "star:4",
-    "full:4",
-    "mesh:2x3",
-    "hypercube:3",
-    "torus:3x3",
-    "circulant:6:1,2",
-)
-
-FRONTIERS = [(machine, collective) for machine in MACHINES for collective in names()]
+from tests.matrix import EIGHT, FOUR, all_of
 
 
 @lru_cache(maxsize=64)
@@ -44,6 +29,14 @@ def frontier(machine: str, collective: str, root: int | None = None) -> list[Alg
 
 
 def bundle_for(ranks: int) -> list[Algorithm]:
-    """Return an algorithm of every collective on fully connected ranks, and some of rings."""
+    """Return algorithms of every collective for 2, 3, 4 or 8 ranks, the hard ones of 4 and 8.
+
+    With 4 ranks there are also easy ones whose root is 0, beside those with another.
+    """
+    if ranks == 8:
+        return all_of(EIGHT)
+    if ranks == 4:
+        rooted = ("broadcast", "gather", "reduce", "scatter")
+        return all_of(FOUR) + [frontier("full:4", name)[0] for name in rooted]
     machines = [f"full:{ranks}"] if ranks < 3 else [f"full:{ranks}", f"ring:{ranks}"]
     return [a for m in machines for c in names() for a in frontier(m, c)[:2]]

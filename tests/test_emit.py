@@ -1,4 +1,4 @@
-"""Generated text: for every frontier point, golden files, hostile names, bad input."""
+"""Generated text: of hard algorithms, golden files, hostile names, bad input."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 from dataclasses import replace
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,25 +21,26 @@ from sccl.emit import Options, generate, targets, write_project
 from sccl.emit.bundle import bundle, identifier
 from sccl.errors import InputError, ParameterError, UnknownNameError
 from sccl.runtime import Timing, fastest, load_project, speedup, tuned_selection
-from tests.found import FRONTIERS, frontier
+from sccl.transform import prune
+from tests.found import frontier
+from tests.matrix import GOLDEN, MATRIX, Hard, all_of, load
 from tests.projects import tool
 
-GOLDEN = Path(__file__).parent / "golden"
 
-
-@pytest.mark.parametrize(("machine", "collective"), FRONTIERS)
-def test_every_frontier_point_is_emitted(machine: str, collective: str) -> None:
-    algorithms = frontier(machine, collective)
+@pytest.mark.parametrize("hard", MATRIX, ids=str)
+def test_every_hard_algorithm_is_emitted(hard: Hard) -> None:
+    algorithm = load(hard)
+    needed = algorithm if algorithm.collective.combining else prune(algorithm)
     for target in targets():
-        files = generate(algorithms, target)
+        files = generate([algorithm], target)
         program = json.loads(files["program.json"])
         (entry,) = program["collectives"]
-        assert len(entry["algorithms"]) == len(algorithms)
-        assert f"sccl_{collective}(" in files["sccl.h"]
+        (listed,) = entry["algorithms"]
+        assert (listed["chunks"], listed["rounds"]) == (hard.shape[0], hard.shape[2])
+        assert f"sccl_{entry['identifier']}(" in files["sccl.h"]
         steps = files["steps.hpp"]
-        assert steps.count("SCCL_STEPS void steps_") == 2 * len(algorithms)
-        sends = sum(len(a.sends) for a in algorithms)
-        assert steps.count("m.send(") <= 2 * sends  # eager and direct; redundant sends are dropped
+        assert steps.count("SCCL_STEPS void steps_") == 2  # eager and direct
+        assert steps.count("m.send(") == 2 * len(needed.sends)
 
 
 @pytest.mark.parametrize("target", targets())
@@ -52,7 +55,7 @@ def test_golden_files(target: str, request: pytest.FixtureRequest) -> None:
 
 
 def test_all_targets_share_the_steps() -> None:
-    texts = {t: generate(frontier("dgx1", "allgather"), t)["steps.hpp"] for t in targets()}
+    texts = {t: generate(all_of(DGX1_ALLGATHER), t)["steps.hpp"] for t in targets()}
     assert texts["cuda"] == texts["hip"]
     calls = {t: set(re.findall(r"m\.(\w+)\(", text)) for t, text in texts.items()}
     assert calls["host"] <= calls["cuda"]  # ranks that are one thread need no marks
@@ -65,6 +68,11 @@ def test_same_input_same_bytes() -> None:
     for target in targets():
         assert generate(algorithms, target) == generate(list(algorithms), target)
 
+
+DGX1_ALLGATHER = [
+    Hard("dgx1", "allgather", (2, 2, 3)),
+    Hard("dgx1", "allgather", (6, 3, 7)),
+]
 
 HOSTILE = [
     '"; system("touch owned"); //',
@@ -79,6 +87,21 @@ HOSTILE = [
 INJECTED = ("system(", "#include <evil", "$(shell touch", "*/ int", "touch owned", "49", "`")
 
 
+@cache
+def clean_files(target: str) -> dict[str, str]:
+    """Return the files of the same algorithms with harmless names."""
+    return generate(
+        [
+            *frontier("ring:4", "allgather"),
+            *(
+                replace(a, collective=replace(a.collective, name="mine"))
+                for a in frontier("ring:4", "alltoall")
+            ),
+        ],
+        target,
+    )
+
+
 def renamed(algorithm: Algorithm, name: str) -> Algorithm:
     return replace(algorithm, topology=replace(algorithm.topology, name=name))
 
@@ -91,22 +114,13 @@ def test_names_do_not_reach_code(name: str, tmp_path: Path) -> None:
         for a in frontier("ring:4", "alltoall")
     ]
     for target in targets():
-        files = generate(algorithms, target)
-        for file, text in files.items():
+        clean = clean_files(target)
+        for file, text in generate(algorithms, target).items():
             if file == "program.json":
                 assert json.loads(text)["collectives"][0]["algorithms"][0]["topology"] == name
                 continue
-            for bad in (
-                "system(",
-                "#include <evil",
-                "$(shell touch",
-                "*/ int",
-                "touch owned",
-                "49",
-                "`",
-            ):
-                clean = generate(frontier("ring:4", "allgather"), target)[file]
-                assert bad in clean or bad not in text, f"{file} has {bad!r}"
+            for bad in INJECTED:
+                assert text.count(bad) == clean[file].count(bad), f"{file} has {bad!r}"
     write_project(tmp_path / "p", generate(algorithms, "host"))
     shown = subprocess.run(
         [tool("make", "install it"), "-n", "-C", str(tmp_path / "p"), "MPICXX=true"],
@@ -127,14 +141,10 @@ def test_identifiers_are_of_c() -> None:
 
 def test_switch_points_come_from_the_cost_model() -> None:
     """As the sweep prints: C=2 S=2 R=3 up to 51.3 KiB, then C=6 S=3 R=7."""
-    algorithms = frontier("dgx1", "allgather")
-    made = bundle(algorithms, serial=True, eager_part_bytes=1 << 40)
-    assert made.selection().startswith("allgather:0=0e")
-    costs = [(a.steps, a.bandwidth_cost) for a in algorithms]
-    if len(costs) > 1:
-        (s0, b0), (s1, b1) = costs[:2]
-        turn = (s1 - s0) / (b0 - b1) * int(0.7 * 25e3)
-        assert abs(made.entries[0].switches[1].from_bytes - turn) <= 1
+    made = bundle(all_of(DGX1_ALLGATHER), serial=True, eager_part_bytes=1 << 20)
+    turn = (3 - 2) / (Fraction(3, 2) - Fraction(7, 6)) * 700 * 25  # ns times bytes per ns
+    assert round(turn / 1024, 1) == Fraction("51.3")
+    assert made.selection() == f"allgather:0=0e,{int(turn)}=1e,{6 << 20}=1d"  # in 6 parts
 
 
 def save(algorithm: Algorithm, path: Path) -> str:
@@ -228,6 +238,8 @@ def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
     assert tuned_selection(rows, "allgather:0=0e;alltoall:0=0e,8=0d") == (
         "allgather:0=0e,4=0d;alltoall:0=0e,8=0d"
     )
+    rooted = tuned_selection(rows, "allgather:0=1e,0=0e,9=1d")  # the rows are of algorithm 0
+    assert rooted == "allgather:0=0e,0=1e,4=0d,9=1d"
     sizes = {t.size_bytes: {} for t in rows}  # type: ignore[var-annotated]
     for row in rows:
         sizes[row.size_bytes][row.contender] = row
@@ -236,7 +248,7 @@ def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
 
 
 def test_a_project_is_read_back(tmp_path: Path) -> None:
-    write_project(tmp_path / "p", generate(frontier("dgx1", "allgather"), "cuda"))
+    write_project(tmp_path / "p", generate(all_of(DGX1_ALLGATHER), "cuda"))
     project = load_project(tmp_path / "p")
     assert (project.target, project.ranks) == ("cuda", 8)
     with pytest.raises(InputError, match="not a generated project"):

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from sccl.emit import generate, write_project
-from sccl.runtime import Mpi, find_mpi
+from sccl.runtime import Mpi, build, find_mpi, load_project
 from tests.found import bundle_for
+from tests.matrix import FOUR, MATRIX, Hard, load
 from tests.projects import PROGRAMS, launch, open_mpi, project, python_of, tool
 
 TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -51,14 +52,43 @@ def loopback(directory: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_every_program_between_processes(base: Path, mpi: Mpi, ranks: int) -> None:
+    """With the roots of the algorithms, then with another; out of place, then in place."""
     directory = project(base, ranks, mpi)
     counts = ["--counts", "1,17,1000,70001"]
-    for arguments in (["--each"], ["--in-place"], ["--root", str(ranks - 1)]):
+    for arguments in (["--each"], ["--each", "--in-place", "--root", str(ranks - 1)]):
         done = bench(directory, mpi, ranks, *counts, *arguments)
         assert done.returncode == 0, done.stderr
         assert "WRONG" not in done.stderr
         for name in ("allgather", "allreduce", "alltoall", "broadcast", "gather", "scatter"):
             assert f"# sccl {name}, {ranks} ranks" in done.stdout
+
+
+@pytest.mark.parametrize("hard", [h for h in MATRIX if h.topology == "ndv2x2"], ids=str)
+def test_sixteen_ranks_as_threads(hard: Hard, tmp_path: Path) -> None:
+    mpi = find_mpi(Path(sys.executable).parent)
+    write_project(tmp_path / "p", generate([load(hard)], "host"))
+    build(load_project(tmp_path / "p"), mpi)
+    done = loopback(tmp_path / "p", "--each", "--counts", "1,1000,70001")
+    assert done.returncode == 0, done.stderr
+    assert "# sccl allgather, 16 ranks" in done.stdout
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "some"])
+def test_bundles_of_one_collective_compile_without_warnings(
+    collective: str, tmp_path: Path
+) -> None:
+    (hard,) = [h for h in FOUR if h.collective == collective]
+    write_project(tmp_path / "p", generate([load(hard)], "host"))
+    mpi = find_mpi(Path(sys.executable).parent)
+    make = [tool("make", "install it"), "-s", "-C", str(tmp_path / "p"), f"MPICXX={mpi.compiler}"]
+    done = subprocess.run(
+        [*make, "CXXFLAGS=-O0 -Werror", "preload.o", "api.o"],
+        env=mpi.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl import backends
+from sccl.collectives import names
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.errors import JudgeError
-from sccl.lower import Landing, Op, Program, bounds_of_parts, compiled
+from sccl.lower import Buffer, Landing, Op, Program, bounds_of_parts, compiled
 from sccl.lower.interp import REDUCE, Array, Fault, run
 from sccl.lower.lowering import lower
 from sccl.lower.passes import (
@@ -27,11 +28,10 @@ from sccl.lower.passes import (
     reuse_slots,
     serialise,
 )
-from sccl.pareto import tree_frontier
 from sccl.pareto.ask import ask
-from sccl.topo import resolve
 from sccl.transform import expand, pose
-from tests.found import FRONTIERS, frontier
+from tests.found import frontier
+from tests.matrix import EIGHT, FOUR, MATRIX, Hard, load
 from tests.strategies import diameter, specs, topologies
 
 TYPES: list[Any] = [
@@ -53,15 +53,25 @@ SCHEDULES: dict[str, Callable[[int], int]] = {
 }
 
 
-def inputs_for(program: Program, count: int = 5, dtype: Any = np.int64) -> list[Array]:
-    """Return inputs that are exact in every type, whatever the order of reduction."""
+def inputs_for(program: Program, count: int | None = None, dtype: Any = np.int64) -> list[Array]:
+    """Return inputs that tell chunks and, where they are reduced, ranks apart.
+
+    In int64 no two are alike; in other types they are small, so that every order of reduction gives
+    the same.
+
+    Args:
+        count: elements of a block; None: so many that no part of it is empty.
+    """
+    size = np.dtype(dtype).itemsize
+    elements = program.layout.parts * (64 // size) + 3 if count is None else count
+    low, high = (0, 2**40) if dtype is np.int64 else (1, 3)
 
     def block(pattern: int, rank: int) -> Array:
         own = rank if program.collective.combining else 0  # else all holders have the same data
-        return (np.arange(count) * 3 + pattern * 5 + own) % 7 // 4 + 1
+        return np.random.default_rng([pattern, own]).integers(low, high, elements)
 
     return [
-        np.concatenate([np.zeros(0), *(block(p, rank) for p in blocks)]).astype(dtype)
+        np.concatenate([np.zeros(0, np.int64), *(block(p, rank) for p in blocks)]).astype(dtype)
         for rank, blocks in enumerate(program.layout.inputs)
     ]
 
@@ -78,22 +88,23 @@ def all_forms(algorithm: Algorithm) -> list[Program]:
     ]
 
 
-@pytest.mark.parametrize(("machine", "collective"), FRONTIERS)
-def test_every_frontier_point_runs(machine: str, collective: str) -> None:
-    for algorithm in frontier(machine, collective):
-        for program in all_forms(algorithm):
-            for in_place in (False, True):
-                for choose in SCHEDULES:
-                    assert faults(program, in_place=in_place, choose=choose) == []
+def runs(algorithm: Algorithm) -> bool:
+    return all(
+        faults(program, in_place=in_place, choose=choose) == []
+        for program in all_forms(algorithm)
+        for in_place in (False, True)
+        for choose in SCHEDULES
+    )
 
 
-def test_phases_that_overlap_run() -> None:
-    """Allreduce by trees: some chunks go down while others still go up."""
-    (point,) = tree_frontier(resolve("dgx1"), max_steps=4).points
-    assert point.algorithm is not None
-    for program in all_forms(point.algorithm):
-        for choose in SCHEDULES:
-            assert faults(program, choose=choose) == []
+@pytest.mark.parametrize("hard", MATRIX, ids=str)
+def test_every_hard_algorithm_runs(hard: Hard) -> None:
+    assert runs(load(hard))
+
+
+@pytest.mark.parametrize("collective", names())
+def test_every_collective_runs_on_a_ring(collective: str) -> None:
+    assert all(runs(algorithm) for algorithm in frontier("ring:4", collective))
 
 
 @pytest.mark.parametrize("op", sorted(REDUCE))
@@ -102,7 +113,7 @@ def test_every_type_and_reduction(dtype: Any, op: str) -> None:
     for name in ("allreduce", "reducescatter"):
         (algorithm, *_) = frontier("ring:4", name)
         program = compiled(algorithm, Landing.OUTPUT, serial=False)
-        outputs, found = run(program, inputs_for(program, 9, dtype), op)
+        outputs, found = run(program, inputs_for(program, dtype=dtype), op)
         assert found == []
         assert all(o.dtype == dtype for o in outputs if len(o))
 
@@ -119,7 +130,7 @@ def test_random_machines_collectives_and_schedules(data: st.DataObject) -> None:
         return
     landing = data.draw(st.sampled_from(list(Landing)))
     program = compiled(expand(answer.algorithm), landing, serial=data.draw(st.booleans()))
-    count = data.draw(st.integers(1, 40))
+    count = data.draw(st.none() | st.integers(1, 100))
     _, found = run(
         program,
         inputs_for(program, count),
@@ -128,6 +139,12 @@ def test_random_machines_collectives_and_schedules(data: st.DataObject) -> None:
     )
     assert found == []
 
+
+PASSED = [
+    hard
+    for hard in (*FOUR, *EIGHT)
+    if hard.collective in {"allreduce", "alltoall", "reduce", "gather"} and hard.shape[0] < 48
+]
 
 PASSES: list[Callable[[Program], Program]] = [
     fuse_receive_reduce,
@@ -138,22 +155,18 @@ PASSES: list[Callable[[Program], Program]] = [
 ]
 
 
-@pytest.mark.parametrize("name", ["allreduce", "alltoall", "reduce", "gather"])
-@pytest.mark.parametrize("machine", ["dgx1", "ring:4"])
+@pytest.mark.parametrize("hard", PASSED, ids=str)
 @pytest.mark.parametrize("apply", PASSES, ids=lambda p: p.__name__)
-def test_a_pass_keeps_the_result(
-    apply: Callable[[Program], Program], machine: str, name: str
-) -> None:
-    for algorithm in frontier(machine, name):
-        before = lower(algorithm, Landing.OUTPUT)
-        for earlier in PASSES[: PASSES.index(apply)]:
-            before = earlier(before)
-        after = apply(before)
-        assert apply(before) == after  # pure
-        results = [run(p, inputs_for(p)) for p in (before, after)]
-        assert results[0][1] == results[1][1] == []
-        for old, new in zip(results[0][0], results[1][0], strict=True):
-            assert np.array_equal(old, new)
+def test_a_pass_keeps_the_result(apply: Callable[[Program], Program], hard: Hard) -> None:
+    before = lower(load(hard), Landing.OUTPUT)
+    for earlier in PASSES[: PASSES.index(apply)]:
+        before = earlier(before)
+    after = apply(before)
+    assert apply(before) == after  # pure
+    results = [run(p, inputs_for(p)) for p in (before, after)]
+    assert results[0][1] == results[1][1] == []
+    for old, new in zip(results[0][0], results[1][0], strict=True):
+        assert np.array_equal(old, new)
 
 
 def lines(program: Program) -> list[Op]:
@@ -161,7 +174,7 @@ def lines(program: Program) -> list[Op]:
 
 
 def test_passes_do_what_they_are_for() -> None:
-    (algorithm, *_) = frontier("dgx1", "reduce")
+    (algorithm, *_) = frontier("ring:4", "reduce")
     plain = lower(algorithm, Landing.OUTPUT)
     fused = fuse_receive_reduce(plain)
     assert Op.REDUCE in lines(plain)
@@ -170,37 +183,34 @@ def test_passes_do_what_they_are_for() -> None:
     slim = reuse_slots(fused)
     assert slim.scratch_slots < fused.scratch_slots
     assert Op.CREDIT in lines(slim)
-    (algorithm, *_) = frontier("dgx1", "allreduce")
-    apart = lower(algorithm, Landing.OUTPUT)
+    apart = lower(load(Hard("dgx1", "allreduce", (24, 4, 8), trees=True)), Landing.OUTPUT)
     paired = pair_channels(apart)
     assert max(len(r.blocks) for r in paired.ranks) < max(len(r.blocks) for r in apart.ranks)
 
 
 def test_scratch_is_minimal_for_the_steps() -> None:
     """No assignment has fewer slots than chunks that are alive in scratch in some step."""
-    for name in ("reducescatter", "alltoall", "gather"):
-        for algorithm in frontier("dgx1", name):
-            plain = fuse_receive_reduce(lower(algorithm, Landing.OUTPUT))
-            slim = reuse_slots(plain)
-            for before, after in zip(plain.ranks, slim.ranks, strict=True):
-                span: dict[int, set[int]] = {}
-                for _, line in before.instructions():
-                    landed = line.lands()
-                    touched = [*line.reads(), *line.writes(), *([landed] if landed else [])]
-                    for slot in touched:
-                        if slot.buffer == "scratch":
-                            span.setdefault(slot.index, set()).add(line.step)
-                alive = [
-                    sum(min(s) <= step <= max(s) for s in span.values())
-                    for step in range(algorithm.steps)
-                ]
-                assert after.scratch_slots == max(alive, default=0)
+    for algorithm in map(load, PASSED):
+        plain = fuse_receive_reduce(lower(algorithm, Landing.OUTPUT))
+        slim = reuse_slots(plain)
+        for before, after in zip(plain.ranks, slim.ranks, strict=True):
+            span: dict[int, set[int]] = {}
+            for _, line in before.instructions():
+                landed = line.lands()
+                touched = [*line.reads(), *line.writes(), *([landed] if landed else [])]
+                for slot in touched:
+                    if slot.buffer == "scratch":
+                        span.setdefault(slot.index, set()).add(line.step)
+            alive = [
+                sum(min(s) <= step <= max(s) for s in span.values())
+                for step in range(algorithm.steps)
+            ]
+            assert after.scratch_slots == max(alive, default=0)
 
 
-@pytest.mark.parametrize("collective", ["allreduce", "alltoall", "reduce"])
-def test_eager_programs_number_slots_as_flags(collective: str) -> None:
+def test_eager_programs_number_slots_as_flags() -> None:
     """Generated host code relies on it: small chunks travel in the cache line of their flag."""
-    for algorithm in frontier("dgx1", collective):
+    for algorithm in map(load, PASSED):
         program = compiled(algorithm, Landing.SCRATCH, serial=True)
         for own in program.ranks:
             for _, line in own.instructions():
@@ -236,6 +246,19 @@ def test_the_interpreter_names_what_is_wrong() -> None:
     assert "unwritten" in kinds(early)
     other = replace(program[send], src=replace(program[send].src, index=1))  # type: ignore[type-var]
     assert "wrong" in kinds(broken(good, 0, lambda x: x.__setitem__(send, other)))
+
+
+def test_the_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
+    """Each part of a block is long enough to be looked at."""
+    program = compiled(load(Hard("dgx1", "allgather", (6, 3, 7))), Landing.SCRATCH, serial=True)
+    code = program.ranks[0].blocks[0].instructions
+    seen = 0
+    for at, line in enumerate(code):
+        if line.op is Op.SEND and line.src is not None and line.src.buffer is Buffer.INPUT:
+            other = replace(line, src=replace(line.src, index=(line.src.index + 1) % 6))
+            assert kinds(broken(program, 0, lambda x, a=at, o=other: x.__setitem__(a, o)))  # type: ignore[misc]
+            seen += 1
+    assert seen >= 7  # each part leaves its rank at least once
 
 
 def test_the_interpreter_sees_two_at_one_slot() -> None:

@@ -44,6 +44,7 @@ def files(
         "stream_parameter": ", void *stream",
         "stream_argument": "stream",
         "bench_stream": ", nullptr",
+        "any_root": "false",  # links differ from GPU to GPU: an algorithm is for the root it names
         "variants": VARIANTS,
         "gpu_types": [
             {"name": name, "cpp": _DEVICE.get(cpp, cpp)} for name, (_, cpp, _) in TYPES.items()

@@ -30,6 +30,7 @@ def files(made: Bundle, _options: Options) -> dict[str, str]:
         "stream_parameter": "",
         "stream_argument": "nullptr",
         "bench_stream": "",
+        "any_root": "true",  # in shared memory, ranks are alike
         "variants": VARIANTS,
     }
     found = {name: render(f"common/{name}.jinja", values) for name in COMMON_FILES}

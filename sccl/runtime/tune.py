@@ -12,13 +12,19 @@ def tuned_selection(timings: Iterable[Timing], current: str) -> str:
 
     Args:
         timings: of every program by itself (``0e``, ``0d``, ``1e``, ...).
-        current: the selection in force; what was not measured keeps its switch points.
+        current: the selection in force; what was not measured keeps its switch points: other
+            collectives, and on GPUs algorithms for other roots.
     """
     chosen = dict(entry.split(":", 1) for entry in current.split(";") if entry)
     for collective, sizes in in_groups(timings).items():
         names = {name for row in sizes.values() for name in row}
-        switches = fastest(sizes, sorted(names))
-        chosen[collective] = ",".join(
-            f"{0 if i == 0 else size}={name}" for i, (size, name) in enumerate(switches)
-        )
+        found = fastest(sizes, sorted(names))
+        switches = [(0 if i == 0 else size, name) for i, (size, name) in enumerate(found)]
+        measured = {name[:-1] for name in names}
+        for entry in chosen.get(collective, "").split(","):
+            first, _, name = entry.partition("=")
+            if name and name[:-1] not in measured:
+                switches.append((int(first), name))
+        switches.sort(key=lambda switch: switch[0])
+        chosen[collective] = ",".join(f"{size}={name}" for size, name in switches)
     return ";".join(f"{name}:{text}" for name, text in sorted(chosen.items()))
