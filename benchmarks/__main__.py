@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from benchmarks import certificates as kept
 from benchmarks import collectives as runs
 from benchmarks import frontier as frontiers
 from benchmarks import pictures, process, report, scale, tables
@@ -162,6 +163,33 @@ def codegen(repeat: Repeat = 5, smoke: Smoke = False, output: Output = None) -> 
         results += runs.generation(machine, found, 1 if smoke else repeat)
         record.write(results, 3 * len(machines))
     out().print(report.generation_table(results))
+
+
+@app.command()
+@reported
+def certificates(
+    folder: Annotated[
+        Path, typer.Argument(help="Where certificates lie.", show_default="those kept here")
+    ] = kept.KEPT,
+    drat_trim: Annotated[
+        Path | None, typer.Option(help="The program.", show_default="the one on the path")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Check certificates again, and their proofs also with drat-trim where it is at hand."""
+    kept.with_program(drat_trim)
+    found = kept.folders(folder)
+    if smoke:
+        found = [path for path in found if any(path.glob("*.drat"))][:1] or found[:1]
+    record = begin("certificates", writable(output), {"smoke": smoke}, {})
+    results: list[kept.CertificateResult] = []
+    for result in kept.check(folder, found):
+        results.append(result)
+        record.write(results, len(found))
+        _progress(result.name, result.seconds)
+    out().print(report.certificates_table(results))
+    _leave(kept.verdict(r) for r in results)
 
 
 def _progress(what: str, seconds: float) -> None:

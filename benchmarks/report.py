@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.certificates import CertificateResult, ProofResult
 from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.paper import PaperRow
@@ -128,6 +131,27 @@ def startup_table(results: Sequence[Startup]) -> Table:
         numbers = (r.target_seconds, r.seconds, r.user_seconds)
         table.add_row(r.command, *map(seconds_text, numbers), str(len(r.runs)))
     return table
+
+
+def certificates_table(results: Sequence[CertificateResult]) -> Table:
+    """Return what certificates' checks say, and where drat-trim says the same of their proofs."""
+    table = _table("Certificates", "Folder", "Claims", "Seconds", "Proofs", "Lemmas", "drat-trim")
+    for r in results:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(r.states.items()))
+        lemmas = ["refused" if p.lemmas is None else str(p.lemmas) for p in r.proofs]
+        told = Counter(_agreement(p) for p in r.proofs)
+        second = ", ".join(f"{count} {word}" for word, count in sorted(told.items()))
+        proofs = str(len(r.proofs) or "")
+        table.add_row(
+            escape(r.name), states, seconds_text(r.seconds), proofs, " ".join(lemmas), second
+        )
+    return table
+
+
+def _agreement(proof: ProofResult) -> str:
+    if proof.agree is None:
+        return "not asked"
+    return "agree" if proof.agree else "[bold red]disagree[/]"
 
 
 def _numbers(row: PaperRow) -> tuple[str, str, str]:

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(
-    "verb", ["table4", "table5", "frontier", "scale", "startup", "collectives", "codegen"]
+    "verb",
+    ["table4", "table5", "frontier", "scale", "startup", "collectives", "codegen", "certificates"],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"

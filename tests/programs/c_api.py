@@ -37,6 +37,9 @@ assert np.array_equal(total, np.full(100, comm.size * (comm.size + 1) / 2))
 assert call("broadcast", pointer(total), count, FLOAT64, comm.size, handle) == 2
 assert library.sccl_explain() == b"root is not a rank of the communicator"
 assert call("allgather", pointer(own), pointer(joined), count, 99, handle) == 2
+in_place = ctypes.c_void_p(-1)  # MPICH's MPI_IN_PLACE
+assert library.sccl_call(b"custom_some", in_place, pointer(joined), count, 7, SUM, 0, handle) == 2
+assert library.sccl_explain().startswith(b"custom collectives have no in-place form")
 assert library.sccl_call(b"nonsense", None, None, count, FLOAT64, SUM, 0, handle) == 2
 assert library.sccl_select(b"allgather:x") == 2
 assert library.sccl_select(b"allgather:0=0e") == 0

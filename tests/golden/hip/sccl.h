@@ -7,7 +7,8 @@
  *    each other rank in an alltoall, gets from a scatter or reducescatter; of the whole buffer for
  *    allreduce, reduce and broadcast.
  *  - SCCL_IN_PLACE in place of the send buffer (scatter: of the receive buffer), where MPI
- *    allows MPI_IN_PLACE, takes the data from the other buffer.
+ *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
+ *    form: with them it is SCCL_INVALID.
  *  - Buffers are memory of the calling rank's GPU. `stream` is a hipStream_t; the call returns when
  *    it is under way there, and with a NULL stream when it is done. Calls belong on one
  *    communicator at a time where their thread blocks do not all fit on the GPU together, and
