@@ -13,6 +13,21 @@ from sccl.topo import resolve
 from sccl.transform import expand
 from tests.matrix import EIGHT, FOUR, all_of
 
+MACHINES = (
+    "dgx1",
+    "z52",
+    "z52-pcie",
+    "ring:4",
+    "line:3",
+    "star:4",
+    "full:4",
+    "mesh:2x3",
+    "hypercube:3",
+    "torus:3x3",
+    "circulant:6:1,2",
+)
+"""One of each kind."""
+
 
 @lru_cache(maxsize=64)
 def frontier(machine: str, collective: str, root: int | None = None) -> list[Algorithm]:

@@ -150,8 +150,11 @@ def test_violations_name_rank_chunk_and_step() -> None:
     assert "link 0->1" in kinds["bandwidth"].message
     off = replace(good, sends=(*good.sends, send(0, 0, 2, 1)))
     assert any(v.kind == "link" for v in violations(off))
-    outside = replace(good, sends=(*good.sends, send(99, 0, 1, 7)))
-    assert any(v.kind == "range" for v in violations(outside))
+    for beyond in (send(99, 0, 1, 1), send(0, 0, 4, 1), send(0, 4, 0, 1), send(0, 0, 1, 2)):
+        outside = replace(good, sends=(*good.sends, beyond))
+        assert any(v.kind == "range" for v in violations(outside)), beyond
+    idle = replace(good, rounds_per_step=(*good.rounds_per_step, 0))  # no send needs the step
+    assert [(v.kind, v.step) for v in violations(idle)] == [("rounds", 2)]
     nothing = replace(good, sends=())
     assert len([v for v in violations(nothing) if v.kind == "postcondition"]) == 8 * 3
 
