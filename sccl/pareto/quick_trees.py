@@ -52,13 +52,16 @@ def quick_trees(
     least, floor = fewest_tree_steps(topology), tree_floor(topology)
     points: list[Point] = []
     limits: list[Between] = []
+    searched_in_vain = False  # then the next searches are likely to be, too
     for packing in _limits(topology, least, last, floor):
         steps = packing.problem.steps
         limits.append(Between(steps, packing.lower, packing.upper))
         if points and packing.upper >= points[-1].candidate.cost:
             continue
         better = all(packing.upper < cost for s, cost in others if s <= steps)
-        algorithm = _attain(packing, search=better)
+        algorithm = _attain(packing, search=better and not searched_in_vain)
+        if better and algorithm and algorithm.bandwidth_cost > packing.upper:
+            searched_in_vain = True
         if algorithm and (not points or algorithm.bandwidth_cost < points[-1].candidate.cost):
             fewer = all(x.lower > algorithm.bandwidth_cost for x in limits[:-1])
             best = fewer and algorithm.bandwidth_cost == packing.lower
