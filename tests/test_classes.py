@@ -269,6 +269,17 @@ def test_a_certificate_says_which_class_it_is_about(tmp_path: Path) -> None:
     assert "of any two halves what their limits prove; no other class" in said
 
 
+@pytest.mark.parametrize("way", [[], ["--limit"]])
+def test_what_cannot_be_certified_is_said_before_any_work(way: list[str], tmp_path: Path) -> None:
+    command = "pareto --collective allreduce --topo dgx1 --no-store --max-steps 3 --certify"
+    proofs = tmp_path / "proofs"
+    result = CliRunner().invoke(app, [*command.split(), str(proofs), *way])
+    assert result.exit_code == 2
+    assert "which take at least 4 steps here" in " ".join(result.stderr.split())
+    assert "found" not in result.stderr
+    assert not proofs.exists()
+
+
 def test_the_explorer_has_one_frontier_of_all_classes(dgx1: AllreduceFrontier) -> None:
     from sccl.tasks.pages import shown
     from sccl.view.page_data import page_data

@@ -30,7 +30,7 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.pareto import AllreduceFrontier, Folder, Frontier, Point, Range, completeness, plain_of
 from sccl.tasks.cluster import Cluster
-from sccl.tasks.find import equal_halves, find_frontier
+from sccl.tasks.find import equal_halves, find_frontier, require_certifiable
 from sccl.tasks.notes import Notes, progress_bar
 from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain
@@ -119,6 +119,7 @@ def pareto(
         check_can_create(out_dir)
     where = _cluster(cluster, tls_ca, tls_cert, tls_key)
     if certify_dir:
+        require_certifiable(topology, spec, max_steps)
         open_folder(certify_dir, topology, spec)
     settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
     outputs = Outputs(folder, plot, certify_dir, costs, json)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from sccl import backends
-from sccl.bounds import require_reachable
+from sccl.bounds import lower_bounds, require_reachable
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Unknown
 from sccl.core.instance import Instance
@@ -148,6 +148,24 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     if has_classes(spec):
         return limit_allreduce(topology, spec, solve, **given)
     return limit_frontier(topology, spec, solve, **given)
+
+
+def require_certifiable(topology: Topology, spec: Spec, max_steps: int | None) -> None:
+    """Check that a sweep will find something to certify, before any work is done.
+
+    Raises:
+        ParameterError: of allreduce compositions are certified, and they take more steps than are
+            asked for.
+    """
+    if not has_classes(spec) or max_steps is None:
+        return
+    least = lower_bounds(topology, spec).steps
+    if max_steps < least:
+        raise ParameterError(
+            f"max-steps is {max_steps}, but what is certified of {spec.name} are compositions of a "
+            f"reducescatter and an allgather, which take at least {least} steps here: give at "
+            "least that many, or leave --certify out"
+        )
 
 
 def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
