@@ -157,7 +157,7 @@ def test_the_formula_means_the_instance(machine: Topology, data: st.DataObject) 
 def test_dimacs_is_read_as_it_is_written() -> None:
     instance = Instance(resolve("ring:3"), named("allgather", 3).at(1), 1, 1)
     assert tuple(parse_dimacs(dimacs(instance, (1,)))) == Formula(instance, (1,)).clauses
-    assert refutation(dimacs(instance, (1,)), 60) is None
+    assert refutation(dimacs(instance, (1,)), 1000).proof is None
 
 
 def test_round_vectors_of_certificates_are_all_there_are() -> None:
@@ -326,7 +326,7 @@ def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def formulas_alone(patch: pytest.MonkeyPatch) -> None:
     """Have candidates refuted by formulas, as no prices are tried."""
-    patch.setattr(write._Writer, "priced", lambda *_: None)
+    patch.setattr(write._Writer, "priced", lambda *_: (None, 0.0))
     patch.setattr(write._Writer, "limits", lambda _: None)
 
 
@@ -347,7 +347,7 @@ def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.M
 
     def at_first(self: write._Writer, instance: Instance, *rest: Any) -> object:
         if written and instance.steps > 1:
-            return None
+            return None, 0.0
         written.append(refuted(self, instance, *rest))
         assert list(self.folder.glob("*.cnf"))
         return written[-1]

@@ -218,7 +218,7 @@ def with_a_formula(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("formula")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write._Writer, "priced", lambda *_: None)
+        patch.setattr(write._Writer, "priced", lambda *_: (None, 0.0))
         patch.setattr(write._Writer, "limits", lambda _: None)
         write.write_certificate(found("ring:3", "broadcast", k=1, max_steps=2), folder)
     return folder

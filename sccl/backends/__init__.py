@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol, cast
 
-from sccl.backends.limits import MAX_TIMEOUT_S, Limits
+from sccl.backends.limits import MAX_TIMEOUT_S, UNIT_S, Limits
 from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
@@ -20,7 +20,17 @@ from sccl.encode import MAX_TRANSFERS, size
 from sccl.errors import SolverError, unknown_name
 from sccl.transform import MAX_EXPANDED, expand, prune, require_judged
 
-__all__ = ["DEFAULT", "MAX_TIMEOUT_S", "Backend", "Limits", "check_name", "load", "names", "solve"]
+__all__ = [
+    "DEFAULT",
+    "MAX_TIMEOUT_S",
+    "UNIT_S",
+    "Backend",
+    "Limits",
+    "check_name",
+    "load",
+    "names",
+    "solve",
+]
 
 DEFAULT = "cpsat"
 _SYMMETRIC_SHARE = 1 / 12  # of the seconds for a query: a quarter, at three seconds a unit

@@ -17,7 +17,8 @@ from sccl.core.instance import Instance
 from sccl.encode import Model, decode, encode, round_vectors
 
 SOLVER = "cadical195"
-_CONFLICTS = 20_000  # of a unit of effort
+CONFLICTS = 20_000
+"""Of a unit of effort."""
 
 
 def answer(instance: Instance, limits: Limits) -> Answer:
@@ -29,7 +30,7 @@ def answer(instance: Instance, limits: Limits) -> Answer:
 def answer_here(instance: Instance, limits: Limits) -> Answer:
     """Return CaDiCaL's answer, worked out in this process, however long it takes."""
     begin = time.perf_counter()
-    left = None if limits.effort is None else int(limits.effort * _CONFLICTS)
+    left = None if limits.effort is None else int(limits.effort * CONFLICTS)
     model = encode(instance)
     if model.impossible:
         return Unsat(model.impossible, "cadical", time.perf_counter() - begin)

@@ -8,6 +8,9 @@ from sccl.errors import ParameterError
 
 MAX_TIMEOUT_S = 10_000_000
 
+UNIT_S = 2.0
+"""Seconds of a unit of effort, about: what a user says in seconds is spent as effort."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 
 from sccl.core.process import last_line, start
 from sccl.errors import SolverError
@@ -12,36 +13,52 @@ from sccl.verify.drat import parse_dimacs
 _SOLVER = "cadical195"
 
 
-def refutation(dimacs: str, timeout_s: float) -> str | None:
-    """Return a DRAT proof, as text, that a formula has no model; None if it has one.
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """What came of an attempt to refute a formula.
+
+    Attributes:
+        proof: in DRAT, as text, that the formula has no model; None: it has one, or nothing is
+            known.
+        conflicts: that the search met.
+    """
+
+    proof: str | None
+    conflicts: int
+
+
+def refutation(dimacs: str, most_conflicts: int) -> Refutation:
+    """Return a refutation of a formula, if one is found.
+
+    Args:
+        most_conflicts: of the search: the same on every machine, as seconds would not be.
 
     Raises:
-        TimeoutError: neither was found in time.
         SolverError: the process broke.
     """
     pipe = subprocess.PIPE
-    with start(__name__, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with start(__name__, most_conflicts, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
-            reply, complaint = process.communicate(dimacs.encode(), timeout=timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise TimeoutError(f"no refutation within {timeout_s:g} s") from error
+            reply, complaint = process.communicate(dimacs.encode())
         finally:
             process.kill()
     if process.returncode != 0:
         last = last_line(complaint)
         raise SolverError(f"the prover ended with exit code {process.returncode}: {last}")
-    verdict, _, proof = reply.decode().partition("\n")
-    return proof if verdict == "unsat" else None
+    head, _, proof = reply.decode().partition("\n")
+    verdict, conflicts = head.split()
+    return Refutation(proof if verdict == "unsat" else None, int(conflicts))
 
 
-def main() -> None:
-    """Read DIMACS on stdin; write the verdict and the proof on stdout: what the child does."""
+def main(most_conflicts: int) -> None:
+    """Read DIMACS on stdin; write verdict, conflicts and proof on stdout: what the child does."""
     from pysat.solvers import Solver  # noqa: PLC0415 - only the child process needs it
 
     clauses = [list(clause) for clause in parse_dimacs(sys.stdin.read())]
     with Solver(name=_SOLVER, bootstrap_with=clauses, with_proof=True) as solver:
-        if solver.solve():
-            sys.stdout.write("sat\n")
-            return
-        sys.stdout.write("unsat\n")
-        sys.stdout.writelines(line + "\n" for line in solver.get_proof())
+        solver.conf_budget(most_conflicts)
+        satisfiable = solver.solve_limited()
+        verdict = {True: "sat", False: "unsat", None: "unknown"}[satisfiable]
+        sys.stdout.write(f"{verdict} {solver.accum_stats()['conflicts']}\n")
+        if satisfiable is False:
+            sys.stdout.writelines(line + "\n" for line in solver.get_proof())

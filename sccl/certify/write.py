@@ -4,19 +4,20 @@ What the sweep did is not repeated here as it was: a candidate is refuted anew b
 argument that can be checked without a solver. These are, in this order: the bandwidth bound, the
 limit for its steps, a packing bound for each way to spread its rounds, and a formula with a DRAT
 proof for each of those. Only if all of them fail, two different solvers are asked, and the claim
-says no more than that.
+says no more than that. Each ends by effort and not by the clock: which argument a claim has must
+not depend on how busy the machine is.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.backends import Limits
+from sccl.backends import UNIT_S, Limits
 from sccl.backends import solve as solve_instance
+from sccl.backends.cadical import CONFLICTS
 from sccl.backends.prover import refutation
 from sccl.certify.claims import (
     algorithm_claim,
@@ -46,7 +47,7 @@ _VECTORS = 500
 class _Writer:
     frontier: Frontier
     folder: Path
-    seconds: float
+    effort: float
     notify: Callable[[str], None]
     composed: Sequence[AnyAlgorithm]
     claims: list[Claim] = field(default_factory=list)
@@ -97,7 +98,7 @@ class _Writer:
         for steps in range(bounds.steps, last + 1, other.phases):
             self.notify(f"limit of R/C for S={steps}")
             found = known.get(steps) or step_limit(
-                self.frontier.topology, self.frontier.spec, steps, bounds, self.seconds
+                self.frontier.topology, self.frontier.spec, steps, bounds, effort=self.effort
             )
             self.claims += limit_claims(found, self.frontier.spec)
 
@@ -135,9 +136,13 @@ class _Writer:
         if len(every) > _VECTORS:
             return []
         found: list[VectorWire] = []
-        end = time.perf_counter() + self.seconds
+        left = self.effort
         for rounds in every:
-            reason = self.priced(instance, rounds, end) or self.refuted(instance, rounds, end)
+            reason, spent = self.priced(instance, rounds, left)
+            left -= spent
+            if reason is None:
+                reason, spent = self.refuted(instance, rounds, left)
+                left -= spent
             if reason is None:
                 self.discard(found)
                 return []
@@ -151,43 +156,52 @@ class _Writer:
                 if name is not None:
                     (self.folder / name).unlink()
 
-    def priced(self, instance: Instance, rounds: tuple[int, ...], end: float) -> VectorWire | None:
-        """Return prices at which the trees of all chunks cost more than these rounds buy."""
+    def priced(
+        self, instance: Instance, rounds: tuple[int, ...], effort: float
+    ) -> tuple[VectorWire | None, float]:
+        """Return prices at which the trees of all chunks cost more than these rounds buy, if any.
+
+        Returns:
+            them, and the effort that it took.
+        """
         goal = Fraction(1, instance.collective.chunks)
         problem = pose(instance.topology, instance.collective, instance.steps, rounds=rounds)
-        limit = solve(problem, seconds=max(end - time.perf_counter(), 0.1), enough=goal)
+        limit = solve(problem, enough=goal, effort=effort)
         proof = certificate(limit)
         if proof is None or proof.value <= goal:
-            return None
-        return VectorWire(
-            rounds=rounds, prices=tuple((name, s, str(p)) for name, s, p in proof.prices)
-        )
+            return None, limit.effort
+        prices = tuple((name, s, str(p)) for name, s, p in proof.prices)
+        return VectorWire(rounds=rounds, prices=prices), limit.effort
 
-    def refuted(self, instance: Instance, rounds: tuple[int, ...], end: float) -> VectorWire | None:
-        """Write the formula of these rounds and its refutation, and return their files."""
+    def refuted(
+        self, instance: Instance, rounds: tuple[int, ...], effort: float
+    ) -> tuple[VectorWire | None, float]:
+        """Write the formula of these rounds and its refutation, and return their files, if any.
+
+        Returns:
+            them, and the effort that it took.
+        """
         c = instance.collective
-        if c.num_chunks * len(instance.topology.links) * instance.steps > _FORMULA:
-            return None
+        if c.num_chunks * len(instance.topology.links) * instance.steps > _FORMULA or effort <= 0:
+            return None, 0.0
         formula = dimacs(instance, rounds)
-        try:
-            proof = refutation(formula, max(end - time.perf_counter(), 0.1))
-        except TimeoutError:
-            return None
-        if proof is None:
-            return None
+        found = refutation(formula, int(effort * CONFLICTS) + 1)
+        spent = found.conflicts / CONFLICTS
+        if found.proof is None:
+            return None, spent
         vector = ".".join(map(str, rounds))
         turned = "-reversed" if instance.topology != self.frontier.topology else ""
         base = base_name(self.frontier.topology, self.frontier.spec)
         name = f"{base}{turned}-c{c.chunks}-r{vector}"
         write_atomically(self.folder / f"{name}.cnf", formula)
-        write_atomically(self.folder / f"{name}.drat", proof)
-        return VectorWire(rounds=rounds, cnf=f"{name}.cnf", drat=f"{name}.drat")
+        write_atomically(self.folder / f"{name}.drat", found.proof)
+        return VectorWire(rounds=rounds, cnf=f"{name}.cnf", drat=f"{name}.drat"), spent
 
     def search(self, instance: Instance) -> tuple[str, ...]:
         """Return two different solvers that find nothing; nothing if they do not both say so."""
         agree = []
         for solver in ("cadical", "cpsat", "z3"):
-            if isinstance(solve_instance(instance, solver, Limits(self.seconds)), Unsat):
+            if isinstance(solve_instance(instance, solver, Limits(effort=self.effort)), Unsat):
                 agree.append(solver)
             if len(agree) == 2:
                 return tuple(agree)
@@ -204,7 +218,7 @@ def write_certificate(
     """Write the claims of a frontier and their proofs into a folder; return the list of claims.
 
     Args:
-        seconds: for each proof.
+        seconds: for each proof, about: they are spent as effort.
         notify: called with what is being proved, for progress.
         composed: of allreduce, compositions of any two halves that may be optimal among such.
 
@@ -213,6 +227,6 @@ def write_certificate(
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:
-        return _Writer(frontier, unfinished, seconds, notify, composed).run()
+        return _Writer(frontier, unfinished, seconds / UNIT_S, notify, composed).run()
 
     return write_claims(folder, frontier.topology, frontier.spec, make)

@@ -55,6 +55,7 @@ class Limit:
         prices: (resource, step, price of each of its constraints): they prove ``lower``, unless
             the bandwidth bound does (then empty).
         rounds: of column generation.
+        effort: what it took: no clock has a part in it.
         timed_out: whether seconds ended it, so that the packing depends on how busy the machine
             was. The bounds hold, but nothing is written from such a packing.
     """
@@ -66,6 +67,7 @@ class Limit:
     prices: tuple[tuple[int, int, Fraction], ...]
     rounds: int
     seconds: float
+    effort: float = 0.0
     timed_out: bool = False
 
     @property
@@ -245,5 +247,6 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
         run.best.prices,
         rounds,
         end - begin,
+        run.spent,
         timed_out=end > run.deadline,
     )

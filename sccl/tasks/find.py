@@ -50,8 +50,11 @@ other limits of the README that are attained by few chunks take CP-SAT up to 0.4
 """
 _SYMMETRIC_EFFORT = 0.7
 """What is found under symmetry takes 0.15; beyond 0.8 the workers go on by a unit each."""
-_UNIT_S = 2.0
-"""Seconds of a unit of effort, about."""
+
+
+def _effort(settings: Settings, most: float) -> float:
+    """Return what may be spent on a part of a question: the seconds given, as effort."""
+    return min(most, (settings.limits.timeout_s or math.inf) / backends.UNIT_S)
 
 
 @contextmanager
@@ -112,7 +115,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
             covered=covered,
             expect=expect,
             folder=folder,
-            limit_effort=min(LIMIT_EFFORT, (settings.limits.timeout_s or math.inf) / _UNIT_S),
+            limit_effort=_effort(settings, LIMIT_EFFORT),
             notify=notify,
         )
 
@@ -139,7 +142,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
     seconds = settings.limits.timeout_s or math.inf
-    effort = min(_ATTAIN_EFFORT, seconds / _UNIT_S)
+    effort = _effort(settings, _ATTAIN_EFFORT)
     quick = backends.Limits(None, settings.limits.seed, effort)
     solve = partial(_attain, how(topology, spec, settings.solver, quick, settings.symmetry))
     given: dict[str, Any] = {
@@ -178,7 +181,7 @@ def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
     with _asked(found.topology, found.spec, settings) as (solve, _):
         return sweep(
             found.topology, found.spec, solve, solver=settings.solver, covered=covered,
-            limit_effort=min(LIMIT_EFFORT, (settings.limits.timeout_s or math.inf) / _UNIT_S),
+            limit_effort=_effort(settings, LIMIT_EFFORT),
         )  # fmt: skip
 
 
@@ -191,7 +194,7 @@ def limits_of_equal_halves(
         InputError: compositions take more steps than were asked for.
     """
     seconds = settings.limits.timeout_s or math.inf
-    effort = min(_ATTAIN_EFFORT, seconds / _UNIT_S)
+    effort = _effort(settings, _ATTAIN_EFFORT)
     quick = backends.Limits(None, settings.limits.seed, effort)
     ways = how(found.topology, found.spec, settings.solver, quick, settings.symmetry)
     return limit_frontier(
