@@ -280,6 +280,26 @@ def test_what_cannot_be_certified_is_said_before_any_work(way: list[str], tmp_pa
     assert not proofs.exists()
 
 
+def test_a_new_folder_is_made_also_where_only_compositions_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    swept(resolve("ring:4"), folder, max_chunks=8)
+    assert list(folder.glob("allreduce-*.json"))
+
+
+def test_no_class_has_weaker_bounds_than_all_allreduces() -> None:
+    machine = resolve("dgx1").without(links=[(0, 4), (4, 0)], ranks=[3])
+    found = swept(machine)
+    assert found.bounds.bandwidth == Fraction(1, 2)
+    assert all(one.bandwidth >= found.bounds.bandwidth for one in found.classes)
+    assert all(one.steps >= found.bounds.steps for one in found.classes)
+
+
+def test_the_last_step_asked_for_is_that_of_every_class() -> None:
+    found = swept(resolve("dgx1"), max_steps=4)
+    assert costs(found, "gathered") == [(2, "3/2"), (3, "7/6")]
+    assert costs(found) == [(2, "3/2"), (3, "7/6"), (4, "1/3")]
+
+
 def test_the_explorer_has_one_frontier_of_all_classes(dgx1: AllreduceFrontier) -> None:
     from sccl.tasks.pages import shown
     from sccl.view.page_data import page_data

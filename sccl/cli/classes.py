@@ -27,12 +27,12 @@ def print_allreduce(console: Console, frontier: AllreduceFrontier, costs: Costs)
     if frontier.stairs:
         console.print(_table(frontier))
         console.print("proved: nothing of its class dominates the point")
-        found = [p.algorithm for p in frontier.points if p.algorithm is not None]
+        found = [(name, p.algorithm) for name, p in frontier.stairs if p.algorithm is not None]
         if any(isinstance(p, Point) and p.from_store for p in frontier.points):
             console.print(
                 "* what it once took: the answer is from the store (--no-store asks anew)"
             )
-        print_winners(console, costs, found)
+        print_winners(console, costs, [a for _, a in found], [name for name, _ in found])
     for one in frontier.classes:
         console.print(class_summary(one), markup=False)
     if text := unswept_words(frontier.unswept):

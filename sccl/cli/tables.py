@@ -10,8 +10,17 @@ from sccl.core.cost import Costs, bytes_text, winners
 from sccl.core.symmetric import AnyAlgorithm
 
 
-def print_winners(console: Console, costs: Costs, algorithms: Sequence[AnyAlgorithm]) -> None:
-    """Print at which buffer sizes each algorithm is the fastest."""
+def print_winners(
+    console: Console,
+    costs: Costs,
+    algorithms: Sequence[AnyAlgorithm],
+    classes: Sequence[str] = (),
+) -> None:
+    """Print at which buffer sizes each algorithm is the fastest.
+
+    Args:
+        classes: the class of each, where there are several.
+    """
     console.print(
         f"Fastest by buffer size (alpha {costs.alpha_us:g} us per step, {costs.gb_per_s:g} GB/s "
         "per lane; the buffer is what C chunks make up):"
@@ -22,4 +31,5 @@ def print_winners(console: Console, costs: Costs, algorithms: Sequence[AnyAlgori
         a = algorithms[won.index]
         until = "and more" if won.to_bytes is None else f"to {bytes_text(won.to_bytes)}"
         which = f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
+        which += f", {classes[won.index]}" if classes else ""
         console.print(f"  {bytes_text(won.from_bytes)} {until}: {which}")

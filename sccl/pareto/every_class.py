@@ -157,12 +157,6 @@ class _Steps:
         """Return the last S of a composition."""
         return self.both + 2 * EXTRA_STEPS if self.asked is None else self.asked
 
-    def of_gather(self) -> int | None:
-        """Return the last S of the allgather: by itself, where no composition is that short."""
-        if self.asked is None or self.asked < self.both:
-            return self.asked
-        return self.asked - self.scatter
-
     def of_scatter(self) -> int | None:
         """Return the last S of the reducescatter."""
         return None if self.asked is None else self.asked - self.gather
@@ -209,6 +203,8 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
     bounds = any_bounds(topology)
     steps = _steps(bounds, covered.max_steps, spec.name)
     _refuse_few_chunks(spec, covered)
+    if folder:
+        folder.prepare()
     given: dict[str, Any] = {
         "solver": solver, "limit_effort": limit_effort, "notify": notify, "expect": expect
     }  # fmt: skip
@@ -221,7 +217,7 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
         topology,
         named("allgather", topology.ranks),
         solve,
-        covered=Range(k, steps.of_gather(), few),
+        covered=Range(k, steps.asked, few),
         folder=folder if gathers else None,
         **given,
     )
@@ -253,13 +249,19 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
         covered,
         solver,
         bounds,
-        tuple(classes),
+        tuple(_bounded(one, bounds) for one in classes),
         tuple(unswept),
         halves,
         None,
         stopped or _why(classes),
         time.perf_counter() - begin,
     )
+
+
+def _bounded(one: ClassFrontier, bounds: AnyBounds) -> ClassFrontier:
+    """Return a class with bounds that are no weaker than those of all algorithms."""
+    steps, bandwidth = max(one.steps, bounds.steps), max(one.bandwidth, bounds.bandwidth)
+    return replace(one, steps=steps, bandwidth=bandwidth)
 
 
 def _why(classes: Sequence[ClassFrontier]) -> str:
@@ -376,11 +378,13 @@ def limit_allreduce(  # noqa: PLR0913 - what is given, and how it reports
     begin = time.perf_counter()
     bounds = any_bounds(topology)
     steps = _steps(bounds, max_steps, spec.name)
+    if folder:
+        folder.prepare()
     alike = topology.reversed().carries_like(topology)
     given: dict[str, Any] = {"seconds": seconds, "notify": notify}
     all_to_all = named("allgather", topology.ranks)
     gather = limit_frontier(
-        topology, all_to_all, solve, max_steps=steps.of_gather(), folder=folder, **given
+        topology, all_to_all, solve, max_steps=steps.asked, folder=folder, **given
     )
     halves: tuple[LimitFrontier, ...] = (gather,)
     if not alike and steps.last >= steps.both and gather.stopped != "interrupted":
@@ -409,7 +413,7 @@ def limit_allreduce(  # noqa: PLR0913 - what is given, and how it reports
         None,
         "",
         bounds,
-        tuple(classes),
+        tuple(_bounded(one, bounds) for one in classes),
         tuple(unswept),
         halves,
         trees,

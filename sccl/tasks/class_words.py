@@ -9,10 +9,13 @@ from sccl.pareto import GATHERED, ClassFrontier, completeness
 NOT_THE_END = "Not the end: more steps or effort may give a smaller R/C."
 
 
+_RUN = " Run the allgather; each rank then reduces what it has (codegen makes an allgather of it)."
+
+
 def class_summary(one: ClassFrontier) -> str:
     """Return what is known of a class, as a sentence that begins with its name."""
     bounds = f"S >= {one.steps}, R/C >= {one.bandwidth}"
-    run = " Run the allgather; each rank then reduces what it has." if one.name == GATHERED else ""
+    run = _RUN if one.name == GATHERED else ""
     within = one.within.words if one.within else ""
     return f"{one.name}: {one.scope}: {bounds}. {state_of_class(one.complete, within)}{run}"
 
