@@ -363,7 +363,8 @@ def test_a_scheduler_that_is_killed_is_a_sentence_and_the_store_keeps_what_was_d
         out, err = process.communicate(timeout=PATIENCE_S)
     finally:
         cluster.end()
-    assert (process.returncode, out) == (4, "")
+    assert process.returncode == 4
+    assert json.loads(out)["error"]["exit_code"] == 4
     assert err.startswith(f"failed: the Dask scheduler at {cluster.address} does not answer any")
     assert len(err.splitlines()) == 1
     arguments = [word for word in cluster_command("x")[:-2] if word != "--no-store"]
