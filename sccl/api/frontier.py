@@ -58,7 +58,7 @@ class Frontier(Shared):
 
     @property
     def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of each class of algorithms, by class; allreduce has several."""
+        """Return the points of each class of algorithms, by class; allreduce has up to three."""
         return _classes(self.value)
 
     @property
@@ -119,8 +119,9 @@ class Frontier(Shared):
     def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
         """Write every claim with its proof, for :func:`sccl.check_certificate`.
 
-        Of allreduce they are about compositions of a reducescatter and an allgather of equal steps
-        and rounds, which are swept for it.
+        Of allreduce they are about compositions of a reducescatter and an allgather: of equal steps
+        and rounds, which are swept for it, and of any, as far as the limits of the halves prove it
+        for every k and C.
 
         Args:
             timeout_s: seconds for each proof.
@@ -264,14 +265,17 @@ class LimitFrontier(Shared):
 
     @property
     def limits(self) -> tuple[StepLimit | Between, ...]:
-        """Return the limit of every S that was looked at; of allreduce, of its first class."""
+        """Return the limit of every S that was looked at; of allreduce, of its first class.
+
+        :meth:`to_json` has those of each class, in ``classes``.
+        """
         if isinstance(self.value, AllreduceFrontier):
             return self.value.classes[0].limits
         return self.value.limits
 
     @property
     def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of each class of algorithms, by class; allreduce has three."""
+        """Return the points of each class of algorithms, by class; allreduce has up to three."""
         return _classes(self.value)
 
     @property
@@ -314,6 +318,8 @@ class LimitFrontier(Shared):
     @checked
     def certify(self, folder: str | PathLike[str]) -> Path:
         """Write every limit with the prices that prove it, for :func:`sccl.check_certificate`.
+
+        Of allreduce they are about compositions, as of :meth:`Frontier.certify`, and about trees.
 
         Returns:
             the file of the claims.

@@ -262,8 +262,9 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
         topology: a name, a file, or a topology.
         root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         k: R <= S + k is searched; None: 5, or what the bandwidth bound takes.
-        max_steps: last S; None: 3 above the latency bound.
-        max_chunks: largest C; None: all that R and the bound allow.
+        max_steps: last S; None: 3 above the latency bound; of allreduce, 3 above that of each half.
+        max_chunks: largest C; None: all that R and the bound allow. Of allreduce only compositions
+            are looked at, if it is given.
         solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"`` or ``"portfolio"``.
         seed: of the solver's random choices.
         timeout_s: seconds per query (60), after which a candidate is left open.

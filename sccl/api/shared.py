@@ -36,7 +36,8 @@ class Point:
         bandwidth_cost: R/C; of a limit frontier, the limit.
         algorithm: attains it, or is near it if ``attained`` is false; None: it is too large to be
             written down.
-        optimal: which lower bounds it meets: ``"latency"``, ``"bandwidth"``, ``"limit"``.
+        optimal: which lower bounds it meets: ``"latency"``, ``"bandwidth"``, ``"limit"``; those of
+            its class for a point in ``.classes``, else of every algorithm.
         proved: whether nothing dominates it; if not, it is the best found.
         attained: whether the algorithm has this R/C.
         seconds: what finding it took; None: its file does not say.

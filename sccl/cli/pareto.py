@@ -52,11 +52,17 @@ def pareto(
     ] = None,
     max_steps: Annotated[
         int | None,
-        typer.Option(help="Last S to try.", show_default="3 above the latency bound"),
+        typer.Option(
+            help="Last S to try.",
+            show_default="3 above the latency bound; of allreduce, 3 above that of each half",
+        ),
     ] = None,
     max_chunks: Annotated[
         int | None,
-        typer.Option(help="Largest C to try.", show_default="all that R and the bound allow"),
+        typer.Option(
+            help="Largest C to try; of allreduce only compositions are then looked at.",
+            show_default="all that R and the bound allow",
+        ),
     ] = None,
     solver: options.Solver = backends.DEFAULT,
     timeout: options.LimitTimeout = None,
@@ -84,7 +90,9 @@ def pareto(
     certify_dir: Annotated[
         Path | None,
         typer.Option(
-            "--certify", help="Folder for proofs of all claims, for 'sccl verify-certificate'."
+            "--certify",
+            help="Folder for proofs of all claims, for 'sccl verify-certificate'; of allreduce, of "
+            "those about compositions, and with --limit about trees.",
         ),
     ] = None,
     plot: Annotated[

@@ -18,7 +18,11 @@ Seconds = Annotated[
     float, Meta(ge=0, description="Seconds; not in files, which are the same again.")
 ]
 Optimal = Annotated[
-    tuple[str, ...], Meta(description="Which bounds are met: latency, bandwidth, limit.")
+    tuple[str, ...],
+    Meta(
+        description="Which bounds are met: latency, bandwidth, limit. Those of its class for a "
+        "point in 'classes', else of every algorithm."
+    ),
 ]
 
 
@@ -193,7 +197,10 @@ class FoundPart(Part, frozen=True, kw_only=True):
     stopped: Annotated[
         str, Meta(description="bandwidth-bound, max-steps or interrupted: why it ends there.")
     ]
-    limits: tuple[LimitPart, ...]
+    limits: Annotated[
+        tuple[LimitPart, ...],
+        Meta(description="Of R/C, by S; of several classes none: each in 'classes' has its own."),
+    ]
     points: tuple[PointPart, ...]
     seconds: Seconds | UnsetType = UNSET
     k: Annotated[int | UnsetType, Meta(description="Of a sweep: R <= S + k was searched.")] = UNSET
