@@ -160,7 +160,10 @@ def test_solve_unsat_and_unknown_write_nothing(tmp_path: Path) -> None:
             "solve --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 2 --seed -1",
             "seed is -1",
         ),
-        ("solve --collective allreduce --topo dgx1 --chunks 8 --steps 3 --rounds 4", "even number"),
+        (
+            "solve --collective allreduce --topo dgx1 --chunks 8 --steps 3 --rounds 4",
+            "equal halves",
+        ),
         (
             "solve --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 2 -o no/x.json",
             "there is no folder no",
@@ -181,6 +184,11 @@ def test_solve_unsat_and_unknown_write_nothing(tmp_path: Path) -> None:
         ("topo without dgx1 -o x.json", "nothing to take out"),
         ("topo without dgx1 --link 0-7 -o x.json", "no link 0->7"),
         ("topo without dgx1 --link 0/7 -o x.json", "not of the form"),
+        ("topo without dgx1 --link 0-3:x -o x.json", "the number of lanes is 'x'"),
+        ("topo schema --of algorthm", "did you mean 'algorithm'"),
+        ("verify-certificate no-such-proofs", "holds no certificate; make one with"),
+        ("bounds --collective allgather --topo dgx1 --steps 1", "give at least that many"),
+        ("bounds --collective allreduce --topo dgx1 --steps 5", "'sccl pareto --limit'"),
         ("topo without dgx1 --rank 9 -o x.json", "no rank 9"),
         ("check no.json", "cannot read no.json"),
         ("show no.json", "cannot read no.json"),
@@ -324,6 +332,42 @@ def test_allreduce_bounds_name_their_class() -> None:
     (composed,) = found["classes"]
     assert "compositions" in composed["scope"]
     assert composed["steps"] == 2
+    assert composed["class"] == "composed of equal halves"
+    assert (
+        "allreduce on full:4, composed of equal halves"
+        in sccl("bounds", "--collective", "allreduce", "--topo", "full:4")[1]
+    )
+
+
+def test_a_problem_of_equal_halves_says_so() -> None:
+    asked = ("--topo", "ring:4", "--chunks", "4", "--steps", "4", "--rounds", "4")
+    text = sccl("smt2", "--collective", "allreduce", *asked)[1]
+    assert text.startswith("; One half of reducescatter-then-allgather compositions of equal")
+    assert "S=4 steps and R=4 rounds in all: unsat says nothing" in text
+    assert "One half" not in sccl("smt2", "--collective", "allgather", *asked)[1]
+
+
+def test_a_bound_by_the_dual_says_how_its_numbers_become_the_original_s() -> None:
+    def told(collective: str) -> str:
+        return sccl("bounds", "--collective", collective, "--topo", "dgx1")[1]
+
+    assert "can in a round; of reducescatter, C is 8 times that of its dual" in told(
+        "reducescatter"
+    )
+    assert "C is 8 times and R 2 times that of its dual" in told("allreduce")
+    assert "times that of" not in told("allgather")
+
+
+def test_a_machine_in_place_of_an_algorithm_is_told(tmp_path: Path) -> None:
+    value = json.loads(sccl("topo", "show", "ring:4", "--json")[1])
+    for head in ("schema", "kind", "digest"):
+        del value[head]
+    (tmp_path / "m.json").write_text(json.dumps(value))
+    code, _, err = sccl("check", tmp_path / "m.json")
+    assert (code, "it holds a topology; expected an algorithm" in " ".join(err.split())) == (
+        2,
+        True,
+    )
 
 
 def test_a_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,7 +413,14 @@ def test_topo_list_show_and_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", ["topology", "collective", "customcollective", "algorithm", "instance", "answer"]
+    "shape",
+    [
+        "topology",
+        "custom-collective",
+        "customcollective",
+        "symmetric-algorithm",
+        "symmetricalgorithm",
+    ],
 )
 def test_schemas_are_schemas(shape: str) -> None:
     schema = json.loads(sccl("topo", "schema", "--of", shape)[1])

@@ -86,7 +86,7 @@ def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
 
 def test_every_kind_of_file_is_in_the_reference(site: Path) -> None:
     text = (site / "reference" / "files.html").read_text(encoding="utf-8")
-    kinds = ("topology", "customcollective", "algorithm", "symmetricalgorithm", "certificate")
+    kinds = ("topology", "custom-collective", "algorithm", "symmetric-algorithm", "certificate")
     for kind in kinds:
         assert f'<h2 id="{kind}">' in text
     for field in ("both_ways", "chunks_per_round", "rounds_per_step", "generators", "claims"):

@@ -179,7 +179,9 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     assert "is not a generated project" in refused("run", str(tmp_path))
     assert CliRunner().invoke(app, ["codegen", good, "-o", out]).exit_code == 0
     assert "for 4 ranks" in refused("run", out, "--np", "8")
-    assert "expected from..to" in refused("bench", out, "--sizes", "4M..1")
+    assert "from 4M to less, 1: expected from..to, such as 1..4M" in refused(
+        "bench", out, "--sizes", "4M..1"
+    )
     assert "has no 'allreduce'" in refused("tune", out, "--collective", "allreduce")
     assert "expected 'mpi'" in refused("bench", out, "--against", "nccl")
     (Path(out) / "program.json").write_text("{}")

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import sccl
 from sccl.cli.main import VERBS, app, load
-from sccl.cli.schema import FILES, schema_of_kind
+from sccl.cli.schema import schema_of_kind
+from sccl.cli.topo import SHAPES
 from sccl.tasks.answers import OUTPUTS
 from tests.found import frontier
 
@@ -290,7 +291,7 @@ def test_names_are_never_raw_on_a_terminal(tmp_path: Path) -> None:
     assert "p\nq" not in done.output
 
 
-@pytest.mark.parametrize("kind", [*OUTPUTS, *FILES])
+@pytest.mark.parametrize("kind", [*OUTPUTS, *SHAPES])
 def test_schemas_are_printed(kind: str) -> None:
     code, found = run("schema", kind)
     assert code == 0

@@ -97,7 +97,9 @@ def test_a_lane_of_a_link_is_taken_out_and_the_last_takes_the_link() -> None:
     assert fewer.name == "dgx1-without-0to3x1-3to0x1"
     assert "1 lane of link 0->3" in fewer.source
     assert dgx1.without(lanes={(0, 3): 2}) == dgx1.without(links=[(0, 3)])
+    assert fewer.labels == ()  # no rank has another number than it had
     assert fewer.plus({(0, 3): 1, (3, 0): 1}).carries_like(dgx1)
+    assert dgx1.plus({(0, 3): 1, (3, 0): 2}).name == "dgx1-with-0to3-3to0x2"
     bad = {3: "3 lanes to take out, expected 1 to 2", 0: "0 lanes to take out"}
     for lanes, says in bad.items():
         with pytest.raises(ParameterError, match=says):
@@ -208,14 +210,14 @@ def test_bounds_and_pareto_mean_the_same_by_a_switch(tmp_path: Path) -> None:
     assert (code, "Complete for every k" in out) == (0, True)
     assert "box: switch '[b]' as 12 links between ranks with egress and ingress budgets" in err
     shown = run("topo", "show", tmp_path / "box.json")[1]
-    assert "synthesised for with switch '[b]' as 12 links" in shown
+    assert "solved as: switch '[b]' as 12 links" in shown
 
 
 def test_topo_show_prints_the_costs_of_links_that_differ(file: Path) -> None:
     out = run("topo", "show", file)[1]
     assert "alpha 3 us, 50 GB/s per lane: 0->3, 3->0" in out
     assert "alpha 1 us, 100 GB/s per lane: all others" in out
-    assert "synthesised for with lanes of 25 GB/s" in out
+    assert "solved as: lanes of 25 GB/s" in out
     out = run("topo", "show", "dgx-h100")[1]
     assert "lanes out of each rank: 18, 18, 18, 18, 18, 18, 18, 18" in out
     assert "links differ" not in out

@@ -15,7 +15,7 @@ from sccl.tasks.outputs import schema_of
 
 def text() -> str:
     """Return a section for each kind of file, from the schema that reading checks against."""
-    made = (_shape(shape.value, json_schema(wire)) for shape, wire in SHAPES.items())
+    made = (_shape(kind, json_schema(wire)) for kind, wire in SHAPES.items())
     return "\n\n".join(text for texts in made for text in texts)
 
 

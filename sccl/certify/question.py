@@ -115,6 +115,11 @@ def read_case(folder: Path) -> Case:
     """
     path = folder / CLAIMS
     where = str(path)
+    if not path.exists():
+        raise InputError(
+            f"cannot read {path}: {folder} holds no certificate; make one with "
+            "'sccl pareto --certify FOLDER'"
+        )
     wire = parse(read_regular(path), CertificateWire, where)
     topology = topology_of_wire(wire.topology, f"{where}, $.topology")
     if topology.switches:

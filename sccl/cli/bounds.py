@@ -23,10 +23,13 @@ from sccl.bounds import (
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.pareto import COMPOSED, StepLimit, has_classes, limit_json, step_limit
+from sccl.pareto import StepLimit, has_classes, limit_json, step_limit
 from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.reasons import explain, explain_any, explain_any_steps, explain_steps
 from sccl.tasks.settings import checked_limits
+
+_EQUAL_HALVES = "composed of equal halves"
+"""The class of allreduces that :func:`lower_bounds` is about: not all that ``pareto`` composes."""
 
 
 @reported
@@ -36,12 +39,17 @@ def bounds(
     root: options.Root = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Also the limit of R/C for this S, over all k and all C."),
+        typer.Option(
+            help="Also the limit of R/C for this S, over all k and all C; of allreduce, that of "
+            "compositions of equal halves, for an even S."
+        ),
     ] = None,
     timeout: options.LimitTimeout = None,
     json: options.Json = False,
 ) -> None:
     """Lower bounds on steps and on R/C, with certificates to check by hand.
+
+    Of allreduce: those of every algorithm, and those of compositions of equal halves.
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
@@ -57,7 +65,7 @@ def bounds(
         found_json = bounds_json(found)
         if has_classes(spec):
             found_json = any_bounds_json(any_bounds(topology)) | {
-                "classes": [{"class": COMPOSED, **found_json}]
+                "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
         asked = {"topology": topology.name, "collective": spec.name}
         more = {"limit": limit_json(limit, found.dual)} if limit else {}
@@ -111,7 +119,9 @@ def _print_any(console: Console, found: AnyBounds, machine: str) -> None:
 
 def _print(console: Console, found: LowerBounds, machine: str) -> None:
     other, certificate = found.dual, found.certificate
-    console.print(f"{other.original.name} on {machine}", style="bold", markup=False)
+    of_class = f", {_EQUAL_HALVES}" if found.scope else ""
+    title = f"{other.original.name} on {machine}{of_class}"
+    console.print(title, style="bold", markup=False)
     if not other.is_identity:
         console.print(f"certified on its dual, {found.problem}")
     if found.scope:

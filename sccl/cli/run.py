@@ -226,6 +226,11 @@ def _range(text: str) -> tuple[int, int]:
         high = int(found[3]) * UNITS[found[4]]
         if 1 <= low <= high <= _LARGEST:
             return low, high
+        if low > high:
+            raise ParameterError(
+                f"sizes is {text!r}, from {found[1]}{found[2]} to less, {found[3]}{found[4]}: "
+                f"expected from..to, such as {found[3]}{found[4]}..{found[1]}{found[2]}"
+            )
     raise ParameterError(
         f"sizes is {text!r}, expected from..to in bytes of at most {_LARGEST >> 30}G, such as 1..4M"
     )

@@ -16,15 +16,6 @@ from sccl.tasks.answers import OUTPUTS, KindPart, SchemaOutput
 from sccl.tasks.outputs import schema_of
 
 
-def _kind(wire: type[Any]) -> str:
-    """Return what a file says that it is."""
-    return str(wire.__struct_defaults__[wire.__struct_fields__.index("kind")])
-
-
-FILES = {_kind(wire): wire for wire in SHAPES.values()}
-"""The shape of each kind of file, by what the file says that it is."""
-
-
 @reported
 def schema(
     kind: Annotated[
@@ -32,7 +23,7 @@ def schema(
         typer.Argument(
             help="What 'kind' says in what was printed, or in a file.",
             show_default="list all kinds",
-            autocompletion=complete.words([*OUTPUTS, *FILES], "a kind"),
+            autocompletion=complete.words([*OUTPUTS, *SHAPES], "a kind"),
         ),
     ] = None,
     json: options.Json = False,
@@ -55,14 +46,14 @@ def schema_of_kind(kind: str) -> dict[str, Any]:
     """
     if kind in OUTPUTS:
         return schema_of(OUTPUTS[kind])
-    if kind in FILES:
-        return json_schema(FILES[kind])
-    raise unknown_name("kind", kind, [*OUTPUTS, *FILES], "'sccl schema' lists all")
+    if kind in SHAPES:
+        return json_schema(SHAPES[kind])
+    raise unknown_name("kind", kind, [*OUTPUTS, *SHAPES], "'sccl schema' lists all")
 
 
 def _list(*, json: bool) -> None:
     kinds = [KindPart(kind=k, of="output", about=x.__doc__ or "") for k, x in OUTPUTS.items()]
-    kinds += [KindPart(kind=k, of="file", about=x.__doc__ or "") for k, x in FILES.items()]
+    kinds += [KindPart(kind=k, of="file", about=x.__doc__ or "") for k, x in SHAPES.items()]
     if json:
         print_output(SchemaOutput(inputs={}, kinds=tuple(kinds)))
         return

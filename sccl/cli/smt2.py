@@ -12,7 +12,7 @@ from sccl.core.files import write_atomically
 from sccl.errors import ParameterError
 from sccl.tasks.answers import Smt2Output
 from sccl.tasks.outputs import question_digests
-from sccl.transform import pose
+from sccl.transform import Question, pose
 
 
 @reported
@@ -29,7 +29,8 @@ def smt2(
     """Write the problem as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.
 
     Any solver answers sat exactly if an algorithm exists. A combining collective is written as its
-    dual.
+    dual; an allreduce as one half of compositions of equal halves, of S/2 steps and R/2 rounds, so
+    that unsat says nothing of other allreduces.
     """
     topology, spec = asked_for(collective, topo, root)
     question = pose(topology, spec, chunks, steps, rounds)
@@ -42,7 +43,7 @@ def smt2(
     options.writable(output)
     from sccl.backends.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
 
-    text = smtlib_text(question.instances[0])
+    text = _class_of(question) + smtlib_text(question.instances[0])
     if output is not None:
         write_atomically(output, text)
     if json:
@@ -52,3 +53,14 @@ def smt2(
         typer.echo(text, nl=False)
     else:
         out().print(f"written to {named(output)}", markup=False)
+
+
+def _class_of(question: Question) -> str:
+    """Return a comment on what unsat holds for; empty: for all k-synchronous algorithms."""
+    if not question.scope:
+        return ""
+    return (
+        f"; One half of {question.scope},\n"
+        f"; of S={question.steps} steps and R={question.rounds} rounds in all: unsat says nothing "
+        "of algorithms of other classes.\n"
+    )

@@ -44,6 +44,9 @@ def solve(
 ) -> None:
     """Is there an algorithm of C chunks, S steps and R rounds?
 
+    Of allreduce, it asks about compositions of equal halves only: a reducescatter and an allgather
+    of S/2 steps and R/2 rounds each. 'sccl pareto' looks at all classes.
+
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
     limits = checked_limits(timeout, seed)

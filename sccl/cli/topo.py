@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,8 +25,9 @@ from sccl.core.wire import (
     SymmetryWire,
     TopologyWire,
     json_schema,
+    kind_of,
 )
-from sccl.errors import ParameterError
+from sccl.errors import ParameterError, unknown_name
 from sccl.tasks.answers import (
     GeneratorPart,
     MachinePart,
@@ -48,31 +48,20 @@ topo = typer.Typer(
 )
 
 
-class Shape(StrEnum):
-    """The kinds of files."""
+_WIRES = (
+    TopologyWire,
+    CollectiveWire,
+    CustomCollectiveWire,
+    AlgorithmWire,
+    InstanceWire,
+    AnswerWire,
+    SymmetryWire,
+    SymmetricAlgorithmWire,
+    CertificateWire,
+)
 
-    TOPOLOGY = "topology"
-    COLLECTIVE = "collective"
-    CUSTOM_COLLECTIVE = "customcollective"
-    ALGORITHM = "algorithm"
-    INSTANCE = "instance"
-    ANSWER = "answer"
-    SYMMETRY = "symmetry"
-    SYMMETRIC_ALGORITHM = "symmetricalgorithm"
-    CERTIFICATE = "certificate"
-
-
-SHAPES = {
-    Shape.TOPOLOGY: TopologyWire,
-    Shape.COLLECTIVE: CollectiveWire,
-    Shape.CUSTOM_COLLECTIVE: CustomCollectiveWire,
-    Shape.ALGORITHM: AlgorithmWire,
-    Shape.INSTANCE: InstanceWire,
-    Shape.ANSWER: AnswerWire,
-    Shape.SYMMETRY: SymmetryWire,
-    Shape.SYMMETRIC_ALGORITHM: SymmetricAlgorithmWire,
-    Shape.CERTIFICATE: CertificateWire,
-}
+SHAPES: dict[str, type[Any]] = {kind_of(wire): wire for wire in _WIRES}
+"""The shape of each kind of file, by what the file says that it is."""
 
 Name = Annotated[
     str,
@@ -212,8 +201,19 @@ def _changed(before: Topology, after: Topology, output: Path) -> dict[str, Any]:
 @topo.command(epilog="Example: sccl topo schema --of algorithm")
 @reported
 def schema(
-    of: Annotated[Shape, typer.Option(help="Which kind of file.")] = Shape.TOPOLOGY,
+    of: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help=f"Which kind of file: {', '.join(SHAPES)}.",
+            autocompletion=complete.words(SHAPES, "a kind of file"),
+        ),
+    ] = "topology",
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
     """Print the JSON Schema of topology files, or of another kind of file: always as JSON."""
-    print_json(json_schema(SHAPES[of]))
+    older = {kind.replace("-", ""): kind for kind in SHAPES}
+    kind = older.get(of, of)
+    if kind not in SHAPES:
+        raise unknown_name("kind", of, SHAPES, f"expected one of {', '.join(SHAPES)}")
+    print_json(json_schema(SHAPES[kind]))

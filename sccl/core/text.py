@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 import msgspec.inspect
 
-from sccl.core.wire import AnyWire
+from sccl.core.wire import AnyWire, TopologyWire
 from sccl.errors import FormatError
 
 W = TypeVar("W", bound=msgspec.Struct)
@@ -45,7 +45,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
             f"{where}, line {error.lineno} column {error.colno}: not JSON ({error.msg})"
         ) from error
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
-        kind = wire.__name__.removesuffix("Wire").lower()
+        kind = _own_kind(wire)
         found = _other_kind(text, wire)
         wrong = f"it holds {_with_article(found)}" if found else f"{error}{_meant(error, wire)}"
         raise FormatError(
@@ -57,11 +57,25 @@ def parse(text: str, wire: type[W], where: str) -> W:
 
 
 def _other_kind(text: str, wire: type[msgspec.Struct]) -> str:
-    """Return the kind that a file says it is of; empty: it says none, or that of ``wire``."""
+    """Return the kind a file says it is of, or has the shape of; empty: none, or ``wire``'s."""
     found = json.loads(text)
+    if isinstance(found, dict) and "kind" not in found:
+        return "topology" if wire is not TopologyWire and _is_of(found, TopologyWire) else ""
     kind = found.get("kind") if isinstance(found, dict) else None
+    return kind if isinstance(kind, str) and kind in _KINDS and kind != _own_kind(wire) else ""
+
+
+def _own_kind(wire: type[msgspec.Struct]) -> str:
     own = {field.name: field.default for field in msgspec.structs.fields(wire)}.get("kind")
-    return kind if isinstance(kind, str) and kind in _KINDS and kind != own else ""
+    return own if isinstance(own, str) else wire.__name__.removesuffix("Wire").lower()
+
+
+def _is_of(found: object, wire: type[msgspec.Struct]) -> bool:
+    try:
+        msgspec.convert(found, wire)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:

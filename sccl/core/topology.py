@@ -232,7 +232,7 @@ class Topology:
         """Return the same machine with failed parts taken out, ready for synthesis.
 
         Ranks that are left keep their order and are renumbered from 0; ``labels`` keep the numbers
-        they had. Budgets lose the edges that are gone.
+        they had, if any goes. Budgets lose the edges that are gone.
 
         Args:
             lanes: of links that lose some of their lanes, how many; a link that has none left goes.
@@ -293,9 +293,15 @@ class Topology:
                 for whole in self.chassis
                 if (group := tuple(number[r] for r in whole if r in number))
             ),
-            labels=tuple(self.label(r) for r in range(self.ranks) if r not in gone_ranks),
+            labels=self._labels_without(gone_ranks),
             source=f"{self.source}; {failed}" if self.source else failed,
         )
+
+    def _labels_without(self, gone: set[int]) -> tuple[str, ...]:
+        """Return the labels of the ranks that are left; none where there are none and all are."""
+        if not self.labels and not gone:
+            return ()
+        return tuple(self.label(r) for r in range(self.ranks) if r not in gone)
 
     def _fewer_lanes(self, lanes: Mapping[Edge, int]) -> tuple[set[Edge], dict[Edge, int]]:
         """Return the links that lose all their lanes, and how many the others lose.
@@ -334,8 +340,16 @@ class Topology:
                 raise TopologyError(f"{where}: {more} lanes to add, expected at least 1")
             old = known.get(edge) or Link(*edge, 0, self.alpha_us, self.gb_per_s)
             known[edge] = replace(old, lanes=old.lanes + more)
-        added = ", ".join(_link_name(edge) for edge in sorted(lanes)) + " added"
-        tag = "-".join(f"{src}to{dst}" for src, dst in sorted(lanes))
+        several = {edge: n for edge, n in lanes.items() if n > 1}
+        parts = [
+            _link_name(edge) + (f" ({several[edge]} lanes)" if edge in several else "")
+            for edge in sorted(lanes)
+        ]
+        added = f"{', '.join(parts)} added"
+        tag = "-".join(
+            f"{src}to{dst}" + (f"x{several[src, dst]}" if (src, dst) in several else "")
+            for src, dst in sorted(lanes)
+        )
         return replace(
             self,
             name=f"{self.name}-with-{tag}",

@@ -235,6 +235,11 @@ AnyWire = (
 )
 
 
+def kind_of(wire: type[Any]) -> str:
+    """Return what a file of one of the shapes above says that it is."""
+    return str(wire.__struct_defaults__[wire.__struct_fields__.index("kind")])
+
+
 def json_schema(wire: type[Any]) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of one of the shapes above."""
     schema: dict[str, Any] = {

@@ -111,10 +111,15 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     from sccl.limit import solve as solve_packing  # noqa: PLC0415
 
     other = dual(spec)
-    if steps < bounds.steps or steps % other.phases:
+    if steps < bounds.steps:
         raise ParameterError(
             f"steps is {steps}, but {_of_class(spec, bounds)} takes at least {bounds.steps} steps "
-            "here" + (", an even number of them (two phases)" if other.phases == 2 else "")
+            "here: give at least that many"
+        )
+    if steps % other.phases:
+        raise ParameterError(
+            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
+            f"{bounds.scope}; 'sccl pareto --limit' has the limits of all classes, for every S"
         )
     if steps > _MAX_STEPS:
         raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")

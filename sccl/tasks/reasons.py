@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sccl.bounds import AnyBounds, LowerBounds, any_bounds, lower_bounds
-from sccl.collectives import Spec, named
+from sccl.collectives import Dual, Spec, named
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.topology import Topology
 from sccl.core.words import counted
@@ -94,7 +94,7 @@ def explain(found: LowerBounds) -> str:
     if certificate.kind == "lengths":
         return (
             f"{split}the shortest paths of all chunks, at the prices below, cost "
-            f"{certificate.value} times what one round can carry"
+            f"{certificate.value} times what one round can carry{_to_original(found.dual)}"
         )
     texts = []
     for cut in certificate.cuts:
@@ -105,7 +105,15 @@ def explain(found: LowerBounds) -> str:
     total = sum(c.weight / first * c.chunks for c in certificate.cuts)
     capacity = total / certificate.value
     what = "at most" if len(texts) == 1 else "together at most"
-    return f"{split}{' and '.join(texts)}, {what} {capacity} can in a round"
+    crossing = f"{' and '.join(texts)}, {what} {capacity} can in a round"
+    return f"{split}{crossing}{_to_original(found.dual)}"
+
+
+def _to_original(dual: Dual) -> str:
+    """Return how numbers of a dual become those of its original, after a certificate's sentence."""
+    times = [f"C is {dual.chunk_factor} times"] if dual.chunk_factor > 1 else []
+    times += [f"R {dual.phases} times"] if dual.phases > 1 else []
+    return f"; of {dual.original.name}, {' and '.join(times)} that of its dual" if times else ""
 
 
 def reason_of(answer: Answer) -> str:

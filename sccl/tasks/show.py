@@ -153,7 +153,7 @@ def _model_text(topology: Topology) -> list[str]:
         notes = model(topology).notes
     except InputError as error:
         return [f"cannot be synthesised for: {error}"]
-    return [f"synthesised for with {note}" for note in notes]
+    return [f"solved as: {note}" for note in notes]
 
 
 def matrix(nodes: int, values: Mapping[tuple[int, int], float]) -> Table:

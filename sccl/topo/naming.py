@@ -86,8 +86,23 @@ def link_of(topology: Topology, text: str) -> LinkName:
         )
     for end in ends:
         if _node(topology, end) is None:
+            _refuse_lanes(topology, text)
             rank_of(topology, end)
     raise ParameterError(f"link {text!r}: expected 0-4, 0>4 or 0-4:1")
+
+
+def _refuse_lanes(topology: Topology, text: str) -> None:
+    """Check that what follows the last colon of a link's name is no wrong number of lanes.
+
+    Raises:
+        ParameterError: it is: the rest is a link.
+    """
+    link, colon, lanes = text.rpartition(":")
+    if colon and any(_readings(topology, link)):
+        raise ParameterError(
+            f"link {text!r}: the number of lanes is {lanes!r}, expected a whole number such as "
+            f"in {link + ':1'!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

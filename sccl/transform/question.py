@@ -77,8 +77,9 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
     for what, value in (("steps", steps), ("rounds", rounds)):
         if value % other.phases:
             raise ParameterError(
-                f"{what} is {value}: allreduce is synthesised as a reducescatter and an allgather "
-                f"with half the steps and rounds each, so give an even number"
+                f"{what} is {value}, expected an even number: of allreduce, only compositions of "
+                "equal halves are asked about, a reducescatter and an allgather of half the steps "
+                "and rounds each; 'sccl pareto' looks at all classes"
             )
     instances = tuple(
         Instance(
