@@ -187,8 +187,10 @@ def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) 
     write_certificate(frontier, tmp_path)
     verdicts = list(check_folder(tmp_path))
     assert failures(tmp_path) == []
-    pareto = [v for v in verdicts if "Pareto-optimal" in v.claim]
-    assert len(pareto) == len(frontier.points) > 0
+    pareto = [v.claim for v in verdicts if "Pareto-optimal" in v.claim]
+    assert len([c for c in pareto if "with R <= S + 2" in c]) == len(frontier.points) > 0
+    every = {c.split(" is ")[0] for c in pareto if "for every k and C" in c}
+    assert every == {str(p.candidate) for p in frontier.points if p.within is None}
 
 
 @pytest.fixture(scope="module")
@@ -289,12 +291,14 @@ def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
                 mine["chunks"] += 1
             case "unsat":
                 mine["vectors"] = mine["vectors"][1:]
-            case "pareto":
+            case "pareto" | "limit-point":
                 mine["rounds"] += 1
         (tmp_path / CLAIMS).write_text(json.dumps(content))
         kinds.add(claim["claim"])
         assert failures(tmp_path), claim
-    assert kinds == {"steps", "bandwidth", "limit", "algorithm", "unsat", "pareto"}
+    assert kinds == {
+        "steps", "bandwidth", "limit", "algorithm", "unsat", "pareto", "limit-point"
+    }  # fmt: skip
 
 
 def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) -> None:
@@ -518,3 +522,12 @@ def test_the_published_certificates_hold(kind: str, machine: str, collective: st
     verdicts = list(check_folder(PUBLISHED / kind / f"{machine}-{collective}"))
     assert {v.state for v in verdicts} == {"ok"}
     assert any("Pareto-optimal" in v.claim for v in verdicts)
+
+
+def test_what_a_sweep_shows_for_every_k_is_certified_for_every_k(tmp_path: Path) -> None:
+    frontier = found("dgx1", "allgather", k=5)
+    assert frontier.every_k
+    write_certificate(frontier, tmp_path)
+    optimal = [v.claim for v in check_folder(tmp_path) if "for every k and C" in v.claim]
+    for shape in ("C=2 S=2 R=3", "C=6 S=3 R=7"):
+        assert f"{shape} is Pareto-optimal among all algorithms, for every k and C" in optimal

@@ -10,7 +10,7 @@ not depend on how busy the machine is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +28,7 @@ from sccl.certify.claims import (
     write_claims,
 )
 from sccl.certify.cover import Covered, needed, vectors
-from sccl.certify.wire import Claim, ParetoWire, UnsatWire, VectorWire
+from sccl.certify.wire import Claim, LimitPointWire, ParetoWire, UnsatWire, VectorWire
 from sccl.collectives import dual
 from sccl.core.answer import Unsat
 from sccl.core.files import write_atomically
@@ -63,6 +63,7 @@ class _Writer:
         for optimal in self.optimal():
             if next(needed(self.covered(), optimal, lambda _: None), None) is None:
                 self.claims.append(optimal)
+        self.claims += list(self.optimal_for_every_k())
         self.claims += list(halves_claims(self.folder, topology, spec, self.claims, self.composed))
         return self.claims
 
@@ -82,6 +83,15 @@ class _Writer:
             for point in self.frontier.points
             if point.proved
         ]
+
+    def optimal_for_every_k(self) -> Iterator[LimitPointWire]:
+        """Yield the claims that points are optimal for every k and C, as far as limits prove it."""
+        covered, phases = self.covered(), dual(self.frontier.spec).phases
+        for point in self.frontier.points:
+            c = point.candidate
+            here, fewer = (covered.least(s, equal=True) for s in (c.steps, c.steps - phases))
+            if (here is None or here >= c.cost) and (fewer is None or fewer > c.cost):
+                yield LimitPointWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds)
 
     def covered(self) -> Covered:
         """Return what the claims so far rule out."""
