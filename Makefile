@@ -17,7 +17,7 @@ check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/house/test_layers.py
 
 docs: $(STAMP) ## the documentation's site, in build/site
 	$(BIN)/mkdocs build --strict

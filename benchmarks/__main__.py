@@ -15,10 +15,10 @@ from benchmarks import frontier as frontiers
 from benchmarks import pictures, process, report, scale, tables
 from benchmarks.record import begin
 from benchmarks.timing import Verdict
-from sccl import backends
 from sccl.cli.options import Output, writable
 from sccl.cli.report import ExitCode, err, out, reported
 from sccl.runtime import find_mpi
+from sccl.synth.ksync import backends
 from sccl.view import check_picture
 
 app = typer.Typer(

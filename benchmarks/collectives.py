@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sccl import backends
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
 from sccl.emit import generate, targets, write_project
-from sccl.pareto import Range, sweep
 from sccl.runtime import Mpi, build, compare, in_groups, load_project, speedup
+from sccl.synth.candidates import Range
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.sweep import sweep
 from sccl.topo import resolve
-from sccl.transform import expand
+from sccl.topo.symmetry.expand import expand
 
 NAMES = ("allgather", "allreduce", "alltoall")
 FULL_SIZES = (1, 4 << 20)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.scale import series_of
-from sccl.core.files import read_text
+from sccl.core.files.disk import read_text
 from sccl.errors import FormatError, InputError, ParameterError
 from sccl.view import measured_chart, save, stacked
 

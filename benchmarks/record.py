@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.machine import command_line, describe
 from benchmarks.timing import Timing
-from sccl.core.files import write_atomically
+from sccl.core.files.disk import write_atomically
 
 
 def wire(value: object) -> Any:

@@ -8,10 +8,10 @@ from functools import partial
 
 from benchmarks.paper import PaperRow
 from benchmarks.timing import Contender, Run
-from sccl import backends
 from sccl.collectives import named
 from sccl.core.answer import verdict
-from sccl.pareto import ask
+from sccl.synth.ask import ask
+from sccl.synth.ksync import backends
 from sccl.topo import resolve
 from sccl.transform import Question, pose
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from benchmarks.process import measure
 from benchmarks.timing import Verdict
-from sccl.bounds import lower_bounds
 from sccl.collectives import named
 from sccl.core.instance import Instance
-from sccl.encode import size
-from sccl.encode.orbits import Paths, encode_orbits
+from sccl.prove.bounds import lower_bounds
+from sccl.synth.ksync.model import size
+from sccl.synth.ksync.orbit_model import Paths, encode_orbits
 from sccl.topo import resolve
-from sccl.topo.groups import groups
+from sccl.topo.symmetry.groups import groups
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "torus": ("4x2", "4x4", "8x4", "8x8", "16x8", "16x16", "32x16", "32x32"),

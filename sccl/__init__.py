@@ -8,14 +8,13 @@
     Fraction(3, 2)
 
 What this module offers is stable and is loaded when it is first used, so that importing it takes
-no time. The rooms below it (``sccl.core``, ``sccl.limit``, ...) are for those who extend sccl.
+no time. The rooms below it (``sccl.core``, ``sccl.synth``, ...) are for those who extend sccl.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from types import ModuleType
 
 TYPE_CHECKING = False  # what typing says, too; but that takes its time to load
 if TYPE_CHECKING:
@@ -79,18 +78,3 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     """Return the public names."""
     return sorted([*__all__, "__version__"])
-
-
-class _Package(ModuleType):
-    """This module: two of its functions are called like packages in it, ``bounds`` and ``pareto``.
-
-    The import system sets a package as an attribute of the one above when it loads it, and would
-    so replace the function. ``from sccl.pareto import sweep`` works all the same.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -8,7 +8,7 @@ from typing import Any
 
 from docs.made.markdown import cell, escape
 from sccl.cli.topo import SHAPES
-from sccl.core.wire import json_schema
+from sccl.core.files.shapes import json_schema
 from sccl.tasks.answers import OUTPUTS
 from sccl.tasks.outputs import schema_of
 

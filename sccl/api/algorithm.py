@@ -16,17 +16,18 @@ from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
 from sccl.core import algorithm as core
-from sccl.core.codec import any_algorithm_to_wire, load_algorithm
 from sccl.core.cost import Costs
-from sccl.core.files import check_can_write, write_atomically
+from sccl.core.files.codec import any_algorithm_to_wire, load_algorithm
+from sccl.core.files.disk import check_can_write, write_atomically
+from sccl.core.files.text import text_of
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.text import text_of
 from sccl.errors import ParameterError
+from sccl.judge import violations
 from sccl.tasks.judged import judged
 from sccl.tasks.pages import shown
-from sccl.tasks.show import print_algorithm, utilisation
-from sccl.transform import expand, judge
-from sccl.view.explore import check_fits, page
+from sccl.topo.symmetry.expand import expand
+from sccl.view.explorer.html import check_fits, page
+from sccl.view.text.show import print_algorithm, utilisation
 
 if TYPE_CHECKING:
     from sccl.view import ChartType
@@ -155,7 +156,7 @@ class Algorithm:
 
     def violations(self) -> list[str]:
         """Return everything that is wrong with it, as the independent judge finds it."""
-        return [f"{found.kind}: {found.message}" for found in judge(self.value)]
+        return [f"{found.kind}: {found.message}" for found in violations(self.value)]
 
     @checked
     def save(self, path: str | PathLike[str]) -> Path:

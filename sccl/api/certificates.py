@@ -12,7 +12,7 @@ from sccl.api.arguments import checked
 from sccl.api.html import heading, paragraph, table
 
 if TYPE_CHECKING:
-    from sccl.certify.check import Verdict
+    from sccl.prove.check.folder import Verdict
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,9 +62,9 @@ def check_certificate(folder: str | PathLike[str]) -> Certificate:
     Raises:
         InputError: the folder holds no certificate.
     """
-    from sccl.certify.check import check  # noqa: PLC0415 - few programs need it
-    from sccl.certify.question import read_case  # noqa: PLC0415
-    from sccl.certify.words import classes  # noqa: PLC0415
+    from sccl.prove.check.folder import check  # noqa: PLC0415 - few programs need it
+    from sccl.prove.check.question import read_case  # noqa: PLC0415
+    from sccl.prove.check.words import classes  # noqa: PLC0415
 
     case = read_case(Path(folder))
     about = (*case.lines(), *(f"optimal among {text}" for text in classes(case)))

@@ -8,34 +8,29 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sccl import backends
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_made_of, checked
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import COLUMNS, Point, Shared
-from sccl.core.codec import load_algorithm
+from sccl.core.files.codec import load_algorithm
 from sccl.core.words import counted
-from sccl.pareto import (
-    TREES,
-    AllreduceFrontier,
-    Between,
-    Folder,
-    LimitPoint,
-    Open,
-    Refuted,
-    StepLimit,
-    plain_of,
-)
-from sccl.pareto import Frontier as Swept
-from sccl.pareto import LimitFrontier as SweptLimits
-from sccl.pareto import Point as SweptPoint
-from sccl.tasks.class_words import class_summary, unswept_words
+from sccl.synth.allreduce.classes import TREES, Between
+from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.plain import plain_of
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Frontier as Swept
+from sccl.synth.frontier import Open, Refuted
+from sccl.synth.frontier import Point as SweptPoint
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
+from sccl.synth.limit.frontier import LimitFrontier as SweptLimits
+from sccl.synth.limit.frontier import LimitPoint, StepLimit
 from sccl.tasks.find import equal_halves, limits_of_equal_halves
 from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.reasons import any_in_words, in_words
-from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.view.shown import Bounds
+from sccl.view.text.classes import class_summary, unswept_words
+from sccl.view.text.reasons import any_in_words, in_words
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -132,7 +127,7 @@ class Frontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        from sccl.certify.write import write_certificate  # noqa: PLC0415 - loads much
+        from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads much
 
         limits = checked_limits(timeout_s, seed=0)
         found = self.value
@@ -327,7 +322,7 @@ class LimitFrontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        from sccl.certify.limits import write_limit_certificate  # noqa: PLC0415 - loads much
+        from sccl.synth.limit.certify import write_limit_certificate  # noqa: PLC0415 - loads much
 
         found = self.value
         if not isinstance(found, AllreduceFrontier):

@@ -15,12 +15,12 @@ from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph
 from sccl.core import topology as core
-from sccl.core.codec import load_topology, topology_to_wire
-from sccl.core.files import write_atomically
-from sccl.core.text import text_of
+from sccl.core.files.codec import load_topology, topology_to_wire
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.text import text_of
 from sccl.errors import ParameterError
-from sccl.tasks.show import costs_text, print_topology, size_text
 from sccl.topo import LinkName, added_to, links_of, rank_of
+from sccl.view.text.show import costs_text, print_topology, size_text
 
 _WIDTH = 160
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from sccl.tasks.notes import Notes, progress_bar
+from sccl.view.text.notes import Notes, progress_bar
 
 Progress = bool | Callable[[str], None]
 """Whether to show what is going on where someone may be looking, or who is told, line by line."""

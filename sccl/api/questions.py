@@ -10,7 +10,6 @@ from numbers import Integral
 from os import PathLike
 from pathlib import Path
 
-from sccl import backends
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
@@ -21,22 +20,23 @@ from sccl.collectives import Spec, custom
 from sccl.collectives import resolve as resolve_collective
 from sccl.core import topology as core
 from sccl.core.answer import Sat, verdict
-from sccl.core.files import read_text
-from sccl.core.text import parse
-from sccl.core.wire import CustomCollectiveWire
+from sccl.core.files.disk import read_text
+from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.files.text import parse
 from sccl.errors import ParameterError
-from sccl.pareto import Range
+from sccl.synth.candidates import Range
+from sccl.synth.cluster import Cluster
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.tasks.asked import asked
-from sccl.tasks.cluster import Cluster
 from sccl.tasks.files import kind_of
 from sccl.tasks.find import find_algorithm, find_frontier, find_limits
 from sccl.tasks.frontiers import read_frontier
-from sccl.tasks.notes import limit_note
-from sccl.tasks.reasons import bounds_of, reason_of
-from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import pose
 from sccl.view.shown import Bounds
+from sccl.view.text.notes import limit_note
+from sccl.view.text.reasons import bounds_of, reason_of
 
 Machine = str | PathLike[str] | Topology
 """A name (``"dgx1"``, ``"torus:4x4"``), a JSON file, or a topology."""

@@ -15,12 +15,12 @@ from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
 from sccl.api.chart import Chart
 from sccl.api.latex import Latex, tabular
-from sccl.core.files import check_can_write, write_atomically
+from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.words import proved_for
 from sccl.errors import InputError, ToolError
 from sccl.tasks.frontiers import Known, known
 from sccl.tasks.pages import shown
-from sccl.view.explore import check_fits, page
+from sccl.view.explorer.html import check_fits, page
 from sccl.view.shown import Bounds, Sweep
 
 if TYPE_CHECKING:

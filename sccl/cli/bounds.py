@@ -11,7 +11,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl.bounds import (
+from sccl.cli import options
+from sccl.cli.asking import asked_for
+from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.prove.bounds import (
     AnyBounds,
     Certificate,
     LowerBounds,
@@ -20,13 +23,12 @@ from sccl.bounds import (
     bounds_json,
     lower_bounds,
 )
-from sccl.cli import options
-from sccl.cli.asking import asked_for
-from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.pareto import StepLimit, has_classes, limit_json, step_limit
+from sccl.synth.allreduce.every_class import has_classes
+from sccl.synth.allreduce.plain import limit_json
+from sccl.synth.ksync.settings import checked_limits
+from sccl.synth.limit.frontier import StepLimit, step_limit
 from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.reasons import explain, explain_any, explain_any_steps, explain_steps
-from sccl.tasks.settings import checked_limits
+from sccl.view.text.reasons import explain, explain_any, explain_any_steps, explain_steps
 
 _EQUAL_HALVES = "composed of equal halves"
 """The class of allreduces that :func:`lower_bounds` is about: not all that ``pareto`` composes."""

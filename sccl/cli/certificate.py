@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sccl.certify.wire import CLAIMS
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, named, out, print_json, reported
 from sccl.core.words import counted
+from sccl.prove.check.shapes import CLAIMS
 from sccl.tasks.files import is_folder, paths_of
 from sccl.tasks.outputs import file_digest, head
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.certify.check import Verdict
     from sccl.core.algorithm import Algorithm
-    from sccl.pareto import Frontier, LimitFrontier, TreeFrontier
+    from sccl.prove.check.folder import Verdict
+    from sccl.synth.frontier import Frontier
+    from sccl.synth.limit.allreduce import TreeFrontier
+    from sccl.synth.limit.frontier import LimitFrontier
 
 _COLOURS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
 _NOTHING = ("nothing is claimed to be optimal",)
@@ -46,9 +48,9 @@ def verify_certificate(
     3: some rest on two solvers' word, or would take too much work to check.
     """
     # loaded here, so that the writing of certificates loads no checker, and this no writer
-    from sccl.certify.check import check  # noqa: PLC0415
-    from sccl.certify.question import read_case  # noqa: PLC0415
-    from sccl.certify.words import classes  # noqa: PLC0415
+    from sccl.prove.check.folder import check  # noqa: PLC0415
+    from sccl.prove.check.question import read_case  # noqa: PLC0415
+    from sccl.prove.check.words import classes  # noqa: PLC0415
 
     cases = [(folder, read_case(folder)) for folder in _folders(folders)]  # all before any verdict
     rows: list[tuple[Path, Verdict]] = []
@@ -85,7 +87,7 @@ def verify_certificate(
 
 
 def _print(console: Console, verdict: Verdict) -> None:
-    from sccl.certify.question import plain  # noqa: PLC0415
+    from sccl.prove.check.question import plain  # noqa: PLC0415
 
     colour = _COLOURS[verdict.state]
     line = f"[{colour}]{verdict.state:9}[/] {escape(verdict.claim)}: "
@@ -115,7 +117,7 @@ def certify(
         seconds: for each proof.
         composed: of allreduce, compositions of any two halves.
     """
-    from sccl.certify.write import write_certificate  # noqa: PLC0415 - loads much
+    from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads much
 
     console = err()
     with console.status("certificate") as status:
@@ -138,7 +140,7 @@ def certify_limits(
     quiet: bool,
 ) -> None:
     """Write the certificate of a limit frontier and say where."""
-    from sccl.certify.limits import write_limit_certificate  # noqa: PLC0415 - loads much
+    from sccl.synth.limit.certify import write_limit_certificate  # noqa: PLC0415 - loads much
 
     _say(write_limit_certificate(frontier, trees, folder, composed), folder, quiet=quiet)
 

@@ -13,11 +13,10 @@ from sccl.collectives import misnamed
 from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import counted
+from sccl.judge import Violation, violations
 from sccl.tasks.answers import CheckedFilePart, CheckOutput, ViolationPart
 from sccl.tasks.files import load_algorithms
 from sccl.tasks.outputs import algorithm_digests
-from sccl.transform import judge
-from sccl.verify import Violation
 
 
 @reported
@@ -28,7 +27,7 @@ def check(
     """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
     loaded = load_algorithms(files)  # all are read before any verdict
     found = [
-        (x.file, x.algorithm, x.intact, _misnamed(x.algorithm.collective) + judge(x.algorithm))
+        (x.file, x.algorithm, x.intact, _misnamed(x.algorithm.collective) + violations(x.algorithm))
         for x in loaded
     ]
     if json:

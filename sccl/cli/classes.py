@@ -6,12 +6,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.tables import print_winners
 from sccl.core.cost import Costs
 from sccl.core.words import counted
-from sccl.pareto import AllreduceFrontier, LimitPoint, Point, cost_of
-from sccl.tasks.class_words import class_summary, unswept_words
-from sccl.tasks.reasons import explain_any, explain_any_steps
+from sccl.synth.allreduce.classes import cost_of
+from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.frontier import Point
+from sccl.synth.limit.frontier import LimitPoint
+from sccl.view.text.classes import class_summary, unswept_words
+from sccl.view.text.reasons import explain_any, explain_any_steps
+from sccl.view.text.tables import print_winners
 
 
 def print_allreduce(console: Console, frontier: AllreduceFrontier, costs: Costs) -> None:

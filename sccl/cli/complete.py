@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from glob import escape
 from pathlib import Path
 
-from sccl import backends, collectives
+from sccl import collectives
+from sccl.synth.ksync import backends
 from sccl.topo import catalogue_names, generators
 
 Offer = Callable[[str], list[tuple[str, str]]]

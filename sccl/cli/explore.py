@@ -12,7 +12,7 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import err, named, out, print_output, reported
 from sccl.collectives import Spec
-from sccl.core.files import check_can_write, write_atomically
+from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import ParameterError
@@ -21,7 +21,7 @@ from sccl.tasks.files import frontier_files, is_folder, load_algorithms, paths_o
 from sccl.tasks.frontiers import read_frontier
 from sccl.tasks.outputs import algorithm_digests, file_digest
 from sccl.tasks.pages import shown
-from sccl.view.explore import check_fits, page
+from sccl.view.explorer.html import check_fits, page
 from sccl.view.shown import Bounds, Shown
 
 Files = Annotated[

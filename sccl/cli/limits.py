@@ -17,23 +17,19 @@ from sccl.cli.classes import print_allreduce
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.signals import exit_code
-from sccl.cli.tables import print_winners
 from sccl.collectives import Spec
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
-from sccl.pareto import (
-    AllreduceFrontier,
-    Folder,
-    LimitFrontier,
-    LimitPoint,
-    StepLimit,
-    plain_of,
-)
+from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.plain import plain_of
+from sccl.synth.folder import Folder
+from sccl.synth.ksync.settings import Settings
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit
 from sccl.tasks.find import find_limits, limits_of_equal_halves
-from sccl.tasks.notes import limit_note
 from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.reasons import explain
-from sccl.tasks.settings import Settings
+from sccl.view.text.notes import limit_note
+from sccl.view.text.reasons import explain
+from sccl.view.text.tables import print_winners
 
 _MISSING = {
     "": "too large to write down",

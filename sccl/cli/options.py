@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sccl import backends
 from sccl.cli import complete
-from sccl.core.files import check_can_write
+from sccl.core.files.disk import check_can_write
+from sccl.synth.ksync import backends
 
 Collective = Annotated[
     str,

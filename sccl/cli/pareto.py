@@ -13,8 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl import backends
-from sccl.certify.claims import open_folder
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.certificate import certify, no_certificate
@@ -23,19 +21,25 @@ from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, named, out, print_json, reported
 from sccl.cli.signals import exit_code
-from sccl.cli.tables import print_winners
 from sccl.core.cost import Costs
-from sccl.core.files import check_can_create
+from sccl.core.files.disk import check_can_create
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.pareto import AllreduceFrontier, Folder, Frontier, Point, Range, completeness, plain_of
-from sccl.tasks.cluster import Cluster
+from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.plain import plain_of
+from sccl.synth.candidates import Range
+from sccl.synth.claims import open_folder
+from sccl.synth.cluster import Cluster
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Frontier, Point, completeness
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.tasks.find import equal_halves, find_frontier, require_certifiable
-from sccl.tasks.notes import Notes, progress_bar
 from sccl.tasks.outputs import head, question_digests
-from sccl.tasks.reasons import explain
-from sccl.tasks.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
 from sccl.view import check_picture
+from sccl.view.text.notes import Notes, progress_bar
+from sccl.view.text.reasons import explain
+from sccl.view.text.tables import print_winners
 
 
 @reported

@@ -15,8 +15,8 @@ from sccl import view
 from sccl.cli import complete, options
 from sccl.cli.report import err, named, out, print_output, reported
 from sccl.core.algorithm import Algorithm
-from sccl.core.codec import load_algorithm
-from sccl.core.files import read_text, slug
+from sccl.core.files.codec import load_algorithm
+from sccl.core.files.disk import read_text, slug
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, ParameterError
 from sccl.tasks.answers import PlotOutput
@@ -24,9 +24,9 @@ from sccl.tasks.files import files_of, frontier_files, is_folder, paths_of
 from sccl.tasks.frontiers import Known, known, of_algorithms, of_folder
 from sccl.tasks.outputs import digest_of, question_digests
 from sccl.topo import resolve as resolve_topology
-from sccl.transform import expand
+from sccl.topo.symmetry.expand import expand
 from sccl.view import FrontierData
-from sccl.view.values import classes_of
+from sccl.view.charts.values import classes_of
 
 if TYPE_CHECKING:
     from sccl.view import ChartType

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from sccl.cli import complete, options
 from sccl.cli.report import err, out, print_output, reported
-from sccl.core.files import check_can_write, write_atomically
+from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.words import counted
 from sccl.emit import PROGRAM_FILE, SELECTION_FILE, selection_text
 from sccl.errors import ParameterError

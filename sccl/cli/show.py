@@ -5,12 +5,12 @@ from __future__ import annotations
 from sccl.cli import options
 from sccl.cli.report import named, out, print_output, reported
 from sccl.core.algorithm import Algorithm
+from sccl.judge import violations
 from sccl.tasks.answers import ShownPart, ShowOutput, StepPart
 from sccl.tasks.files import Loaded, load_algorithms
 from sccl.tasks.outputs import algorithm_digests
-from sccl.tasks.show import print_algorithm, utilisation
-from sccl.transform import expand
-from sccl.verify import violations
+from sccl.topo.symmetry.expand import expand
+from sccl.view.text.show import print_algorithm, utilisation
 
 
 @reported

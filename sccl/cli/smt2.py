@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from sccl.bounds import require_reachable
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import named, out, print_output, reported
-from sccl.core.files import write_atomically
+from sccl.core.files.disk import write_atomically
 from sccl.errors import ParameterError
+from sccl.prove.bounds import require_reachable
 from sccl.tasks.answers import Smt2Output
 from sccl.tasks.outputs import question_digests
 from sccl.transform import Question, pose
@@ -41,7 +41,7 @@ def smt2(
         )
     require_reachable(question.instances)
     options.writable(output)
-    from sccl.backends.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
+    from sccl.synth.ksync.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
 
     text = _class_of(question) + smtlib_text(question.instances[0])
     if output is not None:

@@ -7,20 +7,20 @@ from shlex import quote
 import typer
 from rich.markup import escape
 
-from sccl import backends
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, named, out, print_output, reported
 from sccl.core.answer import Answer, Sat, verdict
-from sccl.core.codec import any_algorithm_to_wire
-from sccl.core.files import write_atomically
-from sccl.core.text import text_of
+from sccl.core.files.codec import any_algorithm_to_wire
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.text import text_of
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.settings import Settings, checked_limits
 from sccl.tasks.answers import SolveOutput
 from sccl.tasks.find import find_algorithm
 from sccl.tasks.outputs import question_digests
-from sccl.tasks.reasons import reason_of
-from sccl.tasks.settings import Settings, checked_limits
 from sccl.transform import Question, pose
+from sccl.view.text.reasons import reason_of
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 

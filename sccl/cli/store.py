@@ -12,13 +12,14 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import named, out, print_output, reported
 from sccl.core.answer import Sat
-from sccl.core.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire
-from sccl.core.files import write_atomically
-from sccl.core.text import digest as digest_of
-from sccl.core.text import text_of
+from sccl.core.files.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.text import digest as digest_of
+from sccl.core.files.text import text_of
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.pareto.store import Row
+from sccl.synth.ksync.settings import open_store
+from sccl.synth.store import Row
 from sccl.tasks.answers import (
     StoreExportOutput,
     StoreGcOutput,
@@ -27,7 +28,6 @@ from sccl.tasks.answers import (
     VerdictPart,
 )
 from sccl.tasks.outputs import algorithm_digests
-from sccl.tasks.settings import open_store
 
 store = typer.Typer(
     name="store",

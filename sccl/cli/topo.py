@@ -8,14 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from sccl.certify.wire import CertificateWire
 from sccl.cli import complete, options
 from sccl.cli.report import named, out, print_json, print_output, reported
-from sccl.core.codec import topology_to_wire
-from sccl.core.files import write_atomically
-from sccl.core.text import text_of
-from sccl.core.topology import Topology
-from sccl.core.wire import (
+from sccl.core.files.codec import topology_to_wire
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
     CollectiveWire,
@@ -27,7 +24,10 @@ from sccl.core.wire import (
     json_schema,
     kind_of,
 )
+from sccl.core.files.text import text_of
+from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
+from sccl.prove.check.shapes import CertificateWire
 from sccl.tasks.answers import (
     GeneratorPart,
     MachinePart,
@@ -36,9 +36,9 @@ from sccl.tasks.answers import (
     TopoWithOutput,
 )
 from sccl.tasks.outputs import question_digests
-from sccl.tasks.show import print_topology, size_text
 from sccl.topo import added_to, catalogue_names, generators, links_of, measure, rank_of
 from sccl.topo import resolve as resolve_topology
+from sccl.view.text.show import print_topology, size_text
 
 topo = typer.Typer(
     name="topo",

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.core.codec import load_custom_collective, pattern_of_pairs
 from sccl.core.collective import (
     ALL,
     SCATTERED,
@@ -19,7 +18,8 @@ from sccl.core.collective import (
     RelationKind,
     root_relation,
 )
-from sccl.core.wire import CustomCollectiveWire
+from sccl.core.files.codec import load_custom_collective, pattern_of_pairs
+from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
 
 

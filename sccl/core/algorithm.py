@@ -58,7 +58,7 @@ class KSynchronous:
 class Algorithm(KSynchronous):
     """Rounds per step and sends, for one collective on one topology.
 
-    It is a *candidate*: only :func:`sccl.verify.violations` says whether it is right, so that wrong
+    It is a *candidate*: only :func:`sccl.judge.violations` says whether it is right, so that wrong
     ones can be represented, judged and explained. ``sends`` are kept sorted by step and chunk.
 
     Attributes:

@@ -62,7 +62,7 @@ class Symmetry:
 class SymmetricAlgorithm(KSynchronous):
     """An algorithm that is invariant under symmetries, by one send of each orbit of sends.
 
-    Like :class:`Algorithm` it is a candidate: the judge (:mod:`sccl.verify.stream`) says whether it
+    Like :class:`Algorithm` it is a candidate: the judge (:mod:`sccl.judge.stream`) says whether it
     is right, after all of its sends have been made of these.
 
     Attributes:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs, winners
-from sccl.core.files import slug
+from sccl.core.files.disk import slug
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
 

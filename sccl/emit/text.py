@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.files import data_dir
+from sccl.core.files.disk import data_dir
 from sccl.emit.bundle import Bundle, Entry, Lowered
 from sccl.lower import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from sccl.core.algorithm import Algorithm
+from sccl.judge import require_valid
 from sccl.lower.hazards import dependencies, latest, protect
 from sccl.lower.layout import Layout, layout_of
 from sccl.lower.program import (
@@ -24,7 +25,6 @@ from sccl.lower.program import (
     Slot,
 )
 from sccl.lower.values import Trace, Value, trace
-from sccl.verify import require_valid
 
 BlockKey = tuple[str, int]
 """("send", peer), ("recv", peer) or ("local", 0)."""

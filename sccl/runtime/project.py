@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sccl.core.files import read_text
+from sccl.core.files.disk import read_text
 from sccl.emit import PROGRAM_FILE
 from sccl.errors import FormatError, InputError, ToolError
 from sccl.runtime.mpi import Mpi

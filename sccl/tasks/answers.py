@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.core.wire import AnswerWire, InstanceWire
+from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.tasks.outputs import Count, ErrorOutput, FileText, FractionText, Inputs, Output, Part
 
 Seconds = Annotated[

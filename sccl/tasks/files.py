@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from sccl.core.codec import load_algorithm
-from sccl.core.files import read_text
+from sccl.core.files.codec import load_algorithm
+from sccl.core.files.disk import read_text
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import FormatError, InputError
 

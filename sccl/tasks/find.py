@@ -9,35 +9,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sccl import backends
-from sccl.bounds import lower_bounds, require_reachable
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Unknown
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.pareto import (
+from sccl.prove.bounds import lower_bounds, require_reachable
+from sccl.synth.ahead import Expect
+from sccl.synth.allreduce.every_class import (
     AllreduceFrontier,
-    Event,
-    Folder,
-    Frontier,
-    LimitFrontier,
-    LimitPoint,
-    Range,
-    Solve,
-    StepLimit,
-    ask,
     has_classes,
     limit_allreduce,
-    limit_frontier,
-    sweep,
     sweep_allreduce,
 )
-from sccl.pareto.ahead import Expect
-from sccl.pareto.sweep import LIMIT_EFFORT
-from sccl.tasks.answering import How, answer, answering, how
-from sccl.tasks.settings import Settings, keeping
-from sccl.topo.groups import groups
+from sccl.synth.ask import Solve, ask
+from sccl.synth.candidates import Range
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Frontier
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.answering import How, answer, answering, how
+from sccl.synth.ksync.settings import Settings, keeping
+from sccl.synth.ksync.sweep import LIMIT_EFFORT, Event, sweep
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit, limit_frontier
+from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question
 
 _ATTAIN_SIZE, _SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps

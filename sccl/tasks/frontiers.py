@@ -13,13 +13,14 @@ import msgspec
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
-from sccl.core.files import read_text
+from sccl.core.files.disk import read_text
 from sccl.core.words import counted, proved_for
 from sccl.errors import FormatError
-from sccl.pareto import completeness, within
-from sccl.tasks.class_words import state_of_class, unswept_words
+from sccl.synth.candidates import within
+from sccl.synth.frontier import completeness
 from sccl.view import CostPoint, FrontierData
 from sccl.view.shown import Candidate, ShownClass, Sweep
+from sccl.view.text.classes import state_of_class, unswept_words
 
 _Steps = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _NOT_THE_END = "Not the end: more steps may give a smaller R/C."

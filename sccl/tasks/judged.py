@@ -6,8 +6,8 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import counted
 from sccl.errors import InputError
-from sccl.transform import expand
-from sccl.verify import violations
+from sccl.judge import violations
+from sccl.topo.symmetry.expand import expand
 
 
 def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:

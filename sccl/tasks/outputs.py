@@ -16,17 +16,17 @@ from msgspec import Meta
 
 import sccl
 from sccl.collectives import Spec
-from sccl.core.codec import (
+from sccl.core.files.codec import (
     any_algorithm_to_wire,
     collective_to_wire,
     load_algorithm,
     topology_to_wire,
 )
-from sccl.core.files import read_text
+from sccl.core.files.disk import read_text
+from sccl.core.files.shapes import json_schema
+from sccl.core.files.text import digest
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.text import digest
 from sccl.core.topology import Topology
-from sccl.core.wire import json_schema
 from sccl.tasks.files import kind_of
 
 Inputs = Annotated[

@@ -9,8 +9,8 @@ from sccl.core.collective import Collective
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.tasks.judged import judged
-from sccl.tasks.reasons import bounds_of
 from sccl.view.shown import Bounds, Shown
+from sccl.view.text.reasons import bounds_of
 
 
 def shown(

@@ -8,7 +8,7 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.collective import Collective
 from sccl.core.ids import Step
 from sccl.errors import NotInvertibleError, ParameterError
-from sccl.verify import require_valid
+from sccl.judge import require_valid
 
 
 def prune(algorithm: Algorithm) -> Algorithm:

@@ -15,7 +15,8 @@ from sccl.core.instance import Instance, check_steps_and_rounds
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError
-from sccl.transform.expand import expand, require_judged
+from sccl.judge import require_valid
+from sccl.topo.symmetry.expand import expand
 from sccl.transform.invert import compose, invert
 
 
@@ -49,7 +50,7 @@ class Question:
             TooLargeError: the inverse of a symmetric one is asked for, and has too many sends.
         """
         if self.dual.is_identity:
-            return require_judged(found[0], "the solver")
+            return require_valid(found[0], "the solver")
         algorithms = [expand(algorithm) for algorithm in found]
         if self.dual.phases == 1:
             return invert(algorithms[0], self.collective)

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from sccl.view.frontier import frontier_chart
-from sccl.view.heat import arrival_chart, utilisation_chart
-from sccl.view.layout import Box, Layout, layout
-from sccl.view.machine import topology_chart
-from sccl.view.measured import measured_chart
+from sccl.view.charts.frontier import frontier_chart
+from sccl.view.charts.heat import arrival_chart, utilisation_chart
+from sccl.view.charts.measured import measured_chart
+from sccl.view.charts.timing import MOST_TIMES, time_chart
+from sccl.view.charts.values import CostPoint, FrontierData
+from sccl.view.drawing.layout import Box, Layout, layout
+from sccl.view.drawing.machine import topology_chart
 from sccl.view.save import check_picture, save
 from sccl.view.theme import stacked
-from sccl.view.timing import MOST_TIMES, time_chart
-from sccl.view.values import CostPoint, FrontierData
 
 if TYPE_CHECKING:
     from altair.typing import ChartType as ChartType

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.files import check_can_write, write_atomically, write_bytes_atomically
+from sccl.core.files.disk import check_can_write, write_atomically, write_bytes_atomically
 from sccl.errors import ParameterError
 from sccl.view.theme import specification
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from sccl import backends
 from sccl.cli.main import app
 from sccl.collectives import named
-from sccl.core.codec import algorithm_to_wire
-from sccl.core.text import text_of
-from sccl.limit import multiply_out, palindrome, pose, pose_allreduce, round_off, solve
+from sccl.core.files.codec import algorithm_to_wire
+from sccl.core.files.text import text_of
+from sccl.synth.ksync import backends
+from sccl.synth.limit import multiply_out, palindrome, pose, pose_allreduce, round_off, solve
 from sccl.topo import resolve
 
 ASKED = {

@@ -1,0 +1,1 @@
+"""Nouns as files: their shapes, JSON text, and where files are read and written."""

@@ -1,0 +1,219 @@
+"""Reading and writing files, and the data that travels with the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from sccl.errors import FormatError, InputError
+
+_LONGEST = 2**30
+"""Bytes of a file that is read: more than any of ours, less than a device that never ends."""
+
+_PIECE = 2**20
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def data_dir(name: str) -> Path:
+    """Return the folder ``topologies`` or ``codegen_templates``.
+
+    An installed wheel carries both inside the package (``pyproject.toml`` maps them there); in a
+    checkout they lie at the top level, beside the package.
+    """
+    inside = _PACKAGE / "_data" / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file.
+
+    Raises:
+        InputError: there is no such file, it is a folder, it may not be read, or it has no end.
+        FormatError: it is not UTF-8 text.
+    """
+    try:
+        with path.open("rb") as file:
+            content = _content(file)
+    except (OSError, ValueError) as error:  # a path with a zero in it
+        raise InputError(f"cannot read {_named(path, error)}; check the path") from error
+    if len(content) > _LONGEST:
+        raise InputError(
+            f"cannot read {path}: it is longer than {_LONGEST >> 20} MiB; check the path"
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{path} is not a text file (byte {error.start} is not UTF-8): expected JSON"
+        ) from error
+
+
+def _content(file: BinaryIO) -> bytes:
+    """Return what is in a file, or a little more than the longest; in memory for that much only."""
+    content = bytearray()
+    while len(content) <= _LONGEST and (piece := file.read(_PIECE)):
+        content += piece
+    return bytes(content)
+
+
+def _named(path: Path, error: Exception) -> str:
+    """Return a path and what is wrong with it; a path may hold a zero, or more than fits."""
+    text = str(path) if len(str(path)) < 300 else f"{str(path)[:60]}..."
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"{text if text.isprintable() else repr(text)}: {reason}"
+
+
+def check_can_write(path: Path) -> None:
+    """Check that a file can be written at ``path``, before work is spent on its content.
+
+    Raises:
+        InputError: it is a folder, or its folder does not exist or may not be written to.
+    """
+    place = _resolved(path)
+    folder = place.parent if path.is_symlink() else path.parent
+    if place.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; give the name of a file in it")
+    if _is_stream(place):
+        return
+    if not folder.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {folder}; create it first")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}: the folder {folder} is not writable")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` so that the file is either whole or not there.
+
+    Raises:
+        InputError: the folder does not exist or may not be written to.
+    """
+    write_bytes_atomically(path, text.encode())
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path`` so that the file is either whole or not there.
+
+    A link is followed; a device or a pipe, such as ``/dev/stdout``, is written to as it is.
+
+    Raises:
+        InputError: the folder does not exist or may not be written to.
+    """
+    path = _resolved(path)
+    if _is_stream(path):
+        _append(path, content)
+        return
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot write {path}: {reason}; check the folder") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)  # mkstemp makes files for their owner only
+        Path(temporary).replace(path)
+    except BaseException as error:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise InputError(f"cannot write {path}: {reason}; check the path") from error
+        raise
+
+
+def _resolved(path: Path) -> Path:
+    """Return where a path leads; a stream such as ``/dev/stdout`` by the name that was given.
+
+    Raises:
+        InputError: nowhere: links in a circle, a name with a zero or too long.
+    """
+    try:
+        path.exists()  # complains of names that cannot be
+        return path if _is_stream(path) else path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"cannot write {_named(path, error)}; check the path") from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path is a device, a pipe, or a stream of this process."""
+    if path.absolute().parts[1:2] in (("dev",), ("proc",)):
+        return True  # /dev/stdout may lead to a file that others write to, too
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _append(path: Path, content: bytes) -> None:
+    try:
+        with path.open("ab") as file:
+            file.write(content)
+    except OSError as error:
+        raise InputError(f"cannot write {_named(path, error)}; check the path") from error
+
+
+def make_directory(path: Path) -> None:
+    """Create a folder and those above it, if they are not there.
+
+    Raises:
+        InputError: it cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot create the folder {path}: {reason}") from error
+
+
+def write_folder(directory: Path, texts: Mapping[str, str], *, last: str) -> None:
+    """Write files into a folder: none is touched before all of them are on the disk.
+
+    A folder that is not there appears whole. What else a folder holds stays.
+
+    Args:
+        texts: by name.
+        last: the name of the file that says what the folder is.
+
+    Raises:
+        InputError: the folder cannot be created or written.
+    """
+    check_can_create(directory)
+    new = not directory.exists()
+    place = directory.parent if new else directory
+    make_directory(place)
+    try:
+        with tempfile.TemporaryDirectory(dir=place, prefix=".sccl-") as temporary:
+            made = Path(temporary) / "made"
+            made.mkdir()
+            for name, text in texts.items():
+                write_atomically(made / name, text)
+            if new:
+                made.rename(directory)
+                return
+            for name in sorted(texts, key=lambda name: (name == last, name)):
+                (made / name).replace(directory / name)
+    except OSError as error:
+        raise InputError(f"cannot write {_named(directory, error)}; check the folder") from error
+
+
+def check_can_create(path: Path) -> None:
+    """Check that a folder is there or can be created, before work is spent on what goes into it.
+
+    Raises:
+        InputError: it is a file, below one, or may not be written to.
+    """
+    _resolved(path)  # complains of names that cannot be
+    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    if not there.is_dir():
+        what = "it" if there == path.absolute() else str(there)
+        raise InputError(f"cannot write into {path}: {what} is a file; give a folder")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"cannot write into {path}: the folder {there} is not writable")
+
+
+def slug(name: str) -> str:
+    """Return ``name`` as a safe part of a file name: letters, digits, dot and hyphen."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:64] or "unnamed"

@@ -1,0 +1,151 @@
+"""Canonical JSON text of the shapes of :mod:`sccl.core.files.shapes`, and reading it back.
+
+The same value gives the same bytes, one row per send or link, so that files can be read and
+compared by eye. Reading checks the shape: the message names the field and its position.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from typing import TypeVar
+
+import msgspec
+import msgspec.inspect
+
+from sccl.core.files.shapes import AnyWire, TopologyWire
+from sccl.errors import FormatError
+
+W = TypeVar("W", bound=msgspec.Struct)
+
+_KINDS = frozenset(
+    {"topology", "collective", "custom-collective", "algorithm", "symmetry"}
+    | {"symmetric-algorithm", "instance", "answer", "frontier", "certificate"}
+)
+
+
+def parse(text: str, wire: type[W], where: str) -> W:
+    """Return ``text`` checked against the shape ``wire``.
+
+    Args:
+        text: JSON.
+        wire: one of the shapes of :mod:`sccl.core.files.shapes`.
+        where: what to call the text in a message: its file name.
+
+    Raises:
+        FormatError: not JSON (line and column), or not of that shape (path of the field).
+    """
+    try:
+        json.loads(text, object_pairs_hook=_refuse_repeated_keys)
+        return msgspec.json.decode(text, type=wire)
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"{where}, line {error.lineno} column {error.colno}: not JSON ({error.msg})"
+        ) from error
+    except (msgspec.ValidationError, _RepeatedKeyError) as error:
+        kind = _own_kind(wire)
+        found = _other_kind(text, wire)
+        wrong = f"it holds {_with_article(found)}" if found else f"{error}{_meant(error, wire)}"
+        raise FormatError(
+            f"{where}: {wrong}; expected "
+            f"{_with_article(kind)} file (its shape: 'sccl topo schema --of {kind}')"
+        ) from error
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
+
+
+def _other_kind(text: str, wire: type[msgspec.Struct]) -> str:
+    """Return the kind a file says it is of, or has the shape of; empty: none, or ``wire``'s."""
+    found = json.loads(text)
+    if isinstance(found, dict) and "kind" not in found:
+        return "topology" if wire is not TopologyWire and _is_of(found, TopologyWire) else ""
+    kind = found.get("kind") if isinstance(found, dict) else None
+    return kind if isinstance(kind, str) and kind in _KINDS and kind != _own_kind(wire) else ""
+
+
+def _own_kind(wire: type[msgspec.Struct]) -> str:
+    own = {field.name: field.default for field in msgspec.structs.fields(wire)}.get("kind")
+    return own if isinstance(own, str) else wire.__name__.removesuffix("Wire").lower()
+
+
+def _is_of(found: object, wire: type[msgspec.Struct]) -> bool:
+    try:
+        msgspec.convert(found, wire)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:
+    """Return a question after the field that was perhaps meant; empty: nothing is like it."""
+    # msgspec says which field it does not know, and where, in its message alone.
+    unknown = r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?"
+    told = re.fullmatch(unknown, str(error), re.DOTALL)
+    if not told:
+        return ""
+    known = _fields_at(msgspec.inspect.type_info(wire), re.findall(r"[^.\[\]]+", told[2] or ""))
+    near = difflib.get_close_matches(told[1].lower(), known, n=1, cutoff=0.5)
+    return f" (did you mean `{near[0]}`?)" if near else ""
+
+
+def _fields_at(kind: msgspec.inspect.Type, path: list[str]) -> list[str]:
+    """Return the fields of the object at a path of fields and of places in lists."""
+    match kind:
+        case msgspec.inspect.Metadata(type=inner):
+            return _fields_at(inner, path)
+        case msgspec.inspect.UnionType(types=types):
+            return [name for one in types for name in _fields_at(one, path)]
+        case msgspec.inspect.VarTupleType(item_type=item) if path:
+            return _fields_at(item, path[1:])
+        case msgspec.inspect.StructType(fields=fields):
+            if not path:
+                return [field.encode_name for field in fields]
+            found = [field.type for field in fields if field.encode_name == path[0]]
+            return _fields_at(found[0], path[1:]) if found else []
+    return []
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _RepeatedKeyError(f"Object has the field `{twice}` twice, expected it once")
+    return found
+
+
+def digest(wire: AnyWire) -> str:
+    """Return the sha256 of a value's content, ``"sha256:..."``, whatever its own digest says."""
+    plain = msgspec.to_builtins(wire)
+    for head in ("schema", "kind", "digest"):  # whether msgspec leaves out defaults is its affair
+        plain.pop(head, None)
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
+
+
+def text_of(wire: AnyWire) -> str:
+    """Return canonical JSON text: digest included, one line per field and per row of a list."""
+    plain = msgspec.to_builtins(wire)
+    head = {"schema": wire.schema, "kind": wire.kind, "digest": digest(wire)}
+    return _layout({**head, **{k: v for k, v in plain.items() if k not in head}}, 0) + "\n"
+
+
+def _layout(value: object, depth: int) -> str:
+    """Lay out nested objects by field and lists by row; a row itself stays on one line."""
+    pad = " " * (depth + 1)
+    if isinstance(value, dict):
+        fields = (f"{pad}{json.dumps(k)}: {_layout(v, depth + 1)}" for k, v in value.items())
+        return "{\n" + ",\n".join(fields) + "\n" + " " * depth + "}"
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (list, tuple, dict)) for v in value):
+        rows = (pad + json.dumps(v) for v in value)
+        return "[\n" + ",\n".join(rows) + "\n" + " " * depth + "]"
+    return json.dumps(value)

@@ -1,0 +1,60 @@
+"""The judge's face: any algorithm, plain or symmetric, re-executed on the whole machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
+from sccl.core.words import counted
+from sccl.errors import JudgeError
+from sccl.judge import steps
+from sccl.judge.steps import Violation
+
+A = TypeVar("A", Algorithm, SymmetricAlgorithm, AnyAlgorithm)
+
+
+def violations(algorithm: AnyAlgorithm) -> list[Violation]:
+    """Return what is wrong with an algorithm; of a symmetric one at most the first thing.
+
+    All sends of a symmetric one are made and re-executed on the whole machine, as a stream.
+
+    Raises:
+        ParameterError: its symmetries do not map chunks to chunks.
+    """
+    if isinstance(algorithm, Algorithm):
+        return steps.violations(algorithm)
+    from sccl.judge.stream import Batch, first_violation  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.all_sends import all_sends  # noqa: PLC0415
+
+    count = 0
+
+    def counting() -> Iterator[Batch]:
+        nonlocal count
+        for batch in all_sends(algorithm):
+            count += len(batch[1])
+            yield batch
+
+    found = first_violation(
+        algorithm.topology, algorithm.collective, algorithm.rounds_per_step, counting()
+    )
+    if found is None and count != algorithm.num_sends:
+        text = f"it says that it has {algorithm.num_sends} sends, and has {count}"
+        found = Violation("range", text)
+    return [found] if found else []
+
+
+def require_valid(algorithm: A, made_by: str) -> A:
+    """Return ``algorithm`` if the judge accepts it.
+
+    Raises:
+        JudgeError: it does not; ``made_by`` says whose defect that is.
+    """
+    if found := violations(algorithm):
+        raise JudgeError(
+            f"{made_by} gave an algorithm that the judge rejects "
+            f"({counted(len(found), 'violation')}, first: {found[0].message}); this is a defect, "
+            "please report it with the command you ran"
+        )
+    return algorithm

@@ -1,0 +1,1 @@
+"""What cannot be beaten: bounds, and the check of every claim."""

@@ -1,0 +1,93 @@
+"""What no allreduce can beat, of whatever class.
+
+The algorithms meant are those whose sends each carry contributions to one chunk, reduced or not:
+compositions, trees, and gathering all of them are among these. Three things hold for all.
+
+* *Steps.* Each rank needs every contribution, so S is at least the largest distance between ranks.
+* *A cut.* Every chunk needs a contribution from outside any set of ranks inside it. Partial sums
+  travel as one, so at least one send per chunk enters.
+* *Sends.* Each chunk takes 2 (P - 1) sends. Put its sends in an order that goes with the steps, and
+  look at the first after which some rank knows all contributions. By then each of the P - 1 other
+  ranks has sent, or its contribution would not be known there. None of them knows all, so each is
+  still to receive. (One-way gossip, as in Harary and Schwenk, The communication problem on graphs
+  and digraphs, 1974.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sccl.collectives import named
+from sccl.core.topology import Topology
+from sccl.prove.bounds.simple import common_cuts, most_carried
+from sccl.prove.bounds.steps import FarthestPair, farthest_pair
+
+
+@dataclass(frozen=True, slots=True)
+class AnyBounds:
+    """No allreduce has fewer steps, nor a smaller R/C.
+
+    Attributes:
+        sends: of each chunk at least, into ``ranks``.
+        chunks_per_round: what can be sent to them in a round, at most.
+        ranks: those of the cut; empty: all sends are counted, wherever they go.
+        pair: proves the bound on steps.
+    """
+
+    sends: int
+    chunks_per_round: int
+    ranks: tuple[int, ...]
+    pair: FarthestPair
+
+    @property
+    def steps(self) -> int:
+        """Return the lower bound on S."""
+        return self.pair.steps
+
+    @property
+    def bandwidth(self) -> Fraction:
+        """Return the lower bound on R/C."""
+        return Fraction(self.sends, self.chunks_per_round)
+
+
+def any_bounds(topology: Topology) -> AnyBounds:
+    """Return what no allreduce on a topology can beat.
+
+    Raises:
+        UnreachableError: a contribution cannot reach a rank.
+    """
+    gathered = named("allgather", topology.ranks).at(1)
+    pair = farthest_pair(topology, gathered)
+    everywhere = most_carried(topology, topology.edges)
+    best = AnyBounds(2 * (topology.ranks - 1), everywhere, (), pair)
+    for inside in common_cuts(topology, gathered):
+        entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
+        found = AnyBounds(1, most_carried(topology, entering), tuple(sorted(inside)), pair)
+        best = max(best, found, key=lambda bound: bound.bandwidth)
+    return best
+
+
+def any_bounds_json(bounds: AnyBounds) -> dict[str, Any]:
+    """Return the bounds of all allreduces as plain JSON values, in the shape of those of others."""
+    pair = bounds.pair
+    return {
+        "steps": bounds.steps,
+        "bandwidth": str(bounds.bandwidth),
+        "scope": "",
+        "certificate": {
+            "problem": "allreduce",
+            "kind": "cut" if bounds.ranks else "sends",
+            "ranks": list(bounds.ranks),
+            "sends_per_chunk": bounds.sends,
+            "chunks_per_round": bounds.chunks_per_round,
+            "steps": {
+                "problem": "allgather",
+                "chunk": pair.chunk,
+                "from": list(pair.sources),
+                "to": pair.rank,
+                "distance": pair.steps,
+            },
+        },
+    }

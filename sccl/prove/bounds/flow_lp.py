@@ -1,0 +1,126 @@
+"""The best lengths by linear programming: the dual of multicommodity flow.
+
+For demand in which every chunk has one destination. Commodities are merged where that is exact: by
+source (alltoall, scatter), or into one where all chunks have the same destination (gather).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from fractions import Fraction
+from itertools import pairwise
+
+from ortools.math_opt.python import mathopt
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.prove.bounds.certificate import Certificate, Cut, shortest_paths
+from sccl.solvers.lp import nonzero, rational, solve
+
+_MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple certificates remain
+
+_Commodity = tuple[frozenset[int], Counter[int]]
+"""Sources (flow may start anywhere in them) and how much each rank wants."""
+
+
+def flow_certificate(topology: Topology, collective: Collective) -> Certificate | None:
+    """Return the certificate of the flow LP, or None where it does not apply or is too large."""
+    demand = [
+        (frozenset(int(r) for r in sources), int(next(iter(wanted - sources))), len(chunks))
+        for (sources, wanted), chunks in collective.classes().items()
+        if wanted - sources
+    ]
+    if any(len(wanted - sources) > 1 for sources, wanted in collective.classes()):
+        return None
+    if len({sink for _, sink, _ in demand}) == 1 and all(len(s) == 1 for s, _, _ in demand):
+        return _single_sink(topology, demand)
+    by_source: dict[frozenset[int], Counter[int]] = defaultdict(Counter)
+    for sources, sink, count in demand:
+        by_source[sources][sink] += count
+    commodities = sorted(by_source.items(), key=lambda item: sorted(item[0]))
+    prices = _prices(topology, commodities)
+    if prices is None or len(commodities) > 1:
+        return prices
+    return _as_cuts(topology, prices, commodities[0][0])
+
+
+def _single_sink(
+    topology: Topology, demand: list[tuple[frozenset[int], int, int]]
+) -> Certificate | None:
+    """Solve gather as scatter on the reversed topology: one commodity in place of P."""
+    wanted: Counter[int] = Counter()
+    for sources, _, count in demand:
+        wanted[next(iter(sources))] += count
+    sink = demand[0][1]
+    turned = _prices(topology.reversed(), [(frozenset([sink]), wanted)])
+    if turned is None:
+        return None
+    original = {f"link {b}->{a}": f"link {a}->{b}" for a, b in topology.edges}
+    prices = tuple(sorted((original.get(name, name), price) for name, price in turned.prices))
+    cuts = _as_cuts(topology.reversed(), turned, frozenset([sink])).cuts
+    everyone = range(topology.ranks)
+    outside = (tuple(r for r in everyone if r not in cut.ranks) for cut in cuts)
+    return Certificate(
+        Fraction(0),
+        prices,
+        tuple(Cut(ranks, c.weight, 0) for ranks, c in zip(outside, cuts, strict=True)),
+    )
+
+
+def _as_cuts(topology: Topology, lengths: Certificate, sources: frozenset[int]) -> Certificate:
+    """Return the same bound by cuts: the ranks farther than each distance from the one source set.
+
+    The cut between two levels weighs their difference, so an edge bears at most its length.
+    """
+    price = dict(lengths.prices)
+    length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
+    for constraint in topology.constraints():
+        for edge in constraint.edges:
+            length[edge] += price.get(constraint.name, Fraction(0))
+    far = shortest_paths(topology.successors(), length, sources)
+    levels = sorted({far[r] for r in range(topology.ranks) if r in far})
+    cuts = tuple(
+        Cut(
+            tuple(r for r in range(topology.ranks) if far.get(r, high) >= high),
+            Fraction(high - low),
+            0,
+        )
+        for low, high in pairwise(levels)
+    )
+    return Certificate(Fraction(0), lengths.prices, cuts)
+
+
+def _prices(topology: Topology, commodities: list[_Commodity]) -> Certificate | None:
+    edges = sorted(topology.edges)
+    if len(edges) * len(commodities) > _MAX_VARIABLES:
+        return None
+    model = mathopt.Model()
+    rounds = model.add_variable(lb=0.0)
+    on_edge: dict[Edge, list[mathopt.Variable]] = {edge: [] for edge in edges}
+    for sources, wanted in commodities:
+        into: dict[int, list[mathopt.Variable]] = defaultdict(list)
+        out_of: dict[int, list[mathopt.Variable]] = defaultdict(list)
+        for u, v in edges:
+            flow = model.add_variable(lb=0.0)
+            on_edge[u, v].append(flow)
+            out_of[u].append(flow)
+            into[v].append(flow)
+        for rank in range(topology.ranks):
+            if rank not in sources:
+                net = mathopt.fast_sum(into[rank]) - mathopt.fast_sum(out_of[rank])
+                model.add_linear_constraint(net >= float(wanted[rank]))
+    rows = {
+        c.name: model.add_linear_constraint(
+            mathopt.fast_sum([x for e in c.edges for x in on_edge[e]]) - c.chunks_per_round * rounds
+            <= 0.0
+        )
+        for c in topology.constraints()
+    }
+    model.minimize(rounds)
+    result = solve(model)
+    if result is None:
+        return None
+    duals = result.dual_values()
+    prices = {name: rational(-duals[row]) for name, row in rows.items()}
+    return Certificate(Fraction(0), nonzero(prices), ())

@@ -1,0 +1,115 @@
+"""Both lower bounds of a collective on a topology, combining collectives through their duals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sccl.collectives import Dual, Spec, dual
+from sccl.core.instance import check_direct
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError
+from sccl.prove.bounds.bandwidth import bandwidth_bound
+from sccl.prove.bounds.certificate import Certificate
+from sccl.prove.bounds.steps import FarthestPair, farthest_pair
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBounds:
+    """No k-synchronous algorithm of the class has fewer steps, nor a smaller R/C.
+
+    Certificates speak about ``dual.spec`` with C = ``dual.spec.unit``: for a combining collective
+    that is its dual, perhaps on the reversed topology.
+
+    Attributes:
+        steps: lower bound on S of the collective that was asked for.
+        bandwidth: lower bound on R/C of the collective that was asked for.
+        pair: proves the bound on steps, on the reverse if ``pair_on_reversed``.
+        certificate: proves the bound on R/C, on ``machine``.
+        machine: the topology or its reverse, as ``on_reversed`` says.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    dual: Dual
+    pair: FarthestPair
+    certificate: Certificate
+    machine: Topology
+    on_reversed: bool
+    pair_on_reversed: bool
+
+    @property
+    def scope(self) -> str:
+        """Return the class of algorithms that the bounds hold for, empty: all of them."""
+        return self.dual.scope
+
+    @property
+    def problem(self) -> str:
+        """Return what the bandwidth certificate speaks about, in words."""
+        return self.dual.describe(on_reversed=self.on_reversed)
+
+
+def lower_bounds(topology: Topology, spec: Spec) -> LowerBounds:
+    """Return the bounds of a collective on a topology.
+
+    For allreduce on one-way links both of its phases are bounded, and the tighter bound of the two
+    holds for each: they have equal steps and rounds.
+
+    Raises:
+        CollectiveError: the collective is for another number of ranks.
+        UnreachableError: a chunk cannot reach a rank that wants it.
+        TopologyError: the topology has switch nodes.
+    """
+    check_direct(topology)
+    if spec.ranks != topology.ranks:
+        raise CollectiveError(
+            f"collective {spec.name!r} is for {spec.ranks} ranks, topology {topology.name!r} has "
+            f"{topology.ranks}"
+        )
+    other = dual(spec)
+    unit = other.spec.at(other.spec.unit)
+    machines = other.machines(topology)
+    reverse = [other.on_reversed] if len(machines) == 1 else [True, False]
+    pairs = [farthest_pair(machine, unit) for machine in machines]
+    certificates = [bandwidth_bound(machine, unit) for machine in machines]
+    tightest = max(range(len(machines)), key=lambda i: certificates[i].value)
+    farthest = max(range(len(machines)), key=lambda i: pairs[i].steps)
+    return LowerBounds(
+        steps=pairs[farthest].steps * other.phases,
+        bandwidth=other.bandwidth(certificates[tightest].value / unit.chunks),
+        dual=other,
+        pair=pairs[farthest],
+        certificate=certificates[tightest],
+        machine=machines[tightest],
+        on_reversed=reverse[tightest],
+        pair_on_reversed=reverse[farthest],
+    )
+
+
+def bounds_json(bounds: LowerBounds) -> dict[str, Any]:
+    """Return both lower bounds and their certificates as plain JSON values."""
+    certificate, pair = bounds.certificate, bounds.pair
+    return {
+        "steps": bounds.steps,
+        "bandwidth": str(bounds.bandwidth),
+        "scope": bounds.scope,
+        "certificate": {
+            "problem": bounds.problem,
+            "chunks": bounds.dual.spec.unit,
+            "rounds_at_least": str(certificate.value),
+            "kind": certificate.kind,
+            "prices": {name: str(price) for name, price in certificate.prices},
+            "cuts": [
+                {"ranks": list(c.ranks), "weight": str(c.weight), "entering_chunks": c.chunks}
+                for c in certificate.cuts
+            ],
+            "steps": {
+                "problem": bounds.dual.describe(on_reversed=bounds.pair_on_reversed),
+                "chunk": pair.chunk,
+                "from": list(pair.sources),
+                "to": pair.rank,
+                "distance": pair.steps,
+            },
+        },
+    }

@@ -1,0 +1,87 @@
+"""Certificates that need no LP: the cuts that usually bind, and lengths that are all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks
+from sccl.topo.symmetry.automorphisms import automorphisms, rank_orbits
+
+_SYMMETRIC_LINKS = 50_000  # beyond, symmetries take longer to find than cuts to try
+_LENGTH_WORK = 12_000_000  # sources times edges: beyond, exact shortest paths take minutes
+
+
+def simple_certificates(topology: Topology, collective: Collective) -> Iterator[Certificate]:
+    """Yield certificates worth trying on every machine, a cut first; values are not filled in.
+
+    On symmetric machines one of them is already the best bound there is.
+    """
+    priced = (_price_cut(topology, cut) for cut in common_cuts(topology, collective))
+    cuts = [certificate for certificate in priced if certificate is not None]
+    if cuts:
+        yield max(cuts, key=lambda c: _ratio(topology, collective, c))
+    classes = collective.classes()
+    single = all(len(wanted - sources) <= 1 for sources, wanted in classes)
+    starts = len({sources for sources, _ in classes})
+    if single and starts * len(topology.edges) <= _LENGTH_WORK:
+        prices = tuple((f"link {a}->{b}", Fraction(1)) for a, b in sorted(topology.edges))
+        yield Certificate(Fraction(0), prices, ())
+
+
+def _ratio(topology: Topology, collective: Collective, certificate: Certificate) -> Fraction:
+    """Return what a single cut proves: chunks that must enter over what can in a round."""
+    limit = {c.name: c.chunks_per_round for c in topology.budgets}
+    lanes = topology.lanes()
+    limit |= {f"link {a}->{b}": n for (a, b), n in lanes.items()}
+    capacity = sum(limit[name] for name, _ in certificate.prices)
+    return Fraction(entering_chunks(collective, set(certificate.cuts[0].ranks)), capacity)
+
+
+def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
+    """Yield the sets that usually bind: one rank, all but one, a chassis, all but a chassis.
+
+    Of ranks that are images of each other under a symmetry one is enough.
+    """
+    everyone = frozenset(range(topology.ranks))
+    ranks: Iterable[int] = everyone
+    if len(topology.links) <= _SYMMETRIC_LINKS:
+        ranks = rank_orbits(topology, automorphisms(topology, collective))
+    groups = [frozenset([r]) for r in ranks] + [frozenset(g) for g in topology.chassis]
+    for group in groups:
+        for inside in (group, everyone - group):
+            if inside and entering_chunks(collective, set(inside)):
+                yield inside
+
+
+def _price_cut(topology: Topology, inside: frozenset[int]) -> Certificate | None:
+    """Return the certificate of a single cut: the cheapest cover of the edges that enter it.
+
+    A shared budget covers several edges at one price, so it is taken greedily where that is cheaper
+    than the links it covers; any cover is valid, and an LP may find a better one.
+    """
+    entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
+    if not entering:
+        return None
+    prices = tuple((name, Fraction(1)) for name, _ in sorted(_cover(topology, entering)))
+    return Certificate(Fraction(0), prices, (Cut(tuple(sorted(inside)), Fraction(1), 0),))
+
+
+def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[str, int]]:
+    """Return constraints that hold all of some edges: their names, and chunks per round."""
+    lanes = topology.lanes()
+    left, found = set(edges), []
+    for budget in topology.budgets:
+        covered = left.intersection(budget.edges)
+        if budget.chunks_per_round < sum(lanes[e] for e in covered):
+            found.append((budget.name, budget.chunks_per_round))
+            left -= covered
+    return [*found, *((f"link {u}->{v}", lanes[u, v]) for u, v in left)]
+
+
+def most_carried(topology: Topology, edges: Iterable[Edge]) -> int:
+    """Return what some edges can carry in a round, at most."""
+    return sum(chunks for _, chunks in _cover(topology, edges))

@@ -1,0 +1,75 @@
+"""The latency lower bound: how far a chunk has to travel (SCCL section 3.7, ``a_l``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Rank
+from sccl.core.instance import Instance
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.errors import UnreachableError
+from sccl.topo.symmetry.automorphisms import automorphisms, set_orbits
+
+_MANY_SOURCES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class FarthestPair:
+    """The certificate of a latency bound: this chunk needs this many steps.
+
+    Attributes:
+        steps: links on a shortest path from the nearest source to ``rank``.
+        chunk: the chunk.
+        sources: the ranks that hold it before.
+        rank: the rank that wants it.
+    """
+
+    steps: int
+    chunk: int
+    sources: tuple[int, ...]
+    rank: int
+
+
+def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
+    """Return the (chunk, destination) that is farthest from the chunk's sources.
+
+    Args:
+        collective: a non-combining one.
+
+    Raises:
+        UnreachableError: a chunk cannot reach a rank at all; the message names the pair.
+    """
+    successors = topology.successors()
+    best = FarthestPair(0, 0, (), 0)
+    first: dict[frozenset[Rank], dict[frozenset[Rank], int]] = {}
+    for (sources, wanted), chunks in collective.classes().items():
+        first.setdefault(sources, {})[wanted] = chunks[0]
+    some: Iterable[frozenset[Rank]] = first
+    if len(first) > _MANY_SOURCES:  # of sources that are images of each other one is enough
+        some = set_orbits(first, automorphisms(topology, collective))
+    for sources in some:
+        far = distances(successors, sources)
+        for wanted, chunk in first[sources].items():
+            for rank in sorted(wanted):
+                if far[rank] == UNREACHED:
+                    origin = ", ".join(str(r) for r in sorted(sources))
+                    raise UnreachableError(
+                        f"{collective.name} on {topology.name!r}: chunk {chunk} starts on rank "
+                        f"{origin} and is wanted on rank {rank}, but no path of links leads from "
+                        f"{origin} to {rank}; add a link or leave the rank out"
+                    )
+                if far[rank] > best.steps:
+                    best = FarthestPair(far[rank], chunk, tuple(sorted(sources)), rank)
+    return best
+
+
+def require_reachable(instances: Iterable[Instance]) -> None:
+    """Check that every chunk can reach every rank that wants it, however long it takes.
+
+    Raises:
+        UnreachableError: one cannot; the message names the pair.
+    """
+    for instance in instances:
+        farthest_pair(instance.topology, instance.collective)

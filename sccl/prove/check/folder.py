@@ -1,0 +1,279 @@
+"""Checking a certificate: every claim again, from its proof, in plain Python and exact integers.
+
+No solver takes part, and no code that looks for algorithms or proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import assert_never
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.codec import load_algorithm
+from sccl.errors import InputError, TooLargeError
+from sccl.judge import violations
+from sccl.prove.check.cover import Candidate, Covered, needed
+from sccl.prove.check.impossible import unsat
+from sccl.prove.check.members import is_member
+from sccl.prove.check.plain import written_out
+from sccl.prove.check.prices import by_steps, overall, short
+from sccl.prove.check.question import Case, read_case, read_regular
+from sccl.prove.check.shapes import (
+    AlgorithmClaimWire,
+    BandwidthWire,
+    Claim,
+    LimitPointWire,
+    LimitWire,
+    ParetoWire,
+    StepsWire,
+    UnsatWire,
+)
+from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
+from sccl.prove.check.words import in_words
+from sccl.prove.check.work import TooMuchError, Work
+
+MAX_K = 100_000
+"""Of claims: what a sweep takes as well."""
+
+_SUPPORT = {
+    "ok": "follows from the claims above",
+    "searched": "follows from the claims above, of which some are the word of solvers alone",
+    "unchecked": "would follow from the claims above, of which some were not checked",
+}
+"""How good a claim is that others follow from, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check found.
+
+    Attributes:
+        claim: in words.
+        state: ``"ok"``, ``"failed"``, ``"searched"`` (the certificate says that solvers say so;
+            there is no proof), or ``"unchecked"`` (it takes more work than this checker does).
+        detail: how it was checked, or what is wrong.
+    """
+
+    claim: str
+    state: str
+    detail: str
+
+
+@dataclass(slots=True)
+class _Held:
+    """What has not failed so far.
+
+    Attributes:
+        claims: with their states.
+        algorithms: by (C, S, R): those that were re-executed.
+    """
+
+    claims: list[tuple[Claim, str]]
+    algorithms: dict[Candidate, list[Algorithm]]
+
+
+def check_folder(folder: Path) -> Iterator[Verdict]:
+    """Yield a verdict on each claim of a certificate, in their order.
+
+    Raises:
+        InputError: the folder holds none, or one that cannot be read, or that is not about the
+            collective that it names.
+    """
+    yield from check(read_case(folder))
+
+
+def check(case: Case) -> Iterator[Verdict]:
+    """Yield a verdict on each claim of a certificate, in their order."""
+    held, work = _Held([], {}), Work()
+    for claim in case.claims:
+        text = in_words(case, claim)
+        work.begin()
+        try:
+            state, detail = _check(case, claim, held, work)
+        except (TooMuchError, TooLargeError) as error:
+            state, detail = "unchecked", str(error)
+        except (InputError, ValueError) as error:
+            state, detail = "failed", str(error)
+        if state != "failed":
+            held.claims.append((claim, state))
+        yield Verdict(text, state, detail)
+
+
+def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[str, str]:
+    """Return the state and how it was checked.
+
+    Raises:
+        ValueError: the claim is not proved.
+        InputError: a file is missing or cannot be read.
+        TooMuchError: it takes too much work to say.
+    """
+    match claim:
+        case StepsWire():
+            return "ok", _steps(case, claim, work)
+        case BandwidthWire():
+            return "ok", _bandwidth(case, claim, work)
+        case LimitWire():
+            return "ok", _limit(case, claim, work)
+        case AlgorithmClaimWire():
+            return "ok", _algorithm(case, claim, held, work)
+        case UnsatWire():
+            return unsat(case, claim, work.spend)
+        case ParetoWire() | LimitPointWire():
+            return _follows(case, claim, held, work)
+    assert_never(claim)
+
+
+def _steps(case: Case, claim: StepsWire, work: Work) -> str:
+    found = [farthest(machine, case.unit, work.spend) for machine in case.machines]
+    steps, chunk, rank = max(found, key=lambda far: far[0])
+    if steps * case.other.phases < claim.at_least:
+        raise ValueError(f"no chunk has more than {steps} links to go")
+    return f"breadth first: chunk {chunk} has {steps} links to go to rank {rank}"
+
+
+def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
+    prices = [(name, Fraction(price)) for name, price in claim.prices]
+    cuts = [(ranks, Fraction(weight)) for ranks, weight in claim.cuts]
+    found = overall(case.machine(claim.machine), case.unit, prices, cuts, work.spend)
+    proves = case.other.bandwidth(found)
+    if proves < Fraction(claim.at_least):
+        raise ValueError(f"the prices prove only R/C >= {short(proves)}")
+    return "cuts" if cuts else "shortest paths at the prices"
+
+
+def _limit(case: Case, claim: LimitWire, work: Work) -> str:
+    phases = 1 if claim.trees else case.other.phases
+    if claim.trees and case.spec.name != "allreduce":
+        raise ValueError("trees up and down are for allreduce alone")
+    if claim.trees and claim.machine:
+        raise ValueError("trees up and down are on the machine itself, number 0")
+    if claim.steps % phases:
+        raise ValueError(f"{claim.steps} steps are not whole phases")
+    prices = [(name, step, Fraction(price)) for name, step, price in claim.prices]
+    found = by_steps(
+        case.topology if claim.trees else case.machine(claim.machine),
+        case.spec.at(case.spec.unit) if claim.trees else case.unit,
+        claim.steps // phases,
+        prices,
+        work.spend,
+        trees=claim.trees,
+    )
+    proves = found if claim.trees else case.other.bandwidth(found)
+    if proves < Fraction(claim.at_least):
+        raise ValueError(f"the prices prove only R/C >= {short(proves)}")
+    return f"cheapest timed trees at {len(prices)} prices"
+
+
+def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -> str:
+    path = case.folder / claim.file
+    read_regular(path)
+    algorithm, intact = load_algorithm(path)
+    shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+    if shape != (claim.chunks, claim.steps, claim.rounds):
+        raise ValueError(f"{path.name} has (C, S, R) = {shape}")
+    if algorithm.collective != case.spec.at(claim.chunks):
+        raise ValueError(f"{path.name} is for another collective")
+    if not algorithm.topology.carries_like(case.topology):
+        raise ValueError(f"{path.name} is for another topology")
+    whole = written_out(algorithm, work.spend)
+    if wrong := violations(whole):
+        raise ValueError(f"{path.name}: {wrong[0].message}")
+    held.algorithms.setdefault(shape, []).append(whole)
+    edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
+    return f"{algorithm.num_sends} sends re-executed{edited}"
+
+
+def _follows(
+    case: Case, claim: ParetoWire | LimitPointWire, held: _Held, work: Work
+) -> tuple[str, str]:
+    """Return how good the claims are that a claim of optimality follows from.
+
+    Raises:
+        ValueError: it follows from no claims above.
+    """
+    if claim.halves != "equal" and (case.other.phases == 1 or getattr(claim, "trees", False)):
+        raise ValueError("it speaks of halves, of which there are none here")
+    enough: list[str] = []
+    for state, words in _SUPPORT.items():
+        enough.append(state)
+        claims = [c for c, how in held.claims if how in enough]
+        try:
+            _require_algorithm(case, claim, claims, held, work)
+            covered = Covered.of(claims, case.spec, len(case.machines))
+            if isinstance(claim, ParetoWire):
+                _pareto(case, claim, covered, work)
+            else:
+                _limit_point(case, claim, covered, work)
+        except ValueError:
+            if len(claims) == len(held.claims):
+                raise
+            continue
+        return state, words
+    raise AssertionError("the last claims are all claims")
+
+
+def _require_algorithm(
+    case: Case,
+    claim: ParetoWire | LimitPointWire,
+    claims: Sequence[Claim],
+    held: _Held,
+    work: Work,
+) -> None:
+    """Check that there is such an algorithm, and that it is in the class that is spoken of.
+
+    Raises:
+        ValueError: it is not so.
+    """
+    shape = (claim.chunks, claim.steps, claim.rounds)
+    if not any(
+        isinstance(c, AlgorithmClaimWire) and (c.chunks, c.steps, c.rounds) == shape for c in claims
+    ):
+        raise ValueError("there is no such algorithm among the claims that hold")
+    known = held.algorithms.get(shape, [])
+    if any(is_member(algorithm, claim, case.spec, work.spend) for algorithm in known):
+        return
+    if known:
+        raise ValueError("the algorithm of that C, S and R is not of the class that is spoken of")
+
+
+def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work) -> None:
+    cost = Fraction(claim.rounds, claim.chunks)
+    equal = claim.halves == "equal"
+
+    def least(steps: int) -> Fraction | None:
+        work.spend(10 * steps * (1 + len(covered.tree_limits)))
+        if not claim.trees:
+            return covered.least(steps, equal=equal)
+        if steps < fewest_up_and_down(case.topology, work.spend):
+            return None
+        return max(fewest_sends(case.topology), covered.least_by_trees(steps))
+
+    here = least(claim.steps)
+    if here is not None and here < cost:
+        raise ValueError(f"no claim says that {claim.steps} steps take R/C >= {short(cost)}")
+    fewer = claim.steps - (case.other.phases if equal and not claim.trees else 1)
+    there = least(fewer)
+    if there is not None and there <= cost:
+        raise ValueError(f"no claim says that {fewer} steps take R/C > {short(cost)}")
+
+
+def _pareto(case: Case, claim: ParetoWire, covered: Covered, work: Work) -> None:
+    unit, phases = covered.unit, case.other.phases
+    if claim.k > MAX_K:
+        raise ValueError(f"k is {claim.k}, expected up to {MAX_K}")
+    if claim.rounds > claim.steps + claim.k * phases:
+        raise ValueError(f"with k={claim.k} it is not in the class that it is said to be best of")
+    if claim.max_chunks is not None and (
+        claim.max_chunks < claim.chunks or claim.max_chunks % unit
+    ):
+        multiple = f", a multiple of {unit}" if unit > 1 else ""
+        raise ValueError(
+            f"its class is C up to {claim.max_chunks}, expected {claim.chunks} or more{multiple}"
+        )
+    left = next(needed(covered, claim, work.spend), None)
+    if left is not None:
+        c, s, r = left
+        raise ValueError(f"C={c} S={s} R={r} would dominate it and is not ruled out")

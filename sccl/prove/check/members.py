@@ -1,0 +1,78 @@
+"""Whether an algorithm is in the class of which it is claimed to be the best."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from sccl.collectives import Spec, named
+from sccl.core.algorithm import Algorithm
+from sccl.core.ids import Step
+from sccl.judge import violations
+from sccl.prove.check.plain import SEND
+from sccl.prove.check.shapes import LimitPointWire, ParetoWire
+from sccl.prove.check.trees import Spend
+
+
+def is_member(
+    algorithm: Algorithm, claim: ParetoWire | LimitPointWire, spec: Spec, spend: Spend
+) -> bool:
+    """Return whether a valid algorithm is in the class of a claim, but for C and rounds.
+
+    Raises:
+        TooMuchError: that takes too much work to say.
+    """
+    if spec.name != "allreduce":
+        return True
+    if isinstance(claim, LimitPointWire) and claim.trees:
+        return is_by_trees(algorithm)
+    cuts = range(1, algorithm.steps)
+    rounds = algorithm.rounds_per_step
+    if claim.halves == "equal":
+        cuts = range(algorithm.steps // 2, algorithm.steps // 2 + 1)
+        if algorithm.steps % 2 or 2 * sum(rounds[: cuts[0]]) != sum(rounds):
+            return False
+    k = claim.k if isinstance(claim, ParetoWire) else None
+    for cut in cuts:
+        halves = (rounds[:cut], rounds[cut:])
+        if k is None or all(sum(half) <= len(half) + k for half in halves):
+            spend(SEND * algorithm.num_sends)
+            if is_composition(algorithm, cut):
+                return True
+    return False
+
+
+def is_composition(algorithm: Algorithm, cut: int) -> bool:
+    """Return whether an allreduce is a reducescatter of so many steps and then an allgather."""
+    chunks, ranks = algorithm.collective.chunks, algorithm.topology.ranks
+    first = replace(
+        algorithm,
+        collective=named("reducescatter", ranks).at(chunks),
+        rounds_per_step=algorithm.rounds_per_step[:cut],
+        sends=tuple(s for s in algorithm.sends if s.step < cut),
+    )
+    then = replace(
+        algorithm,
+        collective=named("allgather", ranks).at(chunks // ranks),
+        rounds_per_step=algorithm.rounds_per_step[cut:],
+        sends=tuple(replace(s, step=Step(s.step - cut)) for s in algorithm.sends if s.step >= cut),
+    )
+    return not violations(first) and not violations(then)
+
+
+def is_by_trees(algorithm: Algorithm) -> bool:
+    """Return whether each chunk of an allreduce goes up one tree and down another.
+
+    Of a valid one that is so if all ranks but one pass it on once to be reduced, and all but one
+    get it once after: it is the same one that does neither, as what it holds in the end comes from
+    all others, and what it contributes leaves it reduced.
+    """
+    up = Counter((s.chunk, s.src) for s in algorithm.sends if s.reduce)
+    down = Counter((s.chunk, s.dst) for s in algorithm.sends if not s.reduce)
+    each = algorithm.topology.ranks - 1
+    return all(
+        set(found.values()) <= {1}
+        and Counter(chunk for chunk, _ in found)
+        == dict.fromkeys(range(algorithm.collective.num_chunks), each)
+        for found in (up, down)
+    )

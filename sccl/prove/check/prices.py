@@ -1,0 +1,227 @@
+"""What prices prove, in integers: of constraints, and of constraints in each step.
+
+If what a round can carry costs at most 1 at some prices, R rounds buy at most R; so R is at least
+what the cheapest way to serve all chunks costs. ``docs/mathematics.md`` has the argument.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from math import lcm
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.prove.check.trees import Spend, cheapest_paths, cheapest_tree, cheapest_up_and_down
+from sccl.prove.check.work import TooMuchError
+
+Priced = Sequence[tuple[str, int, Fraction]]
+"""(constraint, step from 0, price)."""
+
+Cuts = Sequence[tuple[Iterable[int], Fraction]]
+"""(ranks, weight)."""
+
+_SCALE_BITS = 4096  # of the common denominator of prices; ours have less than 64
+
+
+def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
+    machine: Topology,
+    collective: Collective,
+    steps: int,
+    prices: Priced,
+    spend: Spend,
+    *,
+    rounds: Sequence[int] | None = None,
+    trees: bool = False,
+) -> Fraction:
+    """Return what R/C is at least with so many steps, by the cheapest timed trees of all chunks.
+
+    Args:
+        collective: non-combining; or allreduce, if ``trees``.
+        rounds: of each step, if they are given: then C is at most 1 over the result.
+        trees: whether each chunk goes up one timed tree and down another.
+
+    Raises:
+        ValueError: a price is negative or names no constraint or step, the prices of a step buy
+            more than 1, or a chunk cannot be served at all in so many steps.
+        TooMuchError: that takes too much work.
+    """
+    spend(steps * (1 + len(machine.links)) + len(prices))
+    scale = _common([price for _, _, price in prices])
+    constraints = {c.name: c for c in machine.constraints()}
+    costs: list[dict[Edge, int]] = [dict.fromkeys(machine.edges, 0) for _ in range(steps)]
+    spent = [0] * steps
+    for name, step, price in prices:
+        if price < 0 or name not in constraints or not 0 <= step < steps:
+            raise ValueError(
+                f"price {short(price)} of {name[:60]!r} in step {step}: expected 0 or more, of a "
+                "constraint and a step that exist"
+            )
+        whole = int(price * scale)
+        spent[step] += whole * constraints[name].chunks_per_round
+        for edge in constraints[name].edges:
+            costs[step][edge] += whole
+    if rounds is not None:
+        if len(rounds) != steps:
+            raise ValueError(f"there are {len(rounds)} rounds for {steps} steps")
+        spent = [sum(bought * times for bought, times in zip(spent, rounds, strict=True))]
+    for step, total in enumerate(spent):
+        if total > scale:
+            what = "all steps" if rounds is not None else f"step {step}"
+            bought = short(Fraction(total, scale))
+            raise ValueError(f"the prices of {what} buy {bought}, expected up to 1")
+    if trees:
+        each = cheapest_up_and_down(costs, machine.ranks, spend)
+        total = collective.num_chunks * _served(each, steps)
+    else:
+        total = _timed(costs, collective, machine.ranks, spend)
+    return Fraction(total, scale * collective.chunks)
+
+
+def overall(
+    machine: Topology,
+    collective: Collective,
+    prices: Sequence[tuple[str, Fraction]],
+    cuts: Cuts,
+    spend: Spend,
+) -> Fraction:
+    """Return what R/C is at least, by cuts at these prices; without cuts, by shortest paths.
+
+    Each chunk that starts outside a set of ranks and is wanted inside has to enter it: cuts whose
+    weights on a link are never more than its price add up.
+
+    Args:
+        collective: non-combining.
+
+    Raises:
+        ValueError: a price or weight is negative, a constraint does not exist, the cuts together
+            outweigh the price of a link, nothing is priced, or a chunk cannot be served.
+        TooMuchError: that takes too much work.
+    """
+    constraints = {c.name: c for c in machine.constraints()}
+    scale = _common([*(price for _, price in prices), *(weight for _, weight in cuts)])
+    costs = dict.fromkeys(machine.edges, 0)
+    budget = 0
+    for name, price in prices:
+        if price < 0 or name not in constraints:
+            raise ValueError(
+                f"price {short(price)} of {name[:60]!r}: no such constraint, or below 0"
+            )
+        budget += int(price * scale) * constraints[name].chunks_per_round
+        for edge in constraints[name].edges:
+            costs[edge] += int(price * scale)
+    if budget <= 0:
+        raise ValueError("nothing has a price")
+    demand = (
+        _entering(costs, collective, cuts, scale, spend)
+        if cuts
+        else _shortest(costs, collective, machine.ranks, spend)
+    )
+    return Fraction(demand, budget * collective.chunks)
+
+
+def short(value: Fraction) -> str:
+    """Return a fraction as text that fits into a sentence."""
+    size = max(value.numerator.bit_length(), value.denominator.bit_length())
+    return str(value) if size <= 200 else f"a fraction of {size} bits"
+
+
+def _common(prices: Iterable[Fraction]) -> int:
+    scale = 1
+    for price in prices:
+        scale = lcm(scale, price.denominator)
+        if scale.bit_length() > _SCALE_BITS:
+            raise TooMuchError(f"the common denominator of its prices has over {_SCALE_BITS} bits")
+    return scale
+
+
+def _served(cost: int | None, steps: int) -> int:
+    if cost is None:
+        raise ValueError(f"some chunk cannot reach all ranks that want it within {steps} steps")
+    return cost
+
+
+def bits(ranks: Iterable[int]) -> int:
+    """Return a set of ranks as bits."""
+    return sum(1 << rank for rank in ranks)
+
+
+def _timed(
+    costs: Sequence[Mapping[Edge, int]], collective: Collective, ranks: int, spend: Spend
+) -> int:
+    """Return what the cheapest timed trees of all chunks cost together."""
+    total = 0
+    paths: dict[frozenset[int], list[int | None]] = {}
+    for (holders, wanted), chunks in collective.classes().items():
+        missing = wanted - holders
+        spend(1 + len(missing))
+        if len(missing) == 1:
+            key = frozenset[int](holders)
+            if key not in paths:
+                paths[key] = cheapest_paths(costs, ranks, bits(holders), spend)
+            (target,) = missing
+            total += len(chunks) * _served(paths[key][target], len(costs))
+        elif missing:
+            cost = cheapest_tree(costs, ranks, bits(holders), bits(wanted), spend)
+            total += len(chunks) * _served(cost, len(costs))
+    return total
+
+
+def _entering(
+    costs: Mapping[Edge, int], collective: Collective, cuts: Cuts, scale: int, spend: Spend
+) -> int:
+    """Return what all chunks cost by cuts."""
+    spent = dict.fromkeys(costs, 0)
+    classes = collective.classes()
+    demand = 0
+    for ranks, weight in cuts:
+        if weight < 0:
+            raise ValueError(f"a cut has the negative weight {short(weight)}")
+        inside = set(ranks)
+        spend(len(costs) + len(inside) + 4 * len(classes))
+        whole = int(weight * scale)
+        for (holders, wanted), chunks in classes.items():
+            if inside.isdisjoint(holders) and not inside.isdisjoint(wanted):
+                demand += whole * len(chunks)
+        for u, v in costs:
+            if v in inside and u not in inside:
+                spent[u, v] += whole
+    for (u, v), taken in spent.items():
+        if taken > costs[u, v]:
+            raise ValueError(f"the cuts outweigh the price of link {u}->{v}")
+    return demand
+
+
+def _shortest(costs: Mapping[Edge, int], collective: Collective, ranks: int, spend: Spend) -> int:
+    """Return what all chunks cost by a shortest path to the farthest rank that wants each."""
+    out: list[list[tuple[int, int]]] = [[] for _ in range(ranks)]
+    for (u, v), cost in costs.items():
+        out[u].append((v, cost))
+    far: dict[frozenset[int], dict[int, int]] = {}
+    total = 0
+    for (holders, wanted), chunks in collective.classes().items():
+        key = frozenset[int](holders)
+        if key not in far:
+            spend(8 * len(costs) + ranks)
+            far[key] = _distances(out, key)
+        spend(1 + len(wanted))
+        if any(rank not in far[key] for rank in wanted):
+            raise ValueError(f"chunk {chunks[0]} cannot reach all ranks that want it")
+        total += len(chunks) * max((far[key][rank] for rank in wanted), default=0)
+    return total
+
+
+def _distances(out: Sequence[Sequence[tuple[int, int]]], holders: Iterable[int]) -> dict[int, int]:
+    """Return the length of a shortest path to each rank that can be reached (Dijkstra)."""
+    far: dict[int, int] = {}
+    queue = [(0, rank) for rank in holders]
+    while queue:
+        length, rank = heapq.heappop(queue)
+        if rank not in far:
+            far[rank] = length
+            for other, more in out[rank]:
+                if other not in far:
+                    heapq.heappush(queue, (length + more, other))
+    return far

@@ -1,0 +1,224 @@
+"""What a certificate is about: its machine, its collective, and whether they are what they say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sccl.collectives import Dual, Spec, dual, misnamed, named, names
+from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.files.codec import (
+    collective_of_wire,
+    collective_to_wire,
+    topology_of_wire,
+    topology_to_wire,
+)
+from sccl.core.files.disk import read_text
+from sccl.core.files.text import digest, parse
+from sccl.core.topology import Topology
+from sccl.core.words import counted
+from sccl.errors import FormatError, InputError
+from sccl.prove.check.shapes import CLAIMS, CertificateWire, Claim
+from sccl.topo.catalogue import catalogue_names, resolve
+from sccl.topo.generators import generators
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A certificate's machine, collective and claims.
+
+    Attributes:
+        machines: those that the dual is solved on.
+        origin: what the machine's name stands for, if that is another machine or none.
+        is_named: whether the collective is one of sccl's own.
+    """
+
+    folder: Path
+    topology: Topology
+    spec: Spec
+    other: Dual
+    machines: tuple[Topology, ...]
+    claims: tuple[Claim, ...]
+    origin: str
+    is_named: bool
+
+    @property
+    def unit(self) -> Collective:
+        """Return what is solved, at its smallest C."""
+        return self.other.spec.at(self.other.spec.unit)
+
+    def machine(self, number: int) -> Topology:
+        """Return a machine by number.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not 0 <= number < len(self.machines):
+            raise ValueError(f"machine {number} does not exist")
+        return self.machines[number]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the machine and the collective as plain values."""
+        t, c = self.topology, self.spec.at(self.spec.unit)
+        return {
+            "machine": {
+                "name": t.name,
+                "ranks": t.ranks,
+                "links": len(t.links),
+                "lanes": sum(link.lanes for link in t.links),
+                "budgets": len(t.budgets),
+                "digest": digest(topology_to_wire(t)),
+                "origin": self.origin,
+            },
+            "collective": {
+                "name": c.name,
+                "root": c.root,
+                "custom": not self.is_named,
+                "unit": c.chunks,
+                "digest": digest(collective_to_wire(c)),
+            },
+        }
+
+    def lines(self) -> list[str]:
+        """Return the machine and the collective in words."""
+        about = self.as_json()
+        m, c = about["machine"], about["collective"]
+        links = f"{counted(m['links'], 'link')}, {counted(m['lanes'], 'lane')}"
+        budgets = f", {counted(m['budgets'], 'budget')}" if m["budgets"] else ""
+        root = f" with root {c['root']}" if c["root"] is not None else ""
+        what = f"custom, {c['digest']}" if c["custom"] else f"as sccl defines it{root}"
+        multiple = f", C a multiple of {c['unit']}" if c["unit"] > 1 else ""
+        machine = f"{plain(m['name'])}: {counted(m['ranks'], 'rank')}, {links}{budgets}"
+        if not self.topology.equally_fast:
+            machine += "; its lanes are NOT equally fast, and claims count them alike"
+        return [
+            f"machine     {machine}; {m['origin']}, {m['digest']}",
+            f"collective  {plain(c['name'])}: {what}{multiple}",
+        ]
+
+
+def plain(text: str) -> str:
+    """Return text from a file so that it stays on its line."""
+    cut = text if len(text) <= 200 else f"{text[:200]}..."
+    return cut if cut.isprintable() else ascii(cut)
+
+
+def read_case(folder: Path) -> Case:
+    """Return what a folder's certificate is about.
+
+    Raises:
+        InputError: the folder holds none, one that cannot be read, or one whose collective is not
+            what its name says, or not at the smallest C it can have.
+    """
+    path = folder / CLAIMS
+    where = str(path)
+    if not path.exists():
+        raise InputError(
+            f"cannot read {path}: {folder} holds no certificate; make one with "
+            "'sccl pareto --certify FOLDER'"
+        )
+    wire = parse(read_regular(path), CertificateWire, where)
+    topology = topology_of_wire(wire.topology, f"{where}, $.topology")
+    if topology.switches:
+        raise FormatError(
+            f"{where}: its topology has switch nodes, of which nothing can be claimed"
+        )
+    collective = collective_of_wire(wire.collective, where)
+    if collective.ranks != topology.ranks:
+        raise FormatError(f"{where}: collective and topology have different numbers of ranks")
+    spec = _spec(collective, where)
+    other = dual(spec)
+    return Case(
+        folder,
+        topology,
+        spec,
+        other,
+        other.machines(topology),
+        wire.claims,
+        _origin(topology),
+        spec.name in names(),
+    )
+
+
+def read_regular(path: Path) -> str:
+    """Return the text of a file, and wait for no pipe or device.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot read {path}: it is no regular file; check the path")
+    return read_text(path)
+
+
+def _spec(collective: Collective, where: str) -> Spec:
+    """Return the collective for every number of chunks.
+
+    Raises:
+        FormatError: it is not at its smallest C, or is not what its name says.
+    """
+    c = collective
+    if wrong := misnamed(c):
+        raise FormatError(f"{where}, $.collective: {wrong}; nothing is checked")
+    if c.name in names():
+        spec = named(c.name, c.ranks, c.root)
+    else:
+        spec = Spec(c.name, c.ranks, 1, c.num_chunks, c.pre, c.post, c.combining, c.root)
+    if c.chunks != spec.unit:
+        raise FormatError(
+            f"{where}, $.collective: it is at {c.chunks} chunks, expected {spec.unit}, the least "
+            "that there is: claims would be about its multiples alone; nothing is checked"
+        )
+    for what, relation in (("pre", c.pre), ("post", c.post)):
+        if c.num_chunks % _period(relation, c.ranks):
+            raise FormatError(
+                f"{where}, $.collective.{what}: it repeats every {_period(relation, c.ranks)} "
+                f"chunks and there are {c.num_chunks}, so that more chunks would be another demand"
+            )
+    return spec
+
+
+def _period(relation: Relation, ranks: int) -> int:
+    match relation.kind:
+        case RelationKind.SCATTERED:
+            return ranks
+        case RelationKind.TRANSPOSE:
+            return ranks * ranks
+        case RelationKind.PAIRS:
+            return len(relation.pattern)
+        case _:
+            return 1
+
+
+def _origin(topology: Topology) -> str:
+    """Return whether a machine is the one that sccl knows by its name, in words."""
+    name = topology.name
+    if name in catalogue_names():
+        known: Topology | None = resolve(name)
+        whose = "the catalogue's"
+    else:
+        known, whose = _generated(topology), "the generator's"
+        if known is None and name.partition(":")[0] not in {g.name for g in generators()}:
+            return "custom: sccl knows no machine of this name"
+    same = known is not None and known.carries_like(topology)
+    return f"links and budgets as {whose}" if same else f"custom: NOT {whose} machine of this name"
+
+
+def _generated(topology: Topology) -> Topology | None:
+    """Return the generated machine of a topology's name, unless it is plainly another one."""
+    name, _, arguments = topology.name.partition(":")
+    make = {g.name: g.make for g in generators()}.get(name)
+    size = re.match(r"[0-9]{1,9}", arguments)  # no machine has fewer ranks than its first number
+    if make is None or size is None or int(size[0]) > topology.ranks:
+        return None
+    try:
+        shape = make(arguments)
+    except (ValueError, InputError):
+        return None
+    pairs = list(islice(shape.pairs, len(topology.links) + 1))
+    if shape.ranks != topology.ranks or len(pairs) > len(topology.links):
+        return None
+    return resolve(topology.name) if not topology.name.endswith(".json") else None

@@ -1,0 +1,138 @@
+"""The shape of a certificate: a list of claims, each with what proves it or the files that do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.files.shapes import CollectiveWire, TopologyWire
+
+CLAIMS = "claims.json"
+"""The file of a certificate's folder that lists its claims."""
+
+FractionText = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
+FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]
+_Count = Annotated[int, Meta(ge=1, le=2**22)]
+_Halves = Literal["equal", "any"]
+_Steps = Annotated[int, Meta(ge=1, le=512)]  # a limit of more is not computed
+
+
+class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class StepsWire(_Wire, frozen=True, kw_only=True, tag="steps", tag_field="claim"):
+    """No algorithm has fewer steps: some chunk has so far to go."""
+
+    at_least: _Count
+
+
+class BandwidthWire(_Wire, frozen=True, kw_only=True, tag="bandwidth", tag_field="claim"):
+    """No algorithm has a smaller R/C: prices of constraints, and cuts (none: shortest paths)."""
+
+    at_least: FractionText
+    machine: int
+    prices: tuple[tuple[str, FractionText], ...]
+    cuts: tuple[tuple[tuple[int, ...], FractionText], ...]
+
+
+class LimitWire(
+    _Wire, frozen=True, kw_only=True, tag="limit", tag_field="claim", omit_defaults=True
+):
+    """No algorithm of so many steps has a smaller R/C: prices of constraints in steps.
+
+    With ``trees``: no allreduce in which each chunk goes up one timed tree and down another.
+    """
+
+    steps: _Steps
+    at_least: FractionText
+    machine: int
+    prices: tuple[tuple[str, int, FractionText], ...]
+    trees: bool = False
+
+
+class AlgorithmClaimWire(_Wire, frozen=True, kw_only=True, tag="algorithm", tag_field="claim"):
+    """There is an algorithm."""
+
+    chunks: _Count
+    steps: _Count
+    rounds: _Count
+    file: FileName
+
+
+class VectorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Why there is none with these rounds per step: prices, or a formula and its refutation."""
+
+    rounds: tuple[int, ...]
+    prices: tuple[tuple[str, int, FractionText], ...] = ()
+    cnf: FileName | None = None
+    drat: FileName | None = None
+
+
+class UnsatWire(
+    _Wire, frozen=True, kw_only=True, tag="unsat", tag_field="claim", omit_defaults=True
+):
+    """There is no algorithm: a reason for every round vector, or solvers that say so."""
+
+    chunks: _Count
+    steps: _Count
+    rounds: _Count
+    machine: int
+    vectors: tuple[VectorWire, ...] = ()
+    searched: tuple[str, ...] = ()
+
+
+class ParetoWire(
+    _Wire, frozen=True, kw_only=True, tag="pareto", tag_field="claim", omit_defaults=True
+):
+    """No algorithm with R <= S + k and C up to a number dominates this one.
+
+    It follows from the claims before. Of an allreduce: none of a reducescatter and then an
+    allgather, each with R <= S + k, of equal steps and rounds or of any.
+    """
+
+    chunks: _Count
+    steps: _Count
+    rounds: _Count
+    k: Annotated[int, Meta(ge=0)]
+    max_chunks: int | None
+    halves: _Halves = "equal"
+
+
+class LimitPointWire(
+    _Wire, frozen=True, kw_only=True, tag="limit-point", tag_field="claim", omit_defaults=True
+):
+    """No algorithm of any k and any C dominates this one; follows from the claims before.
+
+    With ``trees``: none of that class. Of an allreduce, without: none of a reducescatter and then
+    an allgather, of equal steps and rounds or of any.
+    """
+
+    chunks: _Count
+    steps: _Count
+    rounds: _Count
+    trees: bool = False
+    halves: _Halves = "equal"
+
+
+Claim = (
+    StepsWire
+    | BandwidthWire
+    | LimitWire
+    | AlgorithmClaimWire
+    | UnsatWire
+    | ParetoWire
+    | LimitPointWire
+)
+
+
+class CertificateWire(_Wire, frozen=True, kw_only=True):
+    """All claims about one collective on one topology."""
+
+    schema: Literal[1] = 1
+    kind: Literal["certificate"] = "certificate"
+    topology: TopologyWire
+    collective: Annotated[CollectiveWire, Meta(description="At the smallest C it can have.")]
+    claims: Annotated[tuple[Claim, ...], Meta(min_length=1)]

@@ -1,0 +1,86 @@
+"""How many steps chunks need, breadth first: the checker's own way."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.prove.check.trees import Spend
+
+
+def farthest(machine: Topology, collective: Collective, spend: Spend) -> tuple[int, int, int]:
+    """Return the most links that a chunk has to go, such a chunk, and the rank that wants it.
+
+    Args:
+        collective: non-combining.
+
+    Raises:
+        ValueError: a chunk cannot reach a rank that wants it at all.
+        TooMuchError: that takes too much work.
+    """
+    starts: dict[frozenset[int], int] = {}
+    left: list[
+        tuple[int, int, list[int]]
+    ] = []  # (start, chunk, ranks that want it and have it not)
+    for (holders, wanted), chunks in collective.classes().items():
+        start = starts.setdefault(frozenset(holders), len(starts))
+        left.append((start, chunks[0], sorted(wanted - holders)))
+    reached = [0] * machine.ranks  # per rank: which starts have come so far, as bits
+    for sources, start in starts.items():
+        for source in sources:
+            reached[source] |= 1 << start
+    steps, chunk, rank = 0, 0, 0
+    while True:
+        spend(len(machine.links) * (1 + len(starts) // 64) + sum(1 + len(w) for *_, w in left))
+        left = [
+            (start, first, missing)
+            for start, first, ranks in left
+            if (missing := [r for r in ranks if not reached[r] >> start & 1])
+        ]
+        if not left:
+            return steps, chunk, rank
+        steps, (_, chunk, (rank, *_)) = steps + 1, left[0]
+        then = list(reached)
+        for u, v in machine.edges:
+            then[v] |= reached[u]
+        if then == reached:
+            raise ValueError(f"chunk {chunk} cannot reach rank {rank} at all")
+        reached = then
+
+
+def fewest_up_and_down(machine: Topology, spend: Spend) -> int:
+    """Return the fewest steps in which a chunk can go up to some rank and down from it to all.
+
+    Raises:
+        ValueError: from no rank all others are reached and reach it.
+        TooMuchError: that takes too much work.
+    """
+    ways = (machine.edges, [(v, u) for u, v in machine.edges])
+    found = []
+    for root in range(machine.ranks):
+        spend(2 * machine.ranks * len(machine.links))
+        there, back = (_eccentricity(edges, root, machine.ranks) for edges in ways)
+        if there is not None and back is not None:
+            found.append(there + back)
+    if not found:
+        raise ValueError("no rank reaches all others and is reached by them")
+    return min(found)
+
+
+def _eccentricity(edges: frozenset[Edge] | list[Edge], root: int, ranks: int) -> int | None:
+    """Return how far the farthest rank is; None if some rank is not reached."""
+    reached, steps = {root}, 0
+    while len(reached) < ranks:
+        more = {v for u, v in edges if u in reached} - reached
+        if not more:
+            return None
+        reached |= more
+        steps += 1
+    return steps
+
+
+def fewest_sends(machine: Topology) -> Fraction:
+    """Return what R/C of an allreduce by trees is at least: each chunk takes 2 (P - 1) sends."""
+    return Fraction(2 * (machine.ranks - 1), sum(link.lanes for link in machine.links))

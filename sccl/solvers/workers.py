@@ -1,0 +1,224 @@
+"""Worker processes that can be killed: an Executor for queries that may no longer be wanted.
+
+Those of the standard library cannot end a task that runs, and die together. Here each process is
+watched by a thread. A process that dies is replaced and its task begun again, a few times; one that
+cannot be started is told to whoever waits for its task.
+"""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, ParamSpec, TypeVar
+
+from sccl.errors import ScclError, SolverError, ToolError
+from sccl.solvers.processes import last_line, start
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ATTEMPTS = 3
+_LOOK_S = 0.05
+_END_S = 5.0
+"""For a process that has closed its pipe to end by itself."""
+_READ = 1 << 16
+
+_Call = tuple[Callable[..., Any], tuple[Any, ...]]
+_Task = tuple[Future[Any], _Call]
+
+
+class _DiedError(Exception):
+    """A process ended within a task; the message says with which last words."""
+
+
+class Workers(Executor):
+    """So many processes; they start when there is something to do.
+
+    Raises:
+        ToolError: the system has no more threads to watch them.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._abandoned: set[Future[Any]] = set()
+        self._threads: list[threading.Thread] = []
+        for _ in range(jobs):
+            thread = threading.Thread(target=self._serve, daemon=True)
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError) as error:
+                self.shutdown()
+                raise ToolError(_cannot_start(error)) from error
+            self._threads.append(thread)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Have ``fn(*args)`` computed; both must be importable and plain."""
+        if kwargs:
+            raise TypeError("workers take positional arguments only")
+        future: Future[T] = Future()
+        self._tasks.put((future, (fn, args)))
+        return future
+
+    def abandon(self, future: Future[Any]) -> None:
+        """End a task that runs, by ending its process."""
+        self._abandoned.add(future)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
+        """End all processes, at once."""
+        del cancel_futures  # what is not begun is never begun
+        self._closed = True
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads if wait else []:
+            thread.join()
+
+    _closed = False
+
+    def _serve(self) -> None:
+        """Be one worker: take tasks, keep a process for them, watch it."""
+        process: _Process | None = None
+        while (task := self._tasks.get()) is not None:
+            future, call = task
+            if self._closed:
+                future.cancel()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                process, result = self._compute(process, future, call)
+            except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it
+                process = None
+                future.set_exception(_told(error))
+                continue
+            self._abandoned.discard(future)
+            if isinstance(result, SolverError):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+        if process is not None:
+            process.end()
+
+    def _compute(
+        self, process: _Process | None, future: Future[Any], call: _Call
+    ) -> tuple[_Process | None, Any]:
+        """Return the process to go on with, and the result or what went wrong with it.
+
+        Raises:
+            SolverError: they died again and again, or the task is no longer wanted.
+            ToolError: no process can be started.
+        """
+        words = ""
+        for _ in range(_ATTEMPTS):
+            process = process if process and process.alive() else _started()
+            try:
+                return process, process.ask(call, lambda: self._unwanted(future))
+            except _DiedError as error:
+                words = str(error)
+            except BaseException:
+                process.end()
+                raise
+            process = None
+        raise SolverError(f"a worker process died {_ATTEMPTS} times: {words}")
+
+    def _unwanted(self, future: Future[Any]) -> bool:
+        return self._closed or future in self._abandoned
+
+
+class _Process:
+    """A process that computes what comes through a pipe.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+
+    def __init__(self) -> None:
+        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        try:
+            self.pipe, theirs = Pipe()
+            with theirs:
+                number = theirs.fileno()
+                self.process = start(__name__, number, pass_fds=[number], stderr=self.complaints)
+        except BaseException:
+            self.complaints.close()
+            raise
+
+    def alive(self) -> bool:
+        if self.process.poll() is None:
+            return True
+        self.end()
+        return False
+
+    def ask(self, call: _Call, unwanted: Callable[[], bool]) -> Any:
+        """Return what a call returns, or the SolverError that says what went wrong in it.
+
+        Raises:
+            SolverError: it is no longer wanted.
+            _DiedError: the process ended.
+        """
+        try:
+            self.pipe.send(call)
+            while not self.pipe.poll(_LOOK_S):
+                if unwanted():
+                    raise SolverError("given up")
+            fine, value = self.pipe.recv()
+        except (EOFError, OSError) as error:
+            raise _DiedError(self.last_words()) from error
+        return value if fine else SolverError(value)
+
+    def last_words(self) -> str:
+        """End the process, and return the last line that it wrote to stderr, or its exit code."""
+        try:
+            self.process.wait(_END_S)  # it has closed its pipe: it is about to end
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.complaints.seek(0)
+        words = self.complaints.read(_READ)
+        self.end()
+        return last_line(words) if words else f"exit code {self.process.returncode}"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.pipe.close()
+        self.complaints.close()
+
+
+def _started() -> _Process:
+    try:
+        return _Process()
+    except (OSError, RuntimeError, MemoryError) as error:
+        raise ToolError(_cannot_start(error)) from error
+
+
+def _cannot_start(error: BaseException) -> str:
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"cannot start a worker ({reason}): give fewer --jobs, or raise the limit (ulimit -a)"
+
+
+def _told(error: Exception) -> ScclError:
+    if isinstance(error, ScclError):
+        return error
+    return SolverError(f"{type(error).__name__}: {error}")
+
+
+def main(number: int) -> None:
+    """Compute until the pipe is closed: what a worker process does.
+
+    Args:
+        number: the file descriptor of its end of the pipe.
+    """
+    pipe = Connection(number)
+    while True:
+        try:
+            fn, args = pipe.recv()
+        except EOFError:
+            return
+        try:
+            result = (True, fn(*args))
+        except Exception as error:  # noqa: BLE001 - told to the parent
+            result = (False, f"{type(error).__name__}: {error}")
+        pipe.send(result)

@@ -1,0 +1,1 @@
+"""Synthesisers, one folder each, and what they share: questions, stores, folders, claims."""

@@ -1,0 +1,1 @@
+"""Allreduce over all of its classes: what the other synthesisers find, in one frontier."""

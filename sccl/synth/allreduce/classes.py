@@ -1,0 +1,82 @@
+"""Classes of allreduces: what is known of each, and the best of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sccl.prove.bounds import AnyBounds
+from sccl.synth.candidates import Range
+from sccl.synth.frontier import Point
+from sccl.synth.limit import allreduce
+from sccl.synth.limit.frontier import LimitPoint
+
+COMPOSED, TREES, GATHERED = "composed", "trees", "gathered"
+
+SCOPES = {
+    COMPOSED: "reducescatter-then-allgather compositions",
+    TREES: allreduce.TREES,
+    GATHERED: allreduce.GATHER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What R/C the algorithms of a class have at S steps: none less than ``lower``."""
+
+    steps: int
+    lower: Fraction
+    upper: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFrontier:
+    """What is known of one class of algorithms.
+
+    Attributes:
+        name: ``"composed"``, ``"trees"`` or ``"gathered"``.
+        scope: the class, in words.
+        steps: no algorithm of the class has fewer steps,
+        bandwidth: nor a smaller R/C.
+        points: its Pareto frontier, by ascending S.
+        limits: what holds for every k and C, by number of steps.
+        complete: whether this is the whole frontier of the class,
+        within: as far as k and C go that are searched; None: for all.
+    """
+
+    name: str
+    scope: str
+    steps: int
+    bandwidth: Fraction
+    points: tuple[Point | LimitPoint, ...]
+    limits: tuple[Between, ...]
+    complete: bool
+    within: Range | None
+    seconds: float
+
+
+def cost_of(point: Point | LimitPoint) -> tuple[int, Fraction]:
+    """Return (S, R/C) of a point; of a limit's, the limit."""
+    if isinstance(point, Point):
+        return point.candidate.steps, point.candidate.cost
+    return point.limit.steps, point.limit.upper
+
+
+def staircase(
+    classes: Iterable[ClassFrontier], bounds: AnyBounds
+) -> tuple[tuple[str, Point | LimitPoint], ...]:
+    """Return the points that none of any class dominates, each with the name of its class.
+
+    Of equal ones there is the first class's.
+
+    ``optimal`` is then about all allreduces, and ``proved`` still about the point's class.
+    """
+    every = [(cost_of(p), i, one.name, p) for i, one in enumerate(classes) for p in one.points]
+    found: list[tuple[str, Point | LimitPoint]] = []
+    for (steps, cost), _, name, point in sorted(every, key=lambda item: item[:2]):
+        if not found or cost < cost_of(found[-1][1])[1]:
+            met = (("latency", steps == bounds.steps), ("bandwidth", cost == bounds.bandwidth))
+            optimal = tuple(what for what, is_met in met if is_met)
+            found.append((name, replace(point, optimal=optimal)))
+    return tuple(found)

@@ -1,0 +1,130 @@
+"""Allreduce by trees, as far as some seconds of work go: what a sweep says of them.
+
+The work is counted, and no clock has a part in it: the result is the same on every machine. For all
+of it there are the limits (:func:`sccl.pareto.tree_frontier`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm
+from typing import TYPE_CHECKING
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.topology import Topology
+from sccl.synth.allreduce.classes import TREES, Between, ClassFrontier
+from sccl.synth.candidates import Candidate
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Point
+from sccl.synth.limit.allreduce import TREES as SCOPE
+from sccl.synth.limit.allreduce import fewest_tree_steps, tree_floor
+
+if TYPE_CHECKING:
+    from sccl.synth.limit import Limit
+
+_WORK = 5_000_000
+"""Rounds times steps times pairs of sets of ranks: DGX-1 takes 3 million up to its last point."""
+
+_FEW_CHUNKS, _MOST_CHUNKS = 64, 512  # for palindromes; of packings multiplied out
+_ROUNDED = 32  # C, in units, of an algorithm near a limit
+_PALINDROME = 4.0  # effort
+
+
+def quick_trees(
+    topology: Topology,
+    last: int,
+    others: Sequence[tuple[int, Fraction]],
+    folder: Folder | None = None,
+) -> ClassFrontier:
+    """Return what is quickly found of allreduce by trees: limits, and few chunks at them.
+
+    Args:
+        topology: of at most :data:`sccl.pareto.MAX_TREE_RANKS` ranks.
+        last: the largest S.
+        others: (S, R/C) of other classes; what is no better is not searched for long.
+        folder: where to keep the algorithms; None: nowhere.
+    """
+    begin = time.perf_counter()
+    least, floor = fewest_tree_steps(topology), tree_floor(topology)
+    points: list[Point] = []
+    limits: list[Between] = []
+    searched_in_vain = False  # then the next searches are likely to be, too
+    for packing in _limits(topology, least, last, floor):
+        steps = packing.problem.steps
+        limits.append(Between(steps, packing.lower, packing.upper))
+        if points and packing.upper >= points[-1].candidate.cost:
+            continue
+        better = all(packing.upper < cost for s, cost in others if s <= steps)
+        algorithm = _attain(packing, search=better and not searched_in_vain)
+        if better and algorithm and algorithm.bandwidth_cost > packing.upper:
+            searched_in_vain = True
+        if algorithm and (not points or algorithm.bandwidth_cost < points[-1].candidate.cost):
+            fewer = all(x.lower > algorithm.bandwidth_cost for x in limits[:-1])
+            best = fewer and algorithm.bandwidth_cost == packing.lower
+            points.append(_point(algorithm, least, floor, folder, proved=best))
+    met = bool(points) and points[-1].candidate.cost == floor
+    costs = {point.candidate.cost for point in points}
+    return ClassFrontier(
+        TREES,
+        SCOPE,
+        least,
+        floor,
+        tuple(points),
+        tuple(limits),
+        met and all(x.lower == x.upper and x.lower in costs for x in limits),
+        None,
+        time.perf_counter() - begin,
+    )
+
+
+def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[Limit]:
+    """Return the limits of as many numbers of steps as the work allows."""
+    from sccl.synth.limit import pose_allreduce  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
+
+    unit = named("allreduce", topology.ranks).at(topology.ranks)
+    found: list[Limit] = []
+    work = _WORK
+    for steps in range(least, last + 1):
+        of_a_round = steps * 3**topology.ranks
+        if work < of_a_round or (found and found[-1].upper == floor):
+            break
+        earlier = found[-1] if found else None
+        problem = pose_allreduce(topology, unit, steps)
+        most = work // of_a_round
+        found.append(solve_packing(problem, floor, earlier=earlier, most_rounds=most))
+        work -= found[-1].rounds * of_a_round
+    return found
+
+
+def _attain(packing: Limit, *, search: bool) -> Algorithm | None:
+    """Return an algorithm at a limit, or near it, if one is quickly found."""
+    from sccl.synth.limit import multiply_out, palindrome, round_off  # noqa: PLC0415 - loads solvers
+
+    found = multiply_out(packing, _MOST_CHUNKS)
+    few = lcm(2 * packing.problem.topology.ranks, packing.upper.denominator) <= _FEW_CHUNKS
+    if found is None and search and few:
+        found = palindrome(packing, _PALINDROME)
+    return found or round_off(packing, _ROUNDED)
+
+
+def _point(
+    algorithm: Algorithm, least: int, floor: Fraction, folder: Folder | None, *, proved: bool
+) -> Point:
+    """Return the point of an algorithm.
+
+    Args:
+        proved: whether nothing of the class dominates it.
+    """
+    cost = algorithm.bandwidth_cost
+    met = (("latency", algorithm.steps == least), ("bandwidth", cost == floor))
+    optimal = tuple(what for what, is_met in met if is_met)
+    claims = (*optimal, *(("pareto",) if proved else ()))
+    algorithm = replace(algorithm, scope=SCOPE, proved=claims)
+    file = folder.save(algorithm, TREES) if folder else None
+    candidate = Candidate(cost, algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+    return Point(candidate, algorithm, optimal, proved, 0.0, file)

@@ -1,0 +1,39 @@
+"""One question, one answer: its instances solved and their algorithms put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.instance import Instance
+from sccl.errors import TooLargeError
+from sccl.transform import Question
+
+Solve = Callable[[Instance], Answer]
+
+
+def ask(question: Question, solve: Solve) -> Answer:
+    """Return the answer to a question, seconds added up; an algorithm has passed the judge.
+
+    Args:
+        solve: answers an instance (a solver of :mod:`sccl.synth.ksync.backends` with its limits).
+    """
+    algorithms, seconds, gave_up = [], 0.0, None
+    for instance in question.instances:
+        answer = solve(instance)
+        seconds += answer.seconds
+        match answer:
+            case Unsat():
+                return replace(answer, seconds=seconds)
+            case Unknown():
+                gave_up = answer  # another instance may still be unsat, which decides
+            case Sat(algorithm):
+                algorithms.append(algorithm)
+    if gave_up is not None:
+        return replace(gave_up, seconds=seconds)
+    try:
+        return Sat(question.recover(algorithms), answer.solver, seconds)
+    except TooLargeError as error:
+        why = f"its dual has an algorithm, which is too large to turn round: {error}"
+        return Unknown(why, answer.solver, seconds)

@@ -1,0 +1,198 @@
+"""Claims that several certificates make, and how a list of them is kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from sccl.collectives import Spec, dual
+from sccl.core.files.codec import any_algorithm_to_wire, collective_to_wire, topology_to_wire
+from sccl.core.files.disk import make_directory, read_text, slug, write_atomically
+from sccl.core.files.text import text_of
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.errors import InputError
+from sccl.prove.bounds import bandwidth_bound, farthest_pair
+from sccl.prove.check.cover import Covered
+from sccl.prove.check.shapes import (
+    CLAIMS,
+    AlgorithmClaimWire,
+    BandwidthWire,
+    CertificateWire,
+    Claim,
+    LimitPointWire,
+    LimitWire,
+    StepsWire,
+    UnsatWire,
+)
+from sccl.synth.limit.frontier import StepLimit
+
+
+def base_name(topology: Topology, spec: Spec) -> str:
+    """Return how the names of a certificate's files begin."""
+    return slug(f"{spec.name}-{topology.name}").lower()
+
+
+def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
+    """Yield both lower bounds, the second for each machine that is solved on."""
+    other = dual(spec)
+    unit = other.spec.at(other.spec.unit)
+    machines = other.machines(topology)
+    steps = max(farthest_pair(machine, unit).steps for machine in machines)
+    yield StepsWire(at_least=steps * other.phases)
+    for number, machine in enumerate(machines):
+        found = bandwidth_bound(machine, unit)
+        yield BandwidthWire(
+            at_least=str(other.bandwidth(found.value / unit.chunks)),
+            machine=number,
+            prices=tuple((name, str(price)) for name, price in found.prices),
+            cuts=tuple((cut.ranks, str(cut.weight)) for cut in found.cuts),
+        )
+
+
+def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitWire]:
+    """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
+    other = dual(spec)
+    for number, proof in enumerate(limit.certificates):
+        if proof is not None:
+            yield LimitWire(
+                steps=limit.steps,
+                at_least=str(proof.value if trees else other.bandwidth(proof.value)),
+                machine=number,
+                prices=tuple((name, step, str(price)) for name, step, price in proof.prices),
+                trees=trees,
+            )
+
+
+def algorithm_claim(
+    folder: Path, topology: Topology, spec: Spec, algorithm: AnyAlgorithm, suffix: str = ""
+) -> AlgorithmClaimWire:
+    """Write an algorithm into the folder and return the claim that there is one."""
+    chunks, steps = algorithm.collective.chunks, algorithm.steps
+    file = f"{base_name(topology, spec)}-c{chunks}-s{steps}{suffix}.json"
+    write_atomically(folder / file, text_of(any_algorithm_to_wire(algorithm)))
+    return AlgorithmClaimWire(chunks=chunks, steps=steps, rounds=algorithm.rounds, file=file)
+
+
+def halves_claims(
+    folder: Path,
+    topology: Topology,
+    spec: Spec,
+    claims: Sequence[Claim],
+    algorithms: Iterable[AnyAlgorithm],
+) -> Iterator[Claim]:
+    """Yield what follows of compositions of any two halves, for every k and C.
+
+    Args:
+        spec: allreduce.
+        claims: those before, with the limits of phases.
+        algorithms: compositions; nothing is said of those of which nothing follows.
+    """
+    covered = Covered.of(claims, spec, len(dual(spec).machines(topology)))
+    known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
+    for algorithm in algorithms:
+        shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+        here, fewer = (covered.least(s, equal=False) for s in (shape[1], shape[1] - 1))
+        cost = algorithm.bandwidth_cost
+        if (here is not None and here < cost) or (fewer is not None and fewer <= cost):
+            continue
+        if shape not in known:
+            yield algorithm_claim(folder, topology, spec, algorithm, "-halves")
+        chunks, steps, rounds = shape
+        yield LimitPointWire(chunks=chunks, steps=steps, rounds=rounds, halves="any")
+
+
+def open_folder(folder: Path, topology: Topology, spec: Spec) -> None:
+    """Create the folder of a certificate, or see that it may be replaced.
+
+    Raises:
+        InputError: it cannot be created, or holds the certificate of another question.
+    """
+    make_directory(folder)
+    if (folder / CLAIMS).exists() and _kept(folder, topology, spec) is None:
+        raise InputError(
+            f"{folder / CLAIMS} is not a certificate of {spec.name} on {topology.name}, and would "
+            "be lost; give another folder"
+        )
+
+
+def write_claims(
+    folder: Path, topology: Topology, spec: Spec, make: Callable[[Path], Sequence[Claim]]
+) -> Path:
+    """Write a certificate whole or not at all, and return the file that lists its claims.
+
+    Files of an earlier one that are not claimed any more are removed. Whatever interrupts this,
+    nothing stays that no list of claims names.
+
+    Args:
+        make: returns the claims, and writes the files that they name into the folder it is given.
+
+    Raises:
+        InputError: the folder cannot be written, or holds the certificate of another question.
+    """
+    there = folder.exists()
+    open_folder(folder, topology, spec)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as unfinished:
+            claims = make(Path(unfinished))
+            return _publish(Path(unfinished), folder, topology, spec, claims)
+    except BaseException:
+        if not there:
+            with suppress(OSError):  # somebody put something into it meanwhile
+                folder.rmdir()
+        raise
+
+
+def _publish(
+    unfinished: Path, folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim]
+) -> Path:
+    """Move the files that claims name to their place, then list the claims there."""
+    before = set(_files(_kept(folder, topology, spec) or ()))
+    after = set(_files(claims))
+    text = msgspec.json.format(msgspec.json.encode(_wire(topology, spec, claims)), indent=1)
+    gone = after - before  # should this not come to its end
+    try:
+        for name in sorted(after):
+            (unfinished / name).replace(folder / name)
+        write_atomically(folder / CLAIMS, text.decode() + "\n")
+        gone = before - after
+    finally:
+        base = base_name(topology, spec)
+        for name in gone:
+            if name.startswith(f"{base}-"):  # the list may have been edited
+                with suppress(OSError):  # somebody else's folder of that name
+                    (folder / name).unlink()
+    return folder / CLAIMS
+
+
+def _wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -> CertificateWire:
+    return CertificateWire(
+        topology=topology_to_wire(topology),
+        collective=collective_to_wire(spec.at(spec.unit)),
+        claims=tuple(claims),
+    )
+
+
+def _kept(folder: Path, topology: Topology, spec: Spec) -> Sequence[Claim] | None:
+    """Return the claims that a folder holds of a question; None: it holds none of it."""
+    try:
+        found = msgspec.json.decode(read_text(folder / CLAIMS), type=CertificateWire)
+    except (InputError, msgspec.MsgspecError, RecursionError):
+        return None
+    ours = _wire(topology, spec, ())
+    same = (found.topology, found.collective) == (ours.topology, ours.collective)
+    return found.claims if same else None
+
+
+def _files(claims: Sequence[Claim]) -> Iterator[str]:
+    """Yield the names of the files that claims refer to."""
+    for claim in claims:
+        if isinstance(claim, AlgorithmClaimWire):
+            yield claim.file
+        elif isinstance(claim, UnsatWire):
+            for vector in claim.vectors:
+                yield from (name for name in (vector.cnf, vector.drat) if name)

@@ -1,0 +1,82 @@
+"""Where a sweep keeps the algorithms it finds, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sccl.core.files.codec import any_algorithm_to_wire
+from sccl.core.files.disk import check_can_write, make_directory, slug, write_atomically
+from sccl.core.files.text import text_of
+from sccl.core.symmetric import AnyAlgorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of algorithm files, one per point, named by what they are."""
+
+    path: Path
+
+    def prepare(self) -> None:
+        """Create the folder.
+
+        Raises:
+            InputError: it cannot be created.
+        """
+        make_directory(self.path)
+        check_can_write(self.path / "probe")
+
+    def file_of(self, algorithm: AnyAlgorithm, kind: str = "") -> Path:
+        """Return the file of an algorithm, such as ``allgather-dgx1-c6-s3-r7.json``.
+
+        Args:
+            kind: of a class that is not the usual one of the collective: ``"trees"``.
+        """
+        a = algorithm
+        name = _question(a.topology.name, a.collective.name, a.collective.root)
+        cost = f"c{a.collective.chunks}-s{a.steps}-r{a.rounds}"
+        return self.path / f"{name}-{cost}{f'-{kind}' if kind else ''}.json"
+
+    def save(self, algorithm: AnyAlgorithm, kind: str = "") -> Path:
+        """Write an algorithm and return its file.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        path = self.file_of(algorithm, kind)
+        write_atomically(path, text_of(any_algorithm_to_wire(algorithm)))
+        return path
+
+    def save_frontier(self, frontier: dict[str, Any], kind: str) -> Path:
+        """Write a frontier and return its file: without seconds, and algorithms named as here.
+
+        Args:
+            frontier: as :func:`sccl.pareto.frontier_json` gives it.
+            kind: ``"frontier"`` or ``"limits"``, for the name of the file.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        name = _question(frontier["topology"], frontier["collective"], frontier["root"])
+        path = self.path / f"{name}-{kind}.json"
+        write_atomically(path, json.dumps(_lasting(frontier), indent=1) + "\n")
+        return path
+
+    def discard(self, path: Path) -> None:
+        """Remove a file that a better algorithm of the same sweep replaces."""
+        path.unlink(missing_ok=True)
+
+
+def _question(topology: str, collective: str, root: int | None) -> str:
+    return f"{slug(collective)}{f'-root{root}' if root else ''}-{slug(topology)}"
+
+
+def _lasting(value: Any) -> Any:
+    """Return plain values without times and folders: the same sweep writes the same bytes."""
+    if isinstance(value, dict):
+        passing = {"seconds", "from_store"}
+        kept = {name: _lasting(part) for name, part in value.items() if name not in passing}
+        return kept | ({"file": Path(kept["file"]).name} if kept.get("file") else {})
+    return [_lasting(part) for part in value] if isinstance(value, list) else value

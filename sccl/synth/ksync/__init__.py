@@ -1,0 +1,1 @@
+"""SCCL: k-synchronous algorithms, by models of SYNCOLL, several solvers, and a sweep."""

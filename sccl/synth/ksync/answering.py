@@ -1,0 +1,142 @@
+"""Where queries are answered: here, in several processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from sccl.collectives import Spec, dual
+from sccl.core.answer import Answer, Unknown
+from sccl.core.files.codec import answer_to_wire, instance_of_wire
+from sccl.core.files.shapes import InstanceWire
+from sccl.core.files.text import parse
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, SolverError
+from sccl.solvers.workers import Workers
+from sccl.synth.ahead import Ahead, Expect, Work
+from sccl.synth.ask import Solve
+from sccl.synth.cluster import Cluster, connected
+from sccl.synth.ksync import backends
+from sccl.synth.store import Store, remembering
+from sccl.topo.symmetry.groups import groups
+
+MAX_JOBS = 1024
+_SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches cost time
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """All that decides an answer; plain values, to be sent to workers: see ``backends.Limits``."""
+
+    solver: str
+    symmetry: str
+    timeout_s: float | None
+    seed: int
+    effort: float | None = None
+
+
+def answer(how: How, instance: Instance) -> Answer:
+    """Return the answer of an instance."""
+    chosen = groups(instance.topology, instance.collective, how.symmetry)
+    named = [(group.name, group.generators) for group in chosen]
+    limits = backends.Limits(how.timeout_s, how.seed, how.effort)
+    return backends.solve(instance, how.solver, limits, named)
+
+
+def answer_text(how: How, question: str) -> str:
+    """Return the answer of an instance, both as JSON: what a worker does."""
+    instance = instance_of_wire(parse(question, InstanceWire, "question"), "question")
+    try:
+        found = answer(how, instance)
+    except SolverError as error:
+        found = Unknown(f"the solver broke: {error}", how.solver, 0.0)
+    return msgspec.json.encode(answer_to_wire(found)).decode()
+
+
+def how(topology: Topology, spec: Spec, solver: str, limits: backends.Limits, symmetry: str) -> How:
+    """Return how to answer; small machines need no symmetry unless one is asked for.
+
+    Raises:
+        InputError: there is no such solver or symmetry, or the symmetries given are none of the
+            machine and the collective.
+    """
+    if symmetry not in {"auto", "none"}:
+        other = dual(spec)
+        for machine in other.machines(topology):
+            groups(machine, other.spec.at(other.spec.unit), symmetry)  # complains, if they are none
+    if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS:
+        symmetry = "none"
+    return How(backends.check_name(solver), symmetry, limits.timeout_s, limits.seed, limits.effort)
+
+
+@contextmanager
+def answering(
+    how: How, jobs: int, cluster: Cluster | None, store: Store | None
+) -> Iterator[tuple[Solve, Expect]]:
+    """Provide what answers instances, and what wants to know which are likely to come next.
+
+    Args:
+        store: where answers are looked up and kept; None: nowhere.
+
+    Raises:
+        InputError: the number of jobs makes no sense, or the cluster's address or TLS files.
+        ToolError: Dask is not installed, or the cluster does not answer.
+    """
+    key = f"{how.solver}, symmetry {how.symmetry}, seed {how.seed}"
+    with _answering(how, jobs, cluster) as (solve, expect):
+        if store is None:
+            yield solve, expect
+            return
+
+        def unknown_yet(instances: Iterable[Instance]) -> None:
+            expect(i for i in instances if store.get(i, key, how.timeout_s) is None)
+
+        yield remembering(solve, store, key, how.timeout_s), unknown_yet
+
+
+@contextmanager
+def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[Solve, Expect]]:
+    if not 1 <= jobs <= MAX_JOBS:
+        raise ParameterError(f"jobs is {jobs}, expected 1 to {MAX_JOBS}")
+    if cluster is None and jobs == 1:
+        yield partial(answer, how), lambda _: None
+        return
+    work = partial(answer_text, how)
+    if cluster is not None:
+        with _on_cluster(cluster, work, jobs) as found:
+            yield found
+        return
+    with Workers(jobs) as workers:
+        ahead = Ahead(workers, work, jobs)
+        try:
+            yield ahead.solve, ahead.expect
+        finally:
+            ahead.close()
+
+
+@contextmanager
+def _on_cluster(cluster: Cluster, work: Work, jobs: int) -> Iterator[tuple[Solve, Expect]]:
+    with connected(cluster) as found:
+        ahead = Ahead(found.executor, work, max(jobs, found.cores), found.look)
+
+        def solve(instance: Instance) -> Answer:
+            try:
+                return ahead.solve(instance)
+            except Exception as error:
+                raise found.failed(error) from error
+
+        def expect(instances: Iterable[Instance]) -> None:
+            try:
+                ahead.expect(instances)
+            except Exception as error:
+                raise found.failed(error) from error
+
+        try:
+            yield solve, expect
+        finally:
+            ahead.close()

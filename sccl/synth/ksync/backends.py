@@ -1,0 +1,173 @@
+"""Solvers of instances: the face that everything else uses, and the judge behind each answer.
+
+A backend is a module of this package with a function ``answer(instance, limits) -> Answer``; it is
+imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol, cast
+
+from sccl.core.answer import Answer, Sat, Unknown
+from sccl.core.instance import Instance
+from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.errors import SolverError, unknown_name
+from sccl.judge import require_valid
+from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Limits
+from sccl.synth.ksync.model import MAX_TRANSFERS, size
+from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
+from sccl.transform import prune
+
+__all__ = [
+    "DEFAULT",
+    "MAX_TIMEOUT_S",
+    "UNIT_S",
+    "Backend",
+    "Limits",
+    "check_name",
+    "load",
+    "names",
+    "solve",
+]
+
+DEFAULT = "cpsat"
+_SYMMETRIC_SHARE = 1 / 12  # of the seconds for a query: a quarter, at three seconds a unit
+_SYMMETRIC_EFFORT = 20.0  # if there is no limit
+
+Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
+_MODULES = {
+    "cadical": "sccl.synth.ksync.cadical",
+    "cpsat": "sccl.synth.ksync.cpsat",
+    "portfolio": "sccl.synth.ksync.portfolio",
+    "z3": "sccl.synth.ksync.z3_reference",
+}
+
+
+class Backend(Protocol):
+    """What a module of this package offers."""
+
+    def answer(self, instance: Instance, limits: Limits) -> Answer:
+        """Return what the solver says of ``instance``; not yet judged."""
+        ...
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the solvers."""
+    return tuple(sorted(_MODULES))
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it is a solver's.
+
+    Raises:
+        UnknownNameError: it is not.
+    """
+    if name not in _MODULES:
+        raise unknown_name("solver", name, _MODULES, f"the solvers are {', '.join(names())}")
+    return name
+
+
+def load(solver: str) -> Backend:
+    """Return the module of a solver.
+
+    Raises:
+        UnknownNameError: there is no such solver.
+        SolverError: it is not installed.
+    """
+    try:
+        return cast("Backend", importlib.import_module(_MODULES[check_name(solver)]))
+    except ImportError as error:
+        raise SolverError(
+            f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
+        ) from error
+
+
+def solve(
+    instance: Instance,
+    solver: str = DEFAULT,
+    limits: Limits | None = None,
+    groups: Groups = (),
+) -> Answer:
+    """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
+
+    Args:
+        groups: (name, generators) of groups of symmetries. An algorithm that is invariant under one
+            of them is sought first; if none is found, the solver is asked.
+
+    Raises:
+        UnknownNameError: there is no such solver.
+        SolverError: it is not installed, or it broke.
+        JudgeError: it gave an algorithm that is not valid.
+        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+    """
+    limits = limits or Limits()
+    backend = load(solver)
+    begin = time.perf_counter()
+    why = ""
+    if groups:
+        from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
+
+        symmetric = orbits.answer(instance, groups, _for_symmetry(instance, limits))
+        if isinstance(symmetric, Sat):
+            return _judged(symmetric, "symmetric synthesis")
+        why = f"{symmetric.reason}; without symmetry "
+        if limits.timeout_s is not None:
+            left = limits.timeout_s - (time.perf_counter() - begin)
+            if left <= 0:
+                return replace(symmetric, reason=f"timeout after {limits.timeout_s:g} s")
+            limits = replace(limits, timeout_s=left)
+    if reason := _too_large(instance):
+        return Unknown(why + reason, solver, time.perf_counter() - begin)
+    return _judged(backend.answer(instance, limits), f"solver {solver!r}")
+
+
+def solve_symmetric(instance: Instance, groups: Groups, limits: Limits) -> Answer:
+    """Return an algorithm that is invariant under one of some groups, or Unknown; nothing else.
+
+    Args:
+        groups: as for :func:`solve`.
+
+    Raises:
+        JudgeError: it is not valid.
+        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+    """
+    from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
+
+    return _judged(orbits.answer(instance, groups, limits), "symmetric synthesis")
+
+
+def _for_symmetry(instance: Instance, limits: Limits) -> Limits:
+    """Return what may be spent on symmetric algorithms before a solver is asked without.
+
+    That solver finds others, so it must not be seconds that decide when its turn is: then what is
+    found would depend on how busy the machine is.
+    """
+    if limits.effort is not None or _too_large(instance):
+        return limits
+    seconds = limits.timeout_s
+    effort = _SYMMETRIC_EFFORT if seconds is None else _SYMMETRIC_SHARE * seconds
+    return replace(limits, effort=min(effort, _SYMMETRIC_EFFORT))
+
+
+def _too_large(instance: Instance) -> str:
+    """Return why the model of an instance is not built; empty if it is."""
+    variables = instance.collective.num_chunks * len(instance.topology.links)
+    if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in about one step, or in more
+        variables = size(instance)
+    if variables <= MAX_TRANSFERS:
+        return ""
+    return f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}"
+
+
+def _judged(found: Answer, made_by: str) -> Answer:
+    """Return an answer if the judge accepts its algorithm; a small symmetric one written out."""
+    if not isinstance(found, Sat):
+        return found
+    algorithm = require_valid(found.algorithm, made_by)
+    if isinstance(algorithm, SymmetricAlgorithm) and algorithm.num_sends <= MAX_EXPANDED:
+        return replace(found, algorithm=require_valid(prune(expand(algorithm)), made_by))
+    return found

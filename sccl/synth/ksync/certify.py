@@ -1,0 +1,243 @@
+"""Writing down why a frontier is what it is: one claim after the other, with proofs in files.
+
+What the sweep did is not repeated here as it was: a candidate is refuted anew by the strongest
+argument that can be checked without a solver. These are, in this order: the bandwidth bound, the
+limit for its steps, a packing bound for each way to spread its rounds, and a formula with a DRAT
+proof for each of those. Only if all of them fail, two different solvers are asked, and the claim
+says no more than that. Each ends by effort and not by the clock: which argument a claim has must
+not depend on how busy the machine is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from sccl.collectives import dual
+from sccl.core.answer import Unsat
+from sccl.core.files.disk import write_atomically
+from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.prove.check.cnf import dimacs
+from sccl.prove.check.cover import Covered, needed, vectors
+from sccl.prove.check.shapes import Claim, LimitPointWire, ParetoWire, UnsatWire, VectorWire
+from sccl.solvers.prover import refutation
+from sccl.synth.claims import (
+    algorithm_claim,
+    base_name,
+    bound_claims,
+    halves_claims,
+    limit_claims,
+    write_claims,
+)
+from sccl.synth.frontier import Frontier
+from sccl.synth.ksync.backends import UNIT_S, Limits
+from sccl.synth.ksync.backends import solve as solve_instance
+from sccl.synth.ksync.cadical import CONFLICTS
+from sccl.synth.limit import certificate, pose, solve
+from sccl.synth.limit.frontier import step_limit
+from sccl.transform import pose as pose_question
+
+_FORMULA = 3_000_000  # variables of an instance times ranks: beyond, proofs take hours to check
+_VECTORS = 500
+
+
+@dataclass(slots=True)
+class _Writer:
+    frontier: Frontier
+    folder: Path
+    effort: float
+    notify: Callable[[str], None]
+    composed: Sequence[AnyAlgorithm]
+    claims: list[Claim] = field(default_factory=list)
+
+    def run(self) -> Sequence[Claim]:
+        """Return all claims, whose files are written."""
+        topology, spec = self.frontier.topology, self.frontier.spec
+        self.claims += bound_claims(topology, spec)
+        for point in self.frontier.points:
+            self.claims.append(algorithm_claim(self.folder, topology, spec, point.algorithm))
+        self.limits()
+        self.refutations()
+        for optimal in self.optimal():
+            if next(needed(self.covered(), optimal, lambda _: None), None) is None:
+                self.claims.append(optimal)
+        self.claims += list(self.optimal_for_every_k())
+        self.claims += list(halves_claims(self.folder, topology, spec, self.claims, self.composed))
+        return self.claims
+
+    def optimal(self) -> list[ParetoWire]:
+        """Return the claims that points are optimal, each in the class that was searched."""
+        k, most = self.frontier.covered.k, self.frontier.covered.max_chunks
+        assert k is not None
+        unit = self.frontier.spec.unit
+        return [
+            ParetoWire(
+                chunks=point.candidate.chunks,
+                steps=point.candidate.steps,
+                rounds=point.candidate.rounds,
+                k=k,
+                max_chunks=None if most is None else most // unit * unit,
+            )
+            for point in self.frontier.points
+            if point.proved
+        ]
+
+    def optimal_for_every_k(self) -> Iterator[LimitPointWire]:
+        """Yield the claims that points are optimal for every k and C, as far as limits prove it."""
+        covered, phases = self.covered(), dual(self.frontier.spec).phases
+        for point in self.frontier.points:
+            c = point.candidate
+            here, fewer = (covered.least(s, equal=True) for s in (c.steps, c.steps - phases))
+            if (here is None or here >= c.cost) and (fewer is None or fewer > c.cost):
+                yield LimitPointWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds)
+
+    def covered(self) -> Covered:
+        """Return what the claims so far rule out."""
+        topology, spec = self.frontier.topology, self.frontier.spec
+        return Covered.of(self.claims, spec, len(dual(spec).machines(topology)))
+
+    def limits(self) -> None:
+        """Claim the limits of all numbers of steps up to the last point's."""
+        if not self.frontier.points:
+            return
+        bounds, other = self.frontier.bounds, dual(self.frontier.spec)
+        last = self.frontier.points[-1].candidate.steps
+        known = {limit.steps: limit for limit in self.frontier.limits}
+        for steps in range(bounds.steps, last + 1, other.phases):
+            self.notify(f"limit of R/C for S={steps}")
+            found = known.get(steps) or step_limit(
+                self.frontier.topology, self.frontier.spec, steps, bounds, effort=self.effort
+            )
+            self.claims += limit_claims(found, self.frontier.spec)
+
+    def refutations(self) -> None:
+        """Refute every candidate that the claims so far leave open, the hardest first."""
+        for optimal in self.optimal():
+            while left := list(needed(self.covered(), optimal, lambda _: None)):
+                hardest = max(left, key=lambda q: (q[2], -q[0]))  # most rounds, fewest chunks
+                self.notify("refuting C={} S={} R={}".format(*hardest))
+                claim = self.refute(*hardest)
+                if claim is None:
+                    break
+                self.claims.append(claim)
+
+    def refute(self, chunks: int, steps: int, rounds: int) -> UnsatWire | None:
+        """Return the claim that a candidate is impossible, if that can be shown in time."""
+        question = pose_question(self.frontier.topology, self.frontier.spec, chunks, steps, rounds)
+        for number, instance in enumerate(question.instances):
+            found = tuple(self.vectors(instance))
+            if found:
+                return UnsatWire(
+                    chunks=chunks, steps=steps, rounds=rounds, machine=number, vectors=found
+                )
+        for number, instance in enumerate(question.instances):
+            solvers = self.search(instance)
+            if solvers:
+                return UnsatWire(
+                    chunks=chunks, steps=steps, rounds=rounds, machine=number, searched=solvers
+                )
+        return None
+
+    def vectors(self, instance: Instance) -> list[VectorWire]:
+        """Return a reason for every round vector; nothing if one of them has none."""
+        every = list(vectors(instance.rounds, instance.steps, _VECTORS))
+        if len(every) > _VECTORS:
+            return []
+        found: list[VectorWire] = []
+        left = self.effort
+        for rounds in every:
+            reason, spent = self.priced(instance, rounds, left)
+            left -= spent
+            if reason is None:
+                reason, spent = self.refuted(instance, rounds, left)
+                left -= spent
+            if reason is None:
+                self.discard(found)
+                return []
+            found.append(reason)
+        return found
+
+    def discard(self, vectors: Sequence[VectorWire]) -> None:
+        """Remove the files of vectors that nothing is claimed of after all: they can be large."""
+        for vector in vectors:
+            for name in (vector.cnf, vector.drat):
+                if name is not None:
+                    (self.folder / name).unlink()
+
+    def priced(
+        self, instance: Instance, rounds: tuple[int, ...], effort: float
+    ) -> tuple[VectorWire | None, float]:
+        """Return prices at which the trees of all chunks cost more than these rounds buy, if any.
+
+        Returns:
+            them, and the effort that it took.
+        """
+        goal = Fraction(1, instance.collective.chunks)
+        problem = pose(instance.topology, instance.collective, instance.steps, rounds=rounds)
+        limit = solve(problem, enough=goal, effort=effort)
+        proof = certificate(limit)
+        if proof is None or proof.value <= goal:
+            return None, limit.effort
+        prices = tuple((name, s, str(p)) for name, s, p in proof.prices)
+        return VectorWire(rounds=rounds, prices=prices), limit.effort
+
+    def refuted(
+        self, instance: Instance, rounds: tuple[int, ...], effort: float
+    ) -> tuple[VectorWire | None, float]:
+        """Write the formula of these rounds and its refutation, and return their files, if any.
+
+        Returns:
+            them, and the effort that it took.
+        """
+        c = instance.collective
+        if c.num_chunks * len(instance.topology.links) * instance.steps > _FORMULA or effort <= 0:
+            return None, 0.0
+        formula = dimacs(instance, rounds)
+        found = refutation(formula, int(effort * CONFLICTS) + 1)
+        spent = found.conflicts / CONFLICTS
+        if found.proof is None:
+            return None, spent
+        vector = ".".join(map(str, rounds))
+        turned = "-reversed" if instance.topology != self.frontier.topology else ""
+        base = base_name(self.frontier.topology, self.frontier.spec)
+        name = f"{base}{turned}-c{c.chunks}-r{vector}"
+        write_atomically(self.folder / f"{name}.cnf", formula)
+        write_atomically(self.folder / f"{name}.drat", found.proof)
+        return VectorWire(rounds=rounds, cnf=f"{name}.cnf", drat=f"{name}.drat"), spent
+
+    def search(self, instance: Instance) -> tuple[str, ...]:
+        """Return two different solvers that find nothing; nothing if they do not both say so."""
+        agree = []
+        for solver in ("cadical", "cpsat", "z3"):
+            if isinstance(solve_instance(instance, solver, Limits(effort=self.effort)), Unsat):
+                agree.append(solver)
+            if len(agree) == 2:
+                return tuple(agree)
+        return ()
+
+
+def write_certificate(
+    frontier: Frontier,
+    folder: Path,
+    seconds: float = 60.0,
+    notify: Callable[[str], None] = lambda _: None,
+    composed: Sequence[AnyAlgorithm] = (),
+) -> Path:
+    """Write the claims of a frontier and their proofs into a folder; return the list of claims.
+
+    Args:
+        seconds: for each proof, about: they are spent as effort.
+        notify: called with what is being proved, for progress.
+        composed: of allreduce, compositions of any two halves that may be optimal among such.
+
+    Raises:
+        InputError: the folder cannot be written, or holds the certificate of another question.
+    """
+
+    def make(unfinished: Path) -> Sequence[Claim]:
+        return _Writer(frontier, unfinished, seconds / UNIT_S, notify, composed).run()
+
+    return write_claims(folder, frontier.topology, frontier.spec, make)

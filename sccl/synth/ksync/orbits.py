@@ -1,0 +1,151 @@
+"""Algorithms that are invariant under symmetries, on CP-SAT: the way to thousands of ranks.
+
+An algorithm found is one for the whole machine, and judged there, all of its sends. That none
+exists under a symmetry is reported, and refutes nothing: the answer is then Unknown.
+
+For each group first only shortest paths without waiting are offered: on tori and hypercubes the
+breadth-first layers alone are a schedule if links are loaded evenly, and finding one takes no time.
+Then shortest paths with waiting, then any. Alltoall and its like begin with waiting, without which
+their links are not full in all steps: 64 ranks under a second, and 10 s lost otherwise.
+Measured (two cores, allgather, C chunks in as many steps as the diameter): 16x16 torus with
+translations alone 4 s, with quarter turns 0.1 s; 32x32 not in 400 s and 0.4 s.
+
+Eight interleaved workers within *deterministic* time find the same algorithm on every run, under
+any load. Tried and lost: two free-running workers (no faster, and another algorithm on every run);
+one worker without LP (12 to 20 s on allgather on hypercube:6 and torus:4x4x4, 0.1 s interleaved) or
+with it (alltoall on torus:8x8, torus:4x4x4 and hypercube:6 not in 30 s; 0.3 s interleaved).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ortools.sat.python import cp_model
+
+from sccl.core.answer import Sat, Unknown
+from sccl.core.instance import Instance
+from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.errors import TooLargeError
+from sccl.solvers.effort import Limits
+from sccl.solvers.interrupt import run_interruptible
+from sccl.synth.ksync.orbit_model import OrbitModel, Paths, decode_orbits, encode_orbits
+
+_EFFORT = {Paths.LAYERED: 4.0, Paths.SHORTEST: 16.0, Paths.ANY: 20.0}
+"""Of each search, in CP-SAT's deterministic time: a unit takes one to five seconds."""
+
+Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
+"""(name, generators) of the groups to try, the largest first."""
+
+
+def answer(instance: Instance, groups: Groups, limits: Limits) -> Sat | Unknown:
+    """Return a symmetric algorithm, not yet judged, or Unknown."""
+    begin = time.perf_counter()
+    single = all(len(wanted - held) <= 1 for held, wanted in instance.collective.classes())
+    search = _Search(instance, limits, begin)
+    reasons = []
+    for name, symmetries in groups:
+        reason = ""
+        for paths in (Paths.SHORTEST, Paths.ANY) if single else Paths:
+            if not search.may_go_on():
+                reason = reason or search.ended
+                break
+            found = search.attempt(symmetries, paths)
+            if isinstance(found, SymmetricAlgorithm):
+                return Sat(found, f"orbits ({name})", time.perf_counter() - begin)
+            reason = found
+        reasons.append(f"{name}: {reason}")
+    return Unknown(
+        f"no symmetric algorithm was found ({'; '.join(reasons)}), which says nothing of others",
+        "orbits",
+        time.perf_counter() - begin,
+    )
+
+
+@dataclass(slots=True)
+class _Search:
+    """Attempts under one group after the other, and what they have spent."""
+
+    instance: Instance
+    limits: Limits
+    begin: float
+    spent: float = 0.0
+    ended: str = field(default="", init=False)
+
+    def seconds_left(self) -> float:
+        if self.limits.timeout_s is None:
+            return math.inf
+        return self.limits.timeout_s - (time.perf_counter() - self.begin)
+
+    def may_go_on(self) -> bool:
+        """Return whether time and effort are left; if not, ``ended`` says which is not."""
+        if self.seconds_left() <= 0:
+            self.ended = "timeout"
+        elif self.limits.effort is not None and self.spent >= self.limits.effort:
+            self.ended = "not tried"
+        return not self.ended
+
+    def attempt(self, symmetries: tuple[Symmetry, ...], paths: Paths) -> SymmetricAlgorithm | str:
+        """Return an algorithm with these symmetries, or in a word why there is none."""
+        try:
+            model = encode_orbits(self.instance, symmetries, paths)
+        except TooLargeError:
+            return "too large"
+        if model.impossible:
+            return "none exists"
+        cp, chosen, rounds = _build(model)
+        if (left := self.seconds_left()) <= 0:
+            return "timeout"
+        effort = _EFFORT[paths]
+        if self.limits.effort is not None:
+            effort = min(effort, self.limits.effort - self.spent)
+        solver = _solver(effort, left, self.limits.seed)
+        status = run_interruptible(partial(solver.solve, cp), solver.stop_search)
+        self.spent += solver.deterministic_time
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            true = [i for i, x in enumerate(chosen) if solver.boolean_value(x)]
+            return decode_orbits(model, true, [solver.value(r) for r in rounds])
+        if status == cp_model.INFEASIBLE:
+            return "none exists"
+        return "timeout" if self.seconds_left() <= 0 else "none found with this effort"
+
+
+def _solver(effort: float, seconds: float, seed: int) -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.max_deterministic_time = effort
+    if seconds < math.inf:
+        solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.random_seed = seed
+    solver.parameters.num_workers = 8
+    solver.parameters.interleave_search = True
+    solver.parameters.cp_model_probing_level = 0
+    solver.parameters.symmetry_level = 0
+    solver.parameters.catch_sigint_signal = False
+    return solver
+
+
+def _build(
+    model: OrbitModel,
+) -> tuple[cp_model.CpModel, list[cp_model.IntVar], list[cp_model.IntVar]]:
+    cp = cp_model.CpModel()
+    instance = model.instance
+    x = [cp.new_bool_var("") for _ in model.transfers]
+    most = instance.rounds - instance.steps + 1
+    rounds = [cp.new_int_var(1, most, f"r{s}") for s in range(instance.steps)]
+    cp.add(cp_model.LinearExpr.sum(rounds) == instance.rounds)
+    for variables, must in model.arrivals:
+        # a variable that stands here twice would deliver a chunk twice: it cannot be true
+        twice = {i for i in variables if variables.count(i) > 1} if len(variables) > 1 else set()
+        for i in twice:
+            cp.add_bool_and([~x[i]])
+        once = [x[i] for i in variables if i not in twice]
+        (cp.add_exactly_one if must else cp.add_at_most_one)(once)
+    for i, providers in model.needs:
+        cp.add_bool_or([~x[i], *(x[j] for j in providers)])
+    for step, width, load in model.capacities:
+        carried = cp_model.LinearExpr.weighted_sum([x[i] for i, _ in load], [n for _, n in load])
+        cp.add(carried <= width * rounds[step])
+    return cp, x, rounds

@@ -1,0 +1,128 @@
+"""Several solvers at once, each in a process of its own: the first answer wins.
+
+No solver wins everywhere (see the heads of ``cpsat.py`` and ``cadical.py``, and
+benchmarks/RESULTS.md). As many run as there are cores; the next starts when one gives up or breaks.
+
+The race decides whose algorithm is returned: the one solver that does not promise the same bytes on
+every run. So nothing asks it unless the user names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.files.codec import instance_to_wire
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.text import text_of
+from sccl.core.instance import Instance
+from sccl.errors import SolverError, ToolError
+from sccl.judge import violations
+from sccl.solvers.effort import Limits
+from sccl.synth.ksync.child import Child
+
+MEMBERS = ("cpsat", "cadical", "z3")
+"""By how often they are the first, on the rows of SCCL's tables."""
+
+
+def answer(instance: Instance, limits: Limits) -> Answer:
+    """Return the first definite answer of :data:`MEMBERS`; its ``solver`` says whose it is.
+
+    Raises:
+        SolverError: two solvers contradict each other (the instance is kept in a file), or all of
+            them broke.
+        ToolError: a process, or the thread that watches it, cannot be started.
+    """
+    begin = time.perf_counter()
+    deadline = None if limits.timeout_s is None else begin + limits.timeout_s
+    finished: queue.SimpleQueue[Answer | SolverError] = queue.SimpleQueue()
+    waiting, children, broken = list(MEMBERS), ExitStack(), []
+    with children:
+
+        def start() -> None:
+            child = children.enter_context(Child(waiting.pop(0), instance, limits))
+            try:
+                threading.Thread(target=_wait, args=(child, finished), daemon=True).start()
+            except RuntimeError as error:
+                raise ToolError(f"cannot watch the process of {child.solver} ({error})") from error
+
+        running = 0
+        while waiting or running:
+            while waiting and running < cores():
+                start()
+                running += 1
+            found = _next(finished, deadline)
+            if found is None:
+                return Unknown(
+                    f"timeout after {limits.timeout_s:g} s",
+                    "portfolio",
+                    time.perf_counter() - begin,
+                )
+            running -= 1
+            if isinstance(found, SolverError):
+                broken.append(found)
+            elif not isinstance(found, Unknown):
+                _require_agreement(instance, [found, *_rest(finished)])
+                return found
+    if len(broken) == len(MEMBERS):
+        raise broken[0]
+    return Unknown("every solver gave up", "portfolio", time.perf_counter() - begin)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _wait(child: Child, finished: queue.SimpleQueue[Answer | SolverError]) -> None:
+    try:
+        finished.put(child.answer())
+    except SolverError as error:
+        finished.put(error)
+    except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it; ValueError: pipes
+        # that were closed with the context
+        finished.put(SolverError(f"{child.solver} broke: {type(error).__name__}: {error}"))
+
+
+def _next(
+    finished: queue.SimpleQueue[Answer | SolverError], deadline: float | None
+) -> Answer | SolverError | None:
+    """Return what is finished next; None when time is up. Can be interrupted."""
+    while deadline is None or time.perf_counter() < deadline:
+        try:
+            return finished.get(timeout=0.2)
+        except queue.Empty:
+            continue
+    return None
+
+
+def _rest(finished: queue.SimpleQueue[Answer | SolverError]) -> Iterator[Answer]:
+    """Yield what else has arrived by now."""
+    while not finished.empty():
+        found = finished.get()
+        if not isinstance(found, SolverError):
+            yield found
+
+
+def _require_agreement(instance: Instance, answers: list[Answer]) -> None:
+    """Complain, with the instance kept, if one solver refutes what another has an algorithm for."""
+    sat = [a for a in answers if isinstance(a, Sat) and not violations(a.algorithm)]
+    unsat = [a for a in answers if isinstance(a, Unsat)]
+    if sat and unsat:
+        wire = instance_to_wire(instance)
+        name = hashlib.sha256(msgspec.json.encode(wire)).hexdigest()[:12]
+        path = Path(f"sccl-disagreement-{name}.json")
+        write_atomically(path, text_of(wire))
+        raise SolverError(
+            f"{sat[0].solver} says {verdict(sat[0])} and {unsat[0].solver} says "
+            f"{verdict(unsat[0])} of the same instance; it is kept in {path}: please report it"
+        )

@@ -1,0 +1,104 @@
+"""How questions are answered, as users say it: limits, the store, and defaults."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+import sccl
+from sccl.errors import InputError, ParameterError, ScclWarning
+from sccl.synth.cluster import Cluster
+from sccl.synth.ksync import backends
+from sccl.synth.store import Store
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides how questions are answered, and where.
+
+    Attributes:
+        solver: its name.
+        limits: of each query.
+        symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file.
+        jobs: queries at a time.
+        cluster: where they are answered; None: here.
+        store: the file in which verdicts are kept; None: in the user's cache folder.
+        no_store: whether there is none.
+    """
+
+    solver: str
+    limits: backends.Limits
+    symmetry: str = "auto"
+    jobs: int = 1
+    cluster: Cluster | None = None
+    store: Path | None = None
+    no_store: bool = False
+
+
+def default_store() -> Path:
+    """Return the store that is used if none is named."""
+    return Path(platformdirs.user_cache_dir("sccl")) / "verdicts.sqlite"
+
+
+@contextmanager
+def open_store(file: Path | None) -> Iterator[Store]:
+    """Open a store, to look at it, for as long as the context lasts.
+
+    Args:
+        file: None: that of the user.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    opened = Store(file or default_store(), version=sccl.__version__, writing=False)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@contextmanager
+def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
+    """Open a store to keep verdicts in, for as long as the context lasts; None: there is none.
+
+    What nobody asked for by name must not stop anyone: if the user's own store cannot be used,
+    that is a warning.
+
+    Raises:
+        InputError: the file that was named cannot be used, or is not wanted after all.
+    """
+    if no_store:
+        if file:
+            raise ParameterError("--store and --no-store are both given: leave one out")
+        yield None
+        return
+    try:
+        opened = Store(file or default_store(), version=sccl.__version__)
+    except InputError as error:
+        if file:
+            raise
+        warnings.warn(f"verdicts are not kept: {error}", ScclWarning, stacklevel=2)
+        yield None
+        return
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def checked_limits(timeout: float | None, seed: int) -> backends.Limits:
+    """Return the limits of a solver.
+
+    Raises:
+        ParameterError: the timeout is not positive, or the seed is negative or too large.
+    """
+    if not 0 <= seed < 2**31:
+        raise ParameterError(f"seed is {seed}, expected 0 to {2**31 - 1}")
+    return backends.Limits(timeout, seed)

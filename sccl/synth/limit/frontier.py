@@ -1,0 +1,410 @@
+"""The limit frontier: for every S the infimum of R/C over all k and all C, and what attains it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sccl.collectives import Dual, Spec, dual
+from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Sat
+from sccl.core.collective import MAX_CLASSIFIED
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, SolverError
+from sccl.prove.bounds import LowerBounds, lower_bounds
+from sccl.synth.ask import Solve, ask
+from sccl.synth.candidates import scope_of
+from sccl.synth.folder import Folder
+from sccl.synth.round_vectors import round_vectors
+from sccl.topo.symmetry.expand import expand
+from sccl.transform import Question, pose
+
+if TYPE_CHECKING:
+    from sccl.synth.limit import Limit, LimitCertificate, Problem
+
+EXTRA_STEPS = 3
+"""How far beyond the latency bound a sweep goes if the user names no last step."""
+
+LIMIT_EFFORT = 30.0
+"""For a limit, the same on every machine: a unit takes one to five seconds."""
+
+_ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
+_ASKED_TIMES = (1, 2)
+_AGAIN_EFFORT = 6.0  # 1.9 finds allgather (340, 7, 2771) on ndv2x2
+_MAX_STEPS = 512
+
+
+def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
+    """Return the last S to look at.
+
+    Raises:
+        ParameterError: less than the latency bound is asked for.
+    """
+    if asked is None:
+        return bounds.steps + EXTRA_STEPS * dual(spec).phases
+    if asked < bounds.steps:
+        raise ParameterError(
+            f"max-steps is {asked}, but {_of_class(spec, bounds)} takes at least {bounds.steps} "
+            "steps here: give at least that many"
+        )
+    return asked
+
+
+def _of_class(spec: Spec, bounds: LowerBounds) -> str:
+    return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name
+
+
+@dataclass(frozen=True, slots=True)
+class StepLimit:
+    """What no algorithm of S steps can beat, whatever its k and C.
+
+    Attributes:
+        steps: S of the collective that was asked for.
+        lower: proved: no algorithm of the class with S steps has a smaller R/C.
+        upper: R/C of a packing; equal to ``lower`` if the limit is known.
+        limits: of the dual, by machine it is solved on.
+    """
+
+    steps: int
+    lower: Fraction
+    upper: Fraction
+    limits: tuple[Limit, ...]
+
+    @property
+    def certificates(self) -> tuple[LimitCertificate | None, ...]:
+        """Return the prices that prove ``lower``, by machine; None: the bandwidth bound does."""
+        from sccl.synth.limit import certificate  # noqa: PLC0415 - loads the LP solver
+
+        return tuple(certificate(limit) for limit in self.limits)
+
+    @property
+    def timed_out(self) -> bool:
+        """Return whether seconds ended it: its packing is then another on another day."""
+        return any(limit.timed_out for limit in self.limits)
+
+
+def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
+    topology: Topology,
+    spec: Spec,
+    steps: int,
+    bounds: LowerBounds,
+    seconds: float = math.inf,
+    earlier: StepLimit | None = None,
+    effort: float = LIMIT_EFFORT,
+) -> StepLimit:
+    """Return the limit of R/C for S = ``steps``.
+
+    Args:
+        bounds: of the same collective.
+        seconds: after which what is known by then is returned; by default effort alone ends it.
+        effort: what may be spent, the same on every machine: see :func:`sccl.synth.limit.solve`.
+        earlier: the limit of a step (of the dual) less, to start from.
+
+    Raises:
+        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+        TooLargeError: so many ranks, links and steps that it cannot be computed.
+    """
+    from sccl.synth.limit import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
+
+    other = dual(spec)
+    if steps < bounds.steps:
+        raise ParameterError(
+            f"steps is {steps}, but {_of_class(spec, bounds)} takes at least {bounds.steps} steps "
+            "here: give at least that many"
+        )
+    if steps % other.phases:
+        raise ParameterError(
+            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
+            f"{bounds.scope}; 'sccl pareto --limit' has the limits of all classes, for every S"
+        )
+    if steps > _MAX_STEPS:
+        raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
+    unit = other.spec.at(other.spec.unit)
+    machines = other.machines(topology)
+    # On one-way links allreduce has two machines, and the bound may be that of the other one.
+    floor = bounds.bandwidth * other.chunk_factor / other.phases
+    if len(machines) > 1:
+        floor = Fraction(0)
+    before = earlier.limits if earlier else (None,) * len(machines)
+    limits = tuple(
+        solve_packing(
+            pose_packing(machine, unit, steps // other.phases),
+            floor,
+            seconds / len(machines),
+            earlier=start,
+            effort=effort / len(machines),
+        )
+        for machine, start in zip(machines, before, strict=True)
+    )
+    return StepLimit(
+        steps,
+        max(other.bandwidth(limit.lower) for limit in limits),
+        max(other.bandwidth(limit.upper) for limit in limits),
+        limits,
+    )
+
+
+def packing_refutes(question: Question, most_rounds: int) -> int:
+    """Return how many round vectors a packing bound refutes, if it refutes all of an instance.
+
+    With the rounds of each step given, the packing problem bounds C. If every way to spread R over
+    the steps packs fewer chunks, there is no algorithm. 0: it could not be shown so.
+
+    Args:
+        most_rounds: of column generation, for all of them together. Not seconds: what refuted a
+            candidate is part of the result, which must not depend on how busy a machine is.
+    """
+    from sccl.synth.limit import needs_no_search  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit import pose as pose_packing  # noqa: PLC0415
+
+    for instance in question.instances:
+        collective = instance.collective
+        if not needs_no_search(instance.topology, collective):
+            continue
+        unit = question.dual.spec.at(question.dual.spec.unit)
+        refuted, left = 0, most_rounds
+        for number, rounds in enumerate(round_vectors(instance), 1):
+            packing = pose_packing(instance.topology, unit, instance.steps, rounds=rounds)
+            goal = Fraction(1, collective.chunks)
+            left -= _exceeds(packing, goal, left) or left
+            if left <= 0:
+                break
+            refuted = number
+        else:
+            return refuted
+    return 0
+
+
+def _exceeds(packing: Problem, goal: Fraction, most_rounds: int) -> int:
+    """Return the rounds that prove a packing problem's optimum larger than ``goal``; 0: none do."""
+    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
+
+    try:
+        found = solve_packing(packing, enough=goal, most_rounds=most_rounds)
+    except SolverError:
+        return 0
+    return found.rounds if found.lower > goal else 0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPoint:
+    """A point of the limit frontier.
+
+    Attributes:
+        algorithm: attains ``limit.upper`` if it can be found or written down, else is near it.
+        attains: whether it does.
+        optimal: ``"latency"``, ``"bandwidth"``, as far as the lower bounds are met.
+        proved: whether no algorithm of the class with as many steps has a smaller R/C.
+        seconds: for the limit and the algorithm together.
+        stopped: why there is no algorithm, unless it would be too large: ``"timeout"``, here or
+            with fewer steps, or ``"interrupted"``.
+    """
+
+    limit: StepLimit
+    algorithm: Algorithm | None
+    optimal: tuple[str, ...]
+    seconds: float
+    file: str | None = None
+    stopped: str = ""
+
+    @property
+    def attains(self) -> bool:
+        """Return whether the algorithm attains the limit's upper bound."""
+        return self.algorithm is not None and self.algorithm.bandwidth_cost == self.limit.upper
+
+    @property
+    def proved(self) -> bool:
+        """Return whether the limit is known."""
+        return self.limit.lower == self.limit.upper
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFrontier:
+    """The limit frontier, as far as it was computed.
+
+    Attributes:
+        points: by ascending S, each with a smaller R/C than the one before.
+        limits: of every S that was looked at.
+        complete: whether nothing of the class is missing: every limit is known, and the last meets
+            the bandwidth bound.
+        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
+    """
+
+    topology: Topology
+    spec: Spec
+    bounds: LowerBounds
+    points: tuple[LimitPoint, ...]
+    limits: tuple[StepLimit, ...]
+    complete: bool
+    stopped: str
+    scope: str
+    seconds: float
+
+
+def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
+    topology: Topology,
+    spec: Spec,
+    solve: Solve,
+    *,
+    max_steps: int | None = None,
+    seconds: float = math.inf,
+    folder: Folder | None = None,
+    notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
+) -> LimitFrontier:
+    """Return the limit frontier of a collective on a topology.
+
+    Args:
+        solve: answers an instance with little effort; asked for algorithms of few chunks. What it
+            finds must not depend on how busy the machine is.
+        max_steps: last S; None: three steps (of the dual) more than the latency bound.
+        seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
+            is written from a packing, there or for more steps.
+        folder: where to keep the algorithms; None: nowhere.
+        notify: called with every limit and every point, for progress.
+
+    Raises:
+        InputError: the collective does not fit the topology, or some rank cannot be reached.
+    """
+    begin = time.perf_counter()
+    other = dual(spec)
+    pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
+    bounds = lower_bounds(topology, spec)
+    last = last_step(spec, bounds, max_steps)
+    if folder:
+        folder.prepare()
+    limits: list[StepLimit] = []
+    points: list[LimitPoint] = []
+    stopped = "max-steps"
+    try:
+        for steps in range(bounds.steps, last + 1, other.phases):
+            started = time.perf_counter()
+            late = any(limit.timed_out for limit in limits)
+            before = limits[-1] if limits and not late else None
+            limits.append(step_limit(topology, spec, steps, bounds, seconds, before))
+            notify(limits[-1])
+            if not points or limits[-1].upper < points[-1].limit.upper:
+                late |= limits[-1].timed_out
+                known = all(x.lower == x.upper for x in limits)
+                points.append(_bare(limits[-1], bounds, started))
+                ways = solve if known or not late else None
+                points[-1] = _attained(points[-1], other, ways, folder, known=known, late=late)
+                notify(points[-1])
+            if limits[-1].upper == bounds.bandwidth:
+                stopped = "bandwidth-bound"
+                break
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    return LimitFrontier(
+        topology,
+        spec,
+        bounds,
+        tuple(points),
+        tuple(limits),
+        complete=stopped == "bandwidth-bound" and all(x.lower == x.upper for x in limits),
+        stopped=stopped,
+        scope=scope_of(None, other.scope),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _bare(limit: StepLimit, bounds: LowerBounds, started: float) -> LimitPoint:
+    """Return a point without its algorithm: what is left of it if the user interrupts now."""
+    optimal = tuple(
+        what
+        for what, met in (
+            ("latency", limit.steps == bounds.steps),
+            ("bandwidth", limit.upper == bounds.bandwidth),
+        )
+        if met
+    )
+    return LimitPoint(limit, None, optimal, time.perf_counter() - started, stopped="interrupted")
+
+
+def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
+    point: LimitPoint,
+    other: Dual,
+    solve: Solve | None,
+    folder: Folder | None,
+    *,
+    known: bool,
+    late: bool,
+) -> LimitPoint:
+    """Return a point with its algorithm, if there is one.
+
+    Args:
+        solve: None: nothing is asked, as seconds decided what would be asked for.
+        late: whether seconds decided what the packing is, so that it is not written down.
+    """
+    begin, limit = time.perf_counter(), point.limit
+    algorithm = attain(limit, other, solve, from_packing=not late)
+    if algorithm is not None and known and algorithm.bandwidth_cost == limit.lower:
+        claims = (*point.optimal, "pareto")
+        algorithm = replace(algorithm, scope=scope_of(None, other.scope), proved=claims)
+    return replace(
+        point,
+        algorithm=algorithm,
+        seconds=point.seconds + time.perf_counter() - begin,
+        file=str(folder.save(algorithm)) if folder and algorithm is not None else None,
+        stopped="timeout" if late and algorithm is None else "",
+    )
+
+
+def attain(
+    limit: StepLimit, other: Dual, solve: Solve | None, *, from_packing: bool = True
+) -> Algorithm | None:
+    """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
+
+    Args:
+        solve: None: no search for few chunks.
+        from_packing: whether the packing may be written down.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    from sccl.synth.limit import multiply_out  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
+
+    topology = limit.limits[0].problem.topology
+    if other.on_reversed or len(limit.limits) > 1:  # the first machine is the reversed one
+        topology = topology.reversed()
+    for chunks, rounds in _smallest(limit, other):
+        if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
+            break
+        answer = ask(pose(topology, other.original, chunks, limit.steps, rounds), solve)
+        if isinstance(answer, Sat):
+            return expand(answer.algorithm)
+    if len(limit.limits) > 1 or not from_packing:
+        return None  # two phases that would have to agree in C and in rounds
+    packing = limit.limits[0]
+    found = multiply_out(packing)
+    if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
+        found = multiply_out(solve_packing(packing.problem, packing.lower, effort=_AGAIN_EFFORT))
+    found = found or near(packing)
+    if found is None:
+        return None
+    whole = found.collective.chunks * other.chunk_factor
+    question = pose(topology, other.original, whole, limit.steps, found.rounds * other.phases)
+    return expand(question.recover([found]))
+
+
+def near(packing: Limit) -> Algorithm | None:
+    """Return an algorithm near a packing, of as many chunks as can well be written down."""
+    from sccl.synth.limit import round_off  # noqa: PLC0415 - loads the LP solver
+
+    return next(filter(None, (round_off(packing, times) for times in _ROUNDED_TIMES)), None)
+
+
+def _smallest(limit: StepLimit, other: Dual) -> Iterator[tuple[int, int]]:
+    """Yield the smallest (C, R) with R/C at the limit."""
+    unit = other.spec.unit * other.chunk_factor
+    per_unit = limit.upper * unit / other.phases
+    chunks = unit * per_unit.denominator
+    while chunks * limit.upper < limit.steps:
+        chunks += unit * per_unit.denominator
+    for times in _ASKED_TIMES:
+        yield chunks * times, int(chunks * times * limit.upper)

@@ -1,0 +1,129 @@
+"""The master problem: which trees, and how often; an LP that grows by columns.
+
+Floats come out of the LP solver; :func:`exact_solution` repeats its last basis in fractions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.math_opt.python import mathopt
+from ortools.util.python.solve_interrupter import SolveInterrupter
+
+from sccl.errors import SolverError
+from sccl.solvers.interrupt import run_interruptible
+from sccl.synth.limit.problem import Problem, Tree, Use
+from sccl.synth.limit.window import LANE
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A timed tree of a commodity; ``loads`` as :meth:`Problem.loads` counts them."""
+
+    commodity: int
+    tree: Tree
+    loads: dict[Use, int]
+
+
+class Master:
+    """The LP over the columns so far."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.spent = problem, 0.0
+        self.columns: list[Column] = []
+        self.known: set[tuple[int, Tree]] = set()
+        self.model = mathopt.Model()
+        self.times = [self.model.add_variable(lb=0.0) for _ in problem.spreads]
+        self.model.minimize(mathopt.fast_sum(self.times))
+        self.shares: list[mathopt.Variable] = []
+        self.whole = [self.model.add_linear_constraint(lb=1.0, ub=1.0) for _ in problem.commodities]
+        self.rows: dict[Use, mathopt.LinearConstraint] = {}
+        for i, resource in enumerate(problem.resources):
+            for step in range(problem.steps):
+                row = self.model.add_linear_constraint(ub=0.0)
+                for spread, times in zip(problem.spreads, self.times, strict=True):
+                    if spread[step]:
+                        room = float(resource.chunks_per_round * spread[step])
+                        row.set_coefficient(times, -room)
+                self.rows[i, step] = row
+        self.solver = mathopt.IncrementalSolver(self.model, mathopt.SolverType.GLOP)
+
+    def add(self, commodity: int, tree: Tree) -> bool:
+        """Add a tree as a column; return False if it is there already."""
+        if (commodity, tree) in self.known:
+            return False
+        self.known.add((commodity, tree))
+        loads = self.problem.loads(tree)
+        column = Column(commodity, tree, loads)
+        variable = self.model.add_variable(lb=0.0)
+        self.whole[commodity].set_coefficient(variable, 1.0)
+        for use, times in loads.items():
+            self.rows[use].set_coefficient(variable, float(self.load(column, use[0], times)))
+        self.columns.append(column)
+        self.shares.append(variable)
+        return True
+
+    def load(self, column: Column, resource: int, times: int) -> Fraction:
+        """Return what one constraint of a resource carries, per C, if the column is used wholly."""
+        chunks = self.problem.commodities[column.commodity].chunks
+        return chunks * times / len(self.problem.resources[resource].names)
+
+    def solve(self) -> Solution:
+        """Return an optimal basic solution of the LP over the columns so far.
+
+        Raises:
+            SolverError: no LP solver finds one.
+        """
+        result = self._optimum()
+        pivots = result.solve_stats.simplex_iterations
+        self.spent += LANE * pivots * (len(self.rows) + len(self.columns))
+        duals = result.dual_values()
+        prices = np.zeros((len(self.problem.resources), self.problem.steps))
+        for (i, step), row in self.rows.items():
+            names = len(self.problem.resources[i].names)
+            prices[i, step] = max(0.0, -duals[row]) / names
+        return Solution(result, prices)
+
+    def _optimum(self) -> mathopt.SolveResult:
+        """Return the LP's optimum, by GLOP from the last basis; afresh, or by HiGHS, if that fails.
+
+        GLOP ends abnormally now and then, and MathOpt reports that in several ways.
+        """
+        failure = "no reason given"
+        ctrl_c = SolveInterrupter()
+        glop, highs = mathopt.SolverType.GLOP, mathopt.SolverType.HIGHS
+        for attempt, stop in (
+            (partial(self.solver.solve, interrupter=ctrl_c), ctrl_c.interrupt),
+            (partial(mathopt.solve, self.model, glop, interrupter=ctrl_c), ctrl_c.interrupt),
+            (partial(mathopt.solve, self.model, highs), None),  # it does not listen
+        ):
+            try:
+                result = run_interruptible(attempt, stop)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next one is asked
+                failure = f"{type(error).__name__}: {error}"
+                continue
+            if result.termination.reason is mathopt.TerminationReason.OPTIMAL and result.solutions:
+                return result
+            failure = str(result.termination.reason)
+        raise SolverError(f"no LP solver finds the optimum of a packing problem ({failure})")
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What the LP solver says.
+
+    Attributes:
+        prices: shape (resources, steps): the price of one of a resource's constraints in a step.
+    """
+
+    result: mathopt.SolveResult
+    prices: NDArray[np.float64]
+
+    @property
+    def value(self) -> float:
+        """Return the objective: R/C."""
+        return float(self.result.objective_value())

@@ -1,0 +1,160 @@
+"""From a packing of timed trees to an algorithm that attains it: multiplied out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm
+
+from sccl.core.algorithm import Algorithm, Send
+from sccl.core.ids import ChunkId, Edge, Rank, Step
+from sccl.judge import require_valid
+from sccl.synth.limit.problem import Problem
+from sccl.synth.limit.solve import Limit
+from sccl.topo.symmetry.automorphisms import Permutation, image_of
+
+_GROUP = 512
+_SENDS = 200_000
+
+_Class = tuple[frozenset[Rank], frozenset[Rank]]
+_Sends = frozenset[tuple[Edge, int]]
+_Parts = dict[_Class, dict[_Sends, Fraction]]
+
+
+def multiply_out(limit: Limit, most_chunks: int | None = None) -> Algorithm | None:
+    """Return an algorithm with R/C = ``limit.upper``, judged.
+
+    The packing stands for its mean under all symmetries; each of them is applied, and C is what
+    makes all parts whole. None if the group or the algorithm would be too large to write down, or
+    if a step carries nothing (then fewer steps do as well).
+
+    Args:
+        most_chunks: the largest C to write down; None: whatever it takes.
+    """
+    parts = _spread(limit)
+    if parts is None:
+        return None
+    collective = limit.problem.collective
+    rounds = _rounds(limit.problem, parts)
+    classes = collective.classes()
+    wholes = [p * len(classes[key]) for key, trees in parts.items() for p in trees.values()]
+    wholes += [r * collective.chunks for r in rounds]
+    times = lcm(*(w.denominator for w in wholes))
+    if most_chunks is not None and collective.chunks * times > most_chunks:
+        return None
+    return _written(limit.problem, parts, times) if min(rounds) > 0 else None
+
+
+def round_off(limit: Limit, times: int) -> Algorithm | None:
+    """Return an algorithm near the limit with C = ``times`` times that of the problem, judged.
+
+    Each class gives its trees whole numbers of chunks near their parts. None as for
+    :func:`multiply_out`.
+    """
+    parts = _spread(limit)
+    return None if parts is None else _written(limit.problem, parts, times)
+
+
+def _written(problem: Problem, parts: _Parts, times: int) -> Algorithm | None:
+    """Return the algorithm in which each tree carries its part of the chunks, rounded."""
+    if problem.collective.num_chunks * times > _SENDS:
+        return None
+    collective = replace(
+        problem.collective,
+        chunks=problem.collective.chunks * times,
+        num_chunks=problem.collective.num_chunks * times,
+    )
+    found: list[Send] = []
+    load: Counter[tuple[Edge, int]] = Counter()
+    for key, trees in parts.items():
+        order = sorted(trees.items(), key=lambda item: sorted(item[0]))
+        chunks = iter(collective.classes()[key])
+        total = len(collective.classes()[key])
+        for (tree, _), count in zip(
+            order, _whole_numbers([p for _, p in order], total), strict=True
+        ):
+            if count * len(tree) + len(found) > _SENDS:
+                return None
+            turn = _turn(tree) if problem.up_and_down else 0
+            for chunk in (next(chunks) for _ in range(count)):
+                found += [
+                    Send(Step(s), ChunkId(chunk), Rank(u), Rank(v), s < turn) for (u, v), s in tree
+                ]
+            load.update(dict.fromkeys(tree, count))
+    rounds = [1] * problem.steps
+    for constraint in problem.topology.constraints():
+        for step in range(problem.steps):
+            carried = sum(load[edge, step] for edge in constraint.edges)
+            rounds[step] = max(rounds[step], -(-carried // constraint.chunks_per_round))
+    algorithm = Algorithm(problem.topology, collective, tuple(rounds), tuple(found))
+    return require_valid(algorithm, "multiplying a packing out")
+
+
+def _turn(tree: _Sends) -> int:
+    """Return the step from which a tree that goes up and down goes down.
+
+    It has as many sends up as down, one of each for every rank but one, and no step has both.
+    """
+    steps = sorted(step for _, step in tree)
+    return steps[len(steps) // 2]
+
+
+def _whole_numbers(parts: list[Fraction], total: int) -> list[int]:
+    """Return whole numbers that add up to ``total``, near its parts: largest remainders first."""
+    counts = [int(part * total) for part in parts]
+    order = sorted(range(len(parts)), key=lambda i: (counts[i] - parts[i] * total, i))
+    for i in order[: total - sum(counts)]:
+        counts[i] += 1
+    return counts
+
+
+def _elements(problem: Problem) -> list[Permutation] | None:
+    """Return the whole group, breadth first; None if it is large."""
+    identity = tuple(range(problem.topology.ranks))
+    group = {identity: None}
+    for element in (queue := [identity]):
+        for generator in problem.symmetries:
+            product = tuple(generator[r] for r in element)
+            if product not in group:
+                group[product] = None
+                queue.append(product)
+        if len(group) > _GROUP:
+            return None
+    return list(group)
+
+
+def _spread(limit: Limit) -> _Parts | None:
+    """Return, per class of chunks, its timed trees and their parts: the mean over the group."""
+    problem = limit.problem
+    group = _elements(problem)
+    if group is None:
+        return None
+    parts: _Parts = defaultdict(lambda: defaultdict(Fraction))
+    for share in limit.packing:
+        commodity = problem.commodities[share.commodity]
+        weight = share.part * len(commodity.members) / len(group)
+        for image in group:
+            key = (image_of(commodity.holders, image), image_of(commodity.wanted, image))
+            ends = ((problem.edges[e], step) for e, step in share.tree)
+            tree = frozenset(((image[u], image[v]), step) for (u, v), step in ends)
+            parts[key][tree] += weight
+    return parts
+
+
+def _rounds(problem: Problem, parts: _Parts) -> list[Fraction]:
+    """Return the rounds per C of each step."""
+    load: dict[tuple[Edge, int], Fraction] = defaultdict(Fraction)
+    for key, trees in parts.items():
+        chunks = Fraction(len(problem.collective.classes()[key]), problem.collective.chunks)
+        for tree, part in trees.items():
+            for use in tree:
+                load[use] += chunks * part
+    rounds = [Fraction(0)] * problem.steps
+    for constraint in problem.topology.constraints():
+        for step in range(problem.steps):
+            carried = sum(
+                (load[e, step] for e in constraint.edges if (e, step) in load), Fraction(0)
+            )
+            rounds[step] = max(rounds[step], carried / constraint.chunks_per_round)
+    return rounds

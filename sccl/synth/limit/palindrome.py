@@ -1,0 +1,159 @@
+"""Allreduce by trees that is the same backwards: few chunks that attain a limit.
+
+Chunks come in pairs. One goes up the reverse of a tree Y and down a tree Z from the same root, the
+other up the reverse of Z and down Y. Turned round in place and time, the whole is itself again; so
+on a machine whose links are alike both ways only half of it has to be found: trees of S // 2 and of
+S - S // 2 steps, with rounds per step that are a palindrome. On DGX-1 that finds (48, 5, 14), which
+leaves no lane idle in any round, in under a second, where neither multiplying packings out nor
+whole numbers over their trees did.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from math import lcm
+
+from ortools.sat.python import cp_model
+
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.ids import Edge
+from sccl.judge import require_valid
+from sccl.solvers.interrupt import run_interruptible
+from sccl.synth.limit.problem import Problem
+from sccl.synth.limit.solve import Limit
+from sccl.topo.symmetry.automorphisms import rank_orbits
+
+_TIMES = (1, 2)
+_MOST_CHUNKS = 128  # of a model
+_EFFORT, _VECTOR_EFFORT = 12.0, 3.0
+"""Deterministic time of CP-SAT's for all attempts, and for one; a unit takes 1 to 5 seconds."""
+
+_Tree = dict[tuple[Edge, int], cp_model.IntVar]
+
+
+def palindrome(limit: Limit, effort: float = _EFFORT) -> Algorithm | None:
+    """Return an allreduce by trees with R/C = ``limit.upper``, judged; None if none is found.
+
+    Args:
+        limit: of a problem whose trees go up and down.
+        effort: for all attempts together, in deterministic time: the same result on every run.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+    """
+    problem = limit.problem
+    topology = problem.topology
+    if not problem.up_and_down or not topology.carries_like(topology.reversed()):
+        return None
+    unit = lcm(2 * topology.ranks, limit.upper.denominator)
+    for chunks in (unit * times for times in _TIMES if unit * times <= _MOST_CHUNKS):
+        for rounds in _palindromes(int(chunks * limit.upper), problem.steps):
+            if effort <= 0:
+                return None
+            found, spent = _search(problem, chunks, rounds, min(_VECTOR_EFFORT, effort))
+            effort -= spent
+            if found is not None:
+                return require_valid(found, "an allreduce by trees that is the same backwards")
+    return None
+
+
+def _palindromes(total: int, steps: int) -> Iterator[tuple[int, ...]]:
+    """Yield the palindromes of whole numbers from 1 that add up to ``total``, even ones first."""
+
+    def halves(left: int, parts: int) -> Iterator[tuple[int, ...]]:
+        if parts == 0:
+            if left == 0:
+                yield ()
+            return
+        for first in range(1, left + 1):
+            for rest in halves(left - first, parts - 1):
+                yield (first, *rest)
+
+    found = [
+        (*half, *((middle,) if steps % 2 else ()), *reversed(half))
+        for middle in (range(1, total + 1) if steps % 2 else (0,))
+        if (total - middle) % 2 == 0
+        for half in halves((total - middle) // 2, steps // 2)
+    ]
+    yield from sorted(found, key=lambda vector: (max(vector) - min(vector), vector))
+
+
+def _search(
+    problem: Problem, chunks: int, rounds: tuple[int, ...], effort: float
+) -> tuple[Algorithm | None, float]:
+    """Return an algorithm with these rounds per step, if one is found, and the effort it took."""
+    model = cp_model.CpModel()
+    short = problem.steps // 2
+    long = problem.steps - short
+    pairs = [
+        (_tree(model, problem, root, short), _tree(model, problem, root, long))
+        for root in _roots(model, problem, chunks // 2)
+    ]
+    load: dict[tuple[Edge, int], list[cp_model.IntVar]] = defaultdict(list)
+    for y, z in pairs:
+        for edge, step, _, used in (*_sends(y, z, short), *_sends(z, y, long)):
+            load[edge, step].append(used)
+    for constraint in problem.topology.constraints():
+        for step, times in enumerate(rounds):
+            carried = [x for edge in constraint.edges for x in load[edge, step]]
+            model.add(cp_model.LinearExpr.sum(carried) <= times * constraint.chunks_per_round)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 8
+    solver.parameters.interleave_search = True  # the same answer each time
+    solver.parameters.max_deterministic_time = effort
+    solver.parameters.catch_sigint_signal = False
+    status = run_interruptible(partial(solver.solve, model), solver.stop_search)
+    if status not in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
+        return None, solver.deterministic_time
+    collective = replace(problem.collective, chunks=chunks, num_chunks=chunks)
+    every = [trees for y, z in pairs for trees in ((y, z, short), (z, y, long))]
+    sends = [
+        send(chunk, *edge, step, reduce=reduce)
+        for chunk, (up, down, turn) in enumerate(every)
+        for edge, step, reduce, used in _sends(up, down, turn)
+        if solver.boolean_value(used)
+    ]
+    found = Algorithm(problem.topology, collective, rounds, tuple(sends))
+    return found, solver.deterministic_time
+
+
+def _roots(
+    model: cp_model.CpModel, problem: Problem, pairs: int
+) -> Iterator[list[cp_model.IntVar]]:
+    """Yield, per pair, which rank is its root: in equal shares where all ranks are alike."""
+    ranks = problem.topology.ranks
+    alike = len(rank_orbits(problem.topology, problem.symmetries)) == 1
+    for pair in range(pairs):
+        root = [model.new_bool_var("") for _ in range(ranks)]
+        model.add_exactly_one(root)
+        if alike and pairs % ranks == 0:
+            model.add(root[pair * ranks // pairs] == 1)
+        yield root
+
+
+def _tree(
+    model: cp_model.CpModel, problem: Problem, root: list[cp_model.IntVar], steps: int
+) -> _Tree:
+    """Return the variables of a timed tree out of a root: whether it takes a link in a step."""
+    tree = {(edge, s): model.new_bool_var("") for edge in problem.edges for s in range(steps)}
+    into: dict[int, list[Edge]] = defaultdict(list)
+    for edge in problem.edges:
+        into[edge[1]].append(edge)
+    for rank in range(problem.topology.ranks):
+        arriving = [tree[edge, s] for edge in into[rank] for s in range(steps)]
+        model.add_exactly_one([root[rank], *arriving])
+    for (edge, s), used in tree.items():
+        earlier = [tree[other, t] for other in into[edge[0]] for t in range(s)]
+        model.add_bool_or([~used, root[edge[0]], *earlier])
+    return tree
+
+
+def _sends(up: _Tree, down: _Tree, turn: int) -> Iterator[tuple[Edge, int, bool, cp_model.IntVar]]:
+    """Yield (link, step, reduce, used) of a chunk that goes up a tree's reverse, and down one."""
+    for ((u, v), s), used in up.items():
+        yield (v, u), turn - 1 - s, True, used
+    for (edge, s), used in down.items():
+        yield edge, turn + s, False, used

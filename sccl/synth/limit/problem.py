@@ -1,0 +1,233 @@
+"""The packing of timed trees, reduced by symmetry: what the limit frontier is the optimum of.
+
+For S steps and a non-combining collective, a *timed tree* of a chunk is a set of (link, step) pairs
+by which it reaches all ranks that want it within S steps. Divided by C, any k-synchronous algorithm
+is a point of
+
+    minimise    sum_s rho_s
+    subject to  sum of x over the trees of a class = chunks of the class per C,
+                sum of x * (uses of b's links in step s) <= b * rho_s   for every (L, b) and s,
+
+and every rational point, multiplied out, is an algorithm. So the optimum is the infimum of R/C over
+all k and all C. Symmetries map optima to optima, and the mean of images of an optimum is one again:
+one commodity per orbit of classes and one resource per orbit of constraints are enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.topo.symmetry.automorphisms import Orbits, Permutation, automorphisms, class_orbits
+
+Use = tuple[int, int]
+"""A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""
+
+Tree = frozenset[Use]
+
+
+@dataclass(frozen=True, slots=True)
+class Commodity:
+    """An orbit of chunk classes, by one of them.
+
+    Attributes:
+        holders: the ranks that have the chunks before.
+        wanted: the ranks that must have them after.
+        chunks: chunks of all classes of the orbit per C.
+        first_step: per edge, the first step in which a chunk can use it.
+        end_step: per edge, the step before which it must have, to be of use.
+        members: (holders, wanted) of all classes of the orbit.
+    """
+
+    holders: frozenset[int]
+    wanted: frozenset[int]
+    chunks: Fraction
+    first_step: tuple[int, ...]
+    end_step: tuple[int, ...]
+    members: tuple[tuple[frozenset[int], frozenset[int]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """An orbit of bandwidth constraints.
+
+    Attributes:
+        names: of the constraints.
+        chunks_per_round: b of each.
+        edges: (edge, times): how often the constraints of the orbit together hold an edge.
+    """
+
+    names: tuple[str, ...]
+    chunks_per_round: int
+    edges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One packing problem.
+
+    Attributes:
+        collective: non-combining; its C divides what chunks carry.
+        edges: of the topology, ascending.
+        symmetries: generators of the group that the problem is reduced by.
+        rounds: if given, the rounds of the steps are so many times one number, which is minimised
+            in place of R/C: 1 over the largest C, for that many rounds.
+        up_and_down: whether the trees are those of allreduce: see :func:`pose_allreduce`.
+    """
+
+    topology: Topology
+    collective: Collective
+    steps: int
+    edges: tuple[Edge, ...]
+    commodities: tuple[Commodity, ...]
+    resources: tuple[Resource, ...]
+    symmetries: tuple[Permutation, ...]
+    rounds: tuple[int, ...] | None = None
+    up_and_down: bool = False
+
+    @property
+    def spreads(self) -> tuple[tuple[int, ...], ...]:
+        """Return what the rounds per step are a combination of; the objective is its sum."""
+        if self.rounds is not None:
+            return (self.rounds,)
+        return tuple(tuple(int(s == t) for s in range(self.steps)) for t in range(self.steps))
+
+    def loads(self, tree: Tree) -> dict[Use, int]:
+        """Return, by (resource, step), how often the resource's constraints meet the tree."""
+        found: dict[Use, int] = {}
+        for resource, step, times in self._meetings(tree):
+            found[resource, step] = found.get((resource, step), 0) + times
+        return found
+
+    def _meetings(self, tree: Tree) -> list[tuple[int, int, int]]:
+        of_edge: dict[int, list[tuple[int, int]]] = {}
+        for i, resource in enumerate(self.resources):
+            for edge, times in resource.edges:
+                of_edge.setdefault(edge, []).append((i, times))
+        return [(i, step, n) for edge, step in tree for i, n in of_edge.get(edge, ())]
+
+
+def pose(
+    topology: Topology,
+    collective: Collective,
+    steps: int,
+    *,
+    symmetric: bool = True,
+    rounds: tuple[int, ...] | None = None,
+) -> Problem:
+    """Return the packing problem of a collective on a topology with S = ``steps``.
+
+    Args:
+        topology: without switch nodes.
+        collective: non-combining; every chunk can reach its ranks within S steps.
+        symmetric: whether to reduce the problem by its symmetries.
+        rounds: of each step, if they are given.
+    """
+    edges = tuple(sorted(topology.edges))
+    symmetries = automorphisms(topology, collective) if symmetric else ()
+    return Problem(
+        topology,
+        collective,
+        steps,
+        edges,
+        _commodities(topology, collective, steps, edges, symmetries),
+        _resources(topology, edges, symmetries),
+        symmetries,
+        rounds,
+    )
+
+
+def pose_allreduce(
+    topology: Topology,
+    collective: Collective,
+    steps: int,
+    *,
+    symmetric: bool = True,
+    rounds: tuple[int, ...] | None = None,
+) -> Problem:
+    """Return the packing problem of allreduce by trees that go up and down within S steps in all.
+
+    Each chunk is reduced along a timed tree into some rank, by some step, and goes out from it
+    along another. Where the turn is may differ from chunk to chunk, so that phases overlap: a
+    larger class than reducescatter followed by allgather.
+    """
+    edges = tuple(sorted(topology.edges))
+    symmetries = automorphisms(topology, collective) if symmetric else ()
+    ((holders, wanted),) = collective.classes()
+    commodity = Commodity(
+        frozenset(holders),
+        frozenset(wanted),
+        Fraction(collective.num_chunks, collective.chunks),
+        (0,) * len(edges),
+        (steps,) * len(edges),
+        ((frozenset(holders), frozenset(wanted)),),
+    )
+    return Problem(
+        topology,
+        collective,
+        steps,
+        edges,
+        (commodity,),
+        _resources(topology, edges, symmetries),
+        symmetries,
+        rounds,
+        up_and_down=True,
+    )
+
+
+def _commodities(
+    topology: Topology,
+    collective: Collective,
+    steps: int,
+    edges: tuple[Edge, ...],
+    symmetries: tuple[Permutation, ...],
+) -> tuple[Commodity, ...]:
+    classes = collective.classes()
+    successors, predecessors = topology.successors(), topology.reversed().successors()
+    found = []
+    for (holders, wanted), members in class_orbits(collective, symmetries).items():
+        if wanted <= holders:
+            continue
+        before, after = distances(successors, holders), distances(predecessors, wanted)
+        usable = [
+            v not in holders and before[u] != UNREACHED and after[v] != UNREACHED for u, v in edges
+        ]
+        found.append(
+            Commodity(
+                frozenset(holders),
+                frozenset(wanted),
+                Fraction(len(members) * len(classes[holders, wanted]), collective.chunks),
+                tuple(before[u] if ok else steps for ok, (u, _) in zip(usable, edges, strict=True)),
+                tuple(
+                    steps - after[v] if ok else 0 for ok, (_, v) in zip(usable, edges, strict=True)
+                ),
+                tuple((frozenset(h), frozenset(w)) for h, w in members),
+            )
+        )
+    return tuple(found)
+
+
+def _resources(
+    topology: Topology, edges: tuple[Edge, ...], symmetries: tuple[Permutation, ...]
+) -> tuple[Resource, ...]:
+    number = {edge: i for i, edge in enumerate(edges)}
+    constraints = topology.constraints()
+    keys = [(frozenset(c.edges), c.chunks_per_round) for c in constraints]
+    by_key = dict(zip(keys, constraints, strict=True))  # equal constraints bind alike: one will do
+    orbits = Orbits(by_key)
+    for image in symmetries:
+        for members, width in by_key:
+            there = frozenset((image[u], image[v]) for u, v in members)
+            orbits.join((members, width), (there, width))
+    found = []
+    for key, orbit in orbits.members().items():
+        times: dict[int, int] = {}
+        for other in orbit:
+            for edge in by_key[other].edges:
+                times[number[edge]] = times.get(number[edge], 0) + 1
+        names = tuple(by_key[other].name for other in orbit)
+        found.append(Resource(names, key[1], tuple(sorted(times.items()))))
+    return tuple(found)

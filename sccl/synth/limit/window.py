@@ -1,0 +1,51 @@
+"""Where and when the sends of a commodity can matter, and what they cost."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.ids import Edge
+from sccl.synth.limit.problem import Commodity, Problem, Tree
+
+Prices = NDArray[np.int64]
+"""Shape (links, steps): what a send over a link in a step costs, 0 or more."""
+
+INFINITE = 1 << 52
+"""Dearer than any tree; sums of a few stay within 64 bits."""
+
+STEP, LANE = 1e-7, 3e-9
+"""Effort of looking at a link in a step in Python, and of one element of an array.
+
+Estimates that do not depend on how busy a machine is, in the unit of CP-SAT's deterministic time,
+which takes one to five seconds.
+"""
+
+
+def largest_scale(ranks: int) -> int:
+    """Return what a price of 1 may be as an integer: what a tree costs stays below INFINITE."""
+    return INFINITE // (2 * (ranks + 1) ** 2)
+
+
+class Window:
+    """Where and when a commodity's sends can matter."""
+
+    def __init__(self, problem: Problem, commodity: Commodity) -> None:
+        self.edges: tuple[Edge, ...] = problem.edges
+        self.ranks, self.steps = problem.topology.ranks, problem.steps
+        self.commodity = commodity
+        when = np.arange(self.steps)[None, :]
+        first = np.array(commodity.first_step)[:, None]
+        end = np.array(commodity.end_step)[:, None]
+        self.usable = (first <= when) & (when < end)
+
+    def weights(self, prices: Prices) -> NDArray[np.int64]:
+        """Return prices, then sends, as one number; INFINITE where a send is of no use."""
+        weights: NDArray[np.int64] = np.where(
+            self.usable, prices * (self.ranks + 1) + 1, np.int64(INFINITE)
+        )
+        return weights
+
+    def cost(self, prices: Prices, tree: Tree) -> int:
+        """Return what a tree costs."""
+        return sum(int(prices[use]) for use in tree)

@@ -1,0 +1,387 @@
+"""Verdicts kept in one SQLite file, so that a repeated or wider sweep goes on where one stopped.
+
+One row per instance and solver, written as soon as the answer is there: whoever is killed loses the
+query in flight. Several sweeps may share a file. Answers are JSON; an algorithm is judged again
+when it is read, since anyone may have written the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.files.codec import answer_of_wire, answer_to_wire, instance_of_wire, instance_to_wire
+from sccl.core.files.shapes import AnswerWire, InstanceWire
+from sccl.core.files.text import digest, parse
+from sccl.core.instance import Instance
+from sccl.errors import InputError, JudgeError, ParameterError, ScclWarning
+from sccl.judge import require_valid
+from sccl.synth.ask import Solve
+
+T = TypeVar("T")
+VERSION = 1
+"""Of the tables; a file of another version is refused."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    instance TEXT NOT NULL,   -- sha256 of the question
+    solver TEXT NOT NULL,     -- with what decides its answer: symmetry, seed
+    answer TEXT NOT NULL,     -- sat, unsat or unknown
+    seconds REAL NOT NULL,
+    given REAL,               -- the time limit it had, seconds; null: none
+    version TEXT NOT NULL,    -- of sccl
+    at TEXT NOT NULL DEFAULT (datetime('now')),
+    question TEXT NOT NULL,   -- JSON
+    content TEXT NOT NULL,    -- JSON
+    PRIMARY KEY (instance, solver)
+) STRICT;
+"""
+_COLUMNS = (
+    ("instance", "TEXT"), ("solver", "TEXT"), ("answer", "TEXT"), ("seconds", "REAL"),
+    ("given", "REAL"), ("version", "TEXT"), ("at", "TEXT"), ("question", "TEXT"),
+    ("content", "TEXT"),
+)  # fmt: skip
+_PATIENCE_S = 2.0
+"""For another process to let go of the file; whoever writes holds it for milliseconds."""
+_PAUSE_S = 0.01
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is kept of a query, without the answer itself."""
+
+    instance: str
+    solver: str
+    answer: str
+    seconds: float
+    version: str
+    at: str
+    topology: str
+    collective: str
+    chunks: int
+    steps: int
+    rounds: int
+
+
+class _Listed(NamedTuple):
+    instance: str
+    solver: str
+    answer: str
+    seconds: float
+    version: str
+    at: str
+    question: str
+
+
+class _Kept(NamedTuple):
+    instance: str
+    solver: str
+    question: str
+    content: str
+
+
+class Store:
+    """A file of verdicts. Open it, use it from one thread, close it.
+
+    While it is used by a sweep it may fail (the disk is full, someone damages or locks the file):
+    then it warns once, and the sweep goes on without.
+
+    Args:
+        writing: whether it has to be possible to write to it, which is tried.
+
+    Raises:
+        InputError: the file cannot be opened, is no store, is damaged, locked, or one of another
+            version.
+    """
+
+    def __init__(self, path: Path, *, version: str, writing: bool = True) -> None:
+        self.path, self.version = path, version
+        self._warned = self._full = False
+        with self._complaining():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=0, isolation_level=None)
+            try:
+                self._prepare()
+                if writing:
+                    self._execute("BEGIN IMMEDIATE")
+                    self._execute("ROLLBACK")
+            except BaseException:
+                self.close()
+                raise
+
+    def _prepare(self) -> None:
+        """Make a store of an empty file, and look whether it is one."""
+        found = self._found_version()
+        if found == 0:
+            self._execute("BEGIN IMMEDIATE")  # others may be about to do the same
+            found = self._found_version()
+            if found == 0 and not self._execute("SELECT name FROM sqlite_master").fetchone():
+                self._execute(_TABLES)
+                self._execute(f"PRAGMA user_version={VERSION}")
+                found = VERSION
+            self._execute("COMMIT")
+            if found == VERSION:
+                self._execute("PRAGMA journal_mode=WAL")  # readers and a writer at the same time
+        if found != VERSION:
+            raise InputError(
+                f"{self.path} is a store of version {found}, this sccl keeps version {VERSION}: "
+                "give another file (--store) or move this one away"
+            )
+        columns = self._execute("SELECT name, type FROM pragma_table_info('verdicts')")
+        if tuple(columns.fetchall()) != _COLUMNS:
+            raise InputError(
+                f"the store {self.path} is damaged: its tables are not those of a store"
+            )
+
+    def _found_version(self) -> int:
+        return int(self._execute("PRAGMA user_version").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        with suppress(sqlite3.Error):  # what was put is there; the rest is tidying up
+            self._db.close()
+
+    def _execute(self, text: str, values: Iterable[object] = ()) -> sqlite3.Cursor:
+        """Execute a statement; wait a little for others that use the file, and can be interrupted.
+
+        Raises:
+            sqlite3.Error: it is locked for longer, or it cannot be executed.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._db.execute(text, tuple(values))
+            except sqlite3.OperationalError as error:
+                if not _is_locked(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_S)
+
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
+        """Turn what goes wrong with the file into an InputError."""
+        try:
+            yield
+        except (OSError, sqlite3.Error, UnicodeError) as error:
+            raise InputError(
+                f"cannot use the store {self.path} ({_reason(error)}); give another file with "
+                "--store, or --no-store"
+            ) from error
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the store {self.path} fails ({_reason(error)}): going on without it",
+                ScclWarning,
+                stacklevel=3,
+            )
+
+    def get(self, instance: Instance, solver: str, timeout_s: float | None) -> Answer | None:
+        """Return what is known of an instance; None if nothing, or nothing that would do.
+
+        Unsat holds whoever said it, and so does an algorithm; but runs are to be repeatable, so
+        only this solver's answers count. Unknown counts if it was given as much time as there is
+        now, by this version.
+        """
+        key = digest(instance_to_wire(instance))
+        try:
+            row = self._execute(
+                "SELECT content, given, version FROM verdicts WHERE instance = ? AND solver = ?",
+                (key, solver),
+            ).fetchone()
+        except (sqlite3.Error, UnicodeError) as error:
+            self._warn(error)
+            return None
+        if row is None:
+            return None
+        content, given, version = row
+        try:
+            where = f"{self.path}, {key}"
+            answer = answer_of_wire(parse(content, AnswerWire, where), where)
+        except InputError:
+            return None  # damaged: as if it were not there
+        if isinstance(answer, Unknown):
+            longer = given is None or (timeout_s is not None and given >= timeout_s)
+            return answer if longer and version == self.version else None
+        return answer if _fits(answer, instance) else None
+
+    def put(self, instance: Instance, solver: str, timeout_s: float | None, answer: Answer) -> None:
+        """Keep an answer, if that works."""
+        if self._full:
+            return
+        question = instance_to_wire(instance)
+        values = (
+            digest(question),
+            solver,
+            verdict(answer),
+            answer.seconds,
+            timeout_s,
+            self.version,
+            msgspec.json.encode(question).decode(),
+            msgspec.json.encode(answer_to_wire(answer)).decode(),
+        )
+        try:
+            self._execute(
+                "INSERT OR REPLACE INTO verdicts "
+                "(instance, solver, answer, seconds, given, version, question, content) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                values,
+            )
+        except sqlite3.Error as error:
+            self._full = True
+            self._warn(error)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield what is kept, oldest first.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        found = self._select(
+            "SELECT instance, solver, answer, seconds, version, at, question FROM verdicts "
+            "ORDER BY at, instance, solver",
+            _Listed,
+        )
+        for key, solver, answer, seconds, version, at, question in found:
+            asked = _question(question, f"{self.path}, {key}")
+            yield Row(
+                key.removeprefix("sha256:"),
+                solver,
+                answer,
+                seconds,
+                version,
+                at,
+                asked.topology.name,
+                asked.collective.name,
+                asked.collective.chunks,
+                asked.steps,
+                asked.rounds,
+            )
+
+    def find(self, start: str) -> list[tuple[Instance, str, Answer]]:
+        """Return (question, solver, answer) of the instances whose digest starts so.
+
+        Raises:
+            ParameterError: there is none, or several instances do.
+            InputError: the file is damaged.
+        """
+        if not start or not all(c in "0123456789abcdef" for c in start):
+            raise ParameterError(f"{start!r} is no start of a digest; see 'sccl store ls'")
+        found = self._select(
+            "SELECT instance, solver, question, content FROM verdicts WHERE instance LIKE ? "
+            "ORDER BY solver",
+            _Kept,
+            (f"sha256:{start}%",),
+        )
+        if len({row[0] for row in found}) != 1:
+            how = "no instance" if not found else "several instances"
+            raise ParameterError(f"{how} in {self.path} start with {start!r}; see 'sccl store ls'")
+        rows = []
+        for key, solver, question, content in found:
+            where = f"{self.path}, {key}"
+            answer = answer_of_wire(parse(content, AnswerWire, where), where)
+            rows.append((_question(question, where), solver, answer))
+        return rows
+
+    def discard(self, *, older_than_days: float | None, unknown: bool) -> int:
+        """Delete rows, give the space back, and return how many there were.
+
+        Args:
+            older_than_days: only those; None: of any age.
+            unknown: only the undecided.
+
+        Raises:
+            InputError: the file is damaged, locked, or cannot be written to.
+        """
+        conditions, values = ["1"], []
+        if older_than_days is not None:
+            conditions.append("at < datetime('now', ?)")
+            values.append(f"-{older_than_days} days")
+        if unknown:
+            conditions.append("answer = 'unknown'")
+        delete = f"DELETE FROM verdicts WHERE {' AND '.join(conditions)}"  # noqa: S608 - constants
+        with self._complaining():
+            done = self._execute(delete, values)
+            self._execute("VACUUM")
+        return done.rowcount
+
+    def _select(self, text: str, shape: type[T], values: Iterable[object] = ()) -> list[T]:
+        """Return rows of a file that anyone may have written.
+
+        Raises:
+            InputError: it cannot be read, or other things stand in it.
+        """
+        with self._complaining():
+            rows = self._execute(text, values).fetchall()
+        try:
+            return msgspec.convert(rows, list[shape])  # type: ignore[valid-type]
+        except msgspec.ValidationError as error:
+            raise InputError(f"the store {self.path} is damaged ({error}): delete it") from error
+
+
+def _is_locked(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", None) in _LOCKED  # errors of Python's own have none
+
+
+def _reason(error: Exception) -> str:
+    if _is_locked(error):
+        return "another process has locked it"
+    if isinstance(error, UnicodeError) or not hasattr(error, "sqlite_errorcode"):
+        return getattr(error, "strerror", None) or "it is damaged: text that cannot be decoded"
+    return str(error)
+
+
+def _question(text: str, where: str) -> Instance:
+    return instance_of_wire(parse(text, InstanceWire, where), where)
+
+
+def _fits(answer: Answer, instance: Instance) -> bool:
+    """Return whether an answer from the file may be believed: an algorithm is judged again."""
+    if isinstance(answer, Unsat):
+        return True
+    assert isinstance(answer, Sat)
+    a = answer.algorithm
+    shape = (a.topology, a.collective, a.steps, a.rounds)
+    if shape != (instance.topology, instance.collective, instance.steps, instance.rounds):
+        return False
+    try:
+        require_valid(a, "the store")
+    except (JudgeError, InputError):
+        return False
+    return True
+
+
+_KEPT = " (from the store)"
+
+
+def is_kept(answer: Answer) -> bool:
+    """Return whether an answer was found in a store."""
+    return answer.solver.endswith(_KEPT)
+
+
+def remembering(solve: Solve, store: Store, solver: str, timeout_s: float | None) -> Solve:
+    """Return ``solve`` with a memory.
+
+    Args:
+        solver: its name, with whatever else decides its answers.
+    """
+
+    def ask(instance: Instance) -> Answer:
+        known = store.get(instance, solver, timeout_s)
+        if known is not None:
+            return replace(known, solver=f"{known.solver}{_KEPT}")
+        answer = solve(instance)
+        store.put(instance, solver, timeout_s, answer)
+        return answer
+
+    return ask

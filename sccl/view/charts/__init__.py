@@ -1,0 +1,1 @@
+"""Charts of frontiers, times and measurements."""

@@ -1,0 +1,109 @@
+"""Crossovers: the buffer sizes at which another algorithm becomes the fastest."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from sccl.view import theme
+from sccl.view.charts.known import at_field
+from sccl.view.charts.labels import Frame, Rectangle, dot, text_size
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+_HANG = 24  # px from a crossover to its label, at least
+_BESIDE = 6  # px from the line that leads to a label
+_LINE = 84  # characters that fit beneath a title
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Where the fastest of a frontier changes.
+
+    Attributes:
+        text: its size in words, and of which frontier it is.
+    """
+
+    size_bytes: float
+    time_us: float
+    text: str
+
+
+def crossover_layers(
+    crossings: Sequence[Crossover],
+    curves: Sequence[Rectangle],
+    frame: Frame,
+    axes: Mapping[str, Any],
+) -> tuple[list[ChartType], list[str]]:
+    """Return crossovers as dots with their sizes, and in words those that found no room.
+
+    Args:
+        curves: what labels must not cover.
+        axes: the channels of ``size`` and ``time``.
+    """
+    import altair as alt  # noqa: PLC0415 - loads much
+
+    rows: list[dict[str, Any]] = []
+    left_out = []
+    labels = _places(crossings, curves, frame)
+    for one, label in zip(crossings, labels, strict=True):
+        row: dict[str, Any] = {"size": one.size_bytes, "time": one.time_us, "text": ""}
+        if label:
+            across, upwards = frame.values(*_centre(label))
+            row |= {"text": one.text, "tx": across, "ty": upwards}
+        else:
+            left_out.append(one.text)
+        rows.append(row)
+    base = alt.Chart(theme.rows(rows))
+    places = {"x": at_field(axes["x"], "tx"), "y": at_field(axes["y"], "ty")}
+    layers: list[ChartType] = [
+        base.mark_rule(color=theme.GREY).encode(**axes, y2="ty:Q"),
+        base.mark_point(filled=True, size=70, color=theme.INK, opacity=1).encode(**axes),
+        base.mark_text(fontSize=theme.TEXT, fontWeight="bold").encode(**places, text="text:N"),
+    ]
+    told = f"Crossovers without a label: {', '.join(left_out)}"
+    return layers, textwrap.wrap(told, _LINE) if left_out else []
+
+
+def _places(
+    crossings: Sequence[Crossover], curves: Sequence[Rectangle], frame: Frame
+) -> list[Rectangle | None]:
+    """Return where each label lies: clear of lines, of dots and of one another."""
+    pixels = [frame.pixels(one.size_bytes, one.time_us) for one in crossings]
+    dots = [dot(pixel, 6) for pixel in pixels]
+    labels: list[Rectangle] = []
+    leads: list[Rectangle] = []
+    paper = Rectangle(0, 0, frame.width, frame.height)
+    found: list[Rectangle | None] = [None] * len(crossings)
+    order = sorted(range(len(crossings)), key=lambda i: pixels[i], reverse=True)
+    for i in order:  # from the right, so that those on the left hang lower
+        apart = [other for other in dots if not other.overlaps(dots[i])]
+        for label, lead in _options(pixels[i], crossings[i].text, frame):
+            covered = any(map(label.overlaps, [*dots, *labels, *leads, *curves]))
+            if label.within(paper) and not covered and not any(map(lead.overlaps, apart + labels)):
+                found[i] = label
+                labels.append(label)
+                leads.append(lead)
+                break
+    return found
+
+
+def _options(
+    pixel: tuple[float, float], text: str, frame: Frame
+) -> Iterator[tuple[Rectangle, Rectangle]]:
+    """Yield places of a label with the line that leads there: below, where fewer curves are."""
+    x, y = pixel
+    width, height = text_size(text)
+    for down, level in product((1, -1), range(int(frame.height / height))):
+        at = y + down * (_HANG + level * height)
+        lead = Rectangle(x - 1, min(y, at), x + 1, max(y, at))
+        for left in (x + _BESIDE, x - _BESIDE - width):
+            yield Rectangle(left, at - height / 2, left + width, at + height / 2), lead
+
+
+def _centre(box: Rectangle) -> tuple[float, float]:
+    return (box.left + box.right) / 2, (box.top + box.bottom) / 2

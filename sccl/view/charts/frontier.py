@@ -1,0 +1,146 @@
+"""The frontier: steps against R/C, what is known below it, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Any
+
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.charts.known import axes, bounds, shaded
+from sccl.view.charts.labels import Frame, Rectangle, along, dot, place
+from sccl.view.charts.marks import mark_layers, marks_of
+from sccl.view.charts.values import Cost, FrontierData, classes_of, named_by_class
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+_LOG_FROM = 6.0  # largest over smallest R/C
+
+
+def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
+    """Return steps against R/C, for one frontier or several over one another.
+
+    Of one, the region without algorithms is shaded, with the bounds and the candidates that were
+    refuted; of several, bounds and limits are left to the charts of each. Of several classes of one
+    question what is below the bounds of all of them is shaded, and each has its limits.
+
+    Raises:
+        ParameterError: there is nothing to draw.
+    """
+    import altair as alt  # noqa: PLC0415 - loads much
+
+    if not any(one.points for one in frontiers):
+        raise ParameterError("there is no point to draw: give a frontier that has one")
+    question = classes_of(frontiers)
+    frontiers = named_by_class(frontiers)
+    single = frontiers[0] if len(frontiers) == 1 else None
+    if question:
+        first = frontiers[0]
+        single = FrontierData(question, (), first.min_steps, first.bandwidth)
+    frame = _frame(frontiers, single=single is not None)
+    marks = marks_of(frontiers, frame, single=single is not None)
+    lines, covered = bounds(single, frame) if single else ([], [])
+    layers: list[ChartType] = [*(shaded(single, frame) if single else ()), *lines]
+    layers += [_stairs(frontiers, frame), *mark_layers(marks, frontiers, frame)]
+    taken = [dot(frame.pixels(m["steps"], m["cost"]), 6) for m in marks]
+    for one in frontiers:
+        for start, end in pairwise(frame.pixels(*corner) for corner in _corners(one, frame)):
+            taken += along(start, end)
+    layers += _labels(frontiers, frame, [*taken, *covered])
+    name = single.name if single else "Pareto frontiers"
+    title = alt.Title(f"{name}: latency against bandwidth")
+    if single and single.scope:
+        title.subtitle = f"Class: {single.scope}"
+    drawn = alt.layer(*layers).properties(
+        width=frame.width, height=frame.height, title=title
+    )  # fmt: skip
+    # Shades and marks have legends of their own; lines share one of colours and dashes.
+    own: dict[str, Any] = dict.fromkeys(("fill", "stroke", "shape"), "independent")
+    return theme.themed(drawn.resolve_scale(**own))
+
+
+def _costs(one: FrontierData, *, single: bool) -> list[Cost]:
+    """Return what has to lie within the axes: of one among several, no bounds and limits."""
+    found = [*((p.steps, p.cost) for p in one.points), *one.open]
+    if not single:
+        return found
+    bound = [(one.min_steps or 1, one.bandwidth)] if one.bandwidth is not None else []
+    return [*found, *one.limits, *bound]
+
+
+def _frame(frontiers: Sequence[FrontierData], *, single: bool) -> Frame:
+    known = [c for one in frontiers for c in _costs(one, single=single)]
+    refuted = [*frontiers[0].refuted] if single else []
+    steps = [s for s, _ in [*known, *refuted]]
+    costs = [float(c) for _, c in known]
+    low, high = min(costs), max(costs)
+    log = high > _LOG_FROM * low
+    if log:
+        ends = (low / (high / low) ** 0.15, high * (high / low) ** 0.2)
+    else:
+        room = (high - low) or high / 2
+        ends = (max(low - 0.3 * room, 0.0), high + 0.3 * room)
+    first, last = min(steps), max(steps)
+    return Frame(theme.WIDTH, theme.HEIGHT, (first - 0.75, last + 0.75), ends, log_y=log)
+
+
+def _stairs(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
+    """Return what is dominated by the points, as a line."""
+    import altair as alt  # noqa: PLC0415
+
+    names = [one.name for one in frontiers]
+    corners = [
+        {"steps": steps, "cost": cost, "name": one.name, "order": i}
+        for one in frontiers
+        for i, (steps, cost) in enumerate(_corners(one, frame))
+    ]
+    legend = theme.series_legend(names)
+    return (
+        alt.Chart(theme.rows(corners))
+        .mark_line(strokeWidth=2)
+        .encode(
+            **axes(frame),
+            color=alt.Color("name:N", title=None, legend=legend,
+                            scale=theme.series_scale(names, theme.COLOURS)),
+            strokeDash=alt.StrokeDash("name:N", title=None, legend=legend,
+                                      scale=theme.series_scale(names, theme.DASHES)),
+            order="order:Q",
+        )
+    )  # fmt: skip
+
+
+def _corners(one: FrontierData, frame: Frame) -> list[tuple[float, float]]:
+    """Return the corners of the line above which everything is dominated."""
+    return [
+        (steps, float(p.cost))
+        for p, following in zip_longest(one.points, one.points[1:])
+        for steps in (p.steps, following.steps if following else frame.x[1])
+    ]
+
+
+def _labels(
+    frontiers: Sequence[FrontierData], frame: Frame, taken: Sequence[Rectangle]
+) -> list[ChartType]:
+    """Return the exact R/C of every point that has room for it."""
+    import altair as alt  # noqa: PLC0415
+
+    names = [one.name for one in frontiers]
+    colours = theme.series_scale(names, theme.COLOURS).range
+    points = {
+        (p.steps, p.cost, i): str(p.cost) for i, one in enumerate(frontiers) for p in one.points
+    }
+    wanted = [(frame.pixels(s, float(c)), text) for (s, c, _), text in points.items()]
+    rows = []
+    for ((_, _, i), text), centre in zip(points.items(), place(wanted, frame, taken), strict=True):
+        if centre:
+            x, y = frame.values(*centre)
+            rows.append({"steps": x, "cost": y, "text": text, "colour": colours[i]})
+    if not rows:
+        return []
+    return [
+        alt.Chart(theme.rows(rows))
+        .mark_text(fontSize=theme.TEXT, fontWeight="bold")
+        .encode(**axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
+    ]

@@ -1,0 +1,105 @@
+"""Measured values, such as those of benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.charts.timing import size_axis
+
+if TYPE_CHECKING:
+    import altair as alt
+    from altair.typing import ChartType
+
+
+def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    series: str,
+    *,
+    title: str,
+    x_title: str,
+    y_title: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    x_bytes: bool = False,
+) -> ChartType:
+    """Return a line with dots per series.
+
+    Args:
+        rows: each with a number ``x``, a number ``y`` and the name of its ``series``; rows without
+            a ``y`` (None) are left out.
+        x: the field across.
+        y: the field upwards.
+        series: the field that names the line; lines are in the order in which they come.
+        x_title: with its unit.
+        y_title: with its unit.
+        log_x: whether the axis is logarithmic.
+        log_y: likewise.
+        x_bytes: whether x is a number of bytes, to be written as 1 KiB, 1 MiB, ...; logarithmic.
+
+    Raises:
+        ParameterError: no row has a value, or a value is not positive on a logarithmic axis.
+    """
+    import altair as alt  # noqa: PLC0415 - loads much
+
+    kept: list[dict[str, Any]] = [
+        {"x": float(row[x]), "y": float(row[y]), "series": str(row[series])}
+        for row in rows
+        if row.get(y) is not None
+    ]
+    if not kept:
+        raise ParameterError(f"there is nothing to draw: no row has a value {y!r}")
+    for field, name, log in (("x", x, log_x or x_bytes), ("y", y, log_y)):
+        low = min(row[field] for row in kept)
+        if log and low <= 0:
+            raise ParameterError(f"{name} is {low}, expected more than 0 on a logarithmic axis")
+    across = [row["x"] for row in kept]
+    bytes_axis = size_axis(min(across), max(across), theme.WIDTH) if x_bytes else {}
+    base = alt.Chart(theme.rows(kept)).encode(
+        x=_axis(alt.X("x:Q"), x_title, across, bytes_axis, log=log_x or x_bytes),
+        y=_axis(alt.Y("y:Q"), y_title, [row["y"] for row in kept], {}, log=log_y),
+    )
+    names = list(dict.fromkeys(row["series"] for row in kept))
+    drawn = _dotted_lines(base, names).properties(
+        width=theme.WIDTH, height=theme.HEIGHT, title=title
+    )
+    return theme.themed(drawn)
+
+
+def _dotted_lines(base: alt.Chart, names: Sequence[str]) -> ChartType:
+    """Return a line for each series, whose dots alone are in the legend."""
+    import altair as alt  # noqa: PLC0415
+
+    legend = theme.series_legend(names, dots=True)
+    by: dict[str, Any] = {
+        "color": alt.Color("series:N", title=None, legend=legend,
+                           scale=theme.series_scale(names, theme.COLOURS)),
+        "strokeDash": alt.StrokeDash("series:N", legend=None,
+                                     scale=theme.series_scale(names, theme.DASHES)),
+        "shape": alt.Shape("series:N", title=None, legend=legend,
+                           scale=theme.series_scale(names, theme.SHAPES)),
+    }  # fmt: skip
+    lines = base.mark_line(strokeWidth=2).encode(color=by["color"], strokeDash=by["strokeDash"])
+    dots = base.mark_point(size=60, filled=True, opacity=1).encode(
+        color=by["color"], shape=by["shape"], tooltip=["series:N", "x:Q", "y:Q"]
+    )
+    return alt.layer(lines, dots)
+
+
+def _axis(
+    channel: Any, title: str, values: Sequence[float], ticks: Mapping[str, Any], *, log: bool
+) -> Any:
+    """Return a channel with its title, scale and ticks, round numbers if none are given."""
+    if not log:
+        return channel.title(title).axis(format=theme.NUMBERS)
+    ends = min(values), max(values)
+    ends = (ends[0] / 1.15, ends[1] * 1.15)
+    return (
+        channel.title(title)
+        .scale(type="log", domain=list(ends), nice=False)
+        .axis(**(ticks or {"values": theme.decades(*ends), "format": theme.NUMBERS}))
+    )

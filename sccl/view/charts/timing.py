@@ -1,0 +1,239 @@
+"""Time against buffer size, as the alpha-beta cost model has it (SCCL section 3.6)."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from sccl.core.cost import Costs, bytes_text, winners
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.charts.crossovers import Crossover, crossover_layers
+from sccl.view.charts.labels import Frame, Rectangle, along, apart, text_size
+from sccl.view.charts.values import CostPoint, FrontierData, classes_of, named_by_class
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+_SMALLEST, _LARGEST = 10, 26  # powers of 2, bytes: drawn at least from 1 KiB to 64 MiB
+_AROUND = 3  # octaves that are drawn beyond a crossover
+_PER_OCTAVE = 2
+_LINE = 84  # characters that fit beneath a title
+MOST_TIMES = 24
+_HANGING, _MOST_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
+SIZE_TICKS = (
+    "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
+    "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
+    "datum.value < 1073741824 ? format(datum.value / 1048576, '~r') + ' MiB' : "
+    "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
+    "format(datum.value / 1099511627776, '.6~g') + ' TiB'"
+)
+"""How an axis writes a number of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The time of one point, of the frontier with a number."""
+
+    number: int
+    name: str
+    point: CostPoint
+    costs: Costs
+
+    @property
+    def series(self) -> str:
+        """Return the frontier as the legend has it: names may be equal, numbers are not."""
+        return f"{self.number}: {self.name}"
+
+    def time_us(self, size_bytes: float) -> float:
+        """Return the time for a buffer, microseconds."""
+        return self.costs.time_us(self.point.steps, self.point.cost, size_bytes)
+
+
+def size_axis(first: float, last: float, width: int) -> dict[str, Any]:
+    """Return the ticks of an axis of bytes: powers of 2 that have room."""
+    low, high = math.ceil(math.log2(first) - 1e-9), math.floor(math.log2(last) + 1e-9)
+    every = max(1, math.ceil((high - low + 1) * 75 / width))
+    start = math.ceil(low / every) * every
+    return {"values": [2**n for n in range(start, high + 1, every)], "labelExpr": SIZE_TICKS}
+
+
+def time_chart(
+    frontiers: Sequence[FrontierData],
+    alpha_us: float | None = None,
+    gb_per_s: float | None = None,
+) -> ChartType:
+    """Return the time of every point of frontiers by buffer size, crossovers labelled.
+
+    ``T = S * alpha + R/C * L * beta``, L the buffer that C chunks make up (SCCL section 3.6).
+
+    Args:
+        frontiers: with alpha and beta of their machines, unless given here.
+        alpha_us: latency of a step, for all of them.
+        gb_per_s: 1/beta, of a lane in 10^9 bytes per second, for all of them.
+
+    Raises:
+        ParameterError: there is nothing to draw, or alpha or beta is not known, or negative.
+    """
+    import altair as alt  # noqa: PLC0415 - loads much
+
+    question = classes_of(frontiers)
+    if question:
+        frontiers = named_by_class(frontiers)
+    lines = _lines(frontiers, alpha_us, gb_per_s)
+    several = len(frontiers) > 1
+    crossings = _crossings(lines, several=several)
+    first = min([2.0**_SMALLEST, *(at.size_bytes / 2**_AROUND for at in crossings)])
+    last = max([2.0**_LARGEST, *(at.size_bytes * 2**_AROUND for at in crossings)])
+    first, last = max(first, 1.0), max(last, 2.0)
+    times = [line.time_us(size) for line in lines for size in (first, last)]
+    low, high = min(t for t in times if t > 0) / 1.6, max(times) * 1.6
+    ends = (low / (high / low) ** min(_HANGING * len(crossings), _MOST_HANGING), high)
+    frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
+    marks, left_out = crossover_layers(crossings, _covered(lines, frame), frame, _axes(frame))
+    layers = [_curves(lines, frame, several=several), *(marks if crossings else ())]
+    layers.append(_names(lines, frame, several=several))
+    title = question or (frontiers[0].name if not several else "Time by buffer size")
+    drawn = alt.layer(*layers).properties(
+        width=frame.width, height=frame.height,
+        title=alt.Title(f"{title}: time by buffer size" if question or not several else title,
+                        subtitle=[_subtitle(lines), *_cautions(lines), *left_out]),
+    )  # fmt: skip
+    return theme.themed(drawn)
+
+
+def _lines(
+    frontiers: Sequence[FrontierData], alpha_us: float | None, gb_per_s: float | None
+) -> list[_Line]:
+    found = []
+    for number, one in enumerate(frontiers, start=1):
+        alpha = one.alpha_us if alpha_us is None else alpha_us
+        bandwidth = one.gb_per_s if gb_per_s is None else gb_per_s
+        if alpha is None or bandwidth is None:
+            raise ParameterError(
+                f"{one.name}: its file does not say what a step and a byte cost; give --alpha-us "
+                "and --gb-per-s"
+            )
+        costs = Costs(alpha, bandwidth, one.slowest_link and alpha_us is None)
+        found += [_Line(number, one.name, p, costs) for p in one.points]
+    if not found:
+        raise ParameterError("there is no point to draw: give a frontier that has one")
+    if len(found) > MOST_TIMES:
+        raise ParameterError(
+            f"there are {len(found)} points, expected at most {MOST_TIMES} in a chart of times; "
+            "give fewer frontiers"
+        )
+    return found
+
+
+def _subtitle(lines: Sequence[_Line]) -> str:
+    costs = {line.costs for line in lines}
+    if len(costs) > 1:
+        return "alpha and bandwidth of each machine; a buffer is what C chunks make up"
+    (one,) = costs
+    alpha, lane = f"alpha {one.alpha_us:g} \u00b5s per step", f"{one.gb_per_s:g} GB/s per lane"
+    return f"{alpha}, {lane}; a buffer is C chunks"
+
+
+def _cautions(lines: Sequence[_Line]) -> list[str]:
+    """Return what limits the times, in lines that fit beneath a title."""
+    return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE)
+
+
+def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:
+    """Return where the fastest of a frontier changes."""
+    found = []
+    for number in dict.fromkeys(line.number for line in lines):
+        own = [line for line in lines if line.number == number]
+        points = [(line.point.steps, line.point.cost) for line in own]
+        found += [
+            Crossover(
+                won.to_bytes,
+                own[won.index].time_us(won.to_bytes),
+                bytes_text(won.to_bytes) + (f" ({number})" if several else ""),
+            )
+            for won in winners(points, own[0].costs)
+            if won.to_bytes and won.to_bytes >= 1
+        ]
+    return found
+
+
+def _axes(frame: Frame) -> dict[str, Any]:
+    import altair as alt  # noqa: PLC0415
+
+    return {
+        "x": alt.X("size:Q", title="Buffer size (bytes)",
+                   scale=alt.Scale(type="log", base=2, domain=list(frame.x), nice=False),
+                   axis=alt.Axis(grid=False, **size_axis(*frame.x, frame.width))),
+        "y": alt.Y("time:Q", title="Time (\u00b5s)",
+                   scale=alt.Scale(type="log", domain=list(frame.y), nice=False),
+                   axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(*frame.y))),
+    }  # fmt: skip
+
+
+def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
+    import altair as alt  # noqa: PLC0415
+
+    names = list(dict.fromkeys(line.series for line in lines))
+    rows = [
+        {"size": size, "time": line.time_us(size), "line": str(i), "name": line.series}
+        for i, line in enumerate(lines)
+        for size in _sizes(frame)
+    ]
+    numbers = [str(i) for i in range(len(lines))]
+    by = ("name", names) if several else ("line", numbers)
+    legend = theme.series_legend(names)
+    return (
+        alt.Chart(theme.rows(rows))
+        .mark_line(strokeWidth=2)
+        .encode(
+            **_axes(frame),
+            detail="line:N",
+            color=alt.Color(f"{by[0]}:N", title=None, legend=legend,
+                            scale=theme.series_scale(by[1], theme.COLOURS)),
+            strokeDash=alt.StrokeDash(f"{by[0]}:N", title=None, legend=legend,
+                                      scale=theme.series_scale(by[1], theme.DASHES)),
+        )
+    )  # fmt: skip
+
+
+def _sizes(frame: Frame) -> list[float]:
+    """Return the sizes at which lines are drawn."""
+    samples = math.ceil((math.log2(frame.x[1]) - math.log2(frame.x[0])) * _PER_OCTAVE)
+    return [frame.values(frame.width * n / samples, 0)[0] for n in range(samples + 1)]
+
+
+def _covered(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
+    """Return where the lines lie."""
+    found = []
+    for line in lines:
+        curve = [frame.pixels(size, line.time_us(size)) for size in _sizes(frame)]
+        found += [part for ends in pairwise(curve) for part in along(*ends)]
+    return found
+
+
+def _names(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
+    """Return each line's name at its right end."""
+    import altair as alt  # noqa: PLC0415
+
+    heights = [frame.pixels(frame.x[1], line.time_us(frame.x[1]))[1] for line in lines]
+    spread = apart(heights, text_size("")[1], frame.height)
+    numbers = list(dict.fromkeys(line.number for line in lines))
+    rows = [
+        {
+            "size": frame.x[1],
+            "time": frame.values(0, height)[1],
+            "text": line.point.text + (f" ({line.number})" if several else ""),
+            "colour": theme.nth(theme.COLOURS, numbers.index(line.number) if several else i),
+        }
+        for i, (line, height) in enumerate(zip(lines, spread, strict=True))
+    ]
+    return (
+        alt.Chart(theme.rows(rows))
+        .mark_text(align="left", dx=6, fontSize=theme.TEXT)
+        .encode(**_axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
+    )

@@ -1,0 +1,177 @@
+"""Where the ranks of a machine are drawn, so that its structure shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.core.topology import Topology
+from sccl.view.drawing.bends import CLEAR, bends_of, control_points, narrowest, on_curve
+from sccl.view.drawing.geometry import Point, spacing
+from sccl.view.drawing.groups import Group, arrange, arrange_around
+from sccl.view.drawing.shapes import Neighbours, natural
+from sccl.view.drawing.stress import spread
+
+__all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
+
+MARGIN = 0.08
+NAME = 0.04  # height of the name of a box, above it
+_LARGEST_RADIUS = 0.045
+_DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
+_PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
+_SMALLER = 0.6  # of the usual radius, if links can then stay straight
+_CROWD = 64  # ranks from which they are drawn smaller, so that links stay visible between them
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A labelled rectangle around ranks that belong together, in the unit square, y downwards."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    label: str
+    ranks: tuple[int, ...]
+
+    def overlaps(self, other: Box) -> bool:
+        """Return whether two boxes share some area."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A drawing of a topology in the unit square, y downwards.
+
+    Attributes:
+        positions: of every rank, then of every switch.
+        bends: for each of ``topology.links``, in their order, how far the middle of the link lies
+            from the straight line, in units of the square, to the left as one goes from src to dst;
+            :func:`control_points` makes a curve of it. The two directions of a pair share one
+            curve: whoever draws both sets them apart.
+        boxes: chassis, or groups found in the graph.
+        radius: of a rank, such that no two touch and no link runs into a third rank.
+    """
+
+    positions: tuple[Point, ...]
+    bends: tuple[float, ...]
+    boxes: tuple[Box, ...]
+    radius: float
+
+
+def layout(topology: Topology) -> Layout:
+    """Return where to draw ranks, switches and links; equal topologies get equal layouts.
+
+    Cycles and whatever looks the same from every rank are drawn on a circle, meshes and tori as
+    grids, hypercubes as cubes, chassis and groups of joined ranks as boxes. What has no structure
+    that is known here is drawn with distances near those in the graph.
+    """
+    nodes = range(topology.ranks + len(topology.switches))
+    neighbours: dict[int, set[int]] = {node: set() for node in nodes}
+    for src, dst in topology.edges:
+        neighbours[src].add(dst)
+        neighbours[dst].add(src)
+    found, boxes = _place(topology, neighbours)
+    positions = tuple(found[node] for node in nodes)
+    room, edges = spacing(positions), [link.edge for link in topology.links]
+    dense = len(edges) > _DENSE * len(positions)
+    plain = len(edges) <= _PLAIN * len(positions)
+    share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.34 if plain else 0.2
+    radius = min(_LARGEST_RADIUS, share * room)
+    if len(positions) <= _CROWD:
+        narrow = 0.999 * narrowest(positions, edges) / CLEAR  # equal links: all bent, or none
+        radius = narrow if _SMALLER * radius <= narrow < radius else radius
+    bends = [0.0] * len(edges) if dense else bends_of(positions, edges, radius, room)
+    return Layout(
+        tuple((round(x, 6), round(y, 6)) for x, y in positions),
+        tuple(round(bend, 6) for bend in bends),
+        boxes,
+        round(radius, 6),
+    )
+
+
+def _place(topology: Topology, neighbours: Neighbours) -> tuple[dict[int, Point], tuple[Box, ...]]:
+    """Return the best drawing, and its boxes: a known shape, if all chassis lie apart in it."""
+    nodes = sorted(neighbours)
+    chassis = topology.chassis if len(topology.chassis) > 1 else ()
+    groups = [Group(ranks, f"chassis {i}") for i, ranks in enumerate(chassis)]
+    best: tuple[float, dict[int, Point], tuple[Box, ...]] | None = None
+    for drawing in natural(nodes, neighbours):
+        placed = fitted(drawing)
+        if not groups:
+            return placed, ()
+        boxes = _boxes(placed, groups)
+        leftmost = round(sum(placed[rank][0] for rank in groups[0].members), 6)
+        if not _any_overlap(boxes) and (best is None or leftmost < best[0]):
+            best = leftmost, placed, boxes
+    if best:
+        return best[1:]
+    if groups and {rank for group in groups for rank in group.members} != set(nodes):
+        return _with_others(nodes, neighbours, groups)
+    arranged, groups = arrange(nodes, neighbours, groups)
+    placed = fitted(arranged)
+    return placed, _boxes(placed, groups)
+
+
+def _with_others(
+    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Group]
+) -> tuple[dict[int, Point], tuple[Box, ...]]:
+    """Return a drawing with switches, or ranks without a chassis, outside the boxes of chassis.
+
+    Distances alone may show the chassis as they are; else these are arranged, with the others
+    between them. The drawing in which nodes are farther apart is the better one; without boxes if
+    in none of them these are free of one another and of other nodes.
+    """
+    plain = fitted(spread(nodes, neighbours))
+    drawn = [(placed, _boxes(placed, groups)) for placed in (
+        plain, fitted(arrange_around(nodes, neighbours, groups)))]  # fmt: skip
+    clear = [(placed, boxes) for placed, boxes in drawn if _all_clear(placed, boxes)]
+    return max(
+        clear, key=lambda one: round(spacing(tuple(one[0].values())), 6), default=(plain, ())
+    )
+
+
+def _all_clear(placed: Mapping[int, Point], boxes: Sequence[Box]) -> bool:
+    """Return whether boxes hold their own nodes only, and no other touches one."""
+    around = min(_LARGEST_RADIUS, 0.3 * spacing(tuple(placed.values())))
+    return not _any_overlap(boxes) and not any(
+        box.overlaps(Box(x - around, y - around, x + around, y + around, "", (node,)))
+        for box in boxes
+        for node, (x, y) in placed.items()
+        if node not in box.ranks
+    )
+
+
+def fitted(drawing: Mapping[int, Point], margin: float = MARGIN) -> dict[int, Point]:
+    """Return a drawing moved and scaled into the unit square, its proportions kept."""
+    xs, ys = [x for x, _ in drawing.values()], [y for _, y in drawing.values()]
+    across, down = max(xs) - min(xs), max(ys) - min(ys)
+    scale = (1 - 2 * margin) / (max(across, down) or 1.0)
+    middle = ((max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2)
+    return {
+        node: (0.5 + (x - middle[0]) * scale, 0.5 + (y - middle[1]) * scale)
+        for node, (x, y) in drawing.items()
+    }
+
+
+def _boxes(placed: Mapping[int, Point], groups: Sequence[Group]) -> tuple[Box, ...]:
+    """Return boxes around groups, with as much room around the ranks as there is between them."""
+    around = 0.55 * spacing(tuple(placed.values()))
+    for pad in (min(0.07, around * part) for part in (1.0, 0.75, 0.5)):
+        boxes = tuple(_box([placed[r] for r in g.members], g, pad) for g in groups)
+        named = [replace(box, top=box.top - NAME) for box in boxes]
+        if not _any_overlap(named) and _all_clear(placed, boxes):
+            break
+    return boxes
+
+
+def _any_overlap(boxes: Sequence[Box]) -> bool:
+    return any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def _box(points: Sequence[Point], group: Group, pad: float) -> Box:
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    edges = (min(xs) - pad, min(ys) - pad, max(xs) + pad, max(ys) + pad)
+    left, top, right, bottom = (round(edge, 6) for edge in edges)
+    return Box(left, top, right, bottom, group.label, group.members)

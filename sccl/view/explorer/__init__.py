@@ -1,0 +1,1 @@
+"""The explorer: one page that plays algorithms, offline."""

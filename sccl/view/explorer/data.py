@@ -1,0 +1,261 @@
+"""What the explorer's script reads: machines, algorithms and frontiers as plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.collective import Collective
+from sccl.core.cost import Costs, winners
+from sccl.core.topology import Topology
+from sccl.view.drawing.budgets import binding, shared
+from sccl.view.drawing.layout import control_points, layout
+from sccl.view.shown import Candidate, Shown, ShownClass, Sweep
+
+_BEYOND = "This algorithm is of another class, so they do not bound it."
+
+
+def page_data(shown: Sequence[Shown], sweeps: Sequence[Sweep], *, frontier: bool) -> dict[str, Any]:
+    """Return all that a page shows; machines that several algorithms share are there once.
+
+    Args:
+        frontier: whether to start with the frontiers instead of the first algorithm.
+    """
+    topologies = list(dict.fromkeys(one.algorithm.topology for one in shown))
+    return {
+        "start": "frontier" if frontier else "algorithm",
+        "topologies": [_topology(t) for t in topologies],
+        "algorithms": [_algorithm(s, topologies.index(s.algorithm.topology)) for s in shown],
+        "frontiers": _frontiers(shown, sweeps),
+    }
+
+
+def title(algorithm: Algorithm) -> str:
+    """Return what an algorithm does, and where."""
+    return f"{algorithm.collective.name} on {algorithm.topology.name}"
+
+
+def _topology(topology: Topology) -> dict[str, Any]:
+    drawn = layout(topology)
+    number = {link.edge: i for i, link in enumerate(topology.links)}
+    dashed, costs = shared(topology), Costs.of(topology)
+    return {
+        "name": topology.name,
+        "ranks": topology.ranks,
+        "labels": [topology.label(r) for r in range(topology.ranks)],
+        "switches": list(topology.switches),
+        "positions": drawn.positions,
+        "radius": drawn.radius,
+        "boxes": [[b.left, b.top, b.right, b.bottom, b.label] for b in drawn.boxes],
+        "links": [
+            {"src": link.src, "dst": link.dst, "lanes": link.lanes}
+            | ({"shared": True} if link.edge in dashed else {})
+            | ({"bend": _inner(drawn.positions, link.edge, bend)} if bend else {})
+            for link, bend in zip(topology.links, drawn.bends, strict=True)
+        ],
+        "budgets": [
+            {"name": b.name, "lanes": b.chunks_per_round, "links": [number[e] for e in b.edges]}
+            for b in binding(topology)
+        ],
+        **asdict(costs),
+        "cost_note": costs.note,
+    }
+
+
+def _inner(
+    positions: Sequence[tuple[float, float]], edge: tuple[int, int], bend: float
+) -> list[float]:
+    """Return the two inner control points of a bent link, ``[x1, y1, x2, y2]``."""
+    _, first, second, _ = control_points(positions[edge[0]], positions[edge[1]], bend)
+    return [round(value, 6) for value in (*first, *second)]
+
+
+# --- algorithms ----------------------------------------------------------------------------------
+
+
+def _algorithm(shown: Shown, topology: int) -> dict[str, Any]:
+    a, c = shown.algorithm, shown.algorithm.collective
+    return {
+        "topology": topology,
+        "file": shown.file,
+        "collective": c.name,
+        "root": c.root,
+        "combining": c.combining,
+        "chunks": c.chunks,
+        "num_chunks": c.num_chunks,
+        "rounds": list(a.rounds_per_step),
+        "bandwidth_cost": str(a.bandwidth_cost),
+        "bounds": _bounds(shown),
+        "claims": _claims(shown),
+        "reasons": [*shown.bounds.reasons, *(() if shown.bounded else (_BEYOND,))],
+        "pre": [_ranks(c.holders(chunk), c) for chunk in range(c.num_chunks)],
+        "post": [_ranks(c.wanted(chunk), c) for chunk in range(c.num_chunks)],
+        "sends": _sends(a),
+    }
+
+
+def _bounds(shown: Shown) -> dict[str, Any] | None:
+    bounds = shown.bounds
+    if not shown.bounded:
+        return None
+    return {"steps": bounds.steps, "bandwidth": str(bounds.bandwidth)}
+
+
+def _ranks(ranks: frozenset[Any], collective: Collective) -> list[int] | int | None:
+    """Return ranks in few bytes: None for all, a number for one, else a list."""
+    if len(ranks) == collective.ranks:
+        return None
+    return min(ranks) if len(ranks) == 1 else sorted(ranks)
+
+
+def _sends(algorithm: Algorithm) -> list[list[int]]:
+    """Return for each step ``[chunk, link, chunk, link, ...]``; ``-1 - link`` where it reduces."""
+    number = {link.edge: i for i, link in enumerate(algorithm.topology.links)}
+    steps: list[list[int]] = [[] for _ in algorithm.rounds_per_step]
+    for send in algorithm.sends:
+        link = number[send.edge]
+        steps[send.step] += (send.chunk, -1 - link if send.reduce else link)
+    return steps
+
+
+def _claims(shown: Shown) -> list[list[str]]:
+    """Return what is proved of an algorithm, as (one word, sentence)."""
+    a = shown.algorithm
+    if a.proved and not shown.intact:
+        text = "The file was edited since sccl wrote it: what it claims is not repeated here."
+        return [["edited", text]]
+    least = shown.bounds
+    of_class = (a.steps != least.steps, a.bandwidth_cost != least.bandwidth)
+    narrow = [" of its class" if differs else "" for differs in of_class]
+    sentences = {
+        "latency": f"S = {a.steps} meets the lower bound on steps{narrow[0]}.",
+        "bandwidth": f"R/C = {a.bandwidth_cost} meets the lower bound on R/C{narrow[1]}.",
+        "limit": f"R/C = {a.bandwidth_cost} is the limit for S = {a.steps}: no k and no C "
+        "gives less.",
+        "pareto": "Every candidate of the class that would dominate it is refuted.",
+    }
+    claims = [[word, text] for word, text in sentences.items() if word in a.proved]
+    if "pareto" not in a.proved:
+        claims.append(["best found", "Nothing shows that no other algorithm dominates it."])
+    return [*claims, ["class", a.scope]] if a.scope else claims
+
+
+# --- frontiers -----------------------------------------------------------------------------------
+
+
+def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
+    """Return one frontier per machine, collective, root, and class that the bounds do not hold for.
+
+    What a sweep of compositions found impossible, other algorithms may well reach. Where a sweep
+    tells of several classes, algorithms of other collectives that one of them runs belong to it.
+    """
+    groups: dict[tuple[Topology, str, int | None, str | None], list[int]] = {}
+    for number, one in enumerate(shown):
+        a = one.algorithm
+        beyond = None if one.bounded else a.scope
+        question = (a.topology, a.collective.name, a.collective.root, beyond)
+        groups.setdefault(question, []).append(number)
+    found = []
+    for (machine, name, root, beyond), members in groups.items():
+        asked = (machine.name, name, root, beyond)
+        own = [s for s in sweeps if (s.topology, s.collective, s.root, s.beyond) == asked]
+        if not own and all(_is_part(shown[i], sweeps) for i in members):
+            continue
+        parts = {file for s in own for one in s.classes for file in one.files}
+        others = [
+            i for i, one in enumerate(shown)
+            if one.file in parts and one.algorithm.topology == machine
+        ]  # fmt: skip
+        found.append(_frontier(shown, sorted({*members, *others}), own))
+    return found
+
+
+def _is_part(one: Shown, sweeps: Sequence[Sweep]) -> bool:
+    """Return whether an algorithm is of a class of another collective's sweep."""
+    a = one.algorithm
+    return any(
+        one.file in part.files
+        for s in sweeps
+        if (s.topology, s.collective) != (a.topology.name, a.collective.name)
+        and s.topology == a.topology.name
+        for part in s.classes
+    )
+
+
+def _frontier(
+    shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
+) -> dict[str, Any]:
+    named = {file for s in sweeps for file in s.files}
+    members = [i for i in members if shown[i].file in named] or members
+    classes = list({one.name: one for s in sweeps for one in s.classes}.values())
+    if not classes:
+        members = _distinct(shown, members)
+    algorithms = [shown[i].algorithm for i in members]
+    asked = sweeps[0].collective if classes else algorithms[0].collective.name
+    topology = algorithms[0].topology
+    first = next(shown[i] for i in members if shown[i].algorithm.collective.name == asked)
+    points = [(a.steps, a.bandwidth_cost) for a in algorithms]
+    costs = Costs.of(topology)
+    won = winners(points, costs)
+    limits = {steps: limit for s in sweeps for steps, limit in s.limits}
+    bounds = _bounds(first)
+    for s in sweeps:
+        if s.bounds:
+            bounds = {"steps": s.bounds[0], "bandwidth": str(s.bounds[1])}
+    said = dict(pair for s in sweeps for pair in s.restricted)
+    return {
+        "topology": topology.name,
+        "collective": asked,
+        "root": first.algorithm.collective.root,
+        "bounds": bounds,
+        "points": list(members),
+        "classes": [_shown_class(one, shown, members) for one in classes],
+        "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
+        "cost_note": costs.note,
+        "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
+        "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
+        "approached": sorted({(steps, str(cost)) for s in sweeps for steps, cost in s.approached}),
+        "refuted": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.refuted)],
+        "open": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.open)],
+        "class": "" if classes else _class(shown, members, said),
+        "summary": " ".join(dict.fromkeys(s.summary for s in sweeps)),
+    }
+
+
+def _shown_class(one: ShownClass, shown: Sequence[Shown], members: Sequence[int]) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "scope": one.scope,
+        "summary": one.summary,
+        "points": [i for i in members if shown[i].file in one.files],
+        "limits": [[steps, str(cost)] for steps, cost in one.limits],
+        "approached": [[steps, str(cost)] for steps, cost in one.approached],
+    }
+
+
+def _class(shown: Sequence[Shown], members: Sequence[int], restricted: Container[str]) -> str:
+    """Return the class that claims are about: of points that are proved for some k, theirs."""
+    scopes = [shown[i].algorithm.scope for i in members if shown[i].file in restricted]
+    return [*scopes, shown[members[0]].algorithm.scope][0]
+
+
+def _distinct(shown: Sequence[Shown], members: Sequence[int]) -> list[int]:
+    """Return one algorithm of those with equal C, S and R: the one of which most is proved."""
+    best: dict[tuple[int, int, int], int] = {}
+    for i in members:
+        a = shown[i].algorithm
+        cost = a.collective.chunks, a.steps, a.rounds
+        if cost not in best or len(a.proved) > len(shown[best[cost]].algorithm.proved):
+            best[cost] = i
+    return list(best.values())
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "chunks": candidate.chunks,
+        "steps": candidate.steps,
+        "rounds": candidate.rounds,
+        "reason": candidate.reason,
+    }

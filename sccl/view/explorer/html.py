@@ -1,0 +1,109 @@
+"""The explorer: one page that shows algorithms step by step, and the frontiers they are on.
+
+The page is whole: text, style, script and data are in one file, and its policy lets nothing else be
+loaded. What comes from files (names, labels, reasons) travels as JSON in a block that is not
+executed; the script only ever sets it as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from sccl.core.files.disk import read_text
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.errors import ParameterError
+from sccl.view.explorer.data import page_data, title
+from sccl.view.shown import Shown, Sweep
+
+MAX_SENDS = 100_000
+"""Sends of all algorithms of a page, up to which it is small and quick."""
+
+MAX_LINKS = 5_000
+"""Links of a machine, up to which a drawing of it is."""
+
+MAX_USES = 100_000
+"""Links times steps, up to which a table of them is."""
+
+_PAGE = Path(__file__).parent / "page"
+_SCRIPTS = (
+    "model",
+    "marks",
+    "stage",
+    "zoom",
+    "panels",
+    "tables",
+    "labels",
+    "chart",
+    "frontier",
+    "app",
+)
+
+
+def page(shown: Sequence[Shown], sweeps: Sequence[Sweep] = (), *, frontier: bool = False) -> str:
+    """Return the explorer as the text of one HTML file: the same bytes for the same input.
+
+    Args:
+        shown: at least one.
+        sweeps: of the same machines and collectives.
+        frontier: whether to start with the frontiers instead of the first algorithm.
+
+    Raises:
+        ParameterError: there is too much to show.
+    """
+    check_fits((one.file, one.algorithm) for one in shown)
+    titles = dict.fromkeys(title(one.algorithm) for one in shown)
+    style = read_text(_PAGE / "style.css")
+    script = "\n".join(read_text(_PAGE / f"{name}.js") for name in _SCRIPTS)
+    return Template(read_text(_PAGE / "page.html")).substitute(
+        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        title=html.escape(", ".join(list(titles)[:2])),
+        style=style,
+        script=script,
+        data=_json(page_data(shown, sweeps, frontier=frontier)),
+    )
+
+
+def check_fits(named: Iterable[tuple[str, AnyAlgorithm]]) -> None:
+    """Check that algorithms are small enough for a page, before work is spent on them.
+
+    Args:
+        named: with the names of their files.
+
+    Raises:
+        ParameterError: one is too large, or all together have too many sends.
+    """
+    all_sends = 0
+    for file, a in named:
+        links = len(a.topology.links)
+        all_sends += a.num_sends
+        for what, count, most in (
+            ("links", links, MAX_LINKS),
+            ("chunks", a.collective.num_chunks, MAX_SENDS),
+            ("sends", a.num_sends, MAX_SENDS),
+            ("sends with the files before it", all_sends, MAX_SENDS),
+            ("links times steps", links * a.steps, MAX_USES),
+        ):
+            if count > most:
+                raise ParameterError(
+                    f"{file} has {count} {what}, more than a page shows smoothly (at most {most}); "
+                    "give fewer or smaller files, or see the sends with 'sccl show'"
+                )
+
+
+def _hash(text: str) -> str:
+    """Return a source expression that allows this one inline block."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(value: Any) -> str:
+    """Return JSON that ends no script block and no line of JavaScript, whatever its strings are."""
+    text = json.dumps(value, separators=(",", ":"))  # ASCII: U+2028 and U+2029 are escaped too
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

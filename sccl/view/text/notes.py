@@ -1,0 +1,86 @@
+"""What goes on while something is sought, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from sccl.core.answer import verdict
+from sccl.synth.ksync.sweep import (
+    Answered,
+    Asking,
+    Begun,
+    Bounded,
+    Event,
+    Limited,
+    Limiting,
+    Settled,
+)
+from sccl.synth.limit.frontier import LimitPoint, StepLimit
+from sccl.synth.store import is_kept
+
+
+@dataclass(slots=True)
+class Notes:
+    """Tells what a sweep is doing.
+
+    Attributes:
+        line: told what has been found.
+        status: told what is being asked; None: then every answer is a line.
+        bound: the lower bounds, in words.
+    """
+
+    line: Callable[[str], None]
+    status: Callable[[str], None] | None = None
+    bound: str = "bounds"
+
+    def __call__(self, event: Event) -> None:
+        """Tell of an event."""
+        match event:
+            case Begun(part):
+                self.line(part)
+            case Bounded(bounds):
+                self.bound = f"S >= {bounds.steps}, R/C >= {bounds.bandwidth}"
+                self.line(f"bounds: {self.bound}")
+            case Asking(candidate, left):
+                self._doing(f"{candidate} (R/C {candidate.cost}), {left} more at this S")
+            case Answered(candidate, answer):
+                if not self.status:
+                    kept = ", from the store" if is_kept(answer) else ""
+                    self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s{kept}")
+            case Limiting(steps):
+                self._doing(f"limit of R/C for S={steps}")
+            case Limited(limit):
+                exact = "is" if limit.lower == limit.upper else "at least"
+                self.line(f"limit of R/C for S={limit.steps} {exact} {limit.lower}, for all k")
+            case Settled(point):
+                self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {point.state}")
+
+    def _doing(self, text: str) -> None:
+        if self.status:
+            self.status(f"{self.bound} | {text}")
+
+
+def limit_note(event: StepLimit | LimitPoint) -> str:
+    """Return an event of a limit frontier in words; empty: there is nothing to say."""
+    if isinstance(event, StepLimit):
+        between = "" if event.lower == event.upper else f" to {event.upper}"
+        return f"S={event.steps}: the limit of R/C is {event.lower}{between}"
+    if event.algorithm is None:
+        return ""
+    a = event.algorithm
+    what = "found" if event.attains else "found near it"
+    return f"{what}: C={a.collective.chunks} S={a.steps} R={a.rounds}"
+
+
+@contextmanager
+def progress_bar(console: Console) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and for how long, on a terminal; provide what is told of it."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("bounds", total=None)
+        yield lambda text: progress.reset(task, description=text)

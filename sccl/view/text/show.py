@@ -1,0 +1,175 @@
+"""Algorithms and machines as text."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.topology import Topology
+from sccl.core.words import counted
+from sccl.errors import InputError
+from sccl.judge import describe, violations
+from sccl.topo import measure, model
+
+_MAX_MATRIX = 256
+"""Nodes; the rows of a larger matrix take minutes to print, and nobody could read them."""
+
+
+def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> None:
+    """Print the sends, the topology matrix and the link utilisation of an algorithm.
+
+    Args:
+        intact: whether its file is as sccl wrote it; else what it claims is not repeated.
+    """
+    a = algorithm
+    name = f"{a.collective.name} on {a.topology.name}".replace("\n", "\\n")
+    console.print(
+        f"{name}: C={a.collective.chunks} S={a.steps} R={a.rounds}, R/C={a.bandwidth_cost}",
+        style="bold",
+        markup=False,
+    )
+    if wrong := len(violations(a)):
+        console.print(
+            f"[red]the judge rejects it: {counted(wrong, 'violation')}[/], see 'sccl check'"
+        )
+    elif a.proved and intact:
+        console.print(f"proved optimal: {', '.join(a.proved)}; class: {a.scope}", markup=False)
+    elif a.proved:
+        console.print("edited since sccl wrote it: what it claims is not repeated here")
+    if not a.topology.equally_fast:
+        console.print("its lanes differ in speed, and nothing that is said of rounds minds that")
+    for send in a.sends:
+        console.print(describe(send), markup=False)
+    lanes = a.topology.lanes()
+    nodes = a.topology.ranks + len(a.topology.switches)
+    console.print("\nTopology: chunks per round, from row to column", style="bold")
+    console.print(matrix(nodes, lanes))
+    loads: dict[int, Counter[tuple[int, int]]] = defaultdict(Counter)
+    for send in a.sends:
+        loads[send.step][send.edge] += 1
+    for step, rounds in enumerate(a.rounds_per_step):
+        load = loads.get(step)
+        if load is None:
+            console.print(f"Step {step}, {counted(rounds, 'round')}: nothing is sent", style="bold")
+            continue
+        used = {edge: n / rounds for edge, n in load.items()} if rounds > 0 else {}
+        console.print(
+            f"Step {step}, {counted(rounds, 'round')}: chunks per round, from row to column",
+            style="bold",
+        )
+        console.print(matrix(nodes, used))
+    console.print(_utilisation_table(a))
+
+
+def _utilisation_table(algorithm: Algorithm) -> Table:
+    table = Table("Step", "Rounds", "Sends", "Link utilisation", title="Utilisation")
+    for row in utilisation(algorithm):
+        table.add_row(*map(str, row), style="bold" if row[0] == "all" else None)
+    return table
+
+
+def utilisation(algorithm: Algorithm) -> list[tuple[int | str, int, int, str]]:
+    """Return how much of what the links could carry each step, and all of them, used.
+
+    Each row is the step (the last one: ``"all"``), its rounds, its sends, and the share.
+    """
+    capacity = sum(algorithm.topology.lanes().values())
+    sends: Counter[int] = Counter(s.step for s in algorithm.sends)
+    rows: list[tuple[int | str, int, int]] = [
+        (step, rounds, sends[step]) for step, rounds in enumerate(algorithm.rounds_per_step)
+    ]
+    rows.append(("all", algorithm.rounds, len(algorithm.sends)))
+    return [
+        (step, rounds, count, f"{count / (capacity * rounds) if rounds > 0 else 0.0:.1%}")
+        for step, rounds, count in rows
+    ]
+
+
+def print_topology(console: Console, topology: Topology) -> None:
+    """Print adjacency with lanes, diameter, degrees, budgets and costs."""
+    t, m = topology, measure(topology)
+    console.print(size_text(t), style="bold", markup=False)
+    for line in costs_text(t):
+        console.print(line, markup=False, soft_wrap=True)
+    if t.source:
+        console.print(f"source: {t.source}", markup=False, soft_wrap=True)
+    nodes = t.ranks + len(t.switches)
+    console.print("lanes, from row to column:")
+    console.print(matrix(nodes, t.lanes()))
+    if m.unreachable:
+        src, dst = m.unreachable
+        console.print(f"[yellow]disconnected:[/] no path leads from rank {src} to rank {dst}")
+    else:
+        console.print(f"diameter: {m.diameter}")
+    console.print(f"lanes out of each rank: {', '.join(str(n) for n in m.out_lanes)}")
+    console.print(f"lanes into each rank:   {', '.join(str(n) for n in m.in_lanes)}")
+    for line in _model_text(t):
+        console.print(line, markup=False, soft_wrap=True)
+    for i, switch in enumerate(t.switches):
+        console.print(f"node {t.ranks + i} is the switch {switch}", markup=False)
+    for b in t.budgets:
+        edges = ", ".join(f"{u}->{v}" for u, v in b.edges)
+        console.print(
+            f"budget {b.name}: {counted(b.chunks_per_round, 'chunk')} per round over {edges}",
+            markup=False,
+        )
+    for i, group in enumerate(t.chassis):
+        console.print(f"chassis {i}: ranks {', '.join(str(r) for r in group)}")
+    if t.labels:
+        console.print(
+            "labels: " + ", ".join(f"rank {r} is {t.label(r)}" for r in range(t.ranks)),
+            markup=False,
+        )
+
+
+def size_text(topology: Topology) -> str:
+    """Return the first line about a machine."""
+    return f"{topology.name}: {topology.ranks} ranks, {len(topology.links)} links"
+
+
+def costs_text(topology: Topology) -> list[str]:
+    """Return what a step and a byte cost; where links differ, which links cost what."""
+    links: dict[tuple[float, float], list[str]] = {}
+    for k in topology.links:
+        links.setdefault((k.alpha_us, k.gb_per_s), []).append(f"{k.src}->{k.dst}")
+    words = {costs: f"alpha {costs[0]:g} us, {costs[1]:g} GB/s per lane" for costs in links}
+    if len(links) == 1:
+        return [f"{words[min(links)]} and direction"]
+    most = max(links, key=lambda costs: (len(links[costs]), costs))
+    rows = [
+        f"{words[costs]}: {', '.join(links[costs])}" for costs in sorted(links) if costs != most
+    ]
+    return ["links differ in cost:", *rows, f"{words[most]}: all others"]
+
+
+def _model_text(topology: Topology) -> list[str]:
+    """Return what is done to a machine before anything is asked about it, or why it cannot be."""
+    try:
+        notes = model(topology).notes
+    except InputError as error:
+        return [f"cannot be synthesised for: {error}"]
+    return [f"solved as: {note}" for note in notes]
+
+
+def matrix(nodes: int, values: Mapping[tuple[int, int], float]) -> Table:
+    """Return a table of ``values`` by (src, dst): rows send, columns receive.
+
+    Of very many nodes it is a table of pairs: the matrix would be wider than any screen.
+    """
+    if nodes > _MAX_MATRIX:
+        pairs = Table("From", "To", "", box=box.SIMPLE_HEAD)
+        for (src, dst), value in sorted(values.items()):
+            pairs.add_row(str(src), str(dst), f"{value:.3g}")
+        return pairs
+    table = Table("", *(str(n) for n in range(nodes)), box=box.SIMPLE_HEAD)
+    for column in table.columns:
+        column.justify = "right"
+    for src in range(nodes):
+        cells = (f"{values[src, dst]:.3g}" if (src, dst) in values else "." for dst in range(nodes))
+        table.add_row(str(src), *cells)
+    return table

@@ -1,0 +1,111 @@
+"""``sccl doctor`` tries things for real, says how to get what is missing, and never hangs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.runtime import Check, State, try_all
+from tests.kit.processes import Pipe, wait_for_end
+
+PYTHON = (sys.executable, "-P", "-c")
+
+
+def doctor(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["doctor", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.stdout
+
+
+def test_it_finds_what_the_tests_themselves_use() -> None:
+    code, out = doctor("--json")
+    found = json.loads(out)
+    rows = {row["name"]: row for row in found["checks"]}
+    assert (code, found["usable"]) == (0, True)
+    for name in ("cpsat", "cadical", "z3", "smt2", "make", "c++", "mpicxx", "mpirun", "pictures"):
+        assert rows[name]["state"] == "ok", rows[name]
+        assert rows[name]["version"]
+        assert rows[name]["use"]
+    assert [name for name, row in rows.items() if row["needed"]] == ["cpsat"]
+    assert all(row["get"] for row in rows.values() if row["state"] != "ok")
+
+
+def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sccl.cli.doctor.mpi_folder", lambda: None)
+    code, out = doctor()
+    assert code == 0
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    for name, get in (("make", "apt-get"), ("mpirun", "sccl[mpi]"), ("nvcc", "CUDA toolkit")):
+        assert "missing" in lines[name]
+        assert get in lines[name]
+    assert "The main job can be done" in out
+
+
+def test_without_the_default_solver_the_main_job_cannot_be_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sccl.cli.doctor._COMMAND", "raise SystemExit(4)")
+    code, out = doctor()
+    assert code == 1
+    assert "can't be done" in out
+    assert "exit code 4" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "state", "says"),
+    [
+        (("no-such-tool",), State.MISSING, ""),
+        ((*PYTHON, "print('tool 1.2.3-4')"), State.OK, ""),
+        ((*PYTHON, "print('works')"), State.OK, ""),
+        ((*PYTHON, "import no_such_package"), State.MISSING, ""),
+        ((*PYTHON, "raise SystemExit('broken [inside]')"), State.BROKEN, "broken [inside]"),
+        ((*PYTHON, "print('other')"), State.BROKEN, "other"),
+        ((*PYTHON, "import os; os.abort()"), State.BROKEN, "exit code -6"),
+        ((*PYTHON, "input()"), State.BROKEN, "EOF"),
+    ],
+)
+def test_outcomes(command: tuple[str, ...], state: State, says: str) -> None:
+    (found,) = try_all([Check(command, says="tool|works", absent="No module named")])
+    assert found.state is state
+    assert says in found.problem
+    assert found.version == ("1.2.3" if "tool 1.2.3" in command[-1] else "")
+
+
+def test_what_hangs_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = Pipe(tmp_path / "pipe")
+    code = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1);"
+        f"open({str(pipe.path)!r}, 'w').write(f'{{p.pid}}\\n'); p.wait()"
+    )
+    started: list[int] = []
+
+    def wait(process: Any, seconds: float | None = None, *, _wait: Any = Popen.wait) -> int:
+        if seconds is None:
+            return int(_wait(process))
+        started.append(int(pipe.line()))  # it is there, and has started something: time is up
+        raise TimeoutExpired(process.args, seconds)
+
+    monkeypatch.setattr(Popen, "wait", wait)
+    (found,) = try_all([Check((*PYTHON, code))], 10.0)
+    assert (found.state, found.problem) == (State.BROKEN, "no answer within 10 s")
+    wait_for_end(*started)
+
+
+def test_files_of_the_current_folder_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ortools.py").write_text("raise SystemExit('ran the file of the user')")
+    monkeypatch.chdir(tmp_path)
+    assert doctor()[0] == 0

@@ -1,0 +1,192 @@
+"""Help, completion and colours: what a person at a terminal meets first."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import VERBS, Verb, app, load
+from tests.kit.projects import tool
+
+COMMAND = (sys.executable, "-c", "from sccl.cli.main import app; app(prog_name='sccl')")
+COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-7][0-9;]*m")
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield every command that does something, by its name."""
+    waiting: list[tuple[str, Any]] = [(f"sccl {verb.name}", load(verb)) for verb in VERBS]
+    for name, command in waiting:  # grows while it is walked
+        inner = getattr(command, "commands", {})
+        waiting += [(f"{name} {word}", one) for word, one in inner.items()]
+        if not inner:
+            yield name, command
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_one_example_that_parses(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.epilog.startswith(f"Example: {name}")
+    words = shlex.split(command.epilog.removeprefix("Example: "))[len(name.split()) :]
+    command.make_context(name, words)  # raises if an option or argument is not there
+    assert command.epilog in " ".join(help_of(name).split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name: str) -> None:
+    for parameter in COMMANDS[name].params:
+        assert parameter.help, f"{name} {parameter.name}"
+        assert parameter.help.endswith((".", ")", "...")), f"{name} {parameter.name}"
+
+
+def help_of(name: str) -> str:
+    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*name.split()[1:], "--help"])
+    assert result.exit_code == 0
+    return result.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_the_list_of_verbs_says_what_their_help_says(verb: Verb) -> None:
+    assert " ".join(str(load(verb).help).split("\n\n")[0].split()) == verb.summary
+
+
+def test_listing_verbs_loads_none_of_them() -> None:
+    program = (
+        "import sys; from sccl.cli.main import app; app(['--help'], standalone_mode=False); "
+        "print([name for name in sys.modules if name.startswith('sccl.')], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "['sccl.cli', 'sccl.cli.main']"
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    full = Path("/dev/full")
+    if not full.is_char_device():
+        pytest.skip("this machine has no /dev/full")
+    for arguments in (["--help"], ["--version"], ["topo", "list"]):
+        with full.open("w") as sink:
+            done = subprocess.run(
+                [*COMMAND, *arguments], stdout=sink, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert done.returncode == 4
+        assert done.stderr.strip() == "failed: No space left on device"
+
+
+def test_verbs_are_grouped() -> None:
+    text = help_of("sccl")
+    panels = re.findall(r"─ (\w+) ─", text)
+    assert panels == ["Options", "Find", "Look", "Run", "Prove", "Manage"]
+    assert "Commands" not in text
+
+
+def offered(shell: str, line: str) -> list[str]:
+    """Return what a shell is told to offer for the last word of a line."""
+    words = line.split(" ")
+    env = {
+        "_SCCL_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": line,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run(COMMAND, env=os.environ | env, capture_output=True, text=True, check=True)
+    return [text for text in done.stdout.splitlines() if text]
+
+
+@pytest.mark.parametrize(
+    ("line", "offers"),
+    [
+        ("sccl pareto --topo dgx", ["dgx-a100", "dgx-h100", "dgx1", "dgx2"]),
+        ("sccl topo show tor", ["torus:4x4x4"]),
+        ("sccl solve --collective all", ["allgather", "allreduce", "alltoall"]),
+        ("sccl pareto --solver ", ["cadical", "cpsat", "portfolio", "z3"]),
+        ("sccl pareto --symmetry ", ["auto", "none", "translations"]),
+        ("sccl codegen --target ", ["cuda", "hip", "host"]),
+        ("sccl plot --what a", ["arrival"]),
+        ("sccl bench project --against ", ["mpi"]),
+        ("sccl run project --collective allg", ["allgather"]),
+        ("sccl pareto --topo mine.js", []),  # then the shell offers files
+        ("sccl ver", ["verify-certificate"]),
+    ],
+)
+def test_words_are_completed(line: str, offers: list[str]) -> None:
+    assert offered("bash", line) == offers
+    assert [text.split("\t")[0] for text in offered("fish", line)] == offers
+    zsh = "\n".join(offered("zsh", line))
+    first = re.compile(r'^(?:_arguments .*\(\()?"(.*?)"', re.MULTILINE)
+    assert first.findall(zsh.replace("\\\\:", ":")) == offers
+    assert offers or zsh == "_files"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_is_printed(shell: str) -> None:
+    assert f"_SCCL_COMPLETE=complete_{shell}" in script(shell)
+
+
+def script(shell: str) -> str:
+    env = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [*COMMAND, "--show-completion", shell]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_bash_itself_completes(tmp_path: Path) -> None:
+    ours = tmp_path / "sccl"
+    ours.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    ours.chmod(0o755)
+    words = "COMP_WORDS=(sccl pareto --topo dgx1 --collective allg); COMP_CWORD=5"
+    called = "_sccl_completion sccl; echo ${COMPREPLY[@]}"
+    done = subprocess.run(
+        [tool("bash", "install bash"), "-c", f"{script('bash')}\n{words}\n{called}"],
+        env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "allgather", done
+
+
+def on_a_terminal(*arguments: str, **env: str) -> str:
+    """Return what the command prints on a terminal."""
+    ours, theirs = pty.openpty()
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=theirs, env=kept | {"TERM": "xterm-256color"} | env
+    ):
+        os.close(theirs)
+        parts = []
+        while part := _read(ours):
+            parts.append(part)
+    os.close(ours)
+    return b"".join(parts).decode()
+
+
+def _read(handle: int) -> bytes:
+    try:
+        return os.read(handle, 65536)
+    except OSError:  # Linux says so when the last writer has closed a terminal
+        return b""
+
+
+SWEEP = ("pareto", "--collective", "allgather", "--topo", "ring:4")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), SWEEP])
+def test_colours_only_where_they_are_wanted(arguments: tuple[str, ...]) -> None:
+    piped = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
+    assert "\x1b" not in piped.stdout + piped.stderr
+    assert COLOUR.search(on_a_terminal(*arguments))
+    assert not COLOUR.search(on_a_terminal(*arguments, NO_COLOR="1"))

@@ -1,0 +1,299 @@
+"""What verbs print with ``--json``: one document, of a published shape, also where they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from typer.core import TyperCommand, TyperGroup
+from typer.testing import CliRunner
+
+import sccl
+from sccl.cli.main import VERBS, app, load
+from sccl.cli.schema import schema_of_kind
+from sccl.cli.topo import SHAPES
+from sccl.tasks.answers import OUTPUTS
+from tests.kit.found import frontier
+
+ASKED = ("--collective", "allgather", "--topo", "ring:4")
+SIZE = ("--chunks", "1", "--steps", "2", "--rounds", "2")
+SIZES = ("--sizes", "4..8")
+
+
+def run(*words: str | Path) -> tuple[int, Any]:
+    """Run the command in this process; return the exit code and the document it prints."""
+    done = CliRunner().invoke(app, [*map(str, words), "--json"])
+    return done.exit_code, json.loads(done.stdout)
+
+
+def strict(kind: str) -> dict[str, Any]:
+    """Return a published schema that allows no field which it does not name."""
+    schema = schema_of_kind(kind)
+    for shape in schema["$defs"].values():
+        shape.setdefault("additionalProperties", False)
+    return schema
+
+
+def leaves() -> dict[str, TyperCommand]:
+    """Return every verb and inner verb by name."""
+    found: dict[str, TyperCommand] = {}
+    for verb in VERBS:
+        command = load(verb)
+        inner = command.commands if isinstance(command, TyperGroup) else {"": command}
+        for name, one in inner.items():
+            assert isinstance(one, TyperCommand)
+            found[f"{verb.name} {name}".strip()] = one
+    return found
+
+
+LEAVES = leaves()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a sweep, its certificate, a store and a project."""
+    folder = tmp_path_factory.mktemp("json")
+    sweep = ("pareto", *ASKED, "--store", folder / "store.sqlite")
+    assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
+    assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
+    return folder
+
+
+def instance(place: Path) -> str:
+    """Return the digest of an instance in the store for which there is an algorithm."""
+    rows = run("store", "ls", "--store", place / "store.sqlite")[1]["verdicts"]
+    return str(next(row["instance"] for row in rows if row["answer"] == "sat"))
+
+
+GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
+    "pareto": ("frontier", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
+    "pareto --limit": ("frontier", lambda _: ["--limit", *ASKED]),
+    "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
+    "bounds": ("bounds", lambda _: [*ASKED, "--steps", "2"]),
+    "show": ("show", lambda d: [d / "found"]),
+    "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
+    "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
+    "codegen": ("codegen", lambda d: [d / "found", "-o", d / "again"]),
+    "check": ("check", lambda d: [d / "found"]),
+    "verify-certificate": ("verify-certificate", lambda d: [d / "proofs"]),
+    "smt2": ("smt2", lambda _: [*ASKED, *SIZE]),
+    "doctor": ("doctor", lambda _: []),
+    "schema": ("schema", lambda _: []),
+    "topo list": ("topo-list", lambda _: []),
+    "topo show": ("topology", lambda _: ["dgx1"]),
+    "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
+    "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
+    "store ls": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
+    "store show": ("store-show", lambda d: [instance(d), "--store", d / "store.sqlite"]),
+    "store export": (
+        "store-export",
+        lambda d: [instance(d), "--store", d / "store.sqlite", "-o", d / "exported.json"],
+    ),
+    "store gc": ("store-gc", lambda d: ["--unknown", "--store", d / "store.sqlite"]),
+}
+MEASURED = {"run", "bench", "tune"}
+
+
+def test_every_verb_takes_json_and_is_tested_here() -> None:
+    assert {name for name, one in LEAVES.items() if "json" not in {p.name for p in one.params}} == (
+        set()
+    )
+    tested = {name.removesuffix(" --limit") for name in GIVEN} | MEASURED | {"topo schema"}
+    assert tested == set(LEAVES)
+    assert {kind for kind, _ in GIVEN.values()} | MEASURED | {"error"} == {*OUTPUTS, "topology"}
+
+
+@pytest.mark.parametrize("verb", GIVEN)
+def test_what_is_printed_is_of_the_published_shape(verb: str, place: Path) -> None:
+    kind, arguments = GIVEN[verb]
+    code, found = run(*verb.split()[:2], *arguments(place))
+    assert code in (0, 1), found
+    assert (found["kind"], found["schema"]) == (kind, 1)
+    jsonschema.validate(found, schema_of_kind(kind))
+    jsonschema.validate(found, strict(kind))
+    if kind != "topology":  # that is a file, with a digest of its own
+        assert found["sccl"] == sccl.__version__
+
+
+def test_inputs_are_told_by_their_digests(place: Path) -> None:
+    _, asked = run("bounds", *ASKED)
+    _, found = run("pareto", *ASKED, "--no-store")
+    assert set(asked["inputs"]) == {"topology", "collective"}
+    assert found["inputs"] == asked["inputs"]
+    kept = json.loads((place / "found" / "allgather-ring-4-frontier.json").read_text())
+    assert kept["inputs"] == asked["inputs"]
+    machine = run("topo", "show", "ring:4")[1]
+    assert machine["digest"] == asked["inputs"]["topology"]
+    file = min((place / "found").glob("*-c?-*.json"))
+    digest = json.loads(file.read_text())["digest"]
+    for verb in ("check", "show"):
+        assert run(verb, file)[1]["inputs"] == {str(file): digest}
+
+
+def test_what_a_sweep_writes_is_of_the_published_shape(place: Path, tmp_path: Path) -> None:
+    for path in sorted((place / "found").glob("*.json")):
+        found = json.loads(path.read_text())
+        jsonschema.validate(found, schema_of_kind(found["kind"]))
+        if found["kind"] == "frontier":
+            jsonschema.validate(found, strict("frontier"))
+    claims = json.loads((place / "proofs" / "claims.json").read_text())
+    jsonschema.validate(claims, schema_of_kind("certificate"))
+    for more in (("--limit",), ("--no-store",)):
+        several = run("pareto", "--collective", "allreduce", "--topo", "ring:4", *more)[1]
+        assert several["classes"]
+        jsonschema.validate(several, strict("frontier"))
+    assert run("pareto", *ASKED, "--no-store", "--out", tmp_path)[0] == 0
+    for path in tmp_path.iterdir():  # the same question writes the same bytes
+        assert path.read_bytes() == (place / "found" / path.name).read_bytes()
+
+
+def test_projects_are_measured_and_their_data_checked(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXXFLAGS", "-O0")
+    project = place / "project"
+    for verb, more in (("run", ()), ("bench", ("--repeat", "1")), ("tune", ("--repeat", "1"))):
+        code, found = run(verb, project, *SIZES, *more)
+        assert code == 0, found
+        jsonschema.validate(found, strict(verb))
+        assert [(x["collective"], x["sizes"]) for x in found["checked"]] == [("allgather", 2)]
+        assert str(project) in found["inputs"]
+    done = CliRunner().invoke(app, ["run", str(project), *SIZES])
+    assert f"building {project} with " in done.stderr
+    assert "# data checked and right, 2 sizes of allgather: every byte" in done.stdout
+    assert [line.split()[0] for line in done.stdout.splitlines()[3:5]] == ["4", "8"]
+
+
+@pytest.mark.parametrize("verb", LEAVES)
+def test_a_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> None:
+    for wrong in (["--no-such-option"], ["--json=maybe"]):
+        done = CliRunner().invoke(app, [*verb.split(), *wrong, "--json"])
+        found = json.loads(done.stdout)
+        jsonschema.validate(found, strict("error"))
+        assert (done.exit_code, found["error"]["exit_code"]) == (2, 2)
+        assert (found["kind"], found["error"]["type"]) == ("error", "UsageError")
+        assert found["error"]["message"] in done.stderr
+
+
+NEEDS_NOTHING = {"doctor", "schema", "topo list", "topo schema", "store ls"}
+
+
+@pytest.mark.parametrize("verb", sorted(set(LEAVES) - NEEDS_NOTHING))
+def test_no_arguments_at_all_are_an_error_in_json(verb: str) -> None:
+    code, found = run(*verb.split())
+    jsonschema.validate(found, strict("error"))
+    assert (code, found["error"]["exit_code"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["solve", "--collective", "allgahter", "--topo", "dgx1", *SIZE],
+        ["pareto", "--collective", "allgather", "--topo", "nowhere.json"],
+        ["check", "nowhere.json"],
+        ["run", "."],
+        ["store", "export", "ff", "-o", "x.json"],
+        ["topo", "show", "torus:0x4"],
+        ["schema", "frontiers"],
+        ["verify-certificate", "."],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_bad_input_is_an_error_in_json(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [*words, "--json"])
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, strict("error"))
+    assert (done.exit_code, found["error"]["exit_code"]) == (2, 2)
+    assert " ".join(found["error"]["message"].split()) in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "code"),
+    [
+        (KeyboardInterrupt(), "Interrupted", 130),
+        (RuntimeError("oops"), "RuntimeError", 4),
+        (OSError(28, "No space left on device"), "OSError", 4),
+    ],
+)
+def test_what_ends_a_verb_is_an_error_in_json(
+    raised: BaseException, kind: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", end)
+    got, found = run("bounds", *ASKED)
+    jsonschema.validate(found, strict("error"))
+    assert (got, found["error"]["exit_code"], found["error"]["type"]) == (code, code, kind)
+
+
+def test_a_failure_after_the_document_adds_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sccl.cli.pareto.picture", fail)
+    code, found = run("pareto", *ASKED, "--no-store", "--plot", tmp_path / "p.svg")
+    assert (code, found["kind"]) == (4, "frontier")
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    code = "from sccl.cli.main import app; app()"
+    for words in (["topo", "list"], ["topo", "show", "nowhere"], ["topo", "--bogus"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-c", code, *words, "--json"]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+        os.close(writer)
+        assert b"Traceback" not in done.stderr
+        assert done.returncode == (141 if words == ["topo", "list"] else 2)
+
+
+def test_file_names_that_are_no_text_are_told(tmp_path: Path) -> None:
+    """Linux allows any bytes: they are escaped, in JSON and on terminals."""
+    name = "a\udcff\x1b[31m[red]\u202e.json"
+    (tmp_path / name).write_text("{}")
+    done = CliRunner().invoke(app, ["check", str(tmp_path / name), "--json"])
+    assert "a\\udcff\\x1b[31m[red]\\u202e.json" in "".join(done.stderr.split("\n"))
+    assert "a\\udcff" in json.loads(done.stdout)["error"]["message"]
+    assert "\x1b" not in done.output
+
+
+def test_names_are_never_raw_on_a_terminal(tmp_path: Path) -> None:
+    from sccl.core.files.codec import algorithm_to_wire
+    from sccl.core.files.text import text_of
+
+    wire = algorithm_to_wire(frontier("ring:4", "allgather")[0])
+    plain = json.loads(text_of(wire))
+    plain["topology"]["name"] = "\x1b]0;owned\x07[red]x"
+    plain["collective"]["name"] += "\nall proved"
+    path = tmp_path / "\x1b[31m\n.json"
+    path.write_text(json.dumps(plain))
+    for verb in ("check", "show"):
+        done = CliRunner().invoke(app, [verb, str(path), str(path)], color=True)
+        assert "\nall proved" not in done.stdout
+        assert "\x1b[31m" not in done.stdout
+        assert "\\x1b]0;owned\\x07[red]x" in done.stdout
+        assert "\x1b]" not in done.stdout
+    done = CliRunner().invoke(app, ["codegen", str(path), "-o", str(tmp_path / "p\nq")])
+    assert "p\nq" not in done.output
+
+
+@pytest.mark.parametrize("kind", [*OUTPUTS, *SHAPES])
+def test_schemas_are_printed(kind: str) -> None:
+    code, found = run("schema", kind)
+    assert code == 0
+    jsonschema.Draft202012Validator.check_schema(found)
+    assert found["$schema"].endswith("2020-12/schema")

@@ -1,0 +1,108 @@
+"""Ctrl-C and SIGTERM at every moment: exit code 130 or 143, no traceback, nothing half said."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.kit.paths import ROOT
+from tests.kit.processes import PATIENCE_S
+
+COMMANDS = {
+    "help": ("--help",),
+    "pareto": ("pareto", "--collective", "allgather", "--topo", "ring:4", "--no-store"),
+    "limits": ("pareto", "--collective", "allgather", "--topo", "ring:4", "--limit"),
+    "bounds": ("bounds", "--collective", "alltoall", "--topo", "ring:4"),
+    "codegen": ("codegen", "--help"),
+}
+
+
+def signalled(number: int, moment: int | str, command: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "tests.programs.signalled", str(number), str(moment)]
+    return subprocess.run(
+        [*program, *COMMANDS[command]],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=ROOT,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("moment", "command"),
+    [
+        (1, "help"),
+        (2, "pareto"),
+        (200, "codegen"),
+        (600, "limits"),
+        (700, "bounds"),
+        (1000, "pareto"),
+    ],
+)
+def test_signals_while_modules_are_loaded(number: int, moment: int, command: str) -> None:
+    found = signalled(number, moment, command)
+    assert found.returncode == 128 + number
+    assert "interrupted" in f"{found.stdout}{found.stderr}".lower()
+    assert "Traceback" not in found.stderr
+    assert "defect" not in found.stderr
+
+
+def test_signals_while_the_interpreter_ends() -> None:
+    ended = signalled(signal.SIGINT, "exit", "bounds")
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
+    last = signalled(signal.SIGINT, "last", "bounds")
+    assert (last.returncode, last.stderr) == (0, "")
+    assert last.stdout == ended.stdout
+    assert last.stdout.endswith("\n")
+
+
+def test_a_signal_that_python_swallows_is_told_all_the_same() -> None:
+    """A KeyboardInterrupt in a finalizer is lost; the command ends as interrupted, and later."""
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "all of it\n", "interrupted\n")
+
+
+SWALLOWS = """
+import os, signal
+import typer
+from sccl.cli import report, signals
+class Lost:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+app = typer.Typer()
+@app.command()
+@report.reported
+def work():
+    Lost()
+    print("all of it")
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signals.listen()
+app([])
+"""
+
+
+def test_ignored_signals_stay_ignored() -> None:
+    code = (
+        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+        "from sccl.cli.signals import listen; listen(); os.kill(os.getpid(), signal.SIGINT)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+def test_a_main_thread_that_is_lost_in_native_code_does_not_keep_the_process() -> None:
+    code = (
+        "import ctypes, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from sccl.cli.signals import listen; listen(); libc = ctypes.CDLL(None); "
+        "print('deaf', flush=True); "
+        "[libc.pause() for _ in range(10**9)]"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "deaf\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130

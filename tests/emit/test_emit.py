@@ -1,0 +1,258 @@
+"""Generated text: of hard algorithms, golden files, hostile names, bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.codec import algorithm_to_wire
+from sccl.core.files.text import text_of
+from sccl.emit import Options, generate, targets, write_project
+from sccl.emit.bundle import bundle, identifier
+from sccl.errors import InputError, ParameterError, UnknownNameError
+from sccl.runtime import Timing, fastest, load_project, speedup, tuned_selection
+from sccl.transform import prune
+from tests.kit.found import frontier
+from tests.kit.matrix import MATRIX, Hard, all_of, load
+from tests.kit.paths import GOLDEN
+from tests.kit.projects import tool
+
+
+@pytest.mark.parametrize("hard", MATRIX, ids=str)
+def test_every_hard_algorithm_is_emitted(hard: Hard) -> None:
+    algorithm = load(hard)
+    needed = algorithm if algorithm.collective.combining else prune(algorithm)
+    for target in targets():
+        files = generate([algorithm], target)
+        program = json.loads(files["program.json"])
+        (entry,) = program["collectives"]
+        (listed,) = entry["algorithms"]
+        assert (listed["chunks"], listed["rounds"]) == (hard.shape[0], hard.shape[2])
+        assert f"sccl_{entry['identifier']}(" in files["sccl.h"]
+        steps = files["steps.hpp"]
+        assert steps.count("SCCL_STEPS void steps_") == 2  # eager and direct
+        assert steps.count("m.send(") == 2 * len(needed.sends)
+
+
+@pytest.mark.parametrize("target", targets())
+def test_golden_files(target: str, request: pytest.FixtureRequest) -> None:
+    files = generate(frontier("line:3", "allreduce"), target)
+    for name in ("steps.hpp", "tables.hpp", "selection.hpp", "sccl.h", "Makefile", "README.md"):
+        golden = GOLDEN / target / name
+        if request.config.getoption("--update-golden"):
+            golden.parent.mkdir(parents=True, exist_ok=True)
+            golden.write_text(files[name])
+        assert files[name] == golden.read_text(), f"{golden}: see 'pytest --update-golden'"
+
+
+def test_all_targets_share_the_steps() -> None:
+    texts = {t: generate(all_of(DGX1_ALLGATHER), t)["steps.hpp"] for t in targets()}
+    assert texts["cuda"] == texts["hip"]
+    calls = {t: set(re.findall(r"m\.(\w+)\(", text)) for t, text in texts.items()}
+    assert calls["host"] <= calls["cuda"]  # ranks that are one thread need no marks
+    shown = {t: re.sub(r"(?s)^.*?// allgather", "", text) for t, text in texts.items()}
+    assert shown["host"].count("m.send(") == shown["cuda"].count("m.send(")
+
+
+def test_same_input_same_bytes() -> None:
+    algorithms = frontier("ring:4", "allreduce")
+    for target in targets():
+        assert generate(algorithms, target) == generate(list(algorithms), target)
+
+
+DGX1_ALLGATHER = [
+    Hard("dgx1", "allgather", (2, 2, 3)),
+    Hard("dgx1", "allgather", (6, 3, 7)),
+]
+
+HOSTILE = [
+    '"; system("touch owned"); //',
+    "a\n#include <evil>\n",
+    "$(shell touch owned)",
+    "*/ int x; /*",
+    "`touch owned`' \\",
+    "{{ 7 * 7 }}{% raw %}",
+]
+
+
+INJECTED = ("system(", "#include <evil", "$(shell touch", "*/ int", "touch owned", "49", "`")
+
+
+@cache
+def clean_files(target: str) -> dict[str, str]:
+    """Return the files of the same algorithms with harmless names."""
+    return generate(
+        [
+            *frontier("ring:4", "allgather"),
+            *(
+                replace(a, collective=replace(a.collective, name="mine"))
+                for a in frontier("ring:4", "alltoall")
+            ),
+        ],
+        target,
+    )
+
+
+def renamed(algorithm: Algorithm, name: str) -> Algorithm:
+    return replace(algorithm, topology=replace(algorithm.topology, name=name))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_do_not_reach_code(name: str, tmp_path: Path) -> None:
+    algorithms = [renamed(a, name) for a in frontier("ring:4", "allgather")]
+    algorithms += [
+        replace(a, collective=replace(a.collective, name=f"mine {name}"))
+        for a in frontier("ring:4", "alltoall")
+    ]
+    for target in targets():
+        clean = clean_files(target)
+        for file, text in generate(algorithms, target).items():
+            if file == "program.json":
+                assert json.loads(text)["collectives"][0]["algorithms"][0]["topology"] == name
+                continue
+            for bad in INJECTED:
+                assert text.count(bad) == clean[file].count(bad), f"{file} has {bad!r}"
+    write_project(tmp_path / "p", generate(algorithms, "host"))
+    shown = subprocess.run(
+        [tool("make", "install it"), "-n", "-C", str(tmp_path / "p"), "MPICXX=true"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "owned" not in shown.stdout
+    assert not list(tmp_path.rglob("owned"))
+
+
+def test_identifiers_are_of_c() -> None:
+    for name in [*HOSTILE, "allgather", "Große Sammlung", ""]:
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", identifier(name))
+    assert identifier("allgather") == "allgather"
+    assert identifier("Allgather") != "allgather"
+
+
+def test_switch_points_come_from_the_cost_model() -> None:
+    """As the sweep prints: C=2 S=2 R=3 up to 51.3 KiB, then C=6 S=3 R=7."""
+    made = bundle(all_of(DGX1_ALLGATHER), serial=True, eager_part_bytes=1 << 20)
+    turn = (3 - 2) / (Fraction(3, 2) - Fraction(7, 6)) * 700 * 25  # ns times bytes per ns
+    assert round(turn / 1024, 1) == Fraction("51.3")
+    assert made.selection() == f"allgather:0=0e,{int(turn)}=1e,{6 << 20}=1d"  # in 6 parts
+
+
+def save(algorithm: Algorithm, path: Path) -> str:
+    path.write_text(text_of(algorithm_to_wire(algorithm)))
+    return str(path)
+
+
+def refused(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 2, done.output
+    return " ".join(done.output.split())
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+    four = frontier("ring:4", "allgather")[0]
+    good = save(four, tmp_path / "good.json")
+    bad = save(replace(four, sends=four.sends[1:]), tmp_path / "bad.json")
+    three = save(frontier("line:3", "allgather")[0], tmp_path / "three.json")
+    out = str(tmp_path / "out")
+    assert "the judge rejects this algorithm" in refused("codegen", bad, "-o", out)
+    assert "are for 3 and 4 ranks" in refused("codegen", good, three, "-o", out)
+    assert "unknown target 'cudda'" in refused("codegen", good, "--target", "cudda", "-o", out)
+    assert "blocks-per-link is 0" in refused("codegen", good, "--blocks-per-link", "0", "-o", out)
+    assert "expected collective:from" in refused("codegen", good, "--select", 'x"', "-o", out)
+    assert "names alltoall, but" in refused("codegen", good, "--select", "alltoall:0=0e", "-o", out)
+    assert "beyond the last" in refused("codegen", good, "--select", "allgather:0=9e", "-o", out)
+    assert not Path(out).exists()  # nothing half-written
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious").write_text("mine")
+    assert "not a project of sccl" in refused("codegen", good, "-o", str(tmp_path / "other"))
+    assert "it is a file" in refused("codegen", good, "-o", good)
+    assert "is not a generated project" in refused("run", str(tmp_path))
+    assert CliRunner().invoke(app, ["codegen", good, "-o", out]).exit_code == 0
+    assert "for 4 ranks" in refused("run", out, "--np", "8")
+    assert "from 4M to less, 1: expected from..to, such as 1..4M" in refused(
+        "bench", out, "--sizes", "4M..1"
+    )
+    assert "has no 'allreduce'" in refused("tune", out, "--collective", "allreduce")
+    assert "expected 'mpi'" in refused("bench", out, "--against", "nccl")
+    (Path(out) / "program.json").write_text("{}")
+    assert "is not what 'sccl codegen' writes" in refused("run", out)
+
+
+def test_missing_tools_say_what_to_install(tmp_path: Path) -> None:
+    good = save(frontier("ring:4", "allgather")[0], tmp_path / "good.json")
+    out = str(tmp_path / "out")
+    CliRunner().invoke(app, ["codegen", good, "-o", out])
+    done = CliRunner().invoke(app, ["run", out, "--mpi", str(tmp_path)])
+    assert done.exit_code == 4
+    assert "pip install 'sccl[mpi]'" in " ".join(done.output.split())
+    for target, words in (("host", "no nompi: install an MPI"), ("cuda", "no nonvcc: install")):
+        write_project(tmp_path / target, generate(frontier("ring:4", "allgather"), target))
+        compilers = ["MPICXX=nompi"] if target == "host" else ["MPICXX=true", "GPUCXX=nonvcc"]
+        failed = subprocess.run(
+            [tool("make", "install it"), "-C", str(tmp_path / target), *compilers],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert failed.returncode
+        assert words in failed.stderr
+
+
+def test_switch_points_can_be_given() -> None:
+    files = generate(frontier("ring:4", "allgather"), "host", select="allgather:64=0d,0=0e")
+    assert '"allgather:0=0e,64=0d"' in files["selection.hpp"]
+    assert json.loads(files["program.json"])["selection"] == "allgather:0=0e,64=0d"
+
+
+def test_errors_of_the_api() -> None:
+    with pytest.raises(UnknownNameError, match="the transports are kernel, dma"):
+        generate(frontier("ring:4", "allgather"), "cuda", Options(transport="tcp"))
+    with pytest.raises(ParameterError, match="no algorithm is given"):
+        generate([], "host")
+    with pytest.raises(UnknownNameError, match="did you mean 'host'"):
+        generate(frontier("ring:4", "allgather"), "hosts")
+    twice = [
+        replace(a, collective=replace(a.collective, name=name))
+        for name in ("my one", "my-one")
+        for a in frontier("ring:4", "alltoall")
+    ]
+    with pytest.raises(ParameterError, match="both called custom_my_one"):
+        generate(twice, "host")
+
+
+def timing(size: int, name: str, us: float) -> Timing:
+    return Timing("allgather", size, name, (us, us, us))
+
+
+def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
+    rows = [timing(1, "0e", 1.0), timing(1, "0d", 2.0), timing(2, "0e", 1.0), timing(2, "0d", 0.99)]
+    rows += [timing(4, "0e", 4.0), timing(4, "0d", 2.0)]
+    assert tuned_selection(rows, "allgather:0=0e;alltoall:0=0e,8=0d") == (
+        "allgather:0=0e,4=0d;alltoall:0=0e,8=0d"
+    )
+    rooted = tuned_selection(rows, "allgather:0=1e,0=0e,9=1d")  # the rows are of algorithm 0
+    assert rooted == "allgather:0=0e,0=1e,4=0d,9=1d"
+    sizes = {t.size_bytes: {} for t in rows}  # type: ignore[var-annotated]
+    for row in rows:
+        sizes[row.size_bytes][row.contender] = row
+    assert fastest(sizes, ["0e", "0d"]) == [(1, "0e"), (4, "0d")]
+    assert speedup(sizes, "0e", "0d") == pytest.approx((2 * 0.99 * 0.5) ** (1 / 3))
+
+
+def test_a_project_is_read_back(tmp_path: Path) -> None:
+    write_project(tmp_path / "p", generate(all_of(DGX1_ALLGATHER), "cuda"))
+    project = load_project(tmp_path / "p")
+    assert (project.target, project.ranks) == ("cuda", 8)
+    with pytest.raises(InputError, match="not a generated project"):
+        load_project(tmp_path)

@@ -1,0 +1,161 @@
+"""The documentation's site: built strictly, complete, and without anything from a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+import sccl
+from docs.made import ROOT, filled, pages
+from tests.cli.test_help import COMMANDS
+from tests.kit.projects import tool
+
+FOLDERS = ("docs", "benchmarks", "notebooks")
+PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_is_made_of_the_code_is_what_the_code_says(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    stale = f"{page.relative_to(ROOT)} is not what the code says now"
+    assert text == filled(text), f"{stale}: run 'make reference' (python -m docs.made)"
+
+
+def test_the_references_are_committed_whole() -> None:
+    made = {str(page.relative_to(ROOT / "docs")) for page in pages()}
+    assert {"reference/commands.md", "reference/python.md", "reference/files.md"} <= made
+    commands, python, files = (
+        (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+        for name in ("commands", "python", "files")
+    )
+    assert all(f"### {name}\n" in commands for name in COMMANDS)
+    assert all(f"### {name}\n" in python for name in sccl.__all__)
+    assert "## topology\n" in files
+
+
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_page_reads_where_the_repository_is_shown(page: Path) -> None:
+    """Nothing that only the site's extensions understand stands in it as text."""
+    text = page.read_text(encoding="utf-8")
+    only_here = r"^(---$|!!! |\?\?\? |::: |:   |=== )|^--8<--|<!-- (commands|files) -->"
+    assert not re.search(only_here, text, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = tool("chromium", "install Debian's package chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path)
+        yield opened
+        opened.close()
+
+
+def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
+    text = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    for name, command in COMMANDS.items():
+        assert f'id="{name.replace(" ", "-")}"' in text
+        for parameter in command.params:
+            for option in parameter.opts if parameter.param_type_name == "option" else ():
+                assert f"<code>{option}</code>" in text, f"{name} {option}"
+
+
+def test_every_kind_of_file_is_in_the_reference(site: Path) -> None:
+    text = (site / "reference" / "files.html").read_text(encoding="utf-8")
+    kinds = ("topology", "custom-collective", "algorithm", "symmetric-algorithm", "certificate")
+    for kind in kinds:
+        assert f'<h2 id="{kind}">' in text
+    for field in ("both_ways", "chunks_per_round", "rounds_per_step", "generators", "claims"):
+        assert f"<code>{field}</code>" in text
+
+
+def test_formulas_are_written_out(site: Path) -> None:
+    text = (site / "mathematics.html").read_text(encoding="utf-8")
+    source = (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8")
+    assert text.count("<math ") == source.count("```math\n")
+    assert "\\mathit" not in text
+
+
+def test_no_page_names_an_asset_of_a_network(site: Path) -> None:
+    loads = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"?(https?:)?//")
+    for page in sorted(site.rglob("*.html")):
+        assert not loads.search(page.read_text(encoding="utf-8")), page
+    for sheet in sorted(site.rglob("*.css")):
+        text = sheet.read_text(encoding="utf-8")
+        assert not re.search(r"@import|url\([\"']?(https?:)?//", text), sheet
+
+
+def test_pages_open_from_files_and_ask_no_network(site: Path, browser: Browser) -> None:
+    wrong: list[str] = []
+    tab = browser.new_page()
+    tab.on("console", lambda message: wrong.append(message.text))
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("request", lambda r: None if r.url.startswith("file:") else wrong.append(r.url))
+    pages = [page for page in sorted(site.rglob("*.html")) if page.name != "404.html"]
+    assert len(pages) >= 15
+    for page in pages:
+        tab.goto(page.as_uri())
+        assert tab.locator("h1").first.is_visible()
+        broken = "[...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
+        assert tab.evaluate(broken) == [], page
+    assert wrong == []
+    tab.close()
+
+
+def test_search_finds_without_a_network(site: Path, browser: Browser) -> None:
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto((site / "index.html").as_uri())
+    tab.locator("input.md-search__input").press_sequentially("drat-trim")
+    found = tab.locator(".md-search-result__item").first
+    found.wait_for(timeout=20_000)
+    assert "Certificates" in tab.locator(".md-search-result__list").inner_text()
+    tab.close()
+
+
+def test_seconds_of_peers_are_those_of_the_results() -> None:
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    rows = [
+        line.split("|")
+        for line in (ROOT / "docs" / "peers.md").read_text(encoding="utf-8").splitlines()
+        if re.match(r"\| \w+ \| \(\d+, \d+, \d+\) \|", line)
+    ]
+    assert len(rows) == 5
+    for row in rows:
+        cells = [cell.strip() for cell in row]
+        paper, cpsat, z3, msccl = cells[3:7]
+        at = " | ".join(cells[2].strip("()").split(", "))
+        expected = f"| {cells[1]} | {at} | {paper} | {cpsat} |"
+        (line,) = [one for one in results.splitlines() if one.startswith(expected)]
+        assert line.endswith(f"| {z3} | {msccl} |")
+
+
+def test_optima_of_peers_are_the_bounds_of_ours() -> None:
+    text = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (dgx1|z52|ndv2x2|ndv2x4) \| ([\d/]+) \|", text, re.MULTILINE)
+    assert len(rows) == 4
+    for machine, optimum in rows:
+        assert sccl.bounds("allgather", machine).bandwidth == Fraction(optimum)

@@ -1,0 +1,206 @@
+"""The house plan: a room imports only from rooms on lower floors, and there are no cycles."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+import sccl
+
+PACKAGE = Path(sccl.__file__).parent
+KSYNC = PACKAGE / "synth" / "ksync"
+
+FLOORS = {
+    "errors": 0,
+    "core": 1,
+    "core/files": 1,
+    "topo": 2,
+    "topo/symmetry": 2,
+    "collectives": 2,
+    "judge": 3,
+    "solvers": 3,
+    "transform": 4,
+    "lower": 4,
+    "prove/check": 5,
+    "prove/bounds": 5,
+    "prove": 5,
+    "emit": 5,
+    "synth": 6,
+    "synth/limit": 6,
+    "synth/ksync": 6,
+    "synth/allreduce": 6,
+    "runtime": 6,
+    "view": 7,
+    "view/charts": 7,
+    "view/drawing": 7,
+    "view/explorer": 7,
+    "view/text": 7,
+    "tasks": 8,
+    "api": 9,
+    "cli": 9,
+    "": 10,
+    "__main__": 10,
+}
+"""Rooms, which may be nested, and their floors: a room imports from lower ones, and from those of
+its own floor that :data:`MAY_IMPORT` names."""
+
+_NOUNS = {"core", "core/files", "errors"}
+_DOORS = {"collectives", "judge", "prove/bounds", "prove/check", "runtime", "emit", "synth"}
+_DOORS |= {"synth/allreduce", "synth/ksync", "synth/limit", "tasks", "topo", "topo/symmetry"}
+_DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sccl", "rich"}
+
+MAY_IMPORT = {
+    "errors": set(),
+    "core": {"errors"},
+    "core/files": {"core", "errors", "msgspec"},
+    "topo": _NOUNS,
+    "topo/symmetry": _NOUNS | {"numpy", "igraph"},
+    "collectives": _NOUNS,
+    "judge": {"core", "errors", "topo/symmetry", "numpy"},
+    "solvers": {"errors", "ortools", "pysat"},
+    "transform": {"core", "errors", "collectives", "judge", "topo/symmetry"},
+    "lower": {"core", "errors", "judge", "numpy"},
+    "prove": set(),
+    "prove/check": _NOUNS | {"collectives", "judge", "topo", "msgspec"},
+    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "networkx"}
+    | {"ortools"},
+    "emit": _NOUNS | {"lower", "jinja2", "sccl"},
+    "synth": _NOUNS
+    | {"collectives", "judge", "prove/bounds", "prove/check", "transform", "synth/limit"}
+    | {"msgspec"},
+    "synth/ksync": _NOUNS
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/limit"}
+    | {"topo/symmetry", "transform", "sccl"}
+    | {"msgspec", "ortools", "platformdirs", "pysat", "pysmt", "z3"},
+    "synth/limit": _NOUNS
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"topo/symmetry", "transform", "flint", "numpy", "ortools"},
+    "synth/allreduce": _NOUNS
+    | {"collectives", "prove/bounds", "synth", "synth/ksync", "synth/limit", "topo/symmetry"}
+    | {"transform"},
+    "runtime": _NOUNS | {"emit"},
+    "view": _NOUNS | {"view/charts", "view/drawing", "altair", "vl_convert"},
+    "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
+    "view/drawing": _NOUNS | {"view", "altair"},
+    "view/explorer": _NOUNS | {"view", "view/drawing"},
+    "view/text": _NOUNS
+    | {"view", "collectives", "judge", "prove/bounds", "synth", "synth/allreduce", "synth/ksync"}
+    | {"synth/limit", "topo", "rich"},
+    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"msgspec"},
+    "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
+    "__main__": {"cli"},
+    "api": _NOUNS | _DOORS | {"IPython", "pandas"},
+    "cli": _NOUNS | _DOORS | {"msgspec", "typer"},
+}
+"""Per room: other rooms and outside packages; the standard library is always allowed."""
+
+BESIDE = {
+    ("core/files", "core"),
+    ("topo", "topo/symmetry"),
+    ("synth", "synth/limit"),  # frontiers hold limits: until the Frontier is a noun
+    ("synth/limit", "synth"),
+    ("synth/ksync", "synth"),
+    ("synth/ksync", "synth/limit"),  # a sweep asks for limits: until they are given to it
+    *(("synth/allreduce", f"synth{folder}") for folder in ("", "/ksync", "/limit")),
+    *(("view", f"view/{folder}") for folder in ("charts", "drawing")),
+    *((f"view/{folder}", "view") for folder in ("charts", "drawing", "explorer", "text")),
+    ("view/charts", "view/drawing"),
+    ("view/explorer", "view/drawing"),
+}
+"""Imports within a floor."""
+
+
+def modules() -> list[Path]:
+    return sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
+
+
+def room_of(path: Path) -> str:
+    """Return the room a file is in; ``""`` for the package's own ``__init__``."""
+    return _room(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def _room(parts: tuple[str, ...]) -> str:
+    nested = "/".join(parts[:2])
+    return nested if nested in FLOORS else "" if parts[0] == "__init__" else parts[0]
+
+
+def imports(path: Path) -> set[str]:
+    """Return every module that a file imports, function-local ones too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def dependency(name: str) -> str:
+    """Return the room or outside package of an imported name."""
+    parts = name.split(".")
+    if parts[0] != "sccl":
+        return parts[0]
+    return _room(tuple(parts[1:])) if len(parts) > 1 and parts[1] in FLOORS else "sccl"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_room_imports_only_what_it_may(path: Path) -> None:
+    import sys
+
+    room = room_of(path)
+    used = {dependency(name) for name in imports(path)} - set(sys.stdlib_module_names) - {room}
+    assert used <= MAY_IMPORT.get(room, set()), f"{path} imports {used - MAY_IMPORT[room]}"
+
+
+def test_allowed_imports_lead_downwards() -> None:
+    for room, allowed in MAY_IMPORT.items():
+        for other in allowed & set(FLOORS):
+            below = FLOORS[other] < FLOORS[room]
+            assert below or (room, other) in BESIDE, f"{room} may import {other}, not below it"
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {room_of(path) for path in modules()} == set(FLOORS)
+
+
+def test_the_reference_does_not_use_the_encoder() -> None:
+    for name in ("z3_reference", "smtlib"):
+        assert not any(
+            i.startswith(("sccl.synth.ksync.model", "sccl.synth.ksync.orbit_model"))
+            for i in imports(KSYNC / f"{name}.py")
+        )
+
+
+def test_backends_do_not_import_one_another() -> None:
+    backends = {"cadical", "cpsat", "portfolio", "smtlib", "z3_reference"}
+    for name in backends:
+        others = tuple(f"sccl.synth.ksync.{other}" for other in backends - {name})
+        assert not any(i.startswith(others) for i in imports(KSYNC / f"{name}.py")), name
+
+
+def test_sweeps_know_no_solver() -> None:
+    names = ["backends", "cadical", "cpsat", "orbits", "portfolio", "z3_reference"]
+    solvers = tuple(f"sccl.synth.ksync.{name}" for name in names)
+    folders = [PACKAGE / "synth" / folder for folder in ("allreduce", "limit")]
+    for path in [KSYNC / "sweep.py", *(p for folder in folders for p in folder.glob("*.py"))]:
+        assert not any(name.startswith(solvers) for name in imports(path)), path
+
+
+def test_no_cycles_between_modules() -> None:
+    names = {
+        ".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in modules()
+    }
+    graph = nx.DiGraph()
+    del names["sccl"]  # it loads nothing by itself, and all may read its version
+    for name, path in names.items():
+        for imported in imports(path):
+            target = imported if imported in names else imported.rpartition(".")[0]
+            if target in names and target != name:
+                graph.add_edge(name, target)
+    assert list(nx.simple_cycles(graph)) == []

@@ -1,0 +1,109 @@
+"""Notebooks run from the first cell to the last, and are kept without what they print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter, LatexExporter
+from nbformat import v4
+
+import sccl
+from tests.kit.paths import ROOT
+
+FOLDER = ROOT / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def read(path: Path) -> Any:
+    reader: Any = nbformat  # which has no types for it
+    return reader.read(path, as_version=4)
+
+
+def test_there_are_some() -> None:
+    assert len(NOTEBOOKS) >= 5
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_it_is_kept_without_outputs(path: Path) -> None:
+    notebook = read(path)
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert (cell.outputs, cell.execution_count) == ([], None), cell.source
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_it_runs_and_becomes_a_page(path: Path) -> None:
+    notebook = read(path)
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(path.parent))
+    said = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
+    assert not [o for o in said if o.output_type == "stream" and o.name == "stderr"]
+    assert any("text/html" in o.get("data", {}) for o in said)
+    page = converted(HTMLExporter, notebook)
+    tables = [
+        o.data["text/html"] for o in said if "<table" in o.get("data", {}).get("text/html", "")
+    ]
+    assert tables
+    for table in tables:
+        assert re.findall(r"<t[dh][^>]*>([^<]*)", table)[0] in page
+
+
+def converted(exporter: Any, notebook: Any) -> str:
+    """Return a notebook as another format; what makes it has no types."""
+    text: str = exporter().from_notebook_node(notebook)[0]
+    return text
+
+
+def test_in_a_document_of_latex_a_frontier_is_a_table() -> None:
+    """What nbconvert needs no pandoc for: a cell's output, as a kernel gives it."""
+    frontier = sccl.pareto("allgather", "ring:4", progress=False)
+    data = {"text/html": frontier._repr_html_(), "text/latex": frontier._repr_latex_()}
+    output: Any = v4.new_output("display_data", data)  # type: ignore[no-untyped-call]
+    cell = v4.new_code_cell("frontier", outputs=[output])  # type: ignore[no-untyped-call]
+    notebook = v4.new_notebook(cells=[cell])  # type: ignore[no-untyped-call]
+    text = converted(LatexExporter, notebook)
+    assert "{booktabs}" in text
+    assert frontier.to_latex() in text
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_its_links_lead_somewhere(path: Path) -> None:
+    text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    for target in [part.split(")")[0] for part in text.split("](")[1:]]:
+        assert (path.parent / target).exists()
+
+
+def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
+    sweep = "sccl.pareto('allgather', 'ring:4', store=False); None"
+    manager, client = start_new_kernel(kernel_name="python3")
+    shown: list[dict[str, str]] = []
+
+    def keep(message: Any) -> None:
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            shown.append(message["content"]["data"])
+
+    try:
+        reply = client.execute_interactive(f"import sccl\n{sweep}", timeout=120, output_hook=keep)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert reply["content"]["status"] == "ok"
+    bars = [data.get("text/html", "") for data in shown]
+    assert any(
+        bar.startswith("<progress></progress> S &gt;= 2") and "C=2 S=2 R=3" in bar for bar in bars
+    )
+    assert shown[-1] == {"text/plain": "", "text/html": ""}
+
+
+def test_the_lie_of_the_notebook_on_proofs_is_caught() -> None:
+    notebook = read(FOLDER / "04_proofs.ipynb")
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(FOLDER))
+    texts = [o.text for c in notebook.cells if c.cell_type == "code" for o in c.outputs
+             if o.output_type == "stream"]  # fmt: skip
+    assert any("the prices prove only R/C >= 2" in text for text in texts)

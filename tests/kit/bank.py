@@ -1,0 +1,109 @@
+"""A bank of instances with known verdicts, and the conformance of a backend, written once.
+
+Every backend is tested by one call of :func:`check_backend`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sccl.collectives import resolve as resolve_collective
+from sccl.core.answer import Sat, Unknown, Unsat, verdict
+from sccl.judge import violations
+from sccl.synth.ask import ask
+from sccl.synth.ksync import backends
+from sccl.topo import resolve as resolve_topology
+from sccl.transform import Question, pose
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question with its answer.
+
+    Attributes:
+        why: how the verdict is known without a solver.
+    """
+
+    topology: str
+    collective: str
+    chunks: int
+    steps: int
+    rounds: int
+    sat: bool
+    why: str
+    root: int | None = None
+
+    @property
+    def question(self) -> Question:
+        """Return the question."""
+        topology = resolve_topology(self.topology)
+        spec = resolve_collective(self.collective, topology.ranks, self.root)
+        return pose(topology, spec, self.chunks, self.steps, self.rounds)
+
+    def __str__(self) -> str:
+        numbers = f"c{self.chunks}s{self.steps}r{self.rounds}"
+        return f"{self.collective}-{self.topology}-{numbers}"
+
+
+TABLE4 = "SCCL Table 4"
+TABLE5 = "SCCL Table 5"
+
+BANK = (
+    Case("dgx1", "allgather", 1, 2, 2, True, TABLE4),
+    Case("dgx1", "allgather", 2, 2, 3, True, TABLE4),
+    Case("dgx1", "allgather", 2, 3, 3, True, TABLE4),
+    Case("dgx1", "allreduce", 8, 4, 4, True, TABLE4),
+    Case("dgx1", "broadcast", 2, 2, 2, True, TABLE4),
+    Case("dgx1", "broadcast", 6, 3, 3, True, TABLE4),
+    Case("dgx1", "gather", 1, 2, 2, True, TABLE4),
+    Case("dgx1", "gather", 2, 2, 3, True, TABLE4),
+    Case("dgx1", "alltoall", 8, 2, 3, True, TABLE4),
+    Case("z52", "allgather", 1, 4, 4, True, TABLE5),
+    Case("z52", "allgather", 2, 4, 7, True, TABLE5),
+    Case("z52", "broadcast", 4, 5, 5, True, TABLE5),
+    Case("z52", "gather", 2, 4, 7, True, TABLE5),
+    Case("dgx1", "allgather", 1, 1, 3, False, "the diameter is 2"),
+    Case("dgx1", "allgather", 6, 2, 6, False, "6 lanes x 6 rounds, 42 chunks must enter"),
+    Case("dgx1", "allgather", 3, 2, 4, False, "SCCL section 2.5: 3/2 is optimal in 2 steps"),
+    Case("dgx1", "alltoall", 8, 2, 2, False, "16 chunks cross the middle, 6 lanes x 2 rounds"),
+    Case("z52", "allgather", 2, 4, 6, False, "two lanes in, 7 ranks x 2 chunks"),
+    Case("z52", "broadcast", 2, 3, 9, False, "rank 0 and the opposite rank are 4 links apart"),
+    Case("ring:4", "allgather", 2, 2, 3, True, "SCCL Figure 2, both directions used"),
+    Case("ring:4", "allgather", 2, 3, 3, True, "two rings of three steps, one chunk each"),
+    Case("ring:4", "allgather", 1, 1, 5, False, "the diameter is 2"),
+    Case("ring:5", "allgather", 1, 2, 2, True, "two steps out in both directions"),
+    Case("line:3", "gather", 1, 2, 2, True, "the far end walks two links", root=0),
+    Case("line:3", "gather", 1, 2, 2, True, "both ends walk one link", root=1),
+    Case("line:3", "scatter", 3, 2, 2, True, "the far chunk first", root=0),
+    Case("line:4", "scatter", 4, 3, 2 + 1, True, "the farthest chunk first", root=0),
+    Case("line:3", "reduce", 1, 1, 1, True, "both ends send to the middle", root=1),
+    Case("line:3", "reduce", 1, 1, 1, False, "the far end is two links away", root=0),
+    Case("star:4", "broadcast", 3, 1, 3, True, "one lane to each leaf", root=0),
+    Case("star:4", "broadcast", 3, 1, 2, False, "three chunks over one lane in two rounds", root=0),
+    Case("full:4", "alltoall", 4, 1, 1, True, "every pair has a lane of its own"),
+    Case("full:4", "allreduce", 4, 2, 2, True, "direct reducescatter, direct allgather"),
+    Case("full:4", "reducescatter", 4, 1, 1, True, "everyone sends each owner its part"),
+    Case("hypercube:3", "allgather", 3, 3, 7, True, "recursive doubling in three rotations"),
+    Case("z52-pcie", "broadcast", 1, 3, 3, True, "two xGMI hops and one of PCIe"),
+    Case("z52-pcie", "allgather", 1, 3, 3, False, "4 chunks each way over two buses of one"),
+)
+
+
+def check_backend(solver: str, case: Case, timeout_s: float = 300) -> None:
+    """Check that a backend gives a case its known verdict, and that the judge agrees.
+
+    Raises:
+        AssertionError: it gives another, or none in time.
+    """
+    limits = backends.Limits(timeout_s)
+    answer = ask(case.question, lambda instance: backends.solve(instance, solver, limits))
+    assert not isinstance(answer, Unknown), f"{solver} gave up on {case}: {answer.reason}"
+    assert verdict(answer) == ("sat" if case.sat else "unsat"), f"{solver} on {case}: {case.why}"
+    if isinstance(answer, Sat):
+        found = answer.algorithm
+        assert violations(found) == []
+        assert found.topology == case.question.topology
+        assert found.collective == case.question.collective
+        assert (found.steps, found.rounds) == (case.steps, case.rounds)
+    if isinstance(answer, Unsat):
+        assert answer.evidence

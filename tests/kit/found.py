@@ -1,0 +1,58 @@
+"""Easy algorithms to test with: small frontiers, synthesised once per process."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+from sccl.collectives import named, names
+from sccl.core.algorithm import Algorithm
+from sccl.prove.bounds import lower_bounds
+from sccl.synth.candidates import Range
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.sweep import sweep
+from sccl.topo import resolve
+from sccl.topo.symmetry.expand import expand
+from tests.kit.matrix import EIGHT, FOUR, all_of
+
+MACHINES = (
+    "dgx1",
+    "z52",
+    "z52-pcie",
+    "ring:4",
+    "line:3",
+    "star:4",
+    "full:4",
+    "mesh:2x3",
+    "hypercube:3",
+    "torus:3x3",
+    "circulant:6:1,2",
+)
+"""One of each kind."""
+
+
+@lru_cache(maxsize=64)
+def frontier(machine: str, collective: str, root: int | None = None) -> list[Algorithm]:
+    """Return a frontier up to one step above the latency bound, for the least k that has one."""
+    topology = resolve(machine)
+    spec = named(collective, topology.ranks, root)
+    solve = partial(backends.solve, solver="cpsat", limits=backends.Limits(20.0, 0))
+    last = lower_bounds(topology, spec).steps + 1
+    for k in (0, 1, 2, 4, 8, 16):
+        found = sweep(topology, spec, solve, solver="cpsat", covered=Range(k=k, max_steps=last))
+        if found.points:
+            return [expand(point.algorithm) for point in found.points]
+    raise AssertionError(f"{collective} on {machine} has no algorithm in {last} steps")
+
+
+def bundle_for(ranks: int) -> list[Algorithm]:
+    """Return algorithms of every collective for 2, 3, 4 or 8 ranks, the hard ones of 4 and 8.
+
+    With 4 ranks there are also easy ones whose root is 0, beside those with another.
+    """
+    if ranks == 8:
+        return all_of(EIGHT)
+    if ranks == 4:
+        rooted = ("broadcast", "gather", "reduce", "scatter")
+        return all_of(FOUR) + [frontier("full:4", name)[0] for name in rooted]
+    machines = [f"full:{ranks}"] if ranks < 3 else [f"full:{ranks}", f"ring:{ranks}"]
+    return [a for m in machines for c in names() for a in frontier(m, c)[:2]]

@@ -1,0 +1,171 @@
+"""Few algorithms, each hard for what lowers, emits and runs it: several rounds in a step, uneven.
+
+They lie in ``golden/algorithms`` as files, since some take long to find; ``pytest --update-golden``
+makes them anew. Whoever loads one has it judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from sccl.collectives import named
+from sccl.collectives import resolve as resolve_collective
+from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Answer, Sat
+from sccl.core.files.codec import any_algorithm_to_wire, load_algorithm
+from sccl.core.files.disk import slug
+from sccl.core.files.text import text_of
+from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.judge import violations
+from sccl.synth.ask import ask
+from sccl.synth.ksync import backends, orbits
+from sccl.synth.limit.allreduce import tree_frontier
+from sccl.topo import resolve as resolve_topology
+from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.groups import groups
+from sccl.transform import compose, pose
+from tests.kit.paths import GOLDEN
+
+MACHINES = GOLDEN / "machines"
+"""Machines and collectives that no catalogue has."""
+
+
+@dataclass(frozen=True)
+class Hard:
+    """One of the algorithms.
+
+    Attributes:
+        topology: of the catalogue, of a generator, or the name of a file of ``golden/machines``.
+        collective: likewise.
+        shape: (C, S, R).
+        halves: (S, R) of the reducescatter of an allreduce whose phases are not equal.
+        trees: whether it is an allreduce in which some chunks go down while others go up.
+        symmetric: whether the file holds one send of each orbit only.
+    """
+
+    topology: str
+    collective: str
+    shape: tuple[int, int, int]
+    root: int | None = None
+    halves: tuple[int, int] | None = None
+    trees: bool = False
+    symmetric: bool = False
+
+    def __str__(self) -> str:
+        chunks, steps, rounds = self.shape
+        root = "" if self.root is None else f"-root{self.root}"
+        return f"{self.collective}-{slug(self.topology)}-c{chunks}-s{steps}-r{rounds}{root}"
+
+    @property
+    def file(self) -> Path:
+        """Return where it lies."""
+        return GOLDEN / "algorithms" / f"{self}.json"
+
+    def find(self) -> AnyAlgorithm:
+        """Return the algorithm, synthesised anew."""
+        topology = resolve_topology(_own(self.topology))
+        if self.trees:
+            points = tree_frontier(topology, max_steps=self.shape[1]).points
+            return next(
+                p.algorithm for p in points if p.algorithm and _shape(p.algorithm) == self.shape
+            )
+        chunks, steps, rounds = self.shape
+        if self.halves is not None:
+            s, r = self.halves
+            first = Hard(self.topology, "reducescatter", (chunks, s, r)).find()
+            then = (chunks // topology.ranks, steps - s, rounds - r)
+            last = Hard(self.topology, "allgather", then).find()
+            whole = named("allreduce", topology.ranks).at(chunks)
+            return compose(expand(first), expand(last), whole)
+        spec = resolve_collective(_own(self.collective), topology.ranks, self.root)
+        limits = backends.Limits(120)
+        solve = partial(_symmetric if self.symmetric else backends.solve, limits=limits)
+        answer = ask(pose(topology, spec, chunks, steps, rounds), solve)
+        assert isinstance(answer, Sat), f"{self}: {answer}"
+        return answer.algorithm
+
+
+def _symmetric(instance: Instance, limits: backends.Limits) -> Answer:
+    known = groups(instance.topology, instance.collective, "auto")
+    return orbits.answer(instance, [(g.name, g.generators) for g in known], limits)
+
+
+def _shape(algorithm: AnyAlgorithm) -> tuple[int, int, int]:
+    return (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+
+
+def _own(name: str) -> str:
+    own = MACHINES / f"{name}.json"
+    return str(own) if own.exists() else name
+
+
+FOUR = (
+    Hard("one-way", "allgather", (2, 3, 7)),
+    Hard("one-way", "allgather", (3, 6, 10)),
+    Hard("one-way", "allreduce", (8, 6, 14)),
+    Hard("one-way", "alltoall", (4, 3, 7)),
+    Hard("one-way", "reduce", (5, 4, 6), root=2),
+    Hard("one-way", "broadcast", (2, 2, 4), root=3),
+    Hard("one-way", "scatter", (8, 2, 4), root=3),
+    Hard("one-way", "gather", (4, 2, 4), root=1),
+    Hard("one-way", "reducescatter", (8, 3, 7)),
+    Hard("one-way", "some", (2, 3, 4)),
+    Hard("star:4", "ends", (3, 3, 7)),
+)
+"""One-way links, two lanes, a bus; chunks with several sources; rank 0 of the star only relays."""
+
+EIGHT = (
+    Hard("dgx1", "allgather", (2, 2, 3)),
+    Hard("dgx1", "allgather", (6, 3, 7)),
+    Hard("dgx1", "alltoall", (24, 2, 8)),
+    Hard("dgx1", "allreduce", (16, 4, 6)),
+    Hard("dgx1", "allreduce", (24, 4, 8), trees=True),
+    Hard("dgx1", "allreduce", (48, 5, 14), trees=True),
+    Hard("dgx1", "allreduce", (48, 5, 16), halves=(2, 9)),
+    Hard("dgx1", "reducescatter", (48, 3, 7)),
+    Hard("dgx1", "broadcast", (6, 3, 5), root=5),
+    Hard("dgx1", "reduce", (6, 3, 5), root=3),
+    Hard("dgx1", "gather", (2, 2, 3), root=6),
+    Hard("dgx1", "scatter", (16, 2, 3), root=1),
+    Hard("z52", "allgather", (2, 4, 7)),
+    Hard("z52-pcie", "alltoall", (8, 3, 16)),
+)
+"""The published ones of DGX-1 and Z52, allreduces by trees and of unequal phases, roots, PCIe."""
+
+MORE = (
+    Hard("torus:3x3", "alltoall", (9, 2, 3)),
+    Hard("torus:4x4", "allgather", (4, 4, 15), symmetric=True),
+    Hard("ndv2x2", "allgather", (2, 5, 19)),
+)
+"""Nine ranks; symmetric, written out; two chassis of 16 ranks."""
+
+MATRIX = (*FOUR, *EIGHT, *MORE)
+
+
+@cache
+def load(hard: Hard) -> Algorithm:
+    """Return an algorithm of the matrix, written out.
+
+    Raises:
+        AssertionError: the file holds another, or one that is wrong.
+    """
+    found, intact = load_algorithm(hard.file)
+    assert intact
+    assert violations(found) == []
+    assert _shape(found) == hard.shape
+    return expand(found)
+
+
+def all_of(rows: Iterable[Hard]) -> list[Algorithm]:
+    """Return some algorithms of the matrix."""
+    return [load(row) for row in rows]
+
+
+def write(hard: Hard) -> None:
+    """Find an algorithm again and write its file."""
+    hard.file.parent.mkdir(parents=True, exist_ok=True)
+    hard.file.write_text(text_of(any_algorithm_to_wire(hard.find())))

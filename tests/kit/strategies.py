@@ -1,0 +1,67 @@
+"""Random small machines and collectives for property-based tests."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from sccl.collectives import Spec, custom, named, names
+from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.topology import Budget, Link, Topology, distances
+
+
+@st.composite
+def topologies(draw: st.DrawFn, max_ranks: int = 4) -> Topology:
+    """Return a strongly connected machine with one-way links, parallel lanes and shared buses."""
+    ranks = draw(st.integers(2, max_ranks))
+    order = draw(st.permutations(range(ranks)))
+    cycle = {(order[i], order[(i + 1) % ranks]) for i in range(ranks)}  # keeps it connected
+    others = [(u, v) for u in range(ranks) for v in range(ranks) if u != v and (u, v) not in cycle]
+    extra = draw(st.lists(st.sampled_from(others), unique=True)) if others else []
+    edges = sorted({*cycle, *extra})
+    lanes = draw(st.lists(st.integers(1, 2), min_size=len(edges), max_size=len(edges)))
+    budgets = []
+    if draw(st.booleans()):
+        shared = draw(st.lists(st.sampled_from(edges), unique=True, min_size=1))
+        budgets.append(Budget("bus", tuple(shared), draw(st.integers(1, 2))))
+    return Topology(
+        name="random",
+        ranks=ranks,
+        links=tuple(Link(u, v, n, 1.0, 10.0) for (u, v), n in zip(edges, lanes, strict=True)),
+        alpha_us=1.0,
+        gb_per_s=10.0,
+        budgets=tuple(budgets),
+    )
+
+
+@st.composite
+def custom_specs(draw: st.DrawFn, ranks: int) -> Spec:
+    """Return a custom collective in which something has to be moved."""
+    chunks = draw(st.integers(1, 3))
+    members = st.sets(st.integers(0, ranks - 1), min_size=1)
+    pre = [draw(members) for _ in range(chunks)]
+    post = [draw(members) for _ in range(chunks)]
+    if all(after <= before for before, after in zip(pre, post, strict=True)):
+        pre[0], post[0] = {0}, {1}
+    wire = CustomCollectiveWire(
+        name="mine",
+        ranks=ranks,
+        pre=tuple((c, r) for c, group in enumerate(pre) for r in sorted(group)),
+        post=tuple((c, r) for c, group in enumerate(post) for r in sorted(group)),
+    )
+    return custom(wire, "random")
+
+
+@st.composite
+def specs(draw: st.DrawFn, ranks: int) -> Spec:
+    """Return a named collective, with a random root if it has one, or a custom one."""
+    name = draw(st.sampled_from([*names(), "custom"]))
+    if name == "custom":
+        return draw(custom_specs(ranks))
+    rooted = name in {"broadcast", "gather", "reduce", "scatter"}
+    return named(name, ranks, draw(st.integers(0, ranks - 1)) if rooted else None)
+
+
+def diameter(topology: Topology) -> int:
+    """Return the longest shortest path."""
+    successors = topology.successors()
+    return max(max(distances(successors, [r])) for r in range(topology.ranks))

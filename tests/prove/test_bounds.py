@@ -1,0 +1,104 @@
+"""Lower bounds: known values, certificates re-checked, and what certificates may not do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.collective import Collective
+from sccl.core.topology import Link, Topology
+from sccl.errors import UnreachableError
+from sccl.prove.bounds import Certificate, Cut, bandwidth_bound, check_certificate, lower_bounds
+from sccl.prove.bounds.certificate import entering_chunks
+from sccl.topo import resolve
+from tests.kit.strategies import topologies
+
+
+def bounds_of(topology: str, collective: str) -> tuple[int, str]:
+    machine = resolve(topology)
+    found = lower_bounds(machine, named(collective, machine.ranks))
+    return found.steps, str(found.bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("topology", "collective", "steps", "bandwidth"),
+    [
+        ("dgx1", "allgather", 2, "7/6"),  # SCCL section 2.4
+        ("dgx1", "allreduce", 4, "7/24"),
+        ("dgx1", "reducescatter", 2, "7/48"),
+        ("dgx1", "broadcast", 2, "1/6"),
+        ("dgx1", "alltoall", 2, "1/3"),  # SCCL Table 4: (24, 2, 8) is optimal in both
+        ("z52", "allgather", 4, "7/2"),
+        ("z52", "alltoall", 4, "1"),
+        ("z52-pcie", "allgather", 3, "4"),  # both ways over the same two buses
+        ("torus:4x4", "allgather", 4, "15/4"),
+        ("torus:4x4x4", "alltoall", 6, "1/2"),
+        ("circulant:8:1,3", "alltoall", 2, "5/16"),
+        ("star:5", "gather", 1, "1"),
+        ("line:4", "gather", 3, "3"),
+    ],
+)
+def test_known_bounds(topology: str, collective: str, steps: int, bandwidth: str) -> None:
+    assert bounds_of(topology, collective) == (steps, bandwidth)
+
+
+def best_cut(topology: Topology, collective: Collective) -> Fraction:
+    """Return the worst ratio over every set of ranks, by enumeration."""
+    best = Fraction(0)
+    lanes = topology.lanes()
+    for size in range(1, topology.ranks):
+        for ranks in combinations(range(topology.ranks), size):
+            inside = set(ranks)
+            width = sum(n for (u, v), n in lanes.items() if v in inside and u not in inside)
+            demand = entering_chunks(collective, inside)
+            if demand:
+                best = max(best, Fraction(demand, width))
+    return best
+
+
+@settings(max_examples=60)
+@given(topologies(max_ranks=5), st.sampled_from(["allgather", "broadcast", "gather", "scatter"]))
+def test_without_shared_budgets_the_bound_is_the_worst_cut(topology: Topology, name: str) -> None:
+    plain = replace(topology, budgets=())
+    spec = named(name, plain.ranks)
+    collective = spec.at(spec.unit)
+    certificate = bandwidth_bound(plain, collective)
+    assert certificate.value == best_cut(plain, collective)
+    assert certificate.kind == "cut" or name in {"gather", "scatter"}
+
+
+@settings(max_examples=60)
+@given(topologies(), st.sampled_from(["allgather", "broadcast", "gather", "scatter", "alltoall"]))
+def test_certificates_prove_what_they_claim(topology: Topology, name: str) -> None:
+    spec = named(name, topology.ranks)
+    collective = spec.at(spec.unit)
+    certificate = bandwidth_bound(topology, collective)
+    assert certificate.value > 0
+    assert check_certificate(topology, collective, certificate) == certificate.value
+
+
+def test_false_certificates_are_refused() -> None:
+    machine = resolve("ring:4")
+    collective = named("allgather", 4).at(1)
+    cut = Cut((0,), Fraction(1), 3)
+    half = Certificate(Fraction(3), (("link 1->0", Fraction(1)),), (cut,))
+    with pytest.raises(ValueError, match="cuts weigh"):
+        check_certificate(machine, collective, half)  # leaves the link 3->0 unpaid
+    with pytest.raises(ValueError, match="no such constraint"):
+        check_certificate(machine, collective, replace(half, prices=(("x", Fraction(1)),)))
+    with pytest.raises(ValueError, match="negative"):
+        check_certificate(machine, collective, replace(half, prices=(("link 1->0", Fraction(-1)),)))
+    with pytest.raises(ValueError, match="nothing has a price"):
+        check_certificate(machine, collective, replace(half, prices=()))
+
+
+def test_unreachable_demand_names_the_pair() -> None:
+    one_way = Topology("half", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), 1.0, 1.0)
+    with pytest.raises(UnreachableError, match=r"starts on rank 1 and is wanted on rank 0"):
+        lower_bounds(one_way, named("allgather", 3))

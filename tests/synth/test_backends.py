@@ -1,0 +1,151 @@
+"""Every solver against the bank of known verdicts, the limits, and each other's model counts."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from sccl.core.answer import Sat, Unknown, Unsat
+from sccl.errors import JudgeError, ParameterError, SolverError, UnknownNameError
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.model import encode, size
+from tests.kit.bank import BANK, Case, check_backend
+
+
+@pytest.mark.parametrize("solver", backends.names())
+@pytest.mark.parametrize("case", BANK, ids=str)
+def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
+    check_backend(solver, case)
+
+
+def test_every_backend_is_registered() -> None:
+    """What answers an instance in this room is found by its name."""
+    folder = Path(backends.__file__).parent
+    answers = {
+        f"sccl.synth.ksync.{path.stem}"
+        for path in folder.glob("*.py")
+        if "\ndef answer(instance: Instance, limits: Limits)" in path.read_text()
+    }
+    assert answers == set(backends._MODULES.values())
+
+
+@pytest.mark.parametrize("solver", backends.names())
+def test_a_timeout_is_unknown(solver: str) -> None:
+    instance = Case("torus:4x4", "allgather", 4, 15, 15, True, "").question.instances[0]
+    answer = backends.solve(instance, solver, backends.Limits(timeout_s=0.05))
+    assert isinstance(answer, Unknown)
+    assert "timeout" in answer.reason or "canceled" in answer.reason
+
+
+def test_the_default_solver_answers_alike_on_every_run() -> None:
+    instance = Case("dgx1", "allgather", 2, 2, 3, True, "").question.instances[0]
+    first, second = backends.solve(instance), backends.solve(instance)
+    assert isinstance(first, Sat)
+    assert isinstance(second, Sat)
+    assert first.algorithm == second.algorithm
+
+
+def test_wrong_algorithms_never_leave_the_face(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sccl.synth.ksync import cpsat
+
+    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
+    good = backends.solve(instance)
+    assert isinstance(good, Sat)
+    from dataclasses import replace
+
+    broken = replace(good, algorithm=replace(good.algorithm, sends=good.algorithm.sends[1:]))
+    monkeypatch.setattr(cpsat, "answer", lambda _instance, _limits: broken)
+    with pytest.raises(JudgeError, match="cpsat"):
+        backends.solve(instance, "cpsat")
+
+
+def test_unknown_solver_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'cpsat'"):
+        backends.check_name("cp-sat")
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e12])
+def test_timeouts_must_be_positive(seconds: float) -> None:
+    with pytest.raises(ParameterError, match="timeout"):
+        backends.Limits(timeout_s=seconds)
+
+
+def test_solvers_do_not_load_one_another() -> None:
+    code = (
+        "import sys; from sccl.synth.ksync import backends; from sccl.cli import main;"
+        "assert not {'ortools', 'z3', 'pysat', 'pysmt'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("solver", backends.names())
+def test_what_is_far_too_large_is_unknown_at_once(solver: str) -> None:
+    instance = Case("dgx1", "allgather", 100_000, 3, 116_667, True, "").question.instances[0]
+    answer = backends.solve(instance, solver)
+    assert isinstance(answer, Unknown)
+    assert "too large" in answer.reason
+
+
+def test_size_counts_the_variables() -> None:
+    for case in BANK:
+        for instance in case.question.instances:
+            assert size(instance) == len(encode(instance).transfers)
+
+
+def test_an_interrupt_stops_the_solver() -> None:
+    from sccl.solvers.interrupt import run_interruptible
+
+    stopped = threading.Event()
+
+    def work() -> None:
+        _thread.interrupt_main()
+        assert stopped.wait(timeout=30)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_interruptible(work, stopped.set)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert stopped.is_set()
+
+
+def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sccl.core.files.codec import instance_of_wire
+    from sccl.core.files.shapes import InstanceWire
+    from sccl.core.files.text import parse
+    from sccl.synth.ksync.portfolio import _require_agreement
+
+    monkeypatch.chdir(tmp_path)
+    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
+    sat = backends.solve(instance)
+    wrong = Unsat("a defect", "liar", 0.0)
+    _require_agreement(instance, [sat])
+    _require_agreement(instance, [wrong])
+    with pytest.raises(SolverError, match="liar says unsat of the same instance"):
+        _require_agreement(instance, [wrong, sat])
+    (kept,) = tmp_path.iterdir()
+    assert instance_of_wire(parse(kept.read_text(), InstanceWire, "kept"), "kept") == instance
+
+
+def test_the_portfolio_goes_on_when_a_member_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sccl.synth.ksync import portfolio
+
+    monkeypatch.setattr(portfolio, "MEMBERS", ("no-such-solver", "cadical"))
+    monkeypatch.setattr(portfolio, "cores", lambda: 1)
+    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
+    answer = backends.solve(instance, "portfolio")
+    assert isinstance(answer, Sat)
+    assert answer.solver == "cadical"
+    monkeypatch.setattr(portfolio, "MEMBERS", ("no-such-solver",))
+    with pytest.raises(SolverError, match="no-such-solver"):
+        backends.solve(instance, "portfolio")

@@ -1,0 +1,322 @@
+"""Allreduce over its classes: bounds of all of them, pairs of halves, what is said."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, permutations, product
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.collectives import named
+from sccl.core.answer import Answer, Unknown
+from sccl.core.files.codec import load_algorithm
+from sccl.core.instance import Instance
+from sccl.core.topology import Link, Topology
+from sccl.errors import ParameterError
+from sccl.judge import violations
+from sccl.prove.bounds import any_bounds
+from sccl.synth.allreduce.classes import ClassFrontier, cost_of
+from sccl.synth.allreduce.composed import least_sum
+from sccl.synth.allreduce.every_class import AllreduceFrontier, limit_allreduce, sweep_allreduce
+from sccl.synth.allreduce.plain import allreduce_json
+from sccl.synth.candidates import Range
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Point
+from sccl.synth.ksync import backends
+from sccl.tasks.frontiers import known
+from sccl.topo import resolve
+from sccl.view import frontier_chart
+from sccl.view.text.classes import class_summary, unswept_words
+from tests.kit.charts import rows_of, values
+from tests.kit.found import MACHINES
+
+Costs = list[tuple[int, str]]
+
+
+def swept(machine: Topology, folder: Path | None = None, **covered: int) -> AllreduceFrontier:
+    return sweep_allreduce(
+        machine,
+        named("allreduce", machine.ranks),
+        backends.solve,
+        solver="cpsat",
+        covered=Range(**covered),
+        folder=Folder(folder) if folder else None,
+    )
+
+
+def costs(found: AllreduceFrontier, name: str = "") -> Costs:
+    if not name:
+        return [(s, str(c)) for s, c in map(cost_of, found.points)]
+    (one,) = [one for one in found.classes if one.name == name]
+    return [(s, str(c)) for s, c in map(cost_of, one.points)]
+
+
+def states(one: ClassFrontier) -> list[str]:
+    return [p.state for p in one.points if isinstance(p, Point)]
+
+
+@pytest.fixture(scope="module")
+def dgx1(tmp_path_factory: pytest.TempPathFactory) -> AllreduceFrontier:
+    return swept(resolve("dgx1"), tmp_path_factory.mktemp("found"))
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("machine", "steps", "bandwidth"),
+    [("dgx1", 2, "7/24"), ("full:4", 1, "1/2"), ("ring:4", 2, "3/4"), ("ndv2x2", 5, "1")],
+)
+def test_bounds_of_every_allreduce(machine: str, steps: int, bandwidth: str) -> None:
+    found = any_bounds(resolve(machine))
+    assert (found.steps, str(found.bandwidth)) == (steps, bandwidth)
+
+
+def test_a_link_that_fails_raises_the_bound_by_what_it_carried() -> None:
+    found = any_bounds(resolve("dgx1").without(links=[(0, 4), (4, 0)]))
+    assert str(found.bandwidth) == "7/22"  # 14 sends of each chunk, 44 in a round; not 7/16
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_no_algorithm_of_any_class_is_below(machine: str) -> None:
+    topology = resolve(machine)
+    bounds = any_bounds(topology)
+    found = swept(topology, k=1, max_steps=2 * bounds.steps)
+    assert found.points
+    for steps, cost in map(cost_of, [p for one in found.classes for p in one.points]):
+        assert steps >= bounds.steps
+        assert cost >= bounds.bandwidth
+
+
+def test_an_allreduce_of_three_ranks_takes_four_sends() -> None:
+    """Against all orders of three sends: somebody lacks a contribution."""
+    links = list(permutations(range(3), 2))
+    for sends in product(links, repeat=3):
+        knows = [{0}, {1}, {2}]
+        for src, dst in sends:
+            knows[dst] |= knows[src]
+        assert any(len(one) < 3 for one in knows)
+
+
+# --- pairs ---------------------------------------------------------------------------------------
+
+
+def test_unequal_halves_are_composed(dgx1: AllreduceFrontier) -> None:
+    assert costs(dgx1, "composed") == [(4, "3/8"), (5, "1/3"), (6, "7/24")]
+    (one,) = [one for one in dgx1.classes if one.name == "composed"]
+    shapes = [
+        (p.algorithm.collective.chunks, p.algorithm.rounds) for p in one.points if p.algorithm
+    ]
+    assert shapes == [(16, 6), (48, 16), (48, 14)]
+    assert (one.complete, one.within) == (True, None)
+
+
+def test_every_class_is_in_one_frontier(dgx1: AllreduceFrontier) -> None:
+    assert [name for name, _ in dgx1.stairs][:3] == ["gathered", "gathered", "trees"]
+    assert costs(dgx1)[:3] == [(2, "3/2"), (3, "7/6"), (4, "1/3")]
+    optimal = [p.optimal for p in dgx1.points]
+    assert optimal == [("latency",), *[()] * (len(optimal) - 2), ("bandwidth",)]
+    assert cost_of(dgx1.points[-1])[1] == Fraction(7, 24)
+
+
+def test_written_algorithms_are_right(dgx1: AllreduceFrontier) -> None:
+    files = [p.file for one in dgx1.classes for p in one.points if p.file]
+    names = {Path(file).name for file in files}
+    assert "allreduce-dgx1-c48-s5-r16.json" in names
+    assert "allreduce-dgx1-c24-s4-r8-trees.json" in names
+    assert "allgather-dgx1-c2-s2-r3.json" in names
+    for file in map(Path, files):
+        algorithm, intact = load_algorithm(file)
+        assert intact
+        assert violations(algorithm) == []
+
+
+def one_way(ranks: int) -> Topology:
+    links = [Link(i, (i + 1) % ranks, 1, 1.0, 1.0) for i in range(ranks)]
+    return Topology("one-way", ranks, (*links, Link(0, 2, 1, 1.0, 1.0)), 1.0, 1.0)
+
+
+def test_halves_on_one_way_links_are_swept_both(tmp_path: Path) -> None:
+    found = swept(one_way(4), tmp_path)
+    assert [half.spec.name for half in found.halves] == ["reducescatter", "allgather"]
+    (composed,) = [one for one in found.classes if one.name == "composed"]
+    ends = [half.bounds.bandwidth for half in found.halves]
+    assert composed.bandwidth == ends[0] + ends[1] / 4
+    for point in composed.points:
+        assert point.algorithm is not None
+        assert violations(point.algorithm) == []
+
+
+def test_pairs_are_the_least_sums_of_halves() -> None:
+    def first(steps: int) -> Fraction | None:
+        return {1: None, 2: Fraction(3), 3: Fraction(1)}.get(min(steps, 3))
+
+    def then(steps: int) -> Fraction | None:
+        return {1: Fraction(5), 2: Fraction(2)}.get(min(steps, 2))
+
+    found = [least_sum(first, then, s) for s in range(2, 7)]
+    assert found == [None, 8, 5, 3, 3]
+
+
+def test_an_open_half_leaves_its_pairs_unproved() -> None:
+    def gives_up(instance: Instance) -> Answer:
+        if instance.collective.chunks == 5:
+            return Unknown("asked not to", "test", 0.0)
+        return backends.solve(instance)
+
+    machine = resolve("dgx1")
+    found = sweep_allreduce(
+        machine,
+        named("allreduce", 8),
+        gives_up,
+        solver="test",
+        covered=Range(),
+        limit_effort=0,
+    )
+    (composed,) = [one for one in found.classes if one.name == "composed"]
+    assert states(composed) == ["best found", "best found", "proved for k = 5"]
+    assert not composed.complete
+    assert found.open
+    assert {o.reason for o in found.open} == {"asked not to"}
+
+
+# --- what is said --------------------------------------------------------------------------------
+
+
+def test_what_is_restricted_to_k_is_not_said_of_every_k() -> None:
+    machine = resolve("dgx1").without(links=[(0, 4), (4, 0)])
+    found = swept(machine, k=2)
+    (composed,) = [one for one in found.classes if one.name == "composed"]
+    assert "Complete for k = 2" in class_summary(composed)
+    assert "proved for k = 2" in states(composed)
+    trees = dict(costs(found, "trees"))
+    assert Fraction(trees[7]) < Fraction(7, 16)  # what a class of compositions can't reach
+
+
+def test_classes_that_are_not_looked_at_are_named() -> None:
+    found = swept(resolve("ring:3"), max_chunks=3)
+    assert [one.name for one in found.classes] == ["composed"]
+    text = unswept_words(found.unswept)
+    assert text.startswith("Other classes may do better: gathered")
+    assert "trees" in text
+    assert not found.complete
+    with pytest.raises(ParameterError, match="multiples of 3"):
+        swept(resolve("ring:3"), max_chunks=2)
+    big = swept(resolve("ring:11"), max_steps=5)
+    assert "more than 10 ranks" in unswept_words(big.unswept)
+    assert [one.name for one in big.classes] == ["composed", "gathered"]
+    assert costs(big, "composed") == []
+
+
+def test_fewer_steps_than_a_composition_takes_leave_the_gathering() -> None:
+    found = swept(resolve("dgx1"), max_steps=3)
+    assert costs(found) == [(2, "3/2"), (3, "7/6")]
+    with pytest.raises(ParameterError, match="allreduce takes at least 2 steps"):
+        swept(resolve("dgx1"), max_steps=1)
+
+
+def test_limits_have_the_shape_of_a_sweep(tmp_path: Path) -> None:
+    machine = resolve("dgx1")
+    spec = named("allreduce", 8)
+    found = limit_allreduce(machine, spec, backends.solve, folder=Folder(tmp_path))
+    assert costs(found, "composed") == [(4, "3/8"), (5, "1/3"), (6, "7/24")]
+    assert costs(found) == [(2, "3/2"), (3, "7/6"), (4, "1/3"), (5, "7/24")]
+    assert found.every_k
+    plain = allreduce_json(found)
+    assert [p["class"] for p in plain["points"]] == ["gathered", "gathered", "trees", "trees"]
+    assert [c["class"] for c in plain["classes"]] == ["composed", "trees", "gathered"]
+
+
+def test_only_what_no_class_reaches_is_shaded(dgx1: AllreduceFrontier) -> None:
+    read = known(allreduce_json(dgx1), "here")
+    assert read.name == "allreduce on dgx1"
+    chart = frontier_chart(read.charts)
+    assert chart.to_dict()["title"]["text"] == "allreduce on dgx1: latency against bandwidth"
+    assert values(chart, "name") == {"composed", "trees", "gathered"}
+    assert {"S \u2265 2", "R/C \u2265 7/24"} <= values(chart, "text")
+    shaded = [row for rows in rows_of(chart) for row in rows if "what" in row]
+    assert {row["what"] for row in shaded} == {"no algorithm, whatever k and C"}
+    assert max(row["top"] for row in shaded if row["steps"] >= 2) == pytest.approx(7 / 24)
+
+
+def test_an_older_file_of_limits_is_still_read() -> None:
+    older = {
+        "kind": "frontier", "topology": "x", "collective": "allreduce", "root": None,
+        "bounds": {"steps": 4, "bandwidth": "7/24", "scope": "compositions"},
+        "points": [{"steps": 4, "proved": True, "limit": "3/8"}], "complete": True,
+        "classes": [{"scope": "trees", "limits": [], "points": [
+            {"steps": 4, "proved": True, "limit": "1/3"}]}],
+    }  # fmt: skip
+    read = known(older, "here")
+    assert [len(chart.points) for chart in read.charts] == [1, 1]
+    assert len(read.sweeps) == 2
+
+
+def test_a_certificate_says_which_class_it_is_about(tmp_path: Path) -> None:
+    command = "pareto --collective allreduce --topo ring:3 --no-store --certify"
+    result = CliRunner().invoke(app, [*command.split(), str(tmp_path / "proofs")])
+    assert result.exit_code == 0
+    said = " ".join(result.stderr.split())
+    assert "certified: reducescatter-then-allgather compositions of equal steps" in said
+    assert "of any two halves what their limits prove; no other class" in said
+
+
+@pytest.mark.parametrize("way", [[], ["--limit"]])
+def test_what_cannot_be_certified_is_said_before_any_work(way: list[str], tmp_path: Path) -> None:
+    command = "pareto --collective allreduce --topo dgx1 --no-store --max-steps 3 --certify"
+    proofs = tmp_path / "proofs"
+    result = CliRunner().invoke(app, [*command.split(), str(proofs), *way])
+    assert result.exit_code == 2
+    assert "which take at least 4 steps here" in " ".join(result.stderr.split())
+    assert "found" not in result.stderr
+    assert not proofs.exists()
+
+
+def test_a_new_folder_is_made_also_where_only_compositions_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    swept(resolve("ring:4"), folder, max_chunks=8)
+    assert list(folder.glob("allreduce-*.json"))
+
+
+def test_no_class_has_weaker_bounds_than_all_allreduces() -> None:
+    machine = resolve("dgx1").without(links=[(0, 4), (4, 0)], ranks=[3])
+    found = swept(machine)
+    assert found.bounds.bandwidth == Fraction(1, 2)
+    assert all(one.bandwidth >= found.bounds.bandwidth for one in found.classes)
+    assert all(one.steps >= found.bounds.steps for one in found.classes)
+
+
+def test_the_last_step_asked_for_is_that_of_every_class() -> None:
+    found = swept(resolve("dgx1"), max_steps=4)
+    assert costs(found, "gathered") == [(2, "3/2"), (3, "7/6")]
+    assert costs(found) == [(2, "3/2"), (3, "7/6"), (4, "1/3")]
+
+
+def test_the_explorer_has_one_frontier_of_all_classes(dgx1: AllreduceFrontier) -> None:
+    from sccl.tasks.pages import shown
+    from sccl.view.explorer.data import page_data
+
+    files = sorted({str(p.file) for one in dgx1.classes for p in one.points})
+    items = [shown(file, *load_algorithm(Path(file)), {}) for file in files]
+    data = page_data(items, known(allreduce_json(dgx1), "here").sweeps, frontier=True)
+    (one,) = data["frontiers"]
+    assert one["collective"] == "allreduce"
+    assert one["bounds"] == {"steps": 2, "bandwidth": "7/24"}
+    assert one["limits"] == []
+    assert [(c["name"], len(c["points"])) for c in one["classes"]] == [
+        ("composed", 3), ("trees", len(one["points"]) - 5), ("gathered", 2),
+    ]  # fmt: skip
+    parts = [set(c["points"]) for c in one["classes"]]
+    assert all(a.isdisjoint(b) for a, b in combinations(parts, 2))
+
+
+def test_the_same_bytes_twice(tmp_path: Path) -> None:
+    found = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        swept(resolve("star:4"), folder)
+        found.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert found[0] == found[1]
+    assert any(name.endswith("-trees.json") for name in found[0])

@@ -1,0 +1,387 @@
+"""The limit of R/C for a number of steps: known values, brute force, certificates, algorithms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named, names
+from sccl.core.answer import Sat
+from sccl.core.collective import Collective
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.judge import violations
+from sccl.prove.bounds import farthest_pair, lower_bounds
+from sccl.prove.check.prices import by_steps
+from sccl.prove.check.work import TooMuchError
+from sccl.synth.folder import Folder
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.settings import Settings
+from sccl.synth.limit import (
+    certificate,
+    multiply_out,
+    palindrome,
+    pose,
+    pose_allreduce,
+    round_off,
+    solve,
+)
+from sccl.synth.limit.allreduce import fewest_tree_steps, gather_frontier, tree_frontier
+from sccl.synth.limit.frontier import LimitFrontier, limit_frontier, step_limit
+from sccl.tasks.find import find_limits
+from sccl.topo import resolve
+from tests.kit.strategies import topologies
+
+
+def free(_: int) -> None:
+    """Take note of no work."""
+
+
+Use = tuple[tuple[int, int], int]
+"""An edge in a step."""
+
+
+def limit_of(topology: str, collective: str, steps: int) -> Fraction:
+    machine = resolve(topology)
+    spec = named(collective, machine.ranks)
+    found = solve(pose(machine, spec.at(spec.unit), steps))
+    assert found.exact
+    return found.lower
+
+
+@pytest.mark.parametrize(
+    ("topology", "collective", "limits"),
+    [
+        ("dgx1", "allgather", {2: "3/2", 3: "7/6", 4: "7/6"}),
+        ("dgx1", "broadcast", {2: "1", 3: "9/22", 4: "4/13", 5: "5/19"}),
+        ("dgx1", "gather", {2: "7/6"}),
+        ("dgx1", "alltoall", {2: "1/3"}),
+        ("z52", "allgather", {4: "7/2"}),
+        ("z52", "broadcast", {4: "2", 5: "5/4", 6: "1", 7: "7/8", 8: "4/5"}),
+        ("ring:4", "allgather", {2: "3/2"}),
+        ("full:5", "allgather", {1: "1"}),
+        ("line:3", "broadcast", {2: "2", 3: "3/2", 4: "4/3"}),  # S/(S-1): a pipeline
+        ("switch:4", "allgather", {1: "3"}),
+    ],
+)
+def test_known_limits(topology: str, collective: str, limits: dict[int, str]) -> None:
+    found = {steps: limit_of(topology, collective, steps) for steps in limits}
+    assert found == {steps: Fraction(value) for steps, value in limits.items()}
+
+
+def test_two_machines_joined_by_one_lane_of_the_width_of_an_nvlink() -> None:
+    machine = resolve("ndv2x2")
+    links = tuple(replace(k, lanes=max(1, k.lanes // 2)) for k in machine.links)
+    found = solve(pose(replace(machine, links=links), named("allgather", 16).at(1), 5))
+    assert found.exact
+    assert found.lower == 11
+
+
+def timed_trees(
+    topology: Topology, holders: frozenset[int], wanted: frozenset[int], steps: int
+) -> Iterator[frozenset[Use]]:
+    """Yield all minimal ways to reach ``wanted``, by trying every arrival of every rank."""
+
+    def extend(uses: frozenset[Use], rank: int) -> Iterator[frozenset[Use]]:
+        if rank == topology.ranks:
+            arrival = {v: s for (_, v), s in uses}
+            fine = all(u in holders or arrival.get(u, steps) < s for (u, _), s in uses)
+            if fine and all(r in holders or r in arrival for r in wanted):
+                yield uses
+            return
+        yield from extend(uses, rank + 1)
+        for edge in () if rank in holders else into[rank]:
+            for step in range(steps):
+                yield from extend(uses | {(edge, step)}, rank + 1)
+
+    into = [
+        [edge for edge in sorted(topology.edges) if edge[1] == r] for r in range(topology.ranks)
+    ]
+    yield from extend(frozenset(), 0)
+
+
+def brute_force(topology: Topology, collective: Collective, steps: int) -> float:
+    """Return the optimum of the packing LP with every timed tree as a column."""
+    from ortools.math_opt.python import mathopt
+
+    model = mathopt.Model()
+    rho = [model.add_variable(lb=0.0) for _ in range(steps)]
+    model.minimize(mathopt.fast_sum(rho))
+    load: dict[Use, list[mathopt.Variable]] = {}
+    for (holders, wanted), chunks in collective.classes().items():
+        parts = []
+        for tree in timed_trees(topology, frozenset(holders), frozenset(wanted), steps):
+            parts.append(model.add_variable(lb=0.0))
+            for use in tree:
+                load.setdefault(use, []).append(parts[-1])
+        share = len(chunks) / collective.chunks
+        model.add_linear_constraint(mathopt.fast_sum(parts) == share)
+    for constraint in topology.constraints():
+        for step in range(steps):
+            used = [x for edge in constraint.edges for x in load.get((edge, step), [])]
+            if used:
+                room = constraint.chunks_per_round * rho[step]
+                model.add_linear_constraint(mathopt.fast_sum(used) <= room)
+    result = mathopt.solve(model, mathopt.SolverType.GLOP)
+    return float(result.objective_value())
+
+
+@settings(max_examples=25)
+@given(topologies(max_ranks=4), st.sampled_from(["allgather", "broadcast", "alltoall", "gather"]))
+def test_against_all_timed_trees(machine: Topology, name: str) -> None:
+    spec = named(name, machine.ranks)
+    collective = spec.at(spec.unit)
+    steps = farthest_pair(machine, collective).steps
+    for extra in (0, 1):
+        if steps + extra > 3:
+            return
+        found = solve(pose(machine, collective, steps + extra))
+        assert found.exact
+        assert float(found.lower) == pytest.approx(
+            brute_force(machine, collective, steps + extra), abs=1e-6
+        )
+        proof = certificate(found)
+        assert proof is not None
+        assert by_steps(machine, collective, steps + extra, proof.prices, free) == found.lower
+
+
+@settings(max_examples=25)
+@given(topologies(max_ranks=5), st.sampled_from(names()))
+def test_what_is_written_down_attains_the_limit(machine: Topology, name: str) -> None:
+    spec = named(name, machine.ranks)
+    if spec.combining:
+        return
+    collective = spec.at(spec.unit)
+    steps = farthest_pair(machine, collective).steps
+    found = solve(pose(machine, collective, steps))
+    algorithm = multiply_out(found)
+    if algorithm is not None:
+        assert violations(algorithm) == []
+        assert (algorithm.steps, algorithm.bandwidth_cost) == (steps, found.upper)
+    near = round_off(found, 8)
+    if near is not None:
+        assert violations(near) == []
+        assert near.bandwidth_cost >= found.lower
+
+
+@settings(max_examples=25)
+@given(topologies(max_ranks=4), st.integers(1, 3), st.integers(0, 2), st.integers(0, 1))
+def test_no_solver_finds_an_algorithm_below_the_limit(
+    machine: Topology, chunks: int, extra_rounds: int, extra_steps: int
+) -> None:
+    spec = named("allgather", machine.ranks)
+    steps = farthest_pair(machine, spec.at(1)).steps + extra_steps
+    limit = solve(pose(machine, spec.at(1), steps)).lower
+    rounds = steps + extra_rounds
+    answer = backends.solve(Instance(machine, spec.at(chunks), steps, rounds))
+    if Fraction(rounds, chunks) < limit:
+        assert not isinstance(answer, Sat)
+
+
+def test_certificates_are_checked() -> None:
+    machine, collective = resolve("dgx1"), named("broadcast", 8).at(1)
+    proof = certificate(solve(pose(machine, collective, 3)))
+    assert proof is not None
+    assert proof.value == Fraction(9, 22)
+    assert by_steps(machine, collective, 3, proof.prices, free) == Fraction(9, 22)
+    (name, step, price), *rest = proof.prices
+    for prices, says in (
+        (((name, step, price + 1), *rest), "buy"),
+        (((name, step, -price), *rest), "expected 0 or more"),
+        (((name, 3, price), *rest), "expected 0 or more"),
+        ((("no link", step, price), *rest), "expected 0 or more"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            by_steps(machine, collective, 3, prices, free)
+    with pytest.raises(TooMuchError, match="bits"):
+        by_steps(machine, collective, 3, ((name, step, Fraction(1, 7**2000)), *rest), free)
+    assert by_steps(machine, collective, 3, rest, free) <= proof.value
+
+
+def test_symmetry_changes_no_limit() -> None:
+    for machine, name, steps in (("dgx1", "allgather", 2), ("z52", "alltoall", 4)):
+        topology = resolve(machine)
+        spec = named(name, topology.ranks)
+        unit = spec.at(spec.unit)
+        reduced = solve(pose(topology, unit, steps))
+        whole = solve(pose(topology, unit, steps, symmetric=False))
+        assert reduced.lower == reduced.upper == whole.lower == whole.upper
+        assert len(reduced.problem.commodities) < len(whole.problem.commodities)
+
+
+@pytest.mark.parametrize(("machine", "last"), [("ring:4", 4), ("z52-pcie", 5), ("dgx1", 4)])
+@pytest.mark.parametrize("name", names())
+def test_limit_frontiers(machine: str, last: int, name: str) -> None:
+    topology = resolve(machine)
+    spec = named(name, topology.ranks)
+    quick = partial(backends.solve, limits=backends.Limits(1.0))
+    least = lower_bounds(topology, spec).steps
+    found = limit_frontier(topology, spec, quick, max_steps=max(last, least))
+    assert found.points
+    costs = [p.limit.upper for p in found.points]
+    assert costs == sorted(costs, reverse=True)
+    for point in found.points:
+        assert point.proved
+        assert point.algorithm is not None
+        assert violations(point.algorithm) == []
+        assert point.algorithm.steps == point.limit.steps
+        if point.attains:
+            assert "pareto" in point.algorithm.proved
+        else:
+            assert point.algorithm.bandwidth_cost > point.limit.lower
+            assert point.algorithm.proved == ()
+    assert found.complete == (costs[-1] == found.bounds.bandwidth)
+
+
+def test_too_few_steps_are_refused() -> None:
+    machine, spec = resolve("dgx1"), named("allreduce", 8)
+    bounds = lower_bounds(machine, spec)
+    for steps, says in ((3, "at least 4"), (5, "even")):
+        with pytest.raises(ParameterError, match=says):
+            step_limit(machine, spec, steps, bounds)
+    with pytest.raises(ParameterError, match="max-steps is 3"):
+        limit_frontier(machine, spec, backends.solve, max_steps=3)
+
+
+@pytest.mark.parametrize(
+    ("machine", "limits"),
+    [
+        ("dgx1", {4: "1/3", 5: "7/24"}),  # by composition 3/8 and, with 6 steps, 7/24
+        ("ring:4", {4: "3/4"}),
+        ("hypercube:3", {6: "7/12"}),
+        ("star:5", {2: "2", 3: "3/2"}),
+        ("full:4", {2: "1/2"}),
+    ],
+)
+def test_allreduce_by_trees(machine: str, limits: dict[int, str], tmp_path: Path) -> None:
+    topology = resolve(machine)
+    found = tree_frontier(topology, max_steps=max(limits), folder=Folder(tmp_path))
+    assert {p.limit.steps: p.limit.lower for p in found.points} == {
+        steps: Fraction(limit) for steps, limit in limits.items()
+    }
+    for point in found.points:
+        assert point.proved
+        assert point.algorithm is not None
+        assert violations(point.algorithm) == []
+        assert {s.reduce for s in point.algorithm.sends} == {False, True}
+        assert point.algorithm.scope == found.scope
+        assert point.attains
+    assert len(list(tmp_path.iterdir())) == len(found.points)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.5])
+def test_when_time_runs_out_both_bounds_hold(seconds: float) -> None:
+    """16 ranks are priced by a search, which time ends in the middle."""
+    machine = resolve("ndv2x2")
+    spec = named("allgather", machine.ranks)
+    limit = step_limit(machine, spec, 6, lower_bounds(machine, spec), seconds)
+    assert 8 <= limit.lower <= Fraction(167, 20) <= limit.upper
+    (packing,) = limit.limits
+    found = round_off(packing, 16)
+    assert found is not None
+    assert found.bandwidth_cost >= Fraction(167, 20)
+
+
+def test_an_allreduce_that_is_the_same_backwards() -> None:
+    """(48, 5, 14) on DGX-1: the bandwidth bound with a step less than SCCL's (48, 6, 14)."""
+    topology = resolve("dgx1")
+    unit = named("allreduce", topology.ranks).at(topology.ranks)
+    limit = solve(pose_allreduce(topology, unit, 5))
+    found = palindrome(limit)
+    assert found is not None
+    assert violations(found) == []
+    assert (found.collective.chunks, found.steps, found.rounds) == (48, 5, 14)
+    assert found.rounds_per_step == found.rounds_per_step[::-1]
+    backwards = Counter((s.dst, s.src, 4 - s.step, not s.reduce) for s in found.sends)
+    assert backwards == Counter((s.src, s.dst, s.step, s.reduce) for s in found.sends)
+    assert found == palindrome(limit)  # the same bytes each time
+    one_way = replace(limit, problem=replace(limit.problem, topology=topology.without([(0, 1)])))
+    assert palindrome(one_way) is None
+    assert palindrome(limit, effort=0.0) is None
+
+
+def brute_force_up_and_down(topology: Topology, steps: int) -> float:
+    """Return the optimum over all pairs of a tree up and a tree down, by listing them."""
+    from ortools.math_opt.python import mathopt
+
+    everyone = frozenset(range(topology.ranks))
+    trees = set()
+    for root, turn in product(range(topology.ranks), range(steps + 1)):
+        down = timed_trees(topology, frozenset({root}), everyone, steps - turn)
+        up = list(timed_trees(topology.reversed(), frozenset({root}), everyone, turn))
+        for out in down:
+            late = {(edge, step + turn) for edge, step in out}
+            for into in up:
+                early = {((v, u), turn - 1 - step) for (u, v), step in into}
+                trees.add(frozenset(late | early))
+    model = mathopt.Model()
+    rho = [model.add_variable(lb=0.0) for _ in range(steps)]
+    model.minimize(mathopt.fast_sum(rho))
+    part = {tree: model.add_variable(lb=0.0) for tree in trees}
+    model.add_linear_constraint(mathopt.fast_sum(list(part.values())) == 1.0)
+    for constraint in topology.constraints():
+        for step in range(steps):
+            used = [x for t, x in part.items() for edge in constraint.edges if (edge, step) in t]
+            model.add_linear_constraint(
+                mathopt.fast_sum(used) <= constraint.chunks_per_round * rho[step]
+            )
+    result = mathopt.solve(model, mathopt.SolverType.GLOP)
+    return float(result.objective_value())
+
+
+@settings(max_examples=15)
+@given(topologies(max_ranks=3))
+def test_allreduce_by_trees_against_all_of_them(machine: Topology) -> None:
+    least = fewest_tree_steps(machine)
+    for steps in (least, least + 1):
+        if steps > 3:
+            return
+        unit = named("allreduce", machine.ranks).at(machine.ranks)
+        found = solve(pose_allreduce(machine, unit, steps))
+        assert found.exact
+        every = brute_force_up_and_down(machine, steps)
+        assert float(found.lower) == pytest.approx(every, abs=1e-6)
+        algorithm = multiply_out(found) or round_off(found, 8)
+        assert algorithm is None or violations(algorithm) == []
+
+
+def test_gathering_is_allgather() -> None:
+    found = gather_frontier(resolve("dgx1"), backends.solve)
+    assert [(p.limit.steps, p.limit.lower) for p in found.points] == [
+        (2, Fraction(3, 2)),
+        (3, Fraction(7, 6)),
+    ]
+    assert "gathering" in found.scope
+
+
+def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
+    """The bandwidth bound of one machine is none of the reversed one's."""
+    line = resolve("ring:3")
+    links = tuple(k for k in line.links if k.edge != (0, 1))
+    machine = replace(line, links=links)
+    spec = named("allreduce", 3)
+    found = step_limit(machine, spec, 4, lower_bounds(machine, spec))
+    assert len(found.limits) == 2
+    assert all(limit.lower <= limit.upper for limit in found.limits)
+    with pytest.raises(ParameterError, match="at most"):
+        step_limit(machine, spec, 10**6, lower_bounds(machine, spec))
+
+
+def test_a_limit_too_large_for_solvers_is_attained_under_symmetry() -> None:
+    how = Settings("cpsat", backends.Limits(60.0))
+    found = find_limits(resolve("dgx2"), named("alltoall", 16), None, how)
+    assert isinstance(found, LimitFrontier)
+    (point,) = found.points
+    assert point.attains
+    assert point.algorithm is not None
+    assert (point.algorithm.collective.chunks, point.algorithm.rounds) == (32, 5)

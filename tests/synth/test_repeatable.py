@@ -1,0 +1,83 @@
+"""The same bytes on every run: under load, and whatever the order of sets of strings is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sccl.collectives import named
+from sccl.core.answer import Sat
+from sccl.core.instance import Instance
+from sccl.synth.ksync import backends, orbits
+from sccl.topo import resolve
+from sccl.topo.symmetry.groups import groups
+from tests.kit.load import load
+from tests.kit.paths import PROGRAMS
+
+PROGRAM = PROGRAMS / "synthesisers.py"
+
+
+def synthesise(folder: Path, hash_seed: str) -> dict[str, bytes]:
+    """Return all files that the synthesisers write, by name."""
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, PROGRAM, folder],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): written(path) for path in files}
+
+
+def written(path: Path) -> bytes:
+    """Return what a file holds, but for how long things took and where files were put."""
+    text = path.read_bytes()
+    if not path.name.endswith(("-frontier.json", "-limits.json")):
+        return text
+    return json.dumps(json.loads(text, object_hook=without_seconds)).encode()
+
+
+def without_seconds(plain: dict[str, Any]) -> dict[str, Any]:
+    file = {"file": Path(plain["file"]).name} if plain.get("file") else {}
+    return {name: value for name, value in plain.items() if name != "seconds"} | file
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    folder = tmp_path_factory.mktemp("twice")
+    alone = synthesise(folder / "alone", "1")
+    with load():
+        return alone, synthesise(folder / "loaded", "2")
+
+
+def test_every_synthesiser_writes_the_same_bytes_under_load(
+    twice: tuple[dict[str, bytes], dict[str, bytes]],
+) -> None:
+    alone, loaded = twice
+    assert alone.keys() == loaded.keys()
+    assert [name for name in alone if alone[name] != loaded[name]] == []
+
+
+@pytest.mark.parametrize(
+    ("collective", "machine", "size"),
+    [("alltoall", "torus:4x4", (16, 4, 8)), ("allgather", "mesh:4x4", (2, 6, 15))],
+)
+def test_symmetric_synthesis_finds_one_algorithm_in_twelve_runs(
+    collective: str, machine: str, size: tuple[int, int, int]
+) -> None:
+    """Two free workers found another one in every fourth or fifth."""
+    topology, (chunks, steps, rounds) = resolve(machine), size
+    instance = Instance(topology, named(collective, topology.ranks).at(chunks), steps, rounds)
+    some = [(g.name, g.generators) for g in groups(topology, instance.collective, "auto")]
+    with load():
+        found = [orbits.answer(instance, some, backends.Limits()) for _ in range(12)]
+    assert len({one.algorithm for one in found if isinstance(one, Sat)}) == 1

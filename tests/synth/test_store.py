@@ -1,0 +1,329 @@
+"""The store: what it gives back and what it does not, damage, killing, sharing, its verbs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.collectives import named
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.files.codec import load_algorithm
+from sccl.core.instance import Instance
+from sccl.errors import InputError, ParameterError, ScclWarning
+from sccl.judge import violations
+from sccl.synth.candidates import Range
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.sweep import sweep
+from sccl.synth.store import VERSION, Store, remembering
+from sccl.topo import resolve
+from tests.kit.paths import ROOT
+
+
+def instance(chunks: int = 1, rounds: int = 2) -> Instance:
+    return Instance(resolve("ring:4"), named("allgather", 4).at(chunks), 2, rounds)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "verdicts.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    opened = Store(path, version="1")
+    yield opened
+    opened.close()
+
+
+def test_what_is_put_comes_back(store: Store) -> None:
+    sat = backends.solve(instance())
+    unsat = Unsat("why", "cpsat", 0.5)
+    assert isinstance(sat, Sat)
+    assert store.get(instance(), "cpsat", None) is None
+    store.put(instance(), "cpsat", None, sat)
+    store.put(instance(2), "cpsat", None, unsat)
+    assert store.get(instance(), "cpsat", None) == sat
+    assert store.get(instance(2), "cpsat", 1.0) == unsat
+    assert store.get(instance(), "z3", None) is None  # another solver, another algorithm
+    assert store.get(instance(3), "cpsat", None) is None
+
+
+def test_unknown_counts_if_it_had_as_much_time_and_was_this_version(
+    store: Store, path: Path
+) -> None:
+    store.put(instance(), "cpsat", 10.0, Unknown("tired", "cpsat", 10.0))
+    assert store.get(instance(), "cpsat", 5.0) is not None
+    assert store.get(instance(), "cpsat", 10.0) is not None
+    assert store.get(instance(), "cpsat", 11.0) is None
+    assert store.get(instance(), "cpsat", None) is None
+    with closing(Store(path, version="2")) as later:
+        assert later.get(instance(), "cpsat", 5.0) is None
+
+
+def test_algorithms_are_judged_again_and_damage_is_as_if_it_were_not_there(
+    store: Store, path: Path
+) -> None:
+    answer = backends.solve(instance())
+    store.put(instance(), "cpsat", None, answer)
+    with closing(sqlite3.connect(path)) as db:
+        (content,) = db.execute("SELECT content FROM verdicts").fetchone()
+        found = json.loads(content)
+        found["algorithm"]["sends"] = found["algorithm"]["sends"][1:]
+        for damaged in (json.dumps(found), "{", '{"answer": "sat"}'):
+            db.execute("UPDATE verdicts SET content = ?", (damaged,))
+            db.commit()
+            assert store.get(instance(), "cpsat", None) is None
+    other = backends.solve(instance(1, 3))
+    store.put(instance(), "cpsat", None, other)  # an algorithm for another question
+    assert store.get(instance(), "cpsat", None) is None
+
+
+def test_a_wider_sweep_goes_on_where_one_stopped(store: Store) -> None:
+    asked: list[Instance] = []
+
+    def counting(one: Instance) -> Answer:
+        asked.append(one)
+        return backends.solve(one)
+
+    solve = remembering(counting, store, "cpsat", None)
+    machine, spec = resolve("dgx1"), named("allgather", 8)
+
+    def run(last: int) -> list[tuple[int, int]]:
+        covered = Range(k=5, max_steps=last)
+        found = sweep(machine, spec, solve, solver="cpsat", covered=covered, limit_effort=0)
+        return [(p.candidate.chunks, p.candidate.rounds) for p in found.points]
+
+    assert run(2) == [(2, 3)]
+    first = len(asked)
+    assert run(2) == [(2, 3)]
+    assert len(asked) == first
+    assert run(3) == [(2, 3), (6, 7)]
+    assert len(asked) == first + 1
+
+
+def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a database " * 100)
+    with pytest.raises(InputError, match="cannot use the store"):
+        Store(text, version="1")
+    newer = tmp_path / "newer"
+    with closing(sqlite3.connect(newer)) as db:
+        db.execute(f"PRAGMA user_version={VERSION + 1}")
+        db.execute("CREATE TABLE t (x)")
+    with pytest.raises(InputError, match="store of version 2"):
+        Store(newer, version="1")
+    with pytest.raises(InputError, match="cannot use the store"):
+        Store(Path("/proc/no/such/file"), version="1")
+
+
+SWEEP = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--max-steps", "2")
+
+
+def pages_at_most(pages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk be full when a store has so many pages."""
+    prepare = Store._prepare
+
+    def prepared(store: Store) -> None:
+        prepare(store)
+        store._db.execute(f"PRAGMA max_page_count={pages}")
+
+    monkeypatch.setattr(Store, "_prepare", prepared)
+
+
+def test_a_store_that_fills_costs_a_warning_and_not_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages_at_most(3, monkeypatch)
+    file = tmp_path / "s.sqlite"
+    result = CliRunner().invoke(app, [*SWEEP, "--store", str(file)])
+    assert result.exit_code == 0
+    assert "2 │ 2 │ 3 " in result.stdout
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == [
+        f"warning: the store {file} fails (database or disk is full): going on without it"
+    ]
+
+
+def test_a_store_that_is_damaged_meanwhile_costs_a_warning(path: Path, store: Store) -> None:
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE verdicts")
+    solve = remembering(lambda _: Unsat("why", "cpsat", 0.5), store, "cpsat", None)
+    with pytest.warns(ScclWarning, match="no such table") as told:
+        answers = [solve(instance()) for _ in range(3)]
+    assert {answer.solver for answer in answers} == {"cpsat"}
+    assert len(told) == 1
+
+
+def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sccl.synth.ksync.settings.default_store", lambda: place)
+
+
+def test_the_users_own_store_must_not_stop_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = tmp_path / "damaged"
+    damaged.write_text("not a database " * 100)
+    for place in (Path("/proc/no/such/file"), damaged):
+        home(place, monkeypatch)
+        result = CliRunner().invoke(app, [*SWEEP, "--json"])
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["points"]
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"warning: verdicts are not kept: cannot use the store {place} (")
+        assert sccl("store", "ls")[0] == 2
+        assert sccl(*SWEEP, "--store", place)[0] == 2
+
+
+def test_a_locked_store_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(path, version="1").close()
+    monkeypatch.setattr(sys.modules[Store.__module__], "_PATIENCE_S", 0.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        code, text = sccl(*SWEEP, "--store", path)
+        assert code == 2
+        assert f"cannot use the store {path} (another process has locked it)" in text
+        assert sccl("store", "ls", "--store", path)[0] == 0
+        code, text = sccl("store", "gc", "--all", "--store", path)
+        assert (code, "has locked it" in text) == (2, True)
+        home(path, monkeypatch)
+        code, text = sccl(*SWEEP)
+        assert (code, "warning: verdicts are not kept" in text) == (0, True)
+
+
+def test_a_store_that_is_locked_for_a_moment_is_waited_for(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr("time.sleep", lambda _: other.execute("COMMIT"))  # meanwhile
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.0))
+    other.close()
+    assert [row.answer for row in store.rows()] == ["unsat"]
+
+
+DAMAGE = {
+    "another column": "ALTER TABLE verdicts RENAME COLUMN seconds TO duration",
+    "text that is none": "UPDATE verdicts SET content = CAST(x'ff' AS TEXT), question = content",
+    "another question": "UPDATE verdicts SET question = '{}'",
+    "no such time": "UPDATE verdicts SET at = CAST(x'c3' AS TEXT)",
+    "no table": "DROP TABLE verdicts",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_stores_are_one_sentence(damage: str, path: Path, store: Store) -> None:
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
+    key = next(store.rows()).instance
+    store.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(damage)
+        db.commit()
+    for verb in (["ls"], ["show", key], ["export", key, "-o", path.with_suffix(".json")]):
+        code, text = sccl("store", *verb, "--store", path)
+        assert code == 2 or (verb == ["show", key] and "SET at" in damage)
+        assert "defect" not in text
+        assert text.count("\n") == 1 or code == 0
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from sccl.core.answer import Unsat
+from sccl.synth.store import Store
+from tests.synth.test_store import instance
+store = Store(Path(sys.argv[1]), version="1")
+print("ready", flush=True)
+for n in range(int(sys.argv[2]), 10**6):
+    store.put(instance(n), "cpsat", None, Unsat("why", "cpsat", 0.0))
+    print(n, flush=True)
+"""
+
+
+def start_writer(path: Path, first: int) -> Any:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), str(first)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_killed_writers_lose_at_most_what_was_in_flight(path: Path) -> None:
+    writers = [start_writer(path, 1), start_writer(path, 500_001)]  # two sweeps share a store
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    said = [[int(writer.stdout.readline()) for _ in range(20)] for writer in writers]
+    for writer, numbers in zip(writers, said, strict=True):
+        writer.send_signal(signal.SIGKILL)
+        out, _ = writer.communicate()
+        numbers += [int(line) for line in out.split()]
+    with closing(Store(path, version="1")) as opened:
+        kept = {row.chunks for row in opened.rows()}
+    for numbers in said:
+        assert numbers
+        assert set(numbers) <= kept
+    assert len(kept) - sum(len(numbers) for numbers in said) <= 2
+
+
+def sccl(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    return result.exit_code, result.output
+
+
+def test_the_verbs(tmp_path: Path) -> None:
+    file = tmp_path / "s.sqlite"
+    question = ["solve", "--collective", "allgather", "--topo", "ring:4", "--chunks", 1, "--steps"]
+    assert sccl(*question, 2, "--rounds", 2, "--store", file)[0] == 0
+    assert "from the store" in sccl(*question, 2, "--rounds", 2, "--store", file)[1]
+    assert sccl(*question, 1, "--rounds", 1, "--store", file)[0] == 1
+    assert "from the store" not in sccl(*question, 2, "--rounds", 2, "--no-store")[1]
+    code, text = sccl("store", "ls", "--store", file)
+    assert code == 0
+    assert "2 verdicts" in text
+    listed = json.loads(sccl("store", "ls", "--json", "--store", file)[1])["verdicts"]
+    assert {(v["answer"], v["steps"]) for v in listed} == {("sat", 2), ("unsat", 1)}
+    key = {v["answer"]: v["instance"][:16] for v in listed}
+    shown = json.loads(sccl("store", "show", key["sat"], "--store", file)[1])
+    assert shown["instance"]["steps"] == 2
+    written = tmp_path / "a.json"
+    assert sccl("store", "export", key["sat"], "-o", written, "--store", file)[0] == 0
+    assert violations(load_algorithm(written)[0]) == []
+    for bad, says in (
+        (["show", "zz"], "no start of a digest"),
+        (["show", "0000000000"], "no instance"),
+        (["show", ""], "no start of a digest"),
+        (["export", key["unsat"], "-o", tmp_path / "b.json"], "no solver has found"),
+        (["gc"], "say what to delete"),
+    ):
+        code, text = sccl("store", *bad, "--store", file)
+        assert code == 2, text
+        assert says in text
+    assert "0 verdicts deleted" in sccl("store", "gc", "--unknown", "--store", file)[1]
+    assert "0 verdicts" in sccl("store", "gc", "--older-than-days", 1, "--store", file)[1]
+    assert "2 verdicts deleted" in sccl("store", "gc", "--all", "--store", file)[1]
+    code, text = sccl(*question, 2, "--rounds", 2, "--store", file, "--no-store")
+    assert code == 2
+    assert "leave one out" in text
+
+
+def test_several_instances_may_start_alike(store: Store) -> None:
+    for chunks in range(1, 40):
+        store.put(instance(chunks), "cpsat", None, Unsat("why", "cpsat", 0.0))
+    digits = [row.instance[0] for row in store.rows()]
+    common = max(digits, key=digits.count)  # of 39 digests two start alike
+    with pytest.raises(ParameterError, match="several instances"):
+        store.find(common)

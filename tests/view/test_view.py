@@ -1,0 +1,230 @@
+"""Charts: each compiles, labels stand apart, names are only names, and bytes are the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import sync_playwright
+
+from sccl.errors import ParameterError
+from sccl.topo import catalogue_names, generators, resolve
+from sccl.view import (
+    arrival_chart,
+    frontier_chart,
+    measured_chart,
+    save,
+    stacked,
+    time_chart,
+    topology_chart,
+    utilisation_chart,
+)
+from sccl.view.charts.labels import Frame, Rectangle, apart, dot, place, text_size
+from sccl.view.drawing.budgets import shared, words
+from sccl.view.save import page, svg
+from tests.kit.charts import ALLGATHER, BROADCAST, one_step, rows_of
+from tests.kit.projects import tool
+from tests.kit.svg import overlapping
+
+MACHINES = [*catalogue_names(), *(g.example for g in generators())]
+HOSTILE = "</script><script>alert(1)</script>&<b>\"'`${x}"
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_charts_of_every_machine_compile_and_their_labels_stand_apart(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topology = resolve(name)
+    algorithm = one_step(topology)
+    for chart in (topology_chart(topology), utilisation_chart(algorithm), arrival_chart(algorithm)):
+        assert overlapping(svg(chart)) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_large_machines_are_drawn_with_fewer_rows_and_lines() -> None:
+    topology = resolve("full:64")
+    rows = rows_of(utilisation_chart(one_step(topology)))[0]
+    assert {row["row"] for row in rows} == {str(rank) for rank in range(64)}
+    assert "too many to draw" in json.dumps(topology_chart(resolve("full:128")).to_dict())
+
+
+def test_names_are_text_wherever_they_come_from() -> None:
+    topology = replace(resolve("dgx1"), name=HOSTILE, labels=(HOSTILE, *"1234567"))
+    algorithm = one_step(topology)
+    charts = [
+        topology_chart(topology),
+        utilisation_chart(algorithm),
+        arrival_chart(algorithm),
+        frontier_chart([replace(BROADCAST, name=HOSTILE, scope=HOSTILE)]),
+        frontier_chart([replace(BROADCAST, name=HOSTILE), ALLGATHER]),
+        time_chart([replace(BROADCAST, name=HOSTILE), ALLGATHER]),
+    ]
+    for chart in charts:
+        picture = ET.fromstring(svg(chart))  # noqa: S314 - it is our own
+        assert {e.tag.rpartition("}")[2] for e in picture.iter()} <= {
+            *("svg", "rect", "g", "path", "line", "text", "tspan"),
+            *("defs", "clipPath", "linearGradient", "stop"),
+        }
+        written = page(chart, HOSTILE)
+        assert "<script>alert" not in written
+        assert "<b>" not in written.partition("<script>")[0]
+
+
+def test_a_page_loads_nothing() -> None:
+    written = page(frontier_chart([ALLGATHER]), "x")
+    markup = re.sub(r"<script>.*?</script>", "", written, flags=re.DOTALL)
+    assert "http" not in markup
+    assert "src" not in markup
+    assert written.count("<script>") == written.count("</script>") == 2
+    assert "http" not in written.rpartition("<script>")[2].replace("https://vega.github.io", "")
+
+
+def test_a_page_fits_a_narrow_screen(tmp_path: Path) -> None:
+    path = tool("chromium", "install Debian's package chromium")
+    file = tmp_path / "p.html"
+    save(stacked([frontier_chart([BROADCAST]), time_chart([BROADCAST])]), file)
+    assert '<meta name="viewport" content="width=device-width' in file.read_text(encoding="utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        tab = browser.new_page(viewport={"width": 400, "height": 800})
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("#chart svg")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+        wide, high = tab.evaluate(
+            "(box => [box.width, box.height])"
+            "(document.querySelector('#chart svg').getBoundingClientRect())"
+        )
+        browser.close()
+    assert 300 < wide <= 400 < high < 500
+
+
+@pytest.mark.parametrize("suffix", ["html", "svg", "png", "pdf"])
+def test_equal_charts_are_equal_files(suffix: str, tmp_path: Path) -> None:
+    files = [tmp_path / f"{i}.{suffix}" for i in range(2)]
+    for file in files:
+        save(stacked([frontier_chart([BROADCAST]), utilisation_chart(one_step(resolve("dgx1")))]),
+             file)  # fmt: skip
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(files[0].read_bytes()) > 5000
+    program = (
+        "from pathlib import Path; from tests.view.test_view import *; "
+        "save(stacked([frontier_chart([BROADCAST]), utilisation_chart(one_step(resolve('dgx1')))]),"
+        f" Path({str(tmp_path / f'2.{suffix}')!r}))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert (tmp_path / f"2.{suffix}").read_bytes() == files[0].read_bytes()
+
+
+def test_what_cannot_be_saved_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"expected \.html, \.svg, \.png or \.pdf"):
+        save(frontier_chart([ALLGATHER]), tmp_path / "x.jpg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_measured_values_get_a_line_each() -> None:
+    rows = [
+        {"ranks": 2**i, "seconds": 0.1 * 2**i if i < 6 else None, "solver": f"solver {k}"}
+        for k in range(3)
+        for i in range(8)
+    ]
+    titles: dict[str, Any] = {"title": "Scale", "x_title": "Ranks", "y_title": "Time (s)"}
+    chart = measured_chart(rows, "ranks", "seconds", "solver", log_x=True, log_y=True, **titles)
+    assert len(rows_of(chart)[0]) == 3 * 6
+    assert overlapping(svg(chart)) == []
+    in_bytes = measured_chart(rows, "ranks", "seconds", "solver", x_bytes=True, **titles)
+    assert "32 B" in svg(in_bytes)
+    assert overlapping(svg(in_bytes)) == []
+    with pytest.raises(ParameterError, match="no row has a value 'seconds'"):
+        measured_chart([], "ranks", "seconds", "solver", **titles)
+    zero = [{"ranks": 1, "seconds": 0, "solver": "a"}]
+    with pytest.raises(ParameterError, match="seconds is 0"):
+        measured_chart(zero, "ranks", "seconds", "solver", log_y=True, **titles)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200)), max_size=12),
+    st.text("0123/", min_size=1, max_size=8),
+)
+def test_labels_overlap_nothing(at: list[tuple[float, float]], text: str) -> None:
+    frame = Frame(300, 200, (0, 1), (0, 1))
+    marks = [dot(pixel, 5) for pixel in at]
+    width, height = text_size(text)
+    placed = place([(pixel, text) for pixel in at], frame, marks)
+    boxes = [
+        Rectangle(c[0] - width / 2, c[1] - height / 2, c[0] + width / 2, c[1] + height / 2)
+        for c in placed
+        if c
+    ]
+    for pixel, c in zip(at, placed, strict=True):
+        assert not c or math.dist(c, pixel) == min(math.dist(c, other) for other in at)
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in [*marks, *boxes[:i]])
+        assert box.within(Rectangle(0, 0, 300, 200))
+
+
+@given(st.lists(st.floats(-50, 400), max_size=12))
+def test_names_at_the_end_of_lines_stand_apart_and_in_order(wanted: list[float]) -> None:
+    placed = apart(wanted, 15.0, 340.0)
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    assert all(b - a >= 15.0 - 1e-9 for a, b in zip(
+        [placed[i] for i in order], [placed[i] for i in order[1:]], strict=False))  # fmt: skip
+    assert all(-1e-9 <= height <= 340 + 1e-9 for height in placed)
+
+
+def test_charts_are_loaded_only_when_one_is_drawn() -> None:
+    program = (
+        "import sys; from sccl.cli.main import VERBS, load; list(map(load, VERBS)); "
+        "print(sorted({'altair', 'vl_convert'} & set(sys.modules)))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert shown.stdout.strip() == "[]"
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+def test_links_that_share_a_budget_are_drawn_apart() -> None:
+    machine = resolve("z52-pcie")
+    tied = shared(machine)
+    assert tied == {edge for budget in machine.budgets for edge in budget.edges}
+    assert words(machine)[0] == "PCIe left socket: 1 chunk per round over 0↔1, 1↔2, 1↔3"
+    rows = [row for found in rows_of(topology_chart(machine)) for row in found if "budget" in row]
+    dashed = {row["link"] for row in rows if "share" in row["budget"]}
+    assert dashed == {f"{src}->{dst}" for src, dst in tied if src < dst}
+
+
+def test_budgets_of_whole_ranks_are_words_alone() -> None:
+    machine = resolve("dgx2")
+    assert shared(machine) == frozenset()
+    assert words(machine) == [
+        "all links out of each rank: 6 chunks per round",
+        "all links into each rank: 6 chunks per round",
+    ]
+    half = replace(machine, budgets=tuple(b for b in machine.budgets if b.edges[0][0] == 3))
+    assert "node 3" in words(half)[0]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_words_of_budgets_are_few(machine: str) -> None:
+    lines = words(resolve(machine))
+    assert len(lines) <= 8
+    assert all(len(line) <= 84 for line in lines)
+
+
+def test_budgets_that_lanes_keep_anyway_are_not_told() -> None:
+    machine = resolve("z52-pcie")
+    wide = [replace(b, chunks_per_round=len(b.edges)) for b in machine.budgets]
+    loose = replace(machine, budgets=tuple(wide))
+    assert (words(loose), shared(loose)) == ([], frozenset())
