@@ -120,11 +120,11 @@ def _print_any(console: Console, found: AnyBounds, machine: str) -> None:
 
 
 def _print(console: Console, found: LowerBounds, machine: str) -> None:
-    other, certificate = found.dual, found.certificate
+    dual, certificate = found.dual, found.certificate
     of_class = f", {_EQUAL_HALVES}" if found.scope else ""
-    title = f"{other.original.name} on {machine}{of_class}"
+    title = f"{dual.original.name} on {machine}{of_class}"
     console.print(title, style="bold", markup=False)
-    if not other.is_identity:
+    if not dual.is_identity:
         console.print(f"certified on its dual, {found.problem}")
     if found.scope:
         console.print(f"these bounds are of a class: {found.scope}")

@@ -61,7 +61,7 @@ class Dual:
         return f"{self.spec.name}{where}"
 
 
-def dual(spec: Spec) -> Dual:
+def dual_of(spec: Spec) -> Dual:
     """Return what to synthesise for ``spec``: itself, unless it combines.
 
     allreduce: allgather, whose inverse goes before it. Every other combining collective, of which

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from sccl.collectives import Spec, dual
+from sccl.collectives import Spec, dual_of
 from sccl.core.files.codec import any_algorithm_to_wire, collective_to_wire, topology_to_wire
 from sccl.core.files.disk import make_directory, read_text, slug, write_atomically
 from sccl.core.files.text import text_of
@@ -39,15 +39,15 @@ def base_name(topology: Topology, spec: Spec) -> str:
 
 def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
     """Yield both lower bounds, the second for each machine that is solved on."""
-    other = dual(spec)
-    unit = other.spec.at(other.spec.unit)
-    machines = other.machines(topology)
+    dual = dual_of(spec)
+    unit = dual.spec.at(dual.spec.unit)
+    machines = dual.machines(topology)
     steps = max(farthest_pair(machine, unit).steps for machine in machines)
-    yield StepsWire(at_least=steps * other.phases)
+    yield StepsWire(at_least=steps * dual.phases)
     for number, machine in enumerate(machines):
         found = bandwidth_bound(machine, unit)
         yield BandwidthWire(
-            at_least=str(other.bandwidth(found.value / unit.chunks)),
+            at_least=str(dual.bandwidth(found.value / unit.chunks)),
             machine=number,
             prices=tuple((name, str(price)) for name, price in found.prices),
             cuts=tuple((cut.ranks, str(cut.weight)) for cut in found.cuts),
@@ -56,12 +56,12 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
 
 def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitWire]:
     """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
-    other = dual(spec)
+    dual = dual_of(spec)
     for number, proof in enumerate(limit.certificates):
         if proof is not None:
             yield LimitWire(
                 steps=limit.steps,
-                at_least=str(proof.value if trees else other.bandwidth(proof.value)),
+                at_least=str(proof.value if trees else dual.bandwidth(proof.value)),
                 machine=number,
                 prices=tuple((name, step, str(price)) for name, step, price in proof.prices),
                 trees=trees,
@@ -92,7 +92,7 @@ def halves_claims(
         claims: those before, with the limits of phases.
         algorithms: compositions; nothing is said of those of which nothing follows.
     """
-    covered = Covered.of(claims, spec, len(dual(spec).machines(topology)))
+    covered = Covered.of(claims, spec, len(dual_of(spec).machines(topology)))
     known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
     for algorithm in algorithms:
         shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sccl.collectives import Dual, Spec, dual, named
+from sccl.collectives import Dual, Spec, dual_of, named
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance, check_steps_and_rounds
 from sccl.core.symmetric import AnyAlgorithm
@@ -74,9 +74,9 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
         )
     collective = spec.at(chunks)
     check_steps_and_rounds(steps, rounds)
-    other = dual(spec)
+    dual = dual_of(spec)
     for what, value in (("steps", steps), ("rounds", rounds)):
-        if value % other.phases:
+        if value % dual.phases:
             raise ParameterError(
                 f"{what} is {value}, expected an even number: of allreduce, only compositions of "
                 "equal halves are asked about, a reducescatter and an allgather of half the steps "
@@ -85,10 +85,10 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
     instances = tuple(
         Instance(
             machine,
-            other.spec.at(chunks // other.chunk_factor),
-            steps // other.phases,
-            rounds // other.phases,
+            dual.spec.at(chunks // dual.chunk_factor),
+            steps // dual.phases,
+            rounds // dual.phases,
         )
-        for machine in other.machines(topology)
+        for machine in dual.machines(topology)
     )
-    return Question(topology, collective, other, steps, rounds, instances)
+    return Question(topology, collective, dual, steps, rounds, instances)

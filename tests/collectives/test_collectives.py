@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sccl.collectives import dual, named, names, resolve
+from sccl.collectives import dual_of, named, names, resolve
 from sccl.core.collective import Relation, RelationKind
 from sccl.core.files.codec import collective_of_wire, collective_to_wire
 from sccl.core.files.shapes import CollectiveWire
@@ -55,7 +55,7 @@ def test_global_chunk_counts(name: str, chunks: int, total: int) -> None:
 
 
 def test_duals() -> None:
-    found = {name: dual(named(name, 8)) for name in names()}
+    found = {name: dual_of(named(name, 8)) for name in names()}
     assert {n for n, d in found.items() if d.is_identity} == {
         "allgather", "alltoall", "broadcast", "gather", "scatter",
     }  # fmt: skip
@@ -66,7 +66,7 @@ def test_duals() -> None:
     assert found["allreduce"].spec == named("allgather", 8)
     assert (found["allreduce"].phases, found["allreduce"].chunk_factor) == (2, 8)
     assert "compositions" in found["allreduce"].scope
-    assert dual(named("reduce", 8, 5)).spec == named("broadcast", 8, 5)
+    assert dual_of(named("reduce", 8, 5)).spec == named("broadcast", 8, 5)
 
 
 @pytest.mark.parametrize("name", names())
@@ -116,7 +116,7 @@ def test_allgatherv_from_a_file(tmp_path: Path) -> None:
 
 def test_a_custom_reduction_whose_root_contributes(tmp_path: Path) -> None:
     text = write(tmp_path, pre=[[0, 0], [0, 1], [0, 2]], post=[[0, 0]], combining=True)
-    assert dual(resolve(text, 3)).spec.at(1).wanted(0) == {0, 1, 2}
+    assert dual_of(resolve(text, 3)).spec.at(1).wanted(0) == {0, 1, 2}
 
 
 def test_custom_chunk_counts_add_up() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, dual, named, names
+from sccl.collectives import Spec, dual_of, named, names
 from sccl.core.answer import Sat
 from sccl.core.collective import ALL, SCATTERED, Relation, RelationKind, root_relation
 from sccl.core.topology import Topology, as_ranks
@@ -49,12 +49,12 @@ def combining(pre: Relation, post: Relation, chunks: int, **more: Any) -> Spec:
 )
 def test_what_has_no_known_dual_is_refused(spec: Spec) -> None:
     with pytest.raises(CollectiveError, match="known for one rank per chunk and for allreduce"):
-        dual(spec)
+        dual_of(spec)
 
 
 @pytest.mark.parametrize("name", names())
 def test_named_collectives_have_one(name: str) -> None:
-    found = dual(named(name, 4))
+    found = dual_of(named(name, 4))
     assert not found.spec.combining
     assert found.phases == (2 if name == "allreduce" else 1)
 

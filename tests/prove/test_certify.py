@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pysat.solvers import Solver
 
-from sccl.collectives import dual, named, names
+from sccl.collectives import dual_of, named, names
 from sccl.core.answer import Sat
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
@@ -145,7 +145,7 @@ def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
 @settings(max_examples=30)
 @given(topologies(max_ranks=3), st.data())
 def test_the_formula_means_the_instance(machine: Topology, data: st.DataObject) -> None:
-    spec = dual(data.draw(specs(machine.ranks))).spec
+    spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit * data.draw(st.sampled_from([1, 2])))
     steps = data.draw(st.integers(1, 3))
     rounds = steps + data.draw(st.integers(0, 2))

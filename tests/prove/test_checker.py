@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.collectives import dual, named
+from sccl.collectives import dual_of, named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.files.codec import any_algorithm_to_wire, load_algorithm
 from sccl.core.files.text import text_of
@@ -127,7 +127,7 @@ def test_cheapest_trees_are_those_that_make_limits(
     given_: tuple[Topology, Costs], data: st.DataObject
 ) -> None:
     machine, costs = given_
-    spec = dual(data.draw(specs(machine.ranks))).spec
+    spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit)
     steps = len(costs)
     assume(steps >= farthest_pair(machine, collective).steps)
@@ -149,7 +149,7 @@ def test_cheapest_trees_are_those_that_make_limits(
 )
 def test_limits_are_proved_by_their_prices(machine: str, collective: str, steps: int) -> None:
     topology = resolve(machine)
-    spec = dual(named(collective, topology.ranks)).spec
+    spec = dual_of(named(collective, topology.ranks)).spec
     found = solve(pose(topology, spec.at(spec.unit), steps))
     proof = certificate(found)
     assert proof is not None
@@ -159,7 +159,7 @@ def test_limits_are_proved_by_their_prices(machine: str, collective: str, steps:
 @settings(max_examples=60, deadline=None)
 @given(topologies(max_ranks=5), st.data())
 def test_bounds_are_those_of_others(machine: Topology, data: st.DataObject) -> None:
-    spec = dual(data.draw(specs(machine.ranks))).spec
+    spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit)
     steps, chunk, rank = farthest(machine, collective, free)
     pair = farthest_pair(machine, collective)
@@ -556,7 +556,7 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
         known[last + 1] = known_bounds.bandwidth / per_chunk
     for s in range(bounds.steps // 2, last + 1):
         claims += limit_claims(step_limit(machine, spec, 2 * s, bounds), spec)
-    covered = Covered.of(claims, spec, len(dual(spec).machines(machine)))
+    covered = Covered.of(claims, spec, len(dual_of(spec).machines(machine)))
     assert covered.least(sum(steps) - 1, equal=False) is None
     for total in range(sum(steps), 2 * last + 1):
         sums = [a + each[1][total - s] for s, a in each[0].items() if total - s in each[1]]

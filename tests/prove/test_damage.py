@@ -97,7 +97,7 @@ class Truth:
         if trees != (isinstance(claim, LimitPointWire) and claim.trees):
             return False
         if isinstance(claim, ParetoWire) and (
-            rounds > steps + claim.k * case.other.phases
+            rounds > steps + claim.k * case.dual.phases
             or (claim.max_chunks is not None and chunks > claim.max_chunks)
         ):
             return False

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, dual
+from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
@@ -28,11 +28,11 @@ from tests.kit.strategies import diameter, specs, topologies
 def questions(draw: st.DrawFn) -> tuple[Topology, Spec, int, int, int]:
     topology = draw(topologies())
     spec = draw(specs(topology.ranks))
-    other = dual(spec)
+    dual = dual_of(spec)
     steps = draw(st.integers(1, diameter(topology) + 1))
     rounds = steps + draw(st.integers(0, 2))
-    chunks = other.spec.unit * other.chunk_factor * draw(st.integers(1, 2))
-    return topology, spec, chunks, steps * other.phases, rounds * other.phases
+    chunks = dual.spec.unit * dual.chunk_factor * draw(st.integers(1, 2))
+    return topology, spec, chunks, steps * dual.phases, rounds * dual.phases
 
 
 def _ask(work: Callable[[Instance, backends.Limits], Answer], instance: Instance) -> Answer:
@@ -69,12 +69,10 @@ def test_solvers_agree_and_the_judge_accepts(
 @given(questions())
 def test_nothing_beats_the_bounds(asked: tuple[Topology, Spec, int, int, int]) -> None:
     topology, spec, chunks, steps, rounds = asked
-    other = dual(spec)
+    dual = dual_of(spec)
     bounds = lower_bounds(topology, spec)
-    certified = check_certificate(
-        bounds.machine, other.spec.at(other.spec.unit), bounds.certificate
-    )
-    assert other.bandwidth(certified / other.spec.unit) == bounds.bandwidth
+    certified = check_certificate(bounds.machine, dual.spec.at(dual.spec.unit), bounds.certificate)
+    assert dual.bandwidth(certified / dual.spec.unit) == bounds.bandwidth
     answer = ask(pose(topology, spec, chunks, steps, rounds), backends.solve)
     if isinstance(answer, Sat):
         assert answer.algorithm.steps >= bounds.steps
@@ -87,20 +85,20 @@ def test_the_sweep_finds_what_the_papers_procedure_finds(data: st.DataObject) ->
     """Against Algorithm 1 as printed: ascending R/C, one candidate at a time."""
     topology = data.draw(topologies(max_ranks=3))
     spec = data.draw(specs(topology.ranks))
-    other = dual(spec)
-    k, last = 1, (diameter(topology) + 1) * other.phases
+    dual = dual_of(spec)
+    k, last = 1, (diameter(topology) + 1) * dual.phases
     covered = Range(k=k, max_steps=last, max_chunks=6)
     frontier = sweep(topology, spec, backends.solve, solver="cpsat", covered=covered)
     bounds = frontier.bounds
-    unit = other.spec.unit * other.chunk_factor
+    unit = dual.spec.unit * dual.chunk_factor
     expected: list[tuple[int, Fraction]] = []
-    for steps in range(bounds.steps, last + 1, other.phases):
-        dual_steps = steps // other.phases
+    for steps in range(bounds.steps, last + 1, dual.phases):
+        dual_steps = steps // dual.phases
         tried = sorted(
-            (Fraction(r * other.phases, c), c, r * other.phases)
+            (Fraction(r * dual.phases, c), c, r * dual.phases)
             for r in range(dual_steps, dual_steps + k + 1)
             for c in range(unit, 7, unit)
-            if Fraction(r * other.phases, c) >= bounds.bandwidth
+            if Fraction(r * dual.phases, c) >= bounds.bandwidth
         )
         for cost, chunks, rounds in tried:
             answer = ask(pose(topology, spec, chunks, steps, rounds), backends.solve)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, dual, named
+from sccl.collectives import Spec, dual_of, named
 from sccl.core.algorithm import Send
 from sccl.core.answer import Sat, Unknown
 from sccl.core.collective import Collective
@@ -70,7 +70,7 @@ def test_all_automorphisms_are_found(text: str) -> None:
 
 @given(topologies(max_ranks=5), st.data())
 def test_what_is_found_passes_the_check(machine: Topology, data: st.DataObject) -> None:
-    spec = dual(data.draw(specs(machine.ranks))).spec
+    spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit)
     found = automorphisms(machine, collective)
     for image in closure(found, machine.ranks):
@@ -268,7 +268,7 @@ def test_no_symmetric_algorithm_is_unknown_and_then_the_solver_decides() -> None
 def test_symmetric_algorithms_of_random_machines_are_valid(
     machine: Topology, data: st.DataObject
 ) -> None:
-    spec: Spec = dual(data.draw(specs(machine.ranks))).spec
+    spec: Spec = dual_of(data.draw(specs(machine.ranks))).spec
     collective = spec.at(spec.unit * data.draw(st.sampled_from([1, 2])))
     steps, extra = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 3))
     instance = Instance(machine, collective, steps, steps + extra)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sccl.collectives import Dual, Spec, dual
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.instance import check_direct
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError
@@ -67,18 +67,18 @@ def lower_bounds(topology: Topology, spec: Spec) -> LowerBounds:
             f"collective {spec.name!r} is for {spec.ranks} ranks, topology {topology.name!r} has "
             f"{topology.ranks}"
         )
-    other = dual(spec)
-    unit = other.spec.at(other.spec.unit)
-    machines = other.machines(topology)
-    reverse = [other.on_reversed] if len(machines) == 1 else [True, False]
+    dual = dual_of(spec)
+    unit = dual.spec.at(dual.spec.unit)
+    machines = dual.machines(topology)
+    reverse = [dual.on_reversed] if len(machines) == 1 else [True, False]
     pairs = [farthest_pair(machine, unit) for machine in machines]
     certificates = [bandwidth_bound(machine, unit) for machine in machines]
     tightest = max(range(len(machines)), key=lambda i: certificates[i].value)
     farthest = max(range(len(machines)), key=lambda i: pairs[i].steps)
     return LowerBounds(
-        steps=pairs[farthest].steps * other.phases,
-        bandwidth=other.bandwidth(certificates[tightest].value / unit.chunks),
-        dual=other,
+        steps=pairs[farthest].steps * dual.phases,
+        bandwidth=dual.bandwidth(certificates[tightest].value / unit.chunks),
+        dual=dual,
         pair=pairs[farthest],
         certificate=certificates[tightest],
         machine=machines[tightest],

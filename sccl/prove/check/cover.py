@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, islice, pairwise, product
 
-from sccl.collectives import Spec, dual
+from sccl.collectives import Spec, dual_of
 from sccl.prove.check.shapes import (
     BandwidthWire,
     Claim,
@@ -89,7 +89,7 @@ class Covered:
         Args:
             machines: how many there are to solve on: two, if phases are on different ones.
         """
-        count = dual(spec).phases
+        count = dual_of(spec).phases
         phases = [Phase() for _ in range(machines)]
         trees: list[tuple[int, Fraction]] = []
         for claim in claims:

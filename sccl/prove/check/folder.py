@@ -129,7 +129,7 @@ def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[str, str]
 def _steps(case: Case, claim: StepsWire, work: Work) -> str:
     found = [farthest(machine, case.unit, work.spend) for machine in case.machines]
     steps, chunk, rank = max(found, key=lambda far: far[0])
-    if steps * case.other.phases < claim.at_least:
+    if steps * case.dual.phases < claim.at_least:
         raise ValueError(f"no chunk has more than {steps} links to go")
     return f"breadth first: chunk {chunk} has {steps} links to go to rank {rank}"
 
@@ -138,14 +138,14 @@ def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
     prices = [(name, Fraction(price)) for name, price in claim.prices]
     cuts = [(ranks, Fraction(weight)) for ranks, weight in claim.cuts]
     found = overall(case.machine(claim.machine), case.unit, prices, cuts, work.spend)
-    proves = case.other.bandwidth(found)
+    proves = case.dual.bandwidth(found)
     if proves < Fraction(claim.at_least):
         raise ValueError(f"the prices prove only R/C >= {short(proves)}")
     return "cuts" if cuts else "shortest paths at the prices"
 
 
 def _limit(case: Case, claim: LimitWire, work: Work) -> str:
-    phases = 1 if claim.trees else case.other.phases
+    phases = 1 if claim.trees else case.dual.phases
     if claim.trees and case.spec.name != "allreduce":
         raise ValueError("trees up and down are for allreduce alone")
     if claim.trees and claim.machine:
@@ -161,7 +161,7 @@ def _limit(case: Case, claim: LimitWire, work: Work) -> str:
         work.spend,
         trees=claim.trees,
     )
-    proves = found if claim.trees else case.other.bandwidth(found)
+    proves = found if claim.trees else case.dual.bandwidth(found)
     if proves < Fraction(claim.at_least):
         raise ValueError(f"the prices prove only R/C >= {short(proves)}")
     return f"cheapest timed trees at {len(prices)} prices"
@@ -194,7 +194,7 @@ def _follows(
     Raises:
         ValueError: it follows from no claims above.
     """
-    if claim.halves != "equal" and (case.other.phases == 1 or getattr(claim, "trees", False)):
+    if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
         raise ValueError("it speaks of halves, of which there are none here")
     enough: list[str] = []
     for state, words in _SUPPORT.items():
@@ -254,14 +254,14 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
     here = least(claim.steps)
     if here is not None and here < cost:
         raise ValueError(f"no claim says that {claim.steps} steps take R/C >= {short(cost)}")
-    fewer = claim.steps - (case.other.phases if equal and not claim.trees else 1)
+    fewer = claim.steps - (case.dual.phases if equal and not claim.trees else 1)
     there = least(fewer)
     if there is not None and there <= cost:
         raise ValueError(f"no claim says that {fewer} steps take R/C > {short(cost)}")
 
 
 def _pareto(case: Case, claim: ParetoWire, covered: Covered, work: Work) -> None:
-    unit, phases = covered.unit, case.other.phases
+    unit, phases = covered.unit, case.dual.phases
     if claim.k > MAX_K:
         raise ValueError(f"k is {claim.k}, expected up to {MAX_K}")
     if claim.rounds > claim.steps + claim.k * phases:

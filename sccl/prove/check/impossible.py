@@ -52,13 +52,13 @@ def _instance(case: Case, claim: UnsatWire) -> Instance:
     Raises:
         InputError: the numbers make no instance.
     """
-    machine, other = case.machine(claim.machine), case.other
+    machine, dual = case.machine(claim.machine), case.dual
     for what, value in (("steps", claim.steps), ("rounds", claim.rounds)):
-        if value % other.phases:
+        if value % dual.phases:
             raise ValueError(f"{value} {what} are not two equal halves")
     case.spec.at(claim.chunks)  # complains of a C that is none
-    collective = other.spec.at(claim.chunks // other.chunk_factor)
-    return Instance(machine, collective, claim.steps // other.phases, claim.rounds // other.phases)
+    collective = dual.spec.at(claim.chunks // dual.chunk_factor)
+    return Instance(machine, collective, claim.steps // dual.phases, claim.rounds // dual.phases)
 
 
 def _word(solvers: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sccl.collectives import Dual, Spec, dual, misnamed, named, names
+from sccl.collectives import Dual, Spec, dual_of, misnamed, named, names
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.files.codec import (
     collective_of_wire,
@@ -39,7 +39,7 @@ class Case:
     folder: Path
     topology: Topology
     spec: Spec
-    other: Dual
+    dual: Dual
     machines: tuple[Topology, ...]
     claims: tuple[Claim, ...]
     origin: str
@@ -48,7 +48,7 @@ class Case:
     @property
     def unit(self) -> Collective:
         """Return what is solved, at its smallest C."""
-        return self.other.spec.at(self.other.spec.unit)
+        return self.dual.spec.at(self.dual.spec.unit)
 
     def machine(self, number: int) -> Topology:
         """Return a machine by number.
@@ -130,13 +130,13 @@ def read_case(folder: Path) -> Case:
     if collective.ranks != topology.ranks:
         raise FormatError(f"{where}: collective and topology have different numbers of ranks")
     spec = _spec(collective, where)
-    other = dual(spec)
+    dual = dual_of(spec)
     return Case(
         folder,
         topology,
         spec,
-        other,
-        other.machines(topology),
+        dual,
+        dual.machines(topology),
         wire.claims,
         _origin(topology),
         spec.name in names(),

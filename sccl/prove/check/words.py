@@ -34,13 +34,13 @@ def class_of(case: Case, claim: ParetoWire | LimitPointWire) -> str:
     if isinstance(claim, LimitPointWire):
         if claim.trees:
             return f"{TREES}, for every k and C"
-        whole = "all algorithms" if case.other.phases == 1 else _composed(claim.halves)
+        whole = "all algorithms" if case.dual.phases == 1 else _composed(claim.halves)
         return f"{whole}, for every k and C"
     bounded = f"R <= S + {claim.k}"
-    if case.other.phases > 1:
+    if case.dual.phases > 1:
         bounded = f"{bounded} in each of the two"
     largest = "any C" if claim.max_chunks is None else f"C up to {claim.max_chunks}"
-    whole = "algorithms" if case.other.phases == 1 else _composed(claim.halves)
+    whole = "algorithms" if case.dual.phases == 1 else _composed(claim.halves)
     return f"{whole} with {bounded} and {largest}"
 
 
@@ -71,7 +71,7 @@ def _composed(halves: str) -> str:
 
 def _for(case: Case, whole: str, word: str = "for") -> str:
     """Return the class that a claim is about; empty if it is about all algorithms."""
-    return f" {word} {whole}" if case.other.phases > 1 else ""
+    return f" {word} {whole}" if case.dual.phases > 1 else ""
 
 
 def _number(text: str) -> str:

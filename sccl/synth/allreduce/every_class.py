@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from sccl.collectives import Spec, dual, named
+from sccl.collectives import Spec, dual_of, named
 from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -136,7 +136,7 @@ def _together(a: Candidate, first: Frontier, b: Candidate, then: Frontier) -> Ca
 
 def has_classes(spec: Spec) -> bool:
     """Return whether a collective is an allreduce, which several classes of algorithms do."""
-    return spec.name == "allreduce" and dual(spec).phases == 2
+    return spec.name == "allreduce" and dual_of(spec).phases == 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ def _common_k(topology: Topology, covered: Range) -> int | None:
     found = []
     for name in ("allgather", "reducescatter"):
         spec = named(name, topology.ranks)
-        found.append(settled(Range(covered.k), dual(spec), lower_bounds(topology, spec)).k)
+        found.append(settled(Range(covered.k), dual_of(spec), lower_bounds(topology, spec)).k)
     return max(k for k in found if k is not None)
 
 

@@ -127,11 +127,11 @@ def _swept(p: SweptPoint) -> dict[str, Any]:
     }
 
 
-def limit_json(limit: StepLimit, other: Dual) -> dict[str, Any]:
+def limit_json(limit: StepLimit, dual: Dual) -> dict[str, Any]:
     """Return a limit and its certificates as plain JSON values.
 
     Args:
-        other: what was solved in place of the collective that was asked for.
+        dual: what was solved in place of the collective that was asked for.
     """
     several = len(limit.limits) > 1  # the first machine is then the reversed one
     return {
@@ -140,7 +140,7 @@ def limit_json(limit: StepLimit, other: Dual) -> dict[str, Any]:
         "upper": str(limit.upper),
         "certificates": [
             {
-                "problem": other.describe(on_reversed=i == 0 if several else other.on_reversed),
+                "problem": dual.describe(on_reversed=i == 0 if several else dual.on_reversed),
                 "topology": one.problem.topology.name,
                 "bound": str(one.lower),
                 "prices": [[name, step, str(price)] for name, step, price in proof.prices]

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from sccl.collectives import Spec, dual
+from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Unknown
 from sccl.core.files.codec import answer_to_wire, instance_of_wire
 from sccl.core.files.shapes import InstanceWire
@@ -66,9 +66,9 @@ def how(topology: Topology, spec: Spec, solver: str, limits: backends.Limits, sy
             machine and the collective.
     """
     if symmetry not in {"auto", "none"}:
-        other = dual(spec)
-        for machine in other.machines(topology):
-            groups(machine, other.spec.at(other.spec.unit), symmetry)  # complains, if they are none
+        dual = dual_of(spec)
+        for machine in dual.machines(topology):
+            groups(machine, dual.spec.at(dual.spec.unit), symmetry)  # complains, if they are none
     if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS:
         symmetry = "none"
     return How(backends.check_name(solver), symmetry, limits.timeout_s, limits.seed, limits.effort)

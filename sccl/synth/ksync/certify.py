@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.collectives import dual
+from sccl.collectives import dual_of
 from sccl.core.answer import Unsat
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
@@ -87,7 +87,7 @@ class _Writer:
 
     def optimal_for_every_k(self) -> Iterator[LimitPointWire]:
         """Yield the claims that points are optimal for every k and C, as far as limits prove it."""
-        covered, phases = self.covered(), dual(self.frontier.spec).phases
+        covered, phases = self.covered(), dual_of(self.frontier.spec).phases
         for point in self.frontier.points:
             c = point.candidate
             here, fewer = (covered.least(s, equal=True) for s in (c.steps, c.steps - phases))
@@ -97,16 +97,16 @@ class _Writer:
     def covered(self) -> Covered:
         """Return what the claims so far rule out."""
         topology, spec = self.frontier.topology, self.frontier.spec
-        return Covered.of(self.claims, spec, len(dual(spec).machines(topology)))
+        return Covered.of(self.claims, spec, len(dual_of(spec).machines(topology)))
 
     def limits(self) -> None:
         """Claim the limits of all numbers of steps up to the last point's."""
         if not self.frontier.points:
             return
-        bounds, other = self.frontier.bounds, dual(self.frontier.spec)
+        bounds, dual = self.frontier.bounds, dual_of(self.frontier.spec)
         last = self.frontier.points[-1].candidate.steps
         known = {limit.steps: limit for limit in self.frontier.limits}
-        for steps in range(bounds.steps, last + 1, other.phases):
+        for steps in range(bounds.steps, last + 1, dual.phases):
             self.notify(f"limit of R/C for S={steps}")
             found = known.get(steps) or step_limit(
                 self.frontier.topology, self.frontier.spec, steps, bounds, effort=self.effort

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.collectives import Dual, Spec, dual
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm
@@ -173,7 +173,7 @@ class _Level:
 class _Sweep:
     topology: Topology
     spec: Spec
-    other: Dual
+    dual: Dual
     covered: Range
     bounds: LowerBounds
     last_steps: int
@@ -192,7 +192,7 @@ class _Sweep:
 
     def run(self) -> str:
         """Sweep all numbers of steps and return why it stopped."""
-        for steps in range(self.bounds.steps, self.last_steps + 1, self.other.phases):
+        for steps in range(self.bounds.steps, self.last_steps + 1, self.dual.phases):
             if not self.run_level(steps):
                 return "interrupted"
             if self.points and self.points[-1].candidate.cost == self.bounds.bandwidth:
@@ -202,7 +202,7 @@ class _Sweep:
     def run_level(self, steps: int) -> bool:
         """Find the point of one number of steps; return False if the user interrupted."""
         best = self.points[-1].candidate.cost if self.points else None
-        every = candidates(self.other, self.bounds.bandwidth, steps, self.covered)
+        every = candidates(self.dual, self.bounds.bandwidth, steps, self.covered)
         level = _Level(sorted(c for c in every if best is None or c.cost < best))
         interrupted = False
         self.provisional = None
@@ -260,9 +260,9 @@ class _Sweep:
         for candidate in level.ahead():
             yield from self.pose(candidate).instances
         best = self.points[-1].candidate.cost if self.points else None
-        if steps + self.other.phases <= self.last_steps:
+        if steps + self.dual.phases <= self.last_steps:
             every = candidates(
-                self.other, self.bounds.bandwidth, steps + self.other.phases, self.covered
+                self.dual, self.bounds.bandwidth, steps + self.dual.phases, self.covered
             )
             if cheaper := [c for c in every if best is None or c.cost < best]:
                 yield from self.pose(min(cheaper)).instances
@@ -304,7 +304,7 @@ class _Sweep:
             complete=complete,
             every_k=complete and self.is_whole(),
             stopped=stopped,
-            scope=scope_of(self.covered, self.other.scope),
+            scope=scope_of(self.covered, self.dual.scope),
             seconds=time.perf_counter() - begin,
         )
 
@@ -317,7 +317,7 @@ class _Sweep:
         last = self.points[-1].candidate.steps
         return all(
             any(p.candidate.steps <= s and p.candidate.cost <= lower.get(s, 0) for p in self.points)
-            for s in range(self.bounds.steps, last, self.other.phases)
+            for s in range(self.bounds.steps, last, self.dual.phases)
         )
 
     def beats_every_k(self, candidate: Candidate) -> bool:
@@ -329,7 +329,7 @@ class _Sweep:
         lower = {limit.steps: limit.lower for limit in self.limits}
         if candidate.cost > max(lower.get(candidate.steps, Fraction(0)), self.bounds.bandwidth):
             return False
-        before = candidate.steps - self.other.phases
+        before = candidate.steps - self.dual.phases
         return before < self.bounds.steps or lower.get(before, Fraction(0)) > candidate.cost
 
     def ask(self, question: Question) -> Answer:
@@ -356,7 +356,7 @@ class _Sweep:
         within = None if self.beats_every_k(candidate) else self.covered
         algorithm = replace(
             answer.algorithm,
-            scope=scope_of(within, self.other.scope),
+            scope=scope_of(within, self.dual.scope),
             proved=(*optimal, *(("pareto",) if proved else ())),
         )
         file = self.folder.save(algorithm) if self.folder else None
@@ -404,10 +404,10 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
     begin = time.perf_counter()
-    other = dual(spec)
-    pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
+    dual = dual_of(spec)
+    pose(topology, spec, spec.unit, dual.phases, dual.phases)  # complains before anything runs
     bounds = lower_bounds(topology, spec)
-    covered = settled(covered, other, bounds)
+    covered = settled(covered, dual, bounds)
     last_steps = last_step(spec, bounds, covered.max_steps)
     _refuse_empty(spec, covered)
     notify(Bounded(bounds))
@@ -415,11 +415,11 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         folder.prepare()
     from sccl.synth.limit import needs_no_search  # noqa: PLC0415 - loads the LP solver
 
-    machines, unit = other.machines(topology), other.spec.at(other.spec.unit)
+    machines, unit = dual.machines(topology), dual.spec.at(dual.spec.unit)
     run = _Sweep(
         topology,
         spec,
-        other,
+        dual,
         covered,
         bounds,
         last_steps,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sccl.collectives import Dual, Spec, dual
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.core.collective import MAX_CLASSIFIED
@@ -45,7 +45,7 @@ def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
         ParameterError: less than the latency bound is asked for.
     """
     if asked is None:
-        return bounds.steps + EXTRA_STEPS * dual(spec).phases
+        return bounds.steps + EXTRA_STEPS * dual_of(spec).phases
     if asked < bounds.steps:
         raise ParameterError(
             f"max-steps is {asked}, but {_of_class(spec, bounds)} takes at least {bounds.steps} "
@@ -111,29 +111,29 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     from sccl.synth.limit import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
 
-    other = dual(spec)
+    dual = dual_of(spec)
     if steps < bounds.steps:
         raise ParameterError(
             f"steps is {steps}, but {_of_class(spec, bounds)} takes at least {bounds.steps} steps "
             "here: give at least that many"
         )
-    if steps % other.phases:
+    if steps % dual.phases:
         raise ParameterError(
             f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
             f"{bounds.scope}; 'sccl pareto --limit' has the limits of all classes, for every S"
         )
     if steps > _MAX_STEPS:
         raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
-    unit = other.spec.at(other.spec.unit)
-    machines = other.machines(topology)
+    unit = dual.spec.at(dual.spec.unit)
+    machines = dual.machines(topology)
     # On one-way links allreduce has two machines, and the bound may be that of the other one.
-    floor = bounds.bandwidth * other.chunk_factor / other.phases
+    floor = bounds.bandwidth * dual.chunk_factor / dual.phases
     if len(machines) > 1:
         floor = Fraction(0)
     before = earlier.limits if earlier else (None,) * len(machines)
     limits = tuple(
         solve_packing(
-            pose_packing(machine, unit, steps // other.phases),
+            pose_packing(machine, unit, steps // dual.phases),
             floor,
             seconds / len(machines),
             earlier=start,
@@ -143,8 +143,8 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     )
     return StepLimit(
         steps,
-        max(other.bandwidth(limit.lower) for limit in limits),
-        max(other.bandwidth(limit.upper) for limit in limits),
+        max(dual.bandwidth(limit.lower) for limit in limits),
+        max(dual.bandwidth(limit.upper) for limit in limits),
         limits,
     )
 
@@ -271,8 +271,8 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
     begin = time.perf_counter()
-    other = dual(spec)
-    pose(topology, spec, spec.unit, other.phases, other.phases)  # complains before anything runs
+    dual = dual_of(spec)
+    pose(topology, spec, spec.unit, dual.phases, dual.phases)  # complains before anything runs
     bounds = lower_bounds(topology, spec)
     last = last_step(spec, bounds, max_steps)
     if folder:
@@ -281,7 +281,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     points: list[LimitPoint] = []
     stopped = "max-steps"
     try:
-        for steps in range(bounds.steps, last + 1, other.phases):
+        for steps in range(bounds.steps, last + 1, dual.phases):
             started = time.perf_counter()
             late = any(limit.timed_out for limit in limits)
             before = limits[-1] if limits and not late else None
@@ -292,7 +292,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
                 known = all(x.lower == x.upper for x in limits)
                 points.append(_bare(limits[-1], bounds, started))
                 ways = solve if known or not late else None
-                points[-1] = _attained(points[-1], other, ways, folder, known=known, late=late)
+                points[-1] = _attained(points[-1], dual, ways, folder, known=known, late=late)
                 notify(points[-1])
             if limits[-1].upper == bounds.bandwidth:
                 stopped = "bandwidth-bound"
@@ -307,7 +307,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
         tuple(limits),
         complete=stopped == "bandwidth-bound" and all(x.lower == x.upper for x in limits),
         stopped=stopped,
-        scope=scope_of(None, other.scope),
+        scope=scope_of(None, dual.scope),
         seconds=time.perf_counter() - begin,
     )
 
@@ -327,7 +327,7 @@ def _bare(limit: StepLimit, bounds: LowerBounds, started: float) -> LimitPoint:
 
 def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
     point: LimitPoint,
-    other: Dual,
+    dual: Dual,
     solve: Solve | None,
     folder: Folder | None,
     *,
@@ -341,10 +341,10 @@ def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
         late: whether seconds decided what the packing is, so that it is not written down.
     """
     begin, limit = time.perf_counter(), point.limit
-    algorithm = attain(limit, other, solve, from_packing=not late)
+    algorithm = attain(limit, dual, solve, from_packing=not late)
     if algorithm is not None and known and algorithm.bandwidth_cost == limit.lower:
         claims = (*point.optimal, "pareto")
-        algorithm = replace(algorithm, scope=scope_of(None, other.scope), proved=claims)
+        algorithm = replace(algorithm, scope=scope_of(None, dual.scope), proved=claims)
     return replace(
         point,
         algorithm=algorithm,
@@ -355,7 +355,7 @@ def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
 
 
 def attain(
-    limit: StepLimit, other: Dual, solve: Solve | None, *, from_packing: bool = True
+    limit: StepLimit, dual: Dual, solve: Solve | None, *, from_packing: bool = True
 ) -> Algorithm | None:
     """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
 
@@ -370,12 +370,12 @@ def attain(
     from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
 
     topology = limit.limits[0].problem.topology
-    if other.on_reversed or len(limit.limits) > 1:  # the first machine is the reversed one
+    if dual.on_reversed or len(limit.limits) > 1:  # the first machine is the reversed one
         topology = topology.reversed()
-    for chunks, rounds in _smallest(limit, other):
+    for chunks, rounds in _smallest(limit, dual):
         if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
             break
-        answer = ask(pose(topology, other.original, chunks, limit.steps, rounds), solve)
+        answer = ask(pose(topology, dual.original, chunks, limit.steps, rounds), solve)
         if isinstance(answer, Sat):
             return expand(answer.algorithm)
     if len(limit.limits) > 1 or not from_packing:
@@ -387,8 +387,8 @@ def attain(
     found = found or near(packing)
     if found is None:
         return None
-    whole = found.collective.chunks * other.chunk_factor
-    question = pose(topology, other.original, whole, limit.steps, found.rounds * other.phases)
+    whole = found.collective.chunks * dual.chunk_factor
+    question = pose(topology, dual.original, whole, limit.steps, found.rounds * dual.phases)
     return expand(question.recover([found]))
 
 
@@ -399,10 +399,10 @@ def near(packing: Limit) -> Algorithm | None:
     return next(filter(None, (round_off(packing, times) for times in _ROUNDED_TIMES)), None)
 
 
-def _smallest(limit: StepLimit, other: Dual) -> Iterator[tuple[int, int]]:
+def _smallest(limit: StepLimit, dual: Dual) -> Iterator[tuple[int, int]]:
     """Yield the smallest (C, R) with R/C at the limit."""
-    unit = other.spec.unit * other.chunk_factor
-    per_unit = limit.upper * unit / other.phases
+    unit = dual.spec.unit * dual.chunk_factor
+    per_unit = limit.upper * unit / dual.phases
     chunks = unit * per_unit.denominator
     while chunks * limit.upper < limit.steps:
         chunks += unit * per_unit.denominator
