@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from sccl.errors import JudgeError
 from sccl.lower.program import Address, Instruction, Op, Program
@@ -56,31 +56,21 @@ def order_of(program: Program) -> Order:
         JudgeError: it is circular, so that the program would deadlock.
     """
     needs = _needs(program)
-    users: dict[Site, list[Site]] = {site: [] for site in needs}
-    for site, sources in needs.items():
-        for source in sources:
-            users[source].append(site)
-    waiting = {site: len(sources) for site, sources in needs.items()}
-    ready = deque(site for site, count in waiting.items() if count == 0)
     number: dict[Site, int] = {}
     before: list[int] = []
-    while ready:
-        site = ready.popleft()
-        number[site] = len(before)
-        mask = 0
-        for source in needs[site]:
-            mask |= before[number[source]] | 1 << number[source]
-        before.append(mask)
-        for user in users[site]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                ready.append(user)
-    if len(number) < len(needs):
-        rank, (block, index) = next(site for site in needs if site not in number)
+    try:
+        for site in TopologicalSorter(needs).static_order():
+            number[site] = len(before)
+            mask = 0
+            for source in needs[site]:
+                mask |= before[number[source]] | 1 << number[source]
+            before.append(mask)
+    except CycleError as error:
+        rank, (block, index) = error.args[1][0]
         raise JudgeError(
             f"the program deadlocks: rank {rank}, block {block}, instruction {index} waits for "
             "itself; this is a defect of a lowering pass, please report it"
-        )
+        ) from error
     return Order(number, before)
 
 

@@ -1,4 +1,9 @@
-"""A drawing by distances, for graphs without a known shape."""
+"""A drawing by distances, for graphs without a known shape.
+
+Tried in its place: igraph's ``layout_mds`` and then ``layout_kamada_kawai``. Up to fifteen times as
+fast, but on random graphs of 60 and 150 nodes the stress was 3 and 7 times as large, and two runs
+drew different pictures.
+"""
 
 from __future__ import annotations
 
