@@ -12,7 +12,7 @@ from pathlib import Path
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
 from sccl.emit import generate, targets, write_project
-from sccl.runtime import Mpi, build, compare, in_groups, load_project, speedup
+from sccl.runtime import Mpi, Trial, build, in_groups, load_project, speedup, timed
 from sccl.synth.candidates import Range
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
@@ -74,7 +74,7 @@ def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[C
         write_project(directory, generate(found, "host"))
         project = load_project(directory)
         build(project, mpi)
-        timings = compare([project], mpi, sizes=sizes, repeat=repeat, against_mpi=True)
+        timings = list(timed([project], mpi, Trial(sizes, repeat, against_mpi=True)))
     ours = str(directory)
     results = []
     for name, rows in in_groups(timings).items():

@@ -2,20 +2,21 @@
 
 from sccl.emit.project import (
     PROGRAM_FILE,
-    SELECTION_FILE,
     generate,
-    selection_text,
+    selected,
     targets,
     write_project,
 )
+from sccl.emit.selection import Selection, Switch
 from sccl.emit.shared import Options
 
 __all__ = [
     "PROGRAM_FILE",
-    "SELECTION_FILE",
     "Options",
+    "Selection",
+    "Switch",
     "generate",
-    "selection_text",
+    "selected",
     "targets",
     "write_project",
 ]

@@ -10,6 +10,7 @@ from fractions import Fraction
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs, winners
 from sccl.core.files.disk import slug
+from sccl.emit.selection import Selection, Switch
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
 
@@ -34,20 +35,6 @@ class Lowered:
     def parts(self) -> int:
         """Return the parts that a block is cut into."""
         return self.eager.layout.parts
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """From blocks of ``from_bytes`` on, a program serves; it does up to the next switch.
-
-    Attributes:
-        index: which algorithm of its collective.
-        direct: whether its direct program, else its eager one.
-    """
-
-    from_bytes: int
-    index: int
-    direct: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +67,9 @@ class Bundle:
     ranks: int
     entries: tuple[Entry, ...]
 
-    def selection(self) -> str:
-        """Return the switches as generated code and ``SCCL_SELECT`` spell them."""
-        return ";".join(
-            f"{entry.identifier}:"
-            + ",".join(
-                f"{s.from_bytes}={s.index}{'d' if s.direct else 'e'}" for s in entry.switches
-            )
-            for entry in self.entries
-        )
+    def selection(self) -> Selection:
+        """Return which program serves which size."""
+        return Selection({entry.identifier: entry.switches for entry in self.entries})
 
 
 def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: int) -> Bundle:
@@ -127,46 +108,28 @@ def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: i
     return Bundle(sizes[0], tuple(entries))
 
 
-def with_selection(made: Bundle, select: str) -> Bundle:
-    """Return the bundle with the switch points of ``select`` for the collectives that it names.
+def with_selection(made: Bundle, selection: Selection) -> Bundle:
+    """Return the bundle with the switch points of a selection for the collectives that it names.
 
     Raises:
-        ParameterError: it is not spelled ``collective:from=program,...``, or names a collective or
-            an algorithm that the bundle does not have.
+        ParameterError: it names a collective or an algorithm that the bundle does not have.
     """
-    entry = r"[a-z0-9_]+:\d+=\d+[ed](,\d+=\d+[ed])*"
-    if not re.fullmatch(rf"{entry}(;{entry})*", select):
-        raise ParameterError(
-            f"select is {select!r}, expected collective:from=program,..., such as "
-            "'allgather:0=0e,65536=1d;allreduce:0=0e'"
-        )
-    chosen = dict(part.split(":") for part in select.split(";"))
-    known = {e.identifier: len(e.algorithms) for e in made.entries}
-    if unknown := sorted(set(chosen) - set(known)):
+    known = [entry.identifier for entry in made.entries]
+    if unknown := sorted(set(selection.switches) - set(known)):
         raise ParameterError(
             f"select names {unknown[0]}, but the files are of {', '.join(known)} only"
         )
     entries = []
     for old in made.entries:
-        text = chosen.get(old.identifier)
-        switches = old.switches if text is None else _parsed(text)
+        switches = selection.switches.get(old.identifier, old.switches)
         if any(s.index >= len(old.algorithms) for s in switches):
             raise ParameterError(
                 f"select names an algorithm of {old.identifier} beyond the last, "
                 f"expected 0 to {len(old.algorithms) - 1} (by root, steps and R/C)"
             )
-        entries.append(replace(old, switches=switches))
+        by_size = tuple(sorted(switches, key=lambda s: s.from_bytes))
+        entries.append(replace(old, switches=by_size))
     return replace(made, entries=tuple(entries))
-
-
-def _parsed(text: str) -> tuple[Switch, ...]:
-    found = [re.fullmatch(r"(\d+)=(\d+)([ed])", part) for part in text.split(",")]
-    return tuple(
-        sorted(
-            (Switch(int(m[1]), int(m[2]), direct=m[3] == "d") for m in found if m),
-            key=lambda s: s.from_bytes,
-        )
-    )
 
 
 def identifier(name: str) -> str:

@@ -14,13 +14,13 @@ from sccl.core.files.disk import check_can_create, write_folder
 from sccl.core.files.text import digest
 from sccl.emit import cuda, hip, host
 from sccl.emit.bundle import Bundle, bundle, with_selection
+from sccl.emit.selection import Selection
 from sccl.emit.shared import TRANSPORTS, Options
 from sccl.emit.text import render
 from sccl.errors import InputError, unknown_name
 from sccl.lower import Instruction, Program, Slot
 
 PROGRAM_FILE = "program.json"
-SELECTION_FILE = "selection.hpp"
 
 
 class Target(Protocol):
@@ -72,7 +72,7 @@ def generate(
     serial = writer.SERIAL or chosen.transport == "dma"
     made = bundle(algorithms, serial=serial, eager_part_bytes=writer.EAGER_PART_BYTES)
     if select is not None:
-        made = with_selection(made, select)
+        made = with_selection(made, Selection.parse(select))
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
     found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))
@@ -100,7 +100,7 @@ def _readme(made: Bundle, writer: Target, options: Options) -> dict[str, Any]:
         "version": __version__,
         "rows": rows,
         "slot_bytes": writer.SLOT_BYTES,
-        "selection": made.selection(),
+        "selection": str(made.selection()),
         **writer.readme(options),
     }
 
@@ -147,9 +147,17 @@ def _made_of(program: str) -> tuple[str, list[str]] | None:
         return None
 
 
-def selection_text(selection: str) -> str:
-    """Return the source file that holds the switch points."""
-    return render("common/selection.hpp.jinja", {"selection": selection})
+def selected(program: str, selection: Selection) -> dict[str, str]:
+    """Return the files of a project that name its switch points, by name, with other ones.
+
+    Args:
+        program: its ``program.json``.
+    """
+    value = json.loads(program) | {"selection": str(selection)}
+    return {
+        "selection.hpp": render("common/selection.hpp.jinja", {"selection": str(selection)}),
+        PROGRAM_FILE: _text(value),
+    }
 
 
 def program_json(made: Bundle, target: str) -> str:
@@ -159,7 +167,7 @@ def program_json(made: Bundle, target: str) -> str:
         "kind": "program",
         "target": target,
         "ranks": made.ranks,
-        "selection": made.selection(),
+        "selection": str(made.selection()),
         "collectives": [
             {
                 "identifier": entry.identifier,
@@ -181,6 +189,10 @@ def program_json(made: Bundle, target: str) -> str:
             for entry in made.entries
         ],
     }
+    return _text(value)
+
+
+def _text(value: dict[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":")) + "\n"
 
 

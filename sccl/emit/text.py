@@ -61,7 +61,7 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         "blocks": max(len(r.blocks) for _, _, p in programs for r in p.ranks),
         "steps": max(p.steps for _, _, p in programs),
         "patterns": max(len(b) for s in shapes for b in (*s.inputs, *s.outputs)),
-        "selection": bundle.selection(),
+        "selection": str(bundle.selection()),
         "types": list(TYPES),
         "type_bytes": _list(size for size, _, _ in TYPES.values()),
         "type_names": ", ".join(f'"{name.lower()}"' for name in TYPES),

@@ -1,10 +1,10 @@
 """Running: generated projects are built, run under MPI, measured and tuned."""
 
-from sccl.runtime.compare import Timing, compare, fastest, in_groups, speedup, timed
+from sccl.runtime.compare import Timing, Trial, fastest, in_groups, speedup, timed
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
-from sccl.runtime.project import Project, build, load_project
+from sccl.runtime.project import Project, build, load_project, select
 from sccl.runtime.tools import Check, Outcome, State, try_all
-from sccl.runtime.tune import tuned_selection
+from sccl.runtime.tune import tuned
 
 __all__ = [
     "Check",
@@ -13,15 +13,16 @@ __all__ = [
     "Project",
     "State",
     "Timing",
+    "Trial",
     "build",
-    "compare",
     "fastest",
     "find_mpi",
     "in_groups",
     "load_project",
     "mpi_folder",
+    "select",
     "speedup",
     "timed",
     "try_all",
-    "tuned_selection",
+    "tuned",
 ]

@@ -33,51 +33,39 @@ class Timing:
         return statistics.median(self.us)
 
 
-def compare(
-    projects: Sequence[Project],
-    mpi: Mpi,
-    *,
-    sizes: tuple[int, int],
-    repeat: int,
-    collectives: Sequence[str] = (),
-    against_mpi: bool = False,
-    each: bool = False,
-) -> list[Timing]:
-    """Return what :func:`timed` yields."""
-    return list(
-        timed(
-            projects,
-            mpi,
-            sizes=sizes,
-            repeat=repeat,
-            collectives=collectives,
-            against_mpi=against_mpi,
-            each=each,
-        )
-    )
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is timed of projects.
+
+    Attributes:
+        sizes: smallest and largest bytes of a block; powers of two times the smallest are timed.
+        repeat: how often each is timed, in turns.
+        collectives: which; empty for all of the first project.
+        against_mpi: also time the MPI library's own.
+        each: time every program of the first project by itself.
+    """
+
+    sizes: tuple[int, int]
+    repeat: int
+    collectives: tuple[str, ...] = ()
+    against_mpi: bool = False
+    each: bool = False
+
+    def arguments(self) -> list[str]:
+        """Return what a project's benchmark is told."""
+        words = [*self.collectives, "--json", "--repeat", str(self.repeat)]
+        words += ["--sizes", f"{self.sizes[0]}:{self.sizes[1]}"]
+        words += ["--against", "mpi"] if self.against_mpi else []
+        return words + (["--each"] if self.each else [])
 
 
-def timed(
-    projects: Sequence[Project],
-    mpi: Mpi,
-    *,
-    sizes: tuple[int, int],
-    repeat: int,
-    collectives: Sequence[str] = (),
-    against_mpi: bool = False,
-    each: bool = False,
-) -> Iterator[Timing]:
+def timed(projects: Sequence[Project], mpi: Mpi, trial: Trial) -> Iterator[Timing]:
     """Time projects in turns, size by size, in one run of one set of processes.
 
     Before a contender is timed at a size, its data are checked: every byte of every rank's output.
 
     Args:
         projects: the first runs the benchmark, the others are loaded into it.
-        sizes: smallest and largest bytes of a block; powers of two times the smallest are timed.
-        repeat: how often each is timed, in turns.
-        collectives: which; empty for all of the first project.
-        against_mpi: also time the MPI library's own.
-        each: time every program of the first project by itself.
 
     Raises:
         InputError: the projects are for different targets or numbers of ranks.
@@ -91,14 +79,11 @@ def timed(
                 f"{first.directory} for {first.ranks} ({first.target}): "
                 "compare projects of one target and number of ranks"
             )
-    arguments = [*collectives, "--json", "--repeat", str(repeat)]
-    arguments += ["--sizes", f"{sizes[0]}:{sizes[1]}"]
+    arguments = trial.arguments()
     for other in projects[1:]:
         arguments += ["--with", str((other.directory / "libsccl.so").resolve())]
-    arguments += ["--against", "mpi"] if against_mpi else []
-    arguments += ["--each"] if each else []
     names = {f"with-{i}": str(p.directory) for i, p in enumerate(projects) if i}
-    if not each:
+    if not trial.each:
         names["sccl"] = str(first.directory)
     for line in lines_of(first, mpi, arguments):
         yield _timing(line, names)

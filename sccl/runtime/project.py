@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sccl.core.files.disk import read_text
-from sccl.emit import PROGRAM_FILE
+from sccl.core.files.disk import read_text, write_folder
+from sccl.emit import PROGRAM_FILE, Selection, selected
 from sccl.errors import FormatError, InputError, ToolError
 from sccl.runtime.mpi import Mpi
 
@@ -33,7 +33,7 @@ class Project:
     directory: Path
     target: str
     ranks: int
-    selection: str
+    selection: Selection
     collectives: dict[str, int]
 
 
@@ -65,9 +65,19 @@ def _project_of(value: Any, directory: Path) -> Project:
         directory,
         str(value["target"]),
         int(value["ranks"]),
-        str(value["selection"]),
+        Selection.parse(str(value["selection"])),
         {str(c["identifier"]): len(c["algorithms"]) for c in value["collectives"]},
     )
+
+
+def select(project: Project, selection: Selection) -> None:
+    """Give a project on disk other switch points.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    program = read_text(project.directory / PROGRAM_FILE)
+    write_folder(project.directory, selected(program, selection), last=PROGRAM_FILE)
 
 
 def build(project: Project, mpi: Mpi) -> None:

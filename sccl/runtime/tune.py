@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sccl.emit import Selection, Switch
 from sccl.runtime.compare import Timing, fastest, in_groups
 
 
-def tuned_selection(timings: Iterable[Timing], current: str) -> str:
+def tuned(timings: Iterable[Timing], current: Selection) -> Selection:
     """Return the selection in which the fastest program serves each size.
 
     Args:
@@ -15,16 +16,12 @@ def tuned_selection(timings: Iterable[Timing], current: str) -> str:
         current: the selection in force; what was not measured keeps its switch points: other
             collectives, and on GPUs algorithms for other roots.
     """
-    chosen = dict(entry.split(":", 1) for entry in current.split(";") if entry)
+    chosen = dict(current.switches)
     for collective, sizes in in_groups(timings).items():
-        names = {name for row in sizes.values() for name in row}
-        found = fastest(sizes, sorted(names))
-        switches = [(0 if i == 0 else size, name) for i, (size, name) in enumerate(found)]
-        measured = {name[:-1] for name in names}
-        for entry in chosen.get(collective, "").split(","):
-            first, _, name = entry.partition("=")
-            if name and name[:-1] not in measured:
-                switches.append((int(first), name))
-        switches.sort(key=lambda switch: switch[0])
-        chosen[collective] = ",".join(f"{size}={name}" for size, name in switches)
-    return ";".join(f"{name}:{text}" for name, text in sorted(chosen.items()))
+        names = sorted({name for row in sizes.values() for name in row})
+        best = fastest(sizes, names)
+        switches = [Switch.to(name, size if i else 0) for i, (size, name) in enumerate(best)]
+        measured = {Switch.to(name, 0).index for name in names}
+        switches += [s for s in chosen.get(collective, ()) if s.index not in measured]
+        chosen[collective] = tuple(sorted(switches, key=lambda switch: switch.from_bytes))
+    return Selection(dict(sorted(chosen.items())))

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.tasks.outputs import Count, ErrorOutput, FileText, FractionText, Inputs, Output, Part
+from sccl.tasks.run import BenchOutput, RunOutput, TuneOutput
 
 Seconds = Annotated[
     float, Meta(ge=0, description="Seconds; not in files, which are the same again.")
@@ -349,69 +350,6 @@ class CodegenOutput(Output, frozen=True, kw_only=True):
     algorithms: Count
     collectives: tuple[str, ...]
     files: Annotated[tuple[str, ...], Meta(description="Names of what was written there.")]
-
-
-class TimingPart(Part, frozen=True, kw_only=True):
-    """How long calls of a size took."""
-
-    collective: str
-    size_bytes: Annotated[int, Meta(ge=0, description="Bytes of a block.")]
-    contender: Annotated[str, Meta(description="The project, mpi, or the program measured.")]
-    median_us: float
-    us: Annotated[tuple[float, ...], Meta(description="Microseconds of a call, by repetition.")]
-
-
-class CheckedPart(Part, frozen=True, kw_only=True):
-    """Data that were checked: of every contender at every size, before it was timed."""
-
-    collective: str
-    sizes: Count
-    contenders: Count
-    compared: Annotated[str, Meta(description="What was compared with what.")]
-
-
-class SwitchPart(Part, frozen=True, kw_only=True):
-    """From which size on which contender is the fastest."""
-
-    from_bytes: Count
-    contender: str
-
-
-class RunOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl run' measured."""
-
-    kind: Literal["run"] = "run"
-    directory: FileText
-    ranks: Count
-    timings: tuple[TimingPart, ...]
-    checked: tuple[CheckedPart, ...]
-
-
-class BenchOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl bench' measured."""
-
-    kind: Literal["bench"] = "bench"
-    ranks: Count
-    timings: tuple[TimingPart, ...]
-    checked: tuple[CheckedPart, ...]
-    speedups: Annotated[
-        dict[str, dict[str, float | None]],
-        Meta(
-            description="By collective and peer: geometric mean over sizes; null: no size of both."
-        ),
-    ]
-    fastest: dict[str, tuple[SwitchPart, ...]]
-
-
-class TuneOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl tune' measured and set."""
-
-    kind: Literal["tune"] = "tune"
-    directory: FileText
-    ranks: Count
-    selection: Annotated[str, Meta(description="The switch points, as SCCL_SELECT spells them.")]
-    timings: tuple[TimingPart, ...]
-    checked: tuple[CheckedPart, ...]
 
 
 # --- Prove ---------------------------------------------------------------------------------------

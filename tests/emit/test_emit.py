@@ -17,10 +17,10 @@ from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.codec import algorithm_to_wire
 from sccl.core.files.text import text_of
-from sccl.emit import Options, generate, targets, write_project
+from sccl.emit import Options, Selection, generate, targets, write_project
 from sccl.emit.bundle import bundle, identifier
 from sccl.errors import InputError, ParameterError, UnknownNameError
-from sccl.runtime import Timing, fastest, load_project, speedup, tuned_selection
+from sccl.runtime import Timing, fastest, load_project, speedup, tuned
 from sccl.transform import prune
 from tests.kit.found import frontier
 from tests.kit.matrix import MATRIX, Hard, all_of, load
@@ -145,7 +145,7 @@ def test_switch_points_come_from_the_cost_model() -> None:
     made = bundle(all_of(DGX1_ALLGATHER), serial=True, eager_part_bytes=1 << 20)
     turn = (3 - 2) / (Fraction(3, 2) - Fraction(7, 6)) * 700 * 25  # ns times bytes per ns
     assert round(turn / 1024, 1) == Fraction("51.3")
-    assert made.selection() == f"allgather:0=0e,{int(turn)}=1e,{6 << 20}=1d"  # in 6 parts
+    assert str(made.selection()) == f"allgather:0=0e,{int(turn)}=1e,{6 << 20}=1d"  # in 6 parts
 
 
 def save(algorithm: Algorithm, path: Path) -> str:
@@ -238,11 +238,11 @@ def timing(size: int, name: str, us: float) -> Timing:
 def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
     rows = [timing(1, "0e", 1.0), timing(1, "0d", 2.0), timing(2, "0e", 1.0), timing(2, "0d", 0.99)]
     rows += [timing(4, "0e", 4.0), timing(4, "0d", 2.0)]
-    assert tuned_selection(rows, "allgather:0=0e;alltoall:0=0e,8=0d") == (
-        "allgather:0=0e,4=0d;alltoall:0=0e,8=0d"
-    )
-    rooted = tuned_selection(rows, "allgather:0=1e,0=0e,9=1d")  # the rows are of algorithm 0
-    assert rooted == "allgather:0=0e,0=1e,4=0d,9=1d"
+    for current, best in (
+        ("allgather:0=0e;alltoall:0=0e,8=0d", "allgather:0=0e,4=0d;alltoall:0=0e,8=0d"),
+        ("allgather:0=1e,0=0e,9=1d", "allgather:0=0e,0=1e,4=0d,9=1d"),  # rows are of algorithm 0
+    ):
+        assert str(tuned(rows, Selection.parse(current))) == best
     sizes = {t.size_bytes: {} for t in rows}  # type: ignore[var-annotated]
     for row in rows:
         sizes[row.size_bytes][row.contender] = row

@@ -1,0 +1,66 @@
+"""Selection: which program of a bundle serves which size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sccl.errors import ParameterError
+
+_SWITCH = r"\d+=\d+[ed]"
+_ENTRY = rf"[a-z0-9_]+:{_SWITCH}(,{_SWITCH})*"
+_TEXT = re.compile(rf"{_ENTRY}(;{_ENTRY})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """From blocks of ``from_bytes`` on, a program serves; it does up to the next switch.
+
+    Attributes:
+        index: which algorithm of its collective.
+        direct: whether its direct program, else its eager one.
+    """
+
+    from_bytes: int
+    index: int
+    direct: bool
+
+    @classmethod
+    def to(cls, program: str, from_bytes: int) -> Switch:
+        """Return the switch to a program by its name, such as ``"0e"``."""
+        return cls(from_bytes, int(program[:-1]), direct=program.endswith("d"))
+
+    def __str__(self) -> str:
+        return f"{self.from_bytes}={self.index}{'d' if self.direct else 'e'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The switches of each collective, by its identifier."""
+
+    switches: Mapping[str, tuple[Switch, ...]]
+
+    @classmethod
+    def parse(cls, text: str) -> Selection:
+        """Return the selection that a text spells.
+
+        Raises:
+            ParameterError: it is not spelled ``collective:from=program,...``.
+        """
+        if not _TEXT.fullmatch(text):
+            raise ParameterError(
+                f"select is {text!r}, expected collective:from=program,..., such as "
+                "'allgather:0=0e,65536=1d;allreduce:0=0e'"
+            )
+        entries = (entry.split(":") for entry in text.split(";"))
+        return cls({name: tuple(map(_switch, several.split(","))) for name, several in entries})
+
+    def __str__(self) -> str:
+        """Return it as generated code, ``program.json`` and ``SCCL_SELECT`` spell it."""
+        return ";".join(f"{name}:{','.join(map(str, s))}" for name, s in self.switches.items())
+
+
+def _switch(text: str) -> Switch:
+    from_bytes, program = text.split("=")
+    return Switch.to(program, int(from_bytes))

@@ -1,0 +1,268 @@
+"""Running: generated projects are timed, compared with others, and tuned."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.emit import PROGRAM_FILE, Selection
+from sccl.errors import ParameterError
+from sccl.runtime import (
+    Mpi,
+    Project,
+    Timing,
+    Trial,
+    build,
+    fastest,
+    in_groups,
+    load_project,
+    select,
+    speedup,
+    timed,
+    tuned,
+)
+from sccl.tasks.outputs import Count, FileText, Output, Part, file_digest
+
+
+class TimingPart(Part, frozen=True, kw_only=True):
+    """How long calls of a size took."""
+
+    collective: str
+    size_bytes: Annotated[int, Meta(ge=0, description="Bytes of a block.")]
+    contender: Annotated[str, Meta(description="The project, mpi, or the program measured.")]
+    median_us: float
+    us: Annotated[tuple[float, ...], Meta(description="Microseconds of a call, by repetition.")]
+
+
+class CheckedPart(Part, frozen=True, kw_only=True):
+    """Data that were checked: of every contender at every size, before it was timed."""
+
+    collective: str
+    sizes: Count
+    contenders: Count
+    compared: Annotated[str, Meta(description="What was compared with what.")]
+
+
+class SwitchPart(Part, frozen=True, kw_only=True):
+    """From which size on which contender is the fastest."""
+
+    from_bytes: Count
+    contender: str
+
+
+class RunOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl run' measured."""
+
+    kind: Literal["run"] = "run"
+    directory: FileText
+    ranks: Count
+    timings: tuple[TimingPart, ...]
+    checked: tuple[CheckedPart, ...]
+
+
+class BenchOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl bench' measured."""
+
+    kind: Literal["bench"] = "bench"
+    ranks: Count
+    timings: tuple[TimingPart, ...]
+    checked: tuple[CheckedPart, ...]
+    speedups: Annotated[
+        dict[str, dict[str, float | None]],
+        Meta(
+            description="By collective and peer: geometric mean over sizes; null: no size of both."
+        ),
+    ]
+    fastest: dict[str, tuple[SwitchPart, ...]]
+
+
+class TuneOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl tune' measured and set."""
+
+    kind: Literal["tune"] = "tune"
+    directory: FileText
+    ranks: Count
+    selection: Annotated[str, Meta(description="The switch points, as SCCL_SELECT spells them.")]
+    timings: tuple[TimingPart, ...]
+    checked: tuple[CheckedPart, ...]
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LARGEST = 1 << 40  # bytes
+_COMPARED = (
+    "every byte of every rank's output was compared with what the definition of the collective "
+    "makes of inputs that tell ranks, blocks and places apart"
+)
+
+
+def project_of(directory: Path, ranks: int | None) -> Project:
+    """Return the project in a folder.
+
+    Args:
+        ranks: how many are to be started; None: as many as it is for.
+
+    Raises:
+        InputError: there is no project, or it is for another number of ranks.
+    """
+    project = load_project(directory)
+    if ranks not in (None, project.ranks):
+        raise ParameterError(
+            f"np is {ranks}, but {directory} is for {project.ranks} ranks: leave --np out, or "
+            f"generate a project from algorithms for {ranks} ranks"
+        )
+    return project
+
+
+def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[str]) -> Trial:
+    """Return what is to be timed of a project, and of others beside it.
+
+    Args:
+        sizes: bytes of a block, ``from..to``, such as ``"1..4M"``.
+        collectives: which; empty: all.
+
+    Raises:
+        ParameterError: the sizes or the repetitions make no sense, or the project has no such
+            collective.
+    """
+    low_high = _sizes(sizes)
+    for name in collectives:
+        if name not in project.collectives:
+            raise ParameterError(
+                f"{project.directory} has no {name!r}, only {', '.join(project.collectives)}"
+            )
+    if repeat < 1:
+        raise ParameterError(f"repeat is {repeat}, expected at least 1")
+    return Trial(low_high, repeat, tuple(collectives))
+
+
+def _sizes(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{1,13})([KMG]?)\.\.(\d{1,13})([KMG]?)", text)
+    if found:
+        low = int(found[1]) * _UNITS[found[2]]
+        high = int(found[3]) * _UNITS[found[4]]
+        if 1 <= low <= high <= _LARGEST:
+            return low, high
+        if low > high:
+            raise ParameterError(
+                f"sizes is {text!r}, from {found[1]}{found[2]} to less, {found[3]}{found[4]}: "
+                f"expected from..to, such as {found[3]}{found[4]}..{found[1]}{found[2]}"
+            )
+    raise ParameterError(
+        f"sizes is {text!r}, expected from..to in bytes of at most {_LARGEST >> 30}G, such as 1..4M"
+    )
+
+
+def timings_of(projects: Sequence[Project], mpi: Mpi, trial: Trial) -> Iterator[Timing]:
+    """Yield timings of built projects, as they come; each contender's data are checked first.
+
+    Raises:
+        InputError: the projects do not compare, or no size could be measured.
+        ToolError: the run failed, or a contender delivered wrong data.
+    """
+    timing = None
+    for timing in timed(projects, mpi, trial):
+        yield timing
+    if timing is None:
+        low, high = trial.sizes
+        raise ParameterError(
+            f"sizes is '{low}..{high}', of which none was measured: what is reduced are numbers of "
+            "4 bytes, so give sizes of at least that"
+        )
+
+
+def tune_project(project: Project, mpi: Mpi, timings: Sequence[Timing]) -> Selection:
+    """Give a project the switch points that timings of each of its programs ask for.
+
+    Raises:
+        InputError: its folder cannot be written.
+        ToolError: it cannot be built again.
+    """
+    selection = tuned(timings, project.selection)
+    select(project, selection)
+    build(project, mpi)
+    return selection
+
+
+def digests_of(projects: Sequence[Project]) -> dict[str, str]:
+    """Return the digests of the programs of projects, by folder."""
+    return {str(p.directory): file_digest(p.directory / PROGRAM_FILE) for p in projects}
+
+
+def checked_of(timings: Sequence[Timing]) -> tuple[CheckedPart, ...]:
+    """Return what was checked: the benchmark fails if a contender is wrong at a size."""
+    return tuple(
+        CheckedPart(
+            collective=name,
+            sizes=len(rows),
+            contenders=len({contender for row in rows.values() for contender in row}),
+            compared=_COMPARED,
+        )
+        for name, rows in in_groups(timings).items()
+    )
+
+
+def run_output(project: Project, timings: Sequence[Timing]) -> RunOutput:
+    """Return what a run of a project measured."""
+    return RunOutput(
+        inputs=digests_of([project]),
+        directory=str(project.directory),
+        ranks=project.ranks,
+        timings=_parts(timings),
+        checked=checked_of(timings),
+    )
+
+
+def bench_output(projects: Sequence[Project], timings: Sequence[Timing]) -> BenchOutput:
+    """Return what a comparison of projects measured: the first with each other contender."""
+    speedups: dict[str, dict[str, float | None]] = {}
+    switches: dict[str, tuple[SwitchPart, ...]] = {}
+    for name, rows in in_groups(timings).items():
+        ours, *peers = next(iter(rows.values()))
+        ratios = {peer: round(speedup(rows, ours, peer), 3) for peer in peers}
+        speedups[name] = {p: None if math.isnan(ratio) else ratio for p, ratio in ratios.items()}
+        best = fastest(rows, [ours, *peers])
+        switches[name] = tuple(SwitchPart(from_bytes=size, contender=who) for size, who in best)
+    return BenchOutput(
+        inputs=digests_of(projects),
+        ranks=projects[0].ranks,
+        timings=_parts(timings),
+        checked=checked_of(timings),
+        speedups=speedups,
+        fastest=switches,
+    )
+
+
+def tune_output(
+    project: Project, inputs: dict[str, str], selection: Selection, timings: Sequence[Timing]
+) -> TuneOutput:
+    """Return what tuning a project measured and set.
+
+    Args:
+        inputs: its digest before.
+    """
+    return TuneOutput(
+        inputs=inputs,
+        directory=str(project.directory),
+        ranks=project.ranks,
+        selection=str(selection),
+        timings=_parts(timings),
+        checked=checked_of(timings),
+    )
+
+
+def _parts(timings: Sequence[Timing]) -> tuple[TimingPart, ...]:
+    return tuple(
+        TimingPart(
+            collective=t.collective,
+            size_bytes=t.size_bytes,
+            contender=t.contender,
+            median_us=round(t.median_us, 3),
+            us=t.us,
+        )
+        for t in timings
+    )
