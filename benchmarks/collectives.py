@@ -57,7 +57,7 @@ class CollectiveResult:
 def algorithms(topology: str, collective: str) -> list[Algorithm]:
     """Return the frontier of a collective, small k."""
     machine = resolve(topology)
-    solve = partial(backends.solve, solver=backends.DEFAULT, limits=backends.Limits(60.0, 0))
+    solve = partial(backends.solve, solver=backends.DEFAULT, effort=backends.Effort(60.0, 0))
     spec = named(collective, machine.ranks)
     found = sweep(machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=1))
     return [expand(point.algorithm) for point in found.points]

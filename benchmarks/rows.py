@@ -32,7 +32,7 @@ def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
     that was asked for; both are judged. Not timed: imports, reading the topology.
     """
     asked = question(row)
-    solve = partial(backends.solve, solver=solver, limits=backends.Limits(timeout_s))
+    solve = partial(backends.solve, solver=solver, effort=backends.Effort(timeout_s))
     gc.collect()  # what an earlier row left behind is not this row's time
     begin = time.perf_counter()
     found = ask(asked, solve)

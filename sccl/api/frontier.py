@@ -23,7 +23,7 @@ from sccl.synth.frontier import Frontier as Swept
 from sccl.synth.frontier import Open, Refuted
 from sccl.synth.frontier import Point as SweptPoint
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
+from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.synth.limit.frontier import LimitFrontier as SweptLimits
 from sccl.synth.limit.frontier import LimitPoint, StepLimit
 from sccl.tasks.find import equal_halves, limits_of_equal_halves
@@ -129,11 +129,11 @@ class Frontier(Shared):
         """
         from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads much
 
-        limits = checked_limits(timeout_s, seed=0)
+        effort = checked_effort(timeout_s, seed=0)
         found = self.value
         if not isinstance(found, AllreduceFrontier):
             return write_certificate(found, Path(folder), timeout_s)
-        equal = equal_halves(found, Settings(found.solver, limits))
+        equal = equal_halves(found, Settings(found.solver, effort))
         return write_certificate(equal, Path(folder), timeout_s, composed=found.compositions)
 
     def _repr_html_(self) -> str:
@@ -327,7 +327,7 @@ class LimitFrontier(Shared):
         found = self.value
         if not isinstance(found, AllreduceFrontier):
             return write_limit_certificate(found, None, Path(folder))
-        settings = Settings(backends.DEFAULT, checked_limits(None, seed=0))
+        settings = Settings(backends.DEFAULT, checked_effort(None, seed=0))
         equal = limits_of_equal_halves(found, None, settings)
         return write_limit_certificate(equal, found.trees, Path(folder), found.compositions)
 

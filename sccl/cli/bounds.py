@@ -25,7 +25,7 @@ from sccl.prove.bounds import (
 )
 from sccl.synth.allreduce.every_class import has_classes
 from sccl.synth.allreduce.plain import limit_json
-from sccl.synth.ksync.settings import checked_limits
+from sccl.synth.ksync.settings import checked_effort
 from sccl.synth.limit.frontier import StepLimit, step_limit
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.reasons import explain, explain_any, explain_any_steps, explain_steps
@@ -55,13 +55,13 @@ def bounds(
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
-    limits = checked_limits(timeout, 0)
+    effort = checked_effort(timeout, 0)
     topology, spec = asked_for(collective, topo, root)
     found = lower_bounds(topology, spec)
     limit = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
-            seconds = limits.timeout_s or math.inf
+            seconds = effort.timeout_s or math.inf
             limit = step_limit(topology, spec, steps, found, seconds)
     if json:
         found_json = bounds_json(found)

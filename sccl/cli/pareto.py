@@ -33,7 +33,7 @@ from sccl.synth.cluster import Cluster
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier, Point, completeness
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_limits
+from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.find import equal_halves, find_frontier, require_certifiable
 from sccl.tasks.outputs import head, question_digests
 from sccl.view import check_picture
@@ -120,7 +120,7 @@ def pareto(
     backends.check_name(solver)
     if timeout is None and not limit:
         timeout = DEFAULT_TIMEOUT_S
-    limits = checked_limits(timeout, seed)
+    effort = checked_effort(timeout, seed)
     if limit:
         _fits_limits(k=k, max_chunks=max_chunks, jobs=jobs - 1, cluster=cluster, store=store)
     covered = Range(k, max_steps, max_chunks)
@@ -133,7 +133,7 @@ def pareto(
     if certify_dir:
         require_certifiable(topology, spec, max_steps)
         open_folder(certify_dir, topology, spec)
-    settings = Settings(solver, limits, symmetry, jobs, where, store, no_store)
+    settings = Settings(solver, effort, symmetry, jobs, where, store, no_store)
     outputs = Outputs(folder, plot, certify_dir, costs, json)
     if limit:
         limits_of(topology, spec, max_steps, settings, outputs)
@@ -177,7 +177,7 @@ def _certify(
         equal = equal_halves(frontier, settings)
     assert isinstance(equal, Frontier)
     composed = frontier.compositions if isinstance(frontier, AllreduceFrontier) else ()
-    seconds = settings.limits.timeout_s or DEFAULT_TIMEOUT_S
+    seconds = settings.effort.timeout_s or DEFAULT_TIMEOUT_S
     certify(equal, folder, seconds, composed, quiet=quiet)
     if equal is not frontier and not quiet:
         any_two = "; of any two halves what their limits prove; no other class"

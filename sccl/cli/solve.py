@@ -15,7 +15,7 @@ from sccl.core.files.codec import any_algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import Settings, checked_limits
+from sccl.synth.ksync.settings import Settings, checked_effort
 from sccl.tasks.answers import SolveOutput
 from sccl.tasks.find import find_algorithm
 from sccl.tasks.outputs import question_digests
@@ -49,11 +49,11 @@ def solve(
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
-    limits = checked_limits(timeout, seed)
+    effort = checked_effort(timeout, seed)
     topology, spec = asked_for(collective, topo, root)
     question = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
-    settings = Settings(solver, limits, symmetry, store=store, no_store=no_store)
+    settings = Settings(solver, effort, symmetry, store=store, no_store=no_store)
     with err().status(escape(f"{spec.name} on {topology.name} with {solver}")):
         answer = find_algorithm(spec, question, settings)
     if isinstance(answer, Sat) and output is not None:

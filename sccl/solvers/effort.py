@@ -13,20 +13,20 @@ UNIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Effort:
     """How long and how a solver may work.
 
     Attributes:
         timeout_s: seconds after which it gives up with Unknown; None: never.
         seed: for solvers that randomise.
-        effort: what it may spend before it gives up with Unknown, in a unit that does not depend
+        units: what it may spend before it gives up with Unknown, in a unit that does not depend
             on how busy the machine is: CP-SAT's deterministic time, of one to five seconds. For
             whatever goes on otherwise when a search has found nothing. None: no end.
     """
 
     timeout_s: float | None = None
     seed: int = 0
-    effort: float | None = None
+    units: float | None = None
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not 0 < self.timeout_s <= MAX_TIMEOUT_S:

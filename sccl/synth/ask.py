@@ -17,7 +17,7 @@ def ask(question: Question, solve: Solve) -> Answer:
     """Return the answer to a question, seconds added up; an algorithm has passed the judge.
 
     Args:
-        solve: answers an instance (a solver of :mod:`sccl.synth.ksync.backends` with its limits).
+        solve: answers an instance (a solver of :mod:`sccl.synth.ksync.backends` with its effort).
     """
     algorithms, seconds, gave_up = [], 0.0, None
     for instance in question.instances:

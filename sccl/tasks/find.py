@@ -46,14 +46,14 @@ _SYMMETRIC_EFFORT = 0.7
 """What is found under symmetry takes 0.15; beyond 0.8 the workers go on by a unit each."""
 
 
-def _effort(settings: Settings, most: float) -> float:
-    """Return what may be spent on a part of a question: the seconds given, as effort."""
-    return min(most, (settings.limits.timeout_s or math.inf) / backends.UNIT_S)
+def _units(settings: Settings, most: float) -> float:
+    """Return what may be spent on a part of a question, in units of effort."""
+    return min(most, (settings.effort.timeout_s or math.inf) / backends.UNIT_S)
 
 
 @contextmanager
 def _asked(topology: Topology, spec: Spec, settings: Settings) -> Iterator[tuple[Solve, Expect]]:
-    ways = how(topology, spec, settings.solver, settings.limits, settings.symmetry)
+    ways = how(topology, spec, settings.solver, settings.effort, settings.symmetry)
     with (
         keeping(settings.store, no_store=settings.no_store) as store,
         answering(ways, settings.jobs, settings.cluster, store) as found,
@@ -109,7 +109,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
             covered=covered,
             expect=expect,
             folder=folder,
-            limit_effort=_effort(settings, LIMIT_EFFORT),
+            limit_effort=_units(settings, LIMIT_EFFORT),
             notify=notify,
         )
 
@@ -135,9 +135,9 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
-    seconds = settings.limits.timeout_s or math.inf
-    effort = _effort(settings, _ATTAIN_EFFORT)
-    quick = backends.Limits(None, settings.limits.seed, effort)
+    seconds = settings.effort.timeout_s or math.inf
+    units = _units(settings, _ATTAIN_EFFORT)
+    quick = backends.Effort(None, settings.effort.seed, units)
     solve = partial(_attain, how(topology, spec, settings.solver, quick, settings.symmetry))
     given: dict[str, Any] = {
         "max_steps": max_steps, "seconds": seconds, "folder": folder, "notify": notify
@@ -175,7 +175,7 @@ def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
     with _asked(found.topology, found.spec, settings) as (solve, _):
         return sweep(
             found.topology, found.spec, solve, solver=settings.solver, covered=covered,
-            limit_effort=_effort(settings, LIMIT_EFFORT),
+            limit_effort=_units(settings, LIMIT_EFFORT),
         )  # fmt: skip
 
 
@@ -187,9 +187,9 @@ def limits_of_equal_halves(
     Raises:
         InputError: compositions take more steps than were asked for.
     """
-    seconds = settings.limits.timeout_s or math.inf
-    effort = _effort(settings, _ATTAIN_EFFORT)
-    quick = backends.Limits(None, settings.limits.seed, effort)
+    seconds = settings.effort.timeout_s or math.inf
+    units = _units(settings, _ATTAIN_EFFORT)
+    quick = backends.Effort(None, settings.effort.seed, units)
     ways = how(found.topology, found.spec, settings.solver, quick, settings.symmetry)
     return limit_frontier(
         found.topology,
@@ -211,13 +211,13 @@ def _attain(way: How, instance: Instance) -> Answer:
         if size > _SYMMETRIC_SIZE or not chosen:
             return Unknown("too large to ask for", way.solver, 0.0)
         named = [(group.name, group.generators) for group in chosen]
-        effort = min(_SYMMETRIC_EFFORT, way.effort or _ATTAIN_EFFORT)
-        limits = backends.Limits(way.timeout_s, way.seed, effort)
-        return backends.solve_symmetric(instance, named, limits)
+        units = min(_SYMMETRIC_EFFORT, way.units or _ATTAIN_EFFORT)
+        effort = backends.Effort(way.timeout_s, way.seed, units)
+        return backends.solve_symmetric(instance, named, effort)
     if way.solver != backends.DEFAULT:
         return answer(way, instance)
-    effort = way.effort or _ATTAIN_EFFORT
-    found = answer(replace(way, effort=min(_FIRST_EFFORT, effort)), instance)
+    units = way.units or _ATTAIN_EFFORT
+    found = answer(replace(way, units=min(_FIRST_EFFORT, units)), instance)
     if isinstance(found, Unknown):
         return answer(replace(way, solver="cadical", symmetry="none"), instance)
     return found

@@ -95,8 +95,8 @@ def check_backend(solver: str, case: Case, timeout_s: float = 300) -> None:
     Raises:
         AssertionError: it gives another, or none in time.
     """
-    limits = backends.Limits(timeout_s)
-    answer = ask(case.question, lambda instance: backends.solve(instance, solver, limits))
+    effort = backends.Effort(timeout_s)
+    answer = ask(case.question, lambda instance: backends.solve(instance, solver, effort))
     assert not isinstance(answer, Unknown), f"{solver} gave up on {case}: {answer.reason}"
     assert verdict(answer) == ("sat" if case.sat else "unsat"), f"{solver} on {case}: {case.why}"
     if isinstance(answer, Sat):

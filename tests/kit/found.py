@@ -35,7 +35,7 @@ def frontier(machine: str, collective: str, root: int | None = None) -> list[Alg
     """Return a frontier up to one step above the latency bound, for the least k that has one."""
     topology = resolve(machine)
     spec = named(collective, topology.ranks, root)
-    solve = partial(backends.solve, solver="cpsat", limits=backends.Limits(20.0, 0))
+    solve = partial(backends.solve, solver="cpsat", effort=backends.Effort(20.0, 0))
     last = lower_bounds(topology, spec).steps + 1
     for k in (0, 1, 2, 4, 8, 16):
         found = sweep(topology, spec, solve, solver="cpsat", covered=Range(k=k, max_steps=last))

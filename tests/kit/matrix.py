@@ -82,16 +82,16 @@ class Hard:
             whole = named("allreduce", topology.ranks).at(chunks)
             return compose(expand(first), expand(last), whole)
         spec = resolve_collective(_own(self.collective), topology.ranks, self.root)
-        limits = backends.Limits(120)
-        solve = partial(_symmetric if self.symmetric else backends.solve, limits=limits)
+        effort = backends.Effort(120)
+        solve = partial(_symmetric if self.symmetric else backends.solve, effort=effort)
         answer = ask(pose(topology, spec, chunks, steps, rounds), solve)
         assert isinstance(answer, Sat), f"{self}: {answer}"
         return answer.algorithm
 
 
-def _symmetric(instance: Instance, limits: backends.Limits) -> Answer:
+def _symmetric(instance: Instance, effort: backends.Effort) -> Answer:
     known = groups(instance.topology, instance.collective, "auto")
-    return orbits.answer(instance, [(g.name, g.generators) for g in known], limits)
+    return orbits.answer(instance, [(g.name, g.generators) for g in known], effort)
 
 
 def _shape(algorithm: AnyAlgorithm) -> tuple[int, int, int]:

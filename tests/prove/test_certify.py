@@ -429,7 +429,7 @@ def test_names_of_files_cannot_leave_the_folder(certified: Path, tmp_path: Path)
 
 def limits_of(machine: str, collective: str, folder: Path) -> list[Verdict]:
     topology = resolve(machine)
-    quick = partial(backends.solve, limits=backends.Limits(2.0))
+    quick = partial(backends.solve, effort=backends.Effort(2.0))
     frontier = limit_frontier(topology, named(collective, topology.ranks), quick, max_steps=5)
     trees = tree_frontier(topology, max_steps=4) if collective == "allreduce" else None
     write_limit_certificate(frontier, trees, folder)
@@ -451,7 +451,7 @@ def test_limit_frontiers_are_certified(machine: str, collective: str, tmp_path: 
 def test_compositions_of_any_halves_are_certified(tmp_path: Path) -> None:
     """By the limits that are claimed of equal ones, which are limits of each half."""
     machine, spec = resolve("dgx1"), named("allreduce", 8)
-    quick = partial(backends.solve, limits=backends.Limits(2.0))
+    quick = partial(backends.solve, effort=backends.Effort(2.0))
     limits = limit_frontier(machine, spec, quick, max_steps=6)
     worse = replace(composed(), rounds_per_step=(4, 5, 3, 2, 3))
     write_limit_certificate(limits, None, tmp_path / "limits", [composed(), worse])

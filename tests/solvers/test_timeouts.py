@@ -32,9 +32,9 @@ def symmetric(
 @pytest.mark.parametrize("solver", backends.names())
 def test_no_time_before_the_first_group(solver: str, seconds: float) -> None:
     instance, some = symmetric("torus:4x4", 4, 4, 15)
-    limits = backends.Limits(seconds)
-    assert "timeout" in str(orbits.answer(instance, some, backends.Limits(1e-9)))
-    answer = backends.solve(instance, solver, limits, some)
+    effort = backends.Effort(seconds)
+    assert "timeout" in str(orbits.answer(instance, some, backends.Effort(1e-9)))
+    answer = backends.solve(instance, solver, effort, some)
     assert isinstance(answer, Sat | Unknown)
     assert isinstance(answer, Sat) or "timeout" in answer.reason
 
@@ -56,8 +56,8 @@ def test_time_may_run_out_at_every_look_at_the_clock(monkeypatch: pytest.MonkeyP
     for looks in count():
         clock = Clock(looks)
         monkeypatch.setattr(time, "perf_counter", clock)
-        found = orbits.answer(instance, some, backends.Limits(60.0))
-        whole = backends.solve_symmetric(instance, some, backends.Limits(60.0))
+        found = orbits.answer(instance, some, backends.Effort(60.0))
+        whole = backends.solve_symmetric(instance, some, backends.Effort(60.0))
         monkeypatch.undo()
         assert isinstance(found, Unknown)
         assert isinstance(whole, Unknown)

@@ -30,7 +30,7 @@ def test_every_backend_is_registered() -> None:
     answers = {
         f"sccl.synth.ksync.{path.stem}"
         for path in folder.glob("*.py")
-        if "\ndef answer(instance: Instance, limits: Limits)" in path.read_text()
+        if "\ndef answer(instance: Instance, effort: Effort)" in path.read_text()
     }
     assert answers == set(backends._MODULES.values())
 
@@ -38,7 +38,7 @@ def test_every_backend_is_registered() -> None:
 @pytest.mark.parametrize("solver", backends.names())
 def test_a_timeout_is_unknown(solver: str) -> None:
     instance = Case("torus:4x4", "allgather", 4, 15, 15, True, "").question.instances[0]
-    answer = backends.solve(instance, solver, backends.Limits(timeout_s=0.05))
+    answer = backends.solve(instance, solver, backends.Effort(timeout_s=0.05))
     assert isinstance(answer, Unknown)
     assert "timeout" in answer.reason or "canceled" in answer.reason
 
@@ -73,7 +73,7 @@ def test_unknown_solver_suggests_the_nearest() -> None:
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e12])
 def test_timeouts_must_be_positive(seconds: float) -> None:
     with pytest.raises(ParameterError, match="timeout"):
-        backends.Limits(timeout_s=seconds)
+        backends.Effort(timeout_s=seconds)
 
 
 def test_solvers_do_not_load_one_another() -> None:

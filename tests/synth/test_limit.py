@@ -224,7 +224,7 @@ def test_symmetry_changes_no_limit() -> None:
 def test_limit_frontiers(machine: str, last: int, name: str) -> None:
     topology = resolve(machine)
     spec = named(name, topology.ranks)
-    quick = partial(backends.solve, limits=backends.Limits(1.0))
+    quick = partial(backends.solve, effort=backends.Effort(1.0))
     least = lower_bounds(topology, spec).steps
     found = limit_frontier(topology, spec, quick, max_steps=max(last, least))
     assert found.points
@@ -378,7 +378,7 @@ def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
 
 
 def test_a_limit_too_large_for_solvers_is_attained_under_symmetry() -> None:
-    how = Settings("cpsat", backends.Limits(60.0))
+    how = Settings("cpsat", backends.Effort(60.0))
     found = find_limits(resolve("dgx2"), named("alltoall", 16), None, how)
     assert isinstance(found, LimitFrontier)
     (point,) = found.points

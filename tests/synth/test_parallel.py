@@ -220,7 +220,7 @@ def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ToolError, match="can't start new thread"):
         run_interruptible(int, lambda: None)
     with pytest.raises(ToolError, match="can't start new thread"):
-        portfolio.answer(instance(2), backends.Limits())
+        portfolio.answer(instance(2), backends.Effort())
 
 
 def test_a_task_that_cannot_be_sent_is_told_to_who_waits() -> None:
@@ -235,7 +235,7 @@ def test_a_solver_whose_watcher_breaks_is_a_solver_that_broke(
 ) -> None:
     monkeypatch.setattr(Child, "answer", no_process)
     with pytest.raises(SolverError, match="Too many open files"):
-        portfolio.answer(instance(2), backends.Limits())
+        portfolio.answer(instance(2), backends.Effort())
 
 
 def test_an_interrupt_before_the_solver_has_begun_is_heard(

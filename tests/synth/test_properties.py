@@ -35,8 +35,8 @@ def questions(draw: st.DrawFn) -> tuple[Topology, Spec, int, int, int]:
     return topology, spec, chunks, steps * dual.phases, rounds * dual.phases
 
 
-def _ask(work: Callable[[Instance, backends.Limits], Answer], instance: Instance) -> Answer:
-    return work(instance, backends.Limits(120))
+def _ask(work: Callable[[Instance, backends.Effort], Answer], instance: Instance) -> Answer:
+    return work(instance, backends.Effort(120))
 
 
 @settings(max_examples=60)

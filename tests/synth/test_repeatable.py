@@ -79,5 +79,5 @@ def test_symmetric_synthesis_finds_one_algorithm_in_twelve_runs(
     instance = Instance(topology, named(collective, topology.ranks).at(chunks), steps, rounds)
     some = [(g.name, g.generators) for g in groups(topology, instance.collective, "auto")]
     with load():
-        found = [orbits.answer(instance, some, backends.Limits()) for _ in range(12)]
+        found = [orbits.answer(instance, some, backends.Effort()) for _ in range(12)]
     assert len({one.algorithm for one in found if isinstance(one, Sat)}) == 1

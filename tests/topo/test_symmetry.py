@@ -196,8 +196,8 @@ def test_groups_from_files(tmp_path: Path) -> None:
 
 def under(instance: Instance, choice: str = "auto") -> Sat | Unknown:
     found = groups(instance.topology, instance.collective, choice)
-    limits = backends.Limits(20.0)
-    return symmetric_answer(instance, [(g.name, g.generators) for g in found], limits)
+    effort = backends.Effort(20.0)
+    return symmetric_answer(instance, [(g.name, g.generators) for g in found], effort)
 
 
 def instance_of(machine: str, collective: str, chunks: int, steps: int, rounds: int) -> Instance:
@@ -254,7 +254,7 @@ def test_no_symmetric_algorithm_is_unknown_and_then_the_solver_decides() -> None
     instance = instance_of("dgx1", "broadcast", 1, 2, 2)
     turned = replace(instance, topology=resolve("ring:4"), collective=named("broadcast", 4).at(1))
     mirror = Symmetry((0, 3, 2, 1))  # rank 2 would be reached twice
-    found = symmetric_answer(turned, [("mirror", (mirror,))], backends.Limits(10.0))
+    found = symmetric_answer(turned, [("mirror", (mirror,))], backends.Effort(10.0))
     assert isinstance(found, Unknown)
     assert "mirror: none exists" in found.reason
     assert "says nothing of others" in found.reason
@@ -276,7 +276,7 @@ def test_symmetric_algorithms_of_random_machines_are_valid(
     if not images:
         return
     some = tuple(Symmetry(image) for image in images)
-    found = symmetric_answer(instance, [("all", some)], backends.Limits(10.0))
+    found = symmetric_answer(instance, [("all", some)], backends.Effort(10.0))
     if isinstance(found, Sat):
         assert violations(found.algorithm) == []
         assert violations(expand(found.algorithm)) == []

@@ -31,21 +31,21 @@ _SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """All that decides an answer; plain values, to be sent to workers: see ``backends.Limits``."""
+    """All that decides an answer; plain values, to be sent to workers: see ``backends.Effort``."""
 
     solver: str
     symmetry: str
     timeout_s: float | None
     seed: int
-    effort: float | None = None
+    units: float | None = None
 
 
 def answer(how: How, instance: Instance) -> Answer:
     """Return the answer of an instance."""
     chosen = groups(instance.topology, instance.collective, how.symmetry)
     named = [(group.name, group.generators) for group in chosen]
-    limits = backends.Limits(how.timeout_s, how.seed, how.effort)
-    return backends.solve(instance, how.solver, limits, named)
+    effort = backends.Effort(how.timeout_s, how.seed, how.units)
+    return backends.solve(instance, how.solver, effort, named)
 
 
 def answer_text(how: How, question: str) -> str:
@@ -58,7 +58,7 @@ def answer_text(how: How, question: str) -> str:
     return msgspec.json.encode(answer_to_wire(found)).decode()
 
 
-def how(topology: Topology, spec: Spec, solver: str, limits: backends.Limits, symmetry: str) -> How:
+def how(topology: Topology, spec: Spec, solver: str, effort: backends.Effort, symmetry: str) -> How:
     """Return how to answer; small machines need no symmetry unless one is asked for.
 
     Raises:
@@ -71,7 +71,7 @@ def how(topology: Topology, spec: Spec, solver: str, limits: backends.Limits, sy
             groups(machine, dual.spec.at(dual.spec.unit), symmetry)  # complains, if they are none
     if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS:
         symmetry = "none"
-    return How(backends.check_name(solver), symmetry, limits.timeout_s, limits.seed, limits.effort)
+    return How(backends.check_name(solver), symmetry, effort.timeout_s, effort.seed, effort.units)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Solvers of instances: the face that everything else uses, and the judge behind each answer.
 
-A backend is a module of this package with a function ``answer(instance, limits) -> Answer``; it is
+A backend is a module of this package with a function ``answer(instance, effort) -> Answer``; it is
 imported only when it is asked for.
 """
 
@@ -17,7 +17,7 @@ from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
-from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Limits
+from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort
 from sccl.synth.ksync.model import MAX_TRANSFERS, size
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
 from sccl.transform import prune
@@ -27,7 +27,7 @@ __all__ = [
     "MAX_TIMEOUT_S",
     "UNIT_S",
     "Backend",
-    "Limits",
+    "Effort",
     "check_name",
     "load",
     "names",
@@ -36,7 +36,7 @@ __all__ = [
 
 DEFAULT = "cpsat"
 _SYMMETRIC_SHARE = 1 / 12  # of the seconds for a query: a quarter, at three seconds a unit
-_SYMMETRIC_EFFORT = 20.0  # if there is no limit
+_SYMMETRIC_EFFORT = 20.0  # units, if there is no timeout
 
 Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 _MODULES = {
@@ -50,7 +50,7 @@ _MODULES = {
 class Backend(Protocol):
     """What a module of this package offers."""
 
-    def answer(self, instance: Instance, limits: Limits) -> Answer:
+    def answer(self, instance: Instance, effort: Effort) -> Answer:
         """Return what the solver says of ``instance``; not yet judged."""
         ...
 
@@ -89,7 +89,7 @@ def load(solver: str) -> Backend:
 def solve(
     instance: Instance,
     solver: str = DEFAULT,
-    limits: Limits | None = None,
+    effort: Effort | None = None,
     groups: Groups = (),
 ) -> Answer:
     """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
@@ -104,28 +104,28 @@ def solve(
         JudgeError: it gave an algorithm that is not valid.
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
     """
-    limits = limits or Limits()
+    effort = effort or Effort()
     backend = load(solver)
     begin = time.perf_counter()
     why = ""
     if groups:
         from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
 
-        symmetric = orbits.answer(instance, groups, _for_symmetry(instance, limits))
+        symmetric = orbits.answer(instance, groups, _for_symmetry(instance, effort))
         if isinstance(symmetric, Sat):
             return _judged(symmetric, "symmetric synthesis")
         why = f"{symmetric.reason}; without symmetry "
-        if limits.timeout_s is not None:
-            left = limits.timeout_s - (time.perf_counter() - begin)
+        if effort.timeout_s is not None:
+            left = effort.timeout_s - (time.perf_counter() - begin)
             if left <= 0:
-                return replace(symmetric, reason=f"timeout after {limits.timeout_s:g} s")
-            limits = replace(limits, timeout_s=left)
+                return replace(symmetric, reason=f"timeout after {effort.timeout_s:g} s")
+            effort = replace(effort, timeout_s=left)
     if reason := _too_large(instance):
         return Unknown(why + reason, solver, time.perf_counter() - begin)
-    return _judged(backend.answer(instance, limits), f"solver {solver!r}")
+    return _judged(backend.answer(instance, effort), f"solver {solver!r}")
 
 
-def solve_symmetric(instance: Instance, groups: Groups, limits: Limits) -> Answer:
+def solve_symmetric(instance: Instance, groups: Groups, effort: Effort) -> Answer:
     """Return an algorithm that is invariant under one of some groups, or Unknown; nothing else.
 
     Args:
@@ -137,20 +137,20 @@ def solve_symmetric(instance: Instance, groups: Groups, limits: Limits) -> Answe
     """
     from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
 
-    return _judged(orbits.answer(instance, groups, limits), "symmetric synthesis")
+    return _judged(orbits.answer(instance, groups, effort), "symmetric synthesis")
 
 
-def _for_symmetry(instance: Instance, limits: Limits) -> Limits:
+def _for_symmetry(instance: Instance, effort: Effort) -> Effort:
     """Return what may be spent on symmetric algorithms before a solver is asked without.
 
     That solver finds others, so it must not be seconds that decide when its turn is: then what is
     found would depend on how busy the machine is.
     """
-    if limits.effort is not None or _too_large(instance):
-        return limits
-    seconds = limits.timeout_s
-    effort = _SYMMETRIC_EFFORT if seconds is None else _SYMMETRIC_SHARE * seconds
-    return replace(limits, effort=min(effort, _SYMMETRIC_EFFORT))
+    if effort.units is not None or _too_large(instance):
+        return effort
+    seconds = effort.timeout_s
+    units = _SYMMETRIC_EFFORT if seconds is None else _SYMMETRIC_SHARE * seconds
+    return replace(effort, units=min(units, _SYMMETRIC_EFFORT))
 
 
 def _too_large(instance: Instance) -> str:

@@ -12,7 +12,7 @@ import time
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
-from sccl.solvers.effort import Limits
+from sccl.solvers.effort import Effort
 from sccl.synth.ksync.child import Child
 from sccl.synth.ksync.model import Model, decode, encode
 from sccl.synth.round_vectors import round_vectors
@@ -22,16 +22,16 @@ CONFLICTS = 20_000
 """Of a unit of effort."""
 
 
-def answer(instance: Instance, limits: Limits) -> Answer:
+def answer(instance: Instance, effort: Effort) -> Answer:
     """Return CaDiCaL's answer, worked out in a child process."""
-    with Child("cadical", instance, limits) as child:
+    with Child("cadical", instance, effort) as child:
         return child.answer()
 
 
-def answer_here(instance: Instance, limits: Limits) -> Answer:
+def answer_here(instance: Instance, effort: Effort) -> Answer:
     """Return CaDiCaL's answer, worked out in this process, however long it takes."""
     begin = time.perf_counter()
-    left = None if limits.effort is None else int(limits.effort * CONFLICTS)
+    left = None if effort.units is None else int(effort.units * CONFLICTS)
     model = encode(instance)
     if model.impossible:
         return Unsat(model.impossible, "cadical", time.perf_counter() - begin)
@@ -44,7 +44,7 @@ def answer_here(instance: Instance, limits: Limits) -> Answer:
             return Sat(found, "cadical", time.perf_counter() - begin)
         left = None if left is None else left - conflicts
         if satisfiable is None or (left is not None and left <= 0):
-            text = f"nothing found with an effort of {limits.effort:g}"
+            text = f"nothing found with an effort of {effort.units:g}"
             return Unknown(text, "cadical", time.perf_counter() - begin)
     text = f"CaDiCaL refuted each of {tried} round vectors (up to symmetry)"
     return Unsat(text, "cadical", time.perf_counter() - begin)

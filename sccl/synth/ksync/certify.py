@@ -33,7 +33,7 @@ from sccl.synth.claims import (
     write_claims,
 )
 from sccl.synth.frontier import Frontier
-from sccl.synth.ksync.backends import UNIT_S, Limits
+from sccl.synth.ksync.backends import UNIT_S, Effort
 from sccl.synth.ksync.backends import solve as solve_instance
 from sccl.synth.ksync.cadical import CONFLICTS
 from sccl.synth.limit import certificate, pose, solve
@@ -212,7 +212,7 @@ class _Writer:
         """Return two different solvers that find nothing; nothing if they do not both say so."""
         agree = []
         for solver in ("cadical", "cpsat", "z3"):
-            if isinstance(solve_instance(instance, solver, Limits(effort=self.effort)), Unsat):
+            if isinstance(solve_instance(instance, solver, Effort(units=self.effort)), Unsat):
                 agree.append(solver)
             if len(agree) == 2:
                 return tuple(agree)

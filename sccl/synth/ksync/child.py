@@ -20,7 +20,7 @@ from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.core.files.text import parse
 from sccl.core.instance import Instance
 from sccl.errors import InputError, SolverError, ToolError
-from sccl.solvers.effort import Limits
+from sccl.solvers.effort import Effort
 from sccl.solvers.processes import last_line, start
 
 
@@ -31,13 +31,13 @@ class Child:
         ToolError: it cannot be started.
     """
 
-    def __init__(self, solver: str, instance: Instance, limits: Limits) -> None:
-        self.solver, self.instance, self.limits = solver, instance, limits
+    def __init__(self, solver: str, instance: Instance, effort: Effort) -> None:
+        self.solver, self.instance, self.effort = solver, instance, effort
         self.begin = time.perf_counter()
         pipe = subprocess.PIPE
         try:
             self.process = start(
-                __name__, solver, limits.seed, limits.effort, stdin=pipe, stdout=pipe, stderr=pipe
+                __name__, solver, effort.seed, effort.units, stdin=pipe, stdout=pipe, stderr=pipe
             )
         except OSError as error:
             reason = error.strerror or error
@@ -68,12 +68,12 @@ class Child:
         """
         question = msgspec.json.encode(instance_to_wire(self.instance))
         try:
-            reply, complaint = self.process.communicate(question, timeout=self.limits.timeout_s)
+            reply, complaint = self.process.communicate(question, timeout=self.effort.timeout_s)
         except subprocess.TimeoutExpired:
             self.end()
             self.process.communicate()
             seconds = time.perf_counter() - self.begin
-            return Unknown(f"timeout after {self.limits.timeout_s:g} s", self.solver, seconds)
+            return Unknown(f"timeout after {self.effort.timeout_s:g} s", self.solver, seconds)
         if self.process.returncode != 0:
             last = last_line(complaint)
             raise SolverError(
@@ -85,10 +85,10 @@ class Child:
             raise SolverError(f"{self.solver}'s answer cannot be read: {error}") from error
 
 
-def main(solver: str, seed: int, effort: float | None) -> None:
+def main(solver: str, seed: int, units: float | None) -> None:
     """Answer the instance on stdin with an answer on stdout: what the child process does."""
     wire = parse(sys.stdin.read(), InstanceWire, "question")
     backend = sccl.synth.ksync.backends.load(solver)
     work = getattr(backend, "answer_here", backend.answer)
-    found = work(instance_of_wire(wire, "question"), Limits(None, seed, effort))
+    found = work(instance_of_wire(wire, "question"), Effort(None, seed, units))
     sys.stdout.buffer.write(msgspec.json.encode(answer_to_wire(found)))

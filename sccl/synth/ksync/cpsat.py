@@ -30,7 +30,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.errors import SolverError
-from sccl.solvers.effort import Limits
+from sccl.solvers.effort import Effort
 from sccl.solvers.interrupt import run_interruptible
 from sccl.synth.ksync.model import Model, decode, encode
 
@@ -63,17 +63,17 @@ def _turns(instance: Instance) -> Iterator[_Turn]:
         yield from (dive, refute, mix) if many else (dive, mix, refute)
 
 
-def answer(instance: Instance, limits: Limits) -> Answer:
+def answer(instance: Instance, effort: Effort) -> Answer:
     """Return CP-SAT's answer."""
     begin, spent = time.perf_counter(), 0.0
     built: dict[bool, _Problem] = {}
     for each in _turns(instance):
         turn = each
-        if limits.effort is not None and spent >= limits.effort:
-            text = f"nothing found with an effort of {limits.effort:g}"
+        if effort.units is not None and spent >= effort.units:
+            text = f"nothing found with an effort of {effort.units:g}"
             return Unknown(text, "cpsat", time.perf_counter() - begin)
-        if limits.effort is not None:
-            turn = replace(turn, budget=min(turn.budget, limits.effort - spent))
+        if effort.units is not None:
+            turn = replace(turn, budget=min(turn.budget, effort.units - spent))
         spent += turn.budget
         if turn.ordered not in built:
             model = encode(instance, break_symmetry=turn.ordered)
@@ -81,17 +81,17 @@ def answer(instance: Instance, limits: Limits) -> Answer:
                 return Unsat(model.impossible, "cpsat", time.perf_counter() - begin)
             built[turn.ordered] = _build(model)
         left = None
-        if limits.timeout_s is not None:
-            left = limits.timeout_s - (time.perf_counter() - begin)
+        if effort.timeout_s is not None:
+            left = effort.timeout_s - (time.perf_counter() - begin)
             if left <= 0:
                 break
-        found = _take(turn, built[turn.ordered], limits.seed, left)
+        found = _take(turn, built[turn.ordered], effort.seed, left)
         if isinstance(found, Algorithm):
             return Sat(found, "cpsat", time.perf_counter() - begin)
         if found == cp_model.INFEASIBLE:
             text = "CP-SAT proved the time-indexed model infeasible"
             return Unsat(text, "cpsat", time.perf_counter() - begin)
-    return Unknown(f"timeout after {limits.timeout_s:g} s", "cpsat", time.perf_counter() - begin)
+    return Unknown(f"timeout after {effort.timeout_s:g} s", "cpsat", time.perf_counter() - begin)
 
 
 def _take(

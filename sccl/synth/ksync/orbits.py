@@ -30,7 +30,7 @@ from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.errors import TooLargeError
-from sccl.solvers.effort import Limits
+from sccl.solvers.effort import Effort
 from sccl.solvers.interrupt import run_interruptible
 from sccl.synth.ksync.orbit_model import OrbitModel, Paths, decode_orbits, encode_orbits
 
@@ -41,11 +41,11 @@ Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 """(name, generators) of the groups to try, the largest first."""
 
 
-def answer(instance: Instance, groups: Groups, limits: Limits) -> Sat | Unknown:
+def answer(instance: Instance, groups: Groups, effort: Effort) -> Sat | Unknown:
     """Return a symmetric algorithm, not yet judged, or Unknown."""
     begin = time.perf_counter()
     single = all(len(wanted - held) <= 1 for held, wanted in instance.collective.classes())
-    search = _Search(instance, limits, begin)
+    search = _Search(instance, effort, begin)
     reasons = []
     for name, symmetries in groups:
         reason = ""
@@ -70,21 +70,21 @@ class _Search:
     """Attempts under one group after the other, and what they have spent."""
 
     instance: Instance
-    limits: Limits
+    effort: Effort
     begin: float
     spent: float = 0.0
     ended: str = field(default="", init=False)
 
     def seconds_left(self) -> float:
-        if self.limits.timeout_s is None:
+        if self.effort.timeout_s is None:
             return math.inf
-        return self.limits.timeout_s - (time.perf_counter() - self.begin)
+        return self.effort.timeout_s - (time.perf_counter() - self.begin)
 
     def may_go_on(self) -> bool:
         """Return whether time and effort are left; if not, ``ended`` says which is not."""
         if self.seconds_left() <= 0:
             self.ended = "timeout"
-        elif self.limits.effort is not None and self.spent >= self.limits.effort:
+        elif self.effort.units is not None and self.spent >= self.effort.units:
             self.ended = "not tried"
         return not self.ended
 
@@ -100,9 +100,9 @@ class _Search:
         if (left := self.seconds_left()) <= 0:
             return "timeout"
         effort = _EFFORT[paths]
-        if self.limits.effort is not None:
-            effort = min(effort, self.limits.effort - self.spent)
-        solver = _solver(effort, left, self.limits.seed)
+        if self.effort.units is not None:
+            effort = min(effort, self.effort.units - self.spent)
+        solver = _solver(effort, left, self.effort.seed)
         status = run_interruptible(partial(solver.solve, cp), solver.stop_search)
         self.spent += solver.deterministic_time
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):

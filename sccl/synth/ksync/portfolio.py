@@ -27,14 +27,14 @@ from sccl.core.files.text import text_of
 from sccl.core.instance import Instance
 from sccl.errors import SolverError, ToolError
 from sccl.judge import violations
-from sccl.solvers.effort import Limits
+from sccl.solvers.effort import Effort
 from sccl.synth.ksync.child import Child
 
 MEMBERS = ("cpsat", "cadical", "z3")
 """By how often they are the first, on the rows of SCCL's tables."""
 
 
-def answer(instance: Instance, limits: Limits) -> Answer:
+def answer(instance: Instance, effort: Effort) -> Answer:
     """Return the first definite answer of :data:`MEMBERS`; its ``solver`` says whose it is.
 
     Raises:
@@ -43,13 +43,13 @@ def answer(instance: Instance, limits: Limits) -> Answer:
         ToolError: a process, or the thread that watches it, cannot be started.
     """
     begin = time.perf_counter()
-    deadline = None if limits.timeout_s is None else begin + limits.timeout_s
+    deadline = None if effort.timeout_s is None else begin + effort.timeout_s
     finished: queue.SimpleQueue[Answer | SolverError] = queue.SimpleQueue()
     waiting, children, broken = list(MEMBERS), ExitStack(), []
     with children:
 
         def start() -> None:
-            child = children.enter_context(Child(waiting.pop(0), instance, limits))
+            child = children.enter_context(Child(waiting.pop(0), instance, effort))
             try:
                 threading.Thread(target=_wait, args=(child, finished), daemon=True).start()
             except RuntimeError as error:
@@ -63,7 +63,7 @@ def answer(instance: Instance, limits: Limits) -> Answer:
             found = _next(finished, deadline)
             if found is None:
                 return Unknown(
-                    f"timeout after {limits.timeout_s:g} s",
+                    f"timeout after {effort.timeout_s:g} s",
                     "portfolio",
                     time.perf_counter() - begin,
                 )

@@ -1,4 +1,4 @@
-"""How questions are answered, as users say it: limits, the store, and defaults."""
+"""How questions are answered, as users say it: effort, the store, and defaults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Settings:
 
     Attributes:
         solver: its name.
-        limits: of each query.
+        effort: of each query.
         symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file.
         jobs: queries at a time.
         cluster: where they are answered; None: here.
@@ -34,7 +34,7 @@ class Settings:
     """
 
     solver: str
-    limits: backends.Limits
+    effort: backends.Effort
     symmetry: str = "auto"
     jobs: int = 1
     cluster: Cluster | None = None
@@ -93,12 +93,12 @@ def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
         opened.close()
 
 
-def checked_limits(timeout: float | None, seed: int) -> backends.Limits:
-    """Return the limits of a solver.
+def checked_effort(timeout: float | None, seed: int) -> backends.Effort:
+    """Return what a solver may spend.
 
     Raises:
         ParameterError: the timeout is not positive, or the seed is negative or too large.
     """
     if not 0 <= seed < 2**31:
         raise ParameterError(f"seed is {seed}, expected 0 to {2**31 - 1}")
-    return backends.Limits(timeout, seed)
+    return backends.Effort(timeout, seed)

@@ -17,7 +17,7 @@ import z3
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
-from sccl.solvers.effort import Limits
+from sccl.solvers.effort import Effort
 from sccl.synth.ksync.child import Child
 
 _RESOURCES = 2_000_000  # of Z3's own, in a unit of effort
@@ -30,22 +30,22 @@ _Encoding = tuple[
 ]
 
 
-def answer(instance: Instance, limits: Limits) -> Answer:
+def answer(instance: Instance, effort: Effort) -> Answer:
     """Return Z3's answer, worked out in a child process."""
-    with Child("z3", instance, limits) as child:
+    with Child("z3", instance, effort) as child:
         return child.answer()
 
 
-def answer_here(instance: Instance, limits: Limits) -> Answer:
+def answer_here(instance: Instance, effort: Effort) -> Answer:
     """Return Z3's answer, worked out in this process in a context of its own."""
     begin = clock.perf_counter()
     context = z3.Context()
     solver, time, snd, rounds = encode_paper(instance, context)
-    solver.set("random_seed", limits.seed)
-    if limits.effort is not None:
-        solver.set("rlimit", max(1, min(int(limits.effort * _RESOURCES), 2**32 - 1)))
-    if limits.timeout_s is not None:
-        left = limits.timeout_s - (clock.perf_counter() - begin)
+    solver.set("random_seed", effort.seed)
+    if effort.units is not None:
+        solver.set("rlimit", max(1, min(int(effort.units * _RESOURCES), 2**32 - 1)))
+    if effort.timeout_s is not None:
+        left = effort.timeout_s - (clock.perf_counter() - begin)
         solver.set("timeout", max(1, int(left * 1000)))
     verdict = solver.check()
     seconds = clock.perf_counter() - begin
