@@ -19,7 +19,7 @@ from sccl.core.files.codec import load_topology, topology_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
 from sccl.errors import ParameterError
-from sccl.topo import LinkName, added_to, links_of, rank_of
+from sccl.topo import LinkName, added_to, degrade, links_of, rank_of
 from sccl.view.text.show import costs_text, print_topology, size_text
 
 _WIDTH = 160
@@ -139,7 +139,7 @@ class Topology:
         """
         gone = links_of(self.value, [self._link(link, both_ways) for link in links])
         lost = [self._rank(rank) for rank in ranks]
-        return Topology(self.value.without(gone.whole, lost, gone.lanes))
+        return Topology(degrade.without(self.value, gone.whole, lost, gone.lanes))
 
     @checked
     def with_link(
@@ -155,7 +155,7 @@ class Topology:
         Topology(ring:4-with-0to2-2to0: 4 ranks, 10 links)
         """
         link = self._link((src, dst, lanes), both_ways)
-        return Topology(self.value.plus(added_to(self.value, [link])))
+        return Topology(degrade.plus(self.value, added_to(self.value, [link])))
 
     def _link(self, link: object, both_ways: bool) -> str | LinkName:
         """Return a link for :func:`sccl.topo.links_of`.

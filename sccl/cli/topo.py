@@ -36,7 +36,15 @@ from sccl.tasks.answers import (
     TopoWithOutput,
 )
 from sccl.tasks.outputs import question_digests
-from sccl.topo import added_to, catalogue_names, generators, links_of, measure, rank_of
+from sccl.topo import (
+    added_to,
+    catalogue_names,
+    degrade,
+    generators,
+    links_of,
+    measure,
+    rank_of,
+)
 from sccl.topo import resolve as resolve_topology
 from sccl.view.text.show import print_topology, size_text
 
@@ -138,7 +146,7 @@ def without(
     topology = resolve_topology(name)
     gone = links_of(topology, link or [])
     lost = [rank_of(topology, text) for text in rank or []]
-    degraded = topology.without(gone.whole, lost, gone.lanes)
+    degraded = degrade.without(topology, gone.whole, lost, gone.lanes)
     _write(degraded, output)
     if json:
         print_output(TopoWithoutOutput(**_changed(topology, degraded, output)))
@@ -166,7 +174,7 @@ def with_links(
 ) -> None:
     """Write the same machine with links or lanes added: what would they bring?"""
     topology = resolve_topology(name)
-    changed = topology.plus(added_to(topology, link))
+    changed = degrade.plus(topology, added_to(topology, link))
     _write(changed, output)
     if json:
         print_output(TopoWithOutput(**_changed(topology, changed, output)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sccl.core.topology import Topology
+from sccl.core.topology import Topology, check_cost
 from sccl.errors import ParameterError
 
 SLOWEST = (
@@ -47,16 +47,8 @@ class Costs:
     slowest_link: bool = False
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.alpha_us) and self.alpha_us >= 0):
-            raise ParameterError(
-                f"alpha-us is {self.alpha_us}, expected a finite number of 0 or more (microseconds)"
-            )
-        if not (math.isfinite(self.gb_per_s) and self.gb_per_s > 0):
-            raise ParameterError(
-                f"gb-per-s is {self.gb_per_s}, expected a finite number of more than 0 "
-                "(10^9 bytes/s)"
-            )
-
+        names = ("alpha-us", "gb-per-s")
+        check_cost("", self.alpha_us, self.gb_per_s, error=ParameterError, names=names)
         if not math.isfinite(self.alpha_us * self.gb_per_s * 1e3):
             raise ParameterError(
                 f"alpha-us is {self.alpha_us} and gb-per-s {self.gb_per_s}, which are too large "

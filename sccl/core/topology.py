@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sccl.core.ids import Edge, Rank
 from sccl.core.words import counted
-from sccl.errors import ParameterError, TopologyError
+from sccl.errors import InputError, TopologyError
 
 MAX_RANKS = 65_536
 """A guard against a slip of the finger, not a limit of the method."""
@@ -39,16 +39,44 @@ class Link:
         return (self.src, self.dst)
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Budget:
     """A member ``(L, b)`` of the bandwidth relation: edges L carry at most b chunks a round.
 
     Source: SCCL section 3.2.1 (point-to-point link, node egress or ingress, shared bus).
+
+    Attributes:
+        gb_per_s: the speed of the lanes that it counts, 10^9 bytes per second, so that all edges
+            together carry ``chunks_per_round * gb_per_s``. None: that of its links, or the
+            machine's own where theirs differ.
     """
 
     name: str
     edges: tuple[Edge, ...]
     chunks_per_round: int
+    gb_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A node that forwards and takes no part. By its name alone: as SCCL section 3.2.1 has it.
+
+    Attributes:
+        copies: whether one chunk that comes in may leave over several links.
+        buffer_chunks: chunks that it holds at most, beside those on their way through it; None:
+            any number.
+        cut_through: whether a chunk leaves while it still comes in; else it is stored whole first.
+    """
+
+    name: str
+    copies: bool = False
+    buffer_chunks: int | None = 0
+    cut_through: bool = True
+
+    @property
+    def plain(self) -> bool:
+        """Return whether its name says it all: it holds nothing, and what comes in leaves once."""
+        return self == Switch(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +102,20 @@ class Topology:
     alpha_us: float
     gb_per_s: float
     budgets: tuple[Budget, ...] = ()
-    switches: tuple[str, ...] = ()
+    switches: tuple[Switch, ...] = ()
     chassis: tuple[tuple[int, ...], ...] = ()
     labels: tuple[str, ...] = ()
     source: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", tuple(sorted(self.links)))
-        budgets = tuple(replace(b, edges=tuple(sorted(b.edges))) for b in sorted(self.budgets))
-        object.__setattr__(self, "budgets", budgets)
+        budgets = tuple(replace(b, edges=tuple(sorted(b.edges))) for b in self.budgets)
+        by_content = sorted(budgets, key=lambda b: (b.name, b.edges, b.chunks_per_round))
+        object.__setattr__(self, "budgets", tuple(by_content))
         self._check_nodes()
         self._check_links()
         self._check_budgets()
+        self._check_switches()
         self._check_groups()
 
     def _check_nodes(self) -> None:
@@ -96,15 +126,7 @@ class Topology:
                 f"topology {self.name!r} has {counted(self.ranks, 'rank')}, expected "
                 f"2 to {MAX_RANKS}"
             )
-        for what, value, allowed in (
-            ("alpha_us", self.alpha_us, "zero or more"),
-            ("gb_per_s", self.gb_per_s, "more than zero"),
-        ):
-            positive = value >= 0 if what == "alpha_us" else value > 0
-            if not (math.isfinite(value) and positive):
-                raise TopologyError(
-                    f"topology {self.name!r}: {what} is {value}, expected a number of {allowed}"
-                )
+        check_cost(f"topology {self.name!r}: ", self.alpha_us, self.gb_per_s)
         if self.labels and len(self.labels) != self.ranks:
             raise TopologyError(
                 f"topology {self.name!r}: {len(self.labels)} labels for {self.ranks} ranks, "
@@ -134,14 +156,11 @@ class Topology:
             seen.add(link.edge)
             if link.lanes < 1:
                 raise TopologyError(f"{where}: lanes is {link.lanes}, expected at least 1")
-            if not (math.isfinite(link.alpha_us) and link.alpha_us >= 0):
-                raise TopologyError(f"{where}: alpha_us is {link.alpha_us}, expected 0 or more")
-            if not (math.isfinite(link.gb_per_s) and link.gb_per_s > 0):
-                raise TopologyError(f"{where}: gb_per_s is {link.gb_per_s}, expected more than 0")
+            check_cost(f"{where}: ", link.alpha_us, link.gb_per_s)
 
     def _check_budgets(self) -> None:
         edges = self.edges
-        names = {_link_name(edge) for edge in edges}
+        names = {link_name(edge) for edge in edges}
         for budget in self.budgets:
             where = f"topology {self.name!r}, budget {budget.name!r}"
             if budget.name in names:
@@ -163,6 +182,20 @@ class Topology:
                 raise TopologyError(
                     f"{where}: chunks_per_round is {budget.chunks_per_round}, expected at least 1 "
                     "(take the links out if nothing may use them)"
+                )
+            if budget.gb_per_s is not None:
+                check_cost(f"{where}: ", 0.0, budget.gb_per_s)
+
+    def _check_switches(self) -> None:
+        for switch in self.switches:
+            where = f"topology {self.name!r}, switch {switch.name!r}"
+            most = switch.buffer_chunks
+            if most is not None and most < 0:
+                raise TopologyError(f"{where}: buffer_chunks is {most}, expected 0 or more")
+            if most == 0 and not switch.cut_through:
+                raise TopologyError(
+                    f"{where} stores a chunk whole before it sends it on, and buffer_chunks is 0: "
+                    "give it a buffer of at least 1, or say that it cuts through"
                 )
 
     def _check_groups(self) -> None:
@@ -192,7 +225,7 @@ class Topology:
 
     def constraints(self) -> tuple[Budget, ...]:
         """Return the whole bandwidth relation B: one member per link, then the shared budgets."""
-        own = (Budget(_link_name(edge), (edge,), n) for edge, n in self.lanes().items())
+        own = (Budget(link_name(edge), (edge,), n) for edge, n in self.lanes().items())
         return (*own, *self.budgets)
 
     def successors(self) -> tuple[tuple[int, ...], ...]:
@@ -223,142 +256,38 @@ class Topology:
         )
         return self.ranks == other.ranks and self.lanes() == other.lanes() and mine == theirs
 
-    def without(
-        self,
-        links: Iterable[Edge] = (),
-        ranks: Iterable[int] = (),
-        lanes: Mapping[Edge, int] | None = None,
-    ) -> Topology:
-        """Return the same machine with failed parts taken out, ready for synthesis.
 
-        Ranks that are left keep their order and are renumbered from 0; ``labels`` keep the numbers
-        they had, if any goes. Budgets lose the edges that are gone.
+def check_cost(
+    where: str,
+    alpha_us: float,
+    gb_per_s: float,
+    *,
+    error: type[InputError] = TopologyError,
+    names: tuple[str, str] = ("alpha_us", "gb_per_s"),
+) -> None:
+    """Check a latency and a bandwidth, wherever they come from.
 
-        Args:
-            lanes: of links that lose some of their lanes, how many; a link that has none left goes.
+    Args:
+        where: the beginning of the message.
+        error: what is raised.
+        names: what the message calls the two.
 
-        Raises:
-            ParameterError: a link, lane or rank to take out does not exist.
-        """
-        whole, fewer = self._fewer_lanes(lanes or {})
-        gone_links, gone_ranks = {*links, *whole}, set(ranks)
-        for src, dst in sorted(gone_links - self.edges):
-            raise ParameterError(
-                f"topology {self.name!r} has no link {src}->{dst} to take out; "
-                "see its links with 'sccl topo show'"
-            )
-        for rank in sorted(gone_ranks):
-            if not 0 <= rank < self.ranks:
-                raise ParameterError(
-                    f"topology {self.name!r} has no rank {rank} to take out, "
-                    f"expected 0 to {self.ranks - 1}"
-                )
-        nodes = range(self.ranks + len(self.switches))
-        kept = [node for node in nodes if node not in gone_ranks]
-        number = {node: i for i, node in enumerate(kept)}
-        alive = {
-            edge: (number[edge[0]], number[edge[1]])
-            for edge in self.edges - gone_links
-            if edge[0] in number and edge[1] in number
-        }
-        fewer = {edge: n for edge, n in fewer.items() if edge in alive}
-        parts = [_link_name(edge) for edge in sorted(gone_links)]
-        parts += [f"{counted(n, 'lane')} of {_link_name(edge)}" for edge, n in fewer.items()]
-        parts += [f"rank {r}" for r in sorted(gone_ranks)]
-        failed = f"{', '.join(parts)} taken out"
-        tags = [f"{a}to{b}" for a, b in sorted(gone_links)]
-        tags += [f"{a}to{b}x{n}" for (a, b), n in fewer.items()]
-        tags += [f"rank{r}" for r in sorted(gone_ranks)]
-        return replace(
-            self,
-            name=f"{self.name}-without-{'-'.join(tags)}",
-            ranks=self.ranks - len(gone_ranks),
-            links=tuple(
-                replace(
-                    link,
-                    src=alive[link.edge][0],
-                    dst=alive[link.edge][1],
-                    lanes=link.lanes - fewer.get(link.edge, 0),
-                )
-                for link in self.links
-                if link.edge in alive
-            ),
-            budgets=tuple(
-                replace(b, edges=tuple(alive[e] for e in b.edges if e in alive))
-                for b in self.budgets
-                if any(e in alive for e in b.edges)
-            ),
-            chassis=tuple(
-                group
-                for whole in self.chassis
-                if (group := tuple(number[r] for r in whole if r in number))
-            ),
-            labels=self._labels_without(gone_ranks),
-            source=f"{self.source}; {failed}" if self.source else failed,
+    Raises:
+        InputError: the latency is not finite or below 0, or the bandwidth not finite or not above.
+    """
+    if not (math.isfinite(alpha_us) and alpha_us >= 0):
+        raise error(
+            f"{where}{names[0]} is {alpha_us}, expected a finite number of 0 or more (microseconds)"
         )
-
-    def _labels_without(self, gone: set[int]) -> tuple[str, ...]:
-        """Return the labels of the ranks that are left; none where there are none and all are."""
-        if not self.labels and not gone:
-            return ()
-        return tuple(self.label(r) for r in range(self.ranks) if r not in gone)
-
-    def _fewer_lanes(self, lanes: Mapping[Edge, int]) -> tuple[set[Edge], dict[Edge, int]]:
-        """Return the links that lose all their lanes, and how many the others lose.
-
-        Raises:
-            ParameterError: there are not as many.
-        """
-        have = self.lanes()
-        for edge, n in sorted(lanes.items()):
-            where = f"topology {self.name!r}, {_link_name(edge)}"
-            if edge not in have:
-                raise ParameterError(
-                    f"{where}: there is no such link to take lanes from; see its links with "
-                    "'sccl topo show'"
-                )
-            if not 1 <= n <= have[edge]:
-                raise ParameterError(
-                    f"{where}: {counted(n, 'lane')} to take out, expected 1 to {have[edge]}"
-                )
-        whole = {edge for edge, n in lanes.items() if n == have[edge]}
-        return whole, {edge: n for edge, n in sorted(lanes.items()) if edge not in whole}
-
-    def plus(self, lanes: Mapping[Edge, int]) -> Topology:
-        """Return the same machine with links added; those there are already get more lanes.
-
-        Args:
-            lanes: by edge, how many are added; new links have the machine's latency and bandwidth.
-
-        Raises:
-            TopologyError: a link makes no sense here.
-        """
-        known = {link.edge: link for link in self.links}
-        for edge, more in lanes.items():
-            if more < 1:
-                where = f"topology {self.name!r}, {_link_name(edge)}"
-                raise TopologyError(f"{where}: {more} lanes to add, expected at least 1")
-            old = known.get(edge) or Link(*edge, 0, self.alpha_us, self.gb_per_s)
-            known[edge] = replace(old, lanes=old.lanes + more)
-        several = {edge: n for edge, n in lanes.items() if n > 1}
-        parts = [
-            _link_name(edge) + (f" ({several[edge]} lanes)" if edge in several else "")
-            for edge in sorted(lanes)
-        ]
-        added = f"{', '.join(parts)} added"
-        tag = "-".join(
-            f"{src}to{dst}" + (f"x{several[src, dst]}" if (src, dst) in several else "")
-            for src, dst in sorted(lanes)
-        )
-        return replace(
-            self,
-            name=f"{self.name}-with-{tag}",
-            links=tuple(known.values()),
-            source=f"{self.source}; {added}" if self.source else added,
+    if not (math.isfinite(gb_per_s) and gb_per_s > 0):
+        raise error(
+            f"{where}{names[1]} is {gb_per_s}, expected a finite number of more than 0 "
+            "(10^9 bytes/s)"
         )
 
 
-def _link_name(edge: Edge) -> str:
+def link_name(edge: Edge) -> str:
+    """Return what messages call a link, which no budget may be called."""
     return f"link {edge[0]}->{edge[1]}"
 
 

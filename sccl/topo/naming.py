@@ -169,7 +169,7 @@ def _node(topology: Topology, name: str) -> int | None:
 
 
 def _called(topology: Topology, name: str) -> int | None:
-    names = [*map(topology.label, range(topology.ranks)), *topology.switches]
+    names = [*map(topology.label, range(topology.ranks)), *(s.name for s in topology.switches)]
     found = [node for node, own in enumerate(names) if own == name]
     if len(found) > 1:
         raise ParameterError(

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from sccl.core.topology import Budget, Link, Topology
+from sccl.core.topology import Budget, Topology, link_name
 from sccl.errors import TopologyError
 
 MAX_LANES = 10_000
@@ -23,12 +23,13 @@ and algorithms would then have more chunks than any solver decides."""
 def of_one_speed(topology: Topology) -> tuple[Topology, str]:
     """Return the machine with lanes that are all equally fast, and what was done; empty: nothing.
 
-    A budget counts chunks of the speed of its links, or of the machine's own where these differ.
+    A budget counts chunks of the speed that it states, else of its links', or of the machine's own
+    where these differ.
 
     Raises:
         TopologyError: the lanes would be more than :data:`MAX_LANES`.
     """
-    stated = {link.gb_per_s for link in topology.links}
+    stated = set(_stated(topology))
     if len(stated) == 1:
         return topology, ""
     of_budgets = [_speed_of_budget(budget, topology) for budget in topology.budgets]
@@ -39,13 +40,24 @@ def of_one_speed(topology: Topology) -> tuple[Topology, str]:
         for k in topology.links
     )
     budgets = tuple(
-        replace(b, chunks_per_round=fits.lanes(b.chunks_per_round, speed))
+        replace(b, chunks_per_round=fits.lanes(b.chunks_per_round, speed), gb_per_s=None)
         for b, speed in zip(topology.budgets, of_budgets, strict=True)
     )
     note = _note(unit, stated) + _of_mixed(topology)
     source = f"{topology.source}; {note}" if topology.source else note
     made = replace(topology, links=links, budgets=budgets, gb_per_s=float(unit), source=source)
     return made, note
+
+
+def _stated(topology: Topology) -> dict[float, str]:
+    """Return every speed that a link or a budget states, and the first of those that do."""
+    found: dict[float, str] = {}
+    for link in topology.links:
+        found.setdefault(link.gb_per_s, link_name(link.edge))
+    for budget in topology.budgets:
+        if budget.gb_per_s is not None:
+            found.setdefault(budget.gb_per_s, f"budget {budget.name!r}")
+    return found
 
 
 def _decimal(speed: float) -> Fraction:
@@ -63,6 +75,8 @@ def _common(values: Iterable[Fraction]) -> Fraction:
 
 
 def _speed_of_budget(budget: Budget, topology: Topology) -> float:
+    if budget.gb_per_s is not None:
+        return budget.gb_per_s
     covered = set(budget.edges)
     speeds = {link.gb_per_s for link in topology.links if link.edge in covered}
     return speeds.pop() if len(speeds) == 1 else topology.gb_per_s
@@ -83,25 +97,22 @@ class _Fits:
         return int(found)
 
     def _refused(self) -> str:
-        slow, fast = _far_apart(self._topology.links)
+        stated = _stated(self._topology)
+        slow, fast = _far_apart(stated)
         return (
-            f"topology {self._topology.name!r}: a lane of link {slow.src}->{slow.dst} has "
-            f"{number(slow.gb_per_s)} GB/s, one of link {fast.src}->{fast.dst} "
-            f"{number(fast.gb_per_s)} GB/s; in lanes of one speed, {number(float(self._unit))} "
-            f"GB/s, some link or budget would have more than {MAX_LANES}, the most that is taken: "
-            "round gb_per_s so that each is a small multiple of the same number, as in 100, 25 "
-            "and 12.5"
+            f"topology {self._topology.name!r}: a lane of {stated[slow]} has "
+            f"{number(slow)} GB/s, one of {stated[fast]} {number(fast)} GB/s; in lanes of one "
+            f"speed, {number(float(self._unit))} GB/s, some link or budget would have more than "
+            f"{MAX_LANES}, the most that is taken: round gb_per_s so that each is a small multiple "
+            "of the same number, as in 100, 25 and 12.5"
         )
 
 
-def _far_apart(links: tuple[Link, ...]) -> tuple[Link, Link]:
-    """Return two links whose speeds have no small common divisor: the pair that has the least."""
-    first: dict[float, Link] = {}
-    for link in links:
-        first.setdefault(link.gb_per_s, link)
-    by_speed = [first[speed] for speed in sorted(first)]
-    pairs = [(a, b) for a in by_speed[:64] for b in by_speed[-64:] if a.gb_per_s < b.gb_per_s]
-    return min(pairs, key=lambda p: _common(_decimal(link.gb_per_s) for link in p))
+def _far_apart(speeds: Iterable[float]) -> tuple[float, float]:
+    """Return two speeds that have no small common divisor: the pair that has the least."""
+    ascending = sorted(speeds)
+    pairs = [(a, b) for a in ascending[:64] for b in ascending[-64:] if a < b]
+    return min(pairs, key=lambda pair: _common(map(_decimal, pair)))
 
 
 def _note(unit: Fraction, stated: Iterable[float]) -> str:
@@ -116,7 +127,8 @@ def _note(unit: Fraction, stated: Iterable[float]) -> str:
 def _of_mixed(topology: Topology) -> str:
     """Return what budgets over links of different speeds are taken to count; empty: none is."""
     speeds = {link.edge: link.gb_per_s for link in topology.links}
-    mixed = [b for b in topology.budgets if len({speeds[edge] for edge in b.edges}) > 1]
+    silent = [b for b in topology.budgets if b.gb_per_s is None]
+    mixed = [b for b in silent if len({speeds[edge] for edge in b.edges}) > 1]
     if not mixed:
         return ""
     which = "a budget" if len(mixed) == 1 else "budgets"

@@ -63,6 +63,7 @@ def without_switches(topology: Topology) -> tuple[Topology, str]:
     """
     if not topology.switches:
         return topology, ""
+    _check_plain(topology)
     _check_cascades(topology)
     planes = _planes(topology)
     _check_ways(topology, planes)
@@ -86,6 +87,16 @@ def without_switches(topology: Topology) -> tuple[Topology, str]:
         topology, links=tuple(links), budgets=tuple(budgets), switches=(), source=source
     )
     return direct, note
+
+
+def _check_plain(topology: Topology) -> None:
+    for switch in topology.switches:
+        if not switch.plain:
+            raise TopologyError(
+                f"topology {topology.name!r}: switch {switch.name!r} copies or holds chunks, and "
+                "links with budgets of ranks do not say what it then carries; give its name alone, "
+                "for a switch that forwards and holds nothing"
+            )
 
 
 def _check_cascades(topology: Topology) -> None:
@@ -165,7 +176,8 @@ def _expanded(topology: Topology, plane: _Plane) -> tuple[list[Link], list[Budge
         for rank, limit in limits.items():
             own = [k for k in links if k.edge[end] == rank]
             if sum(k.lanes for k in own) > limit:  # else the links alone say it
-                name = f"{side} rank {rank} at switch {topology.switches[_number(topology, plane)]}"
+                switch = topology.switches[plane.nodes[0] - topology.ranks].name
+                name = f"{side} rank {rank} at switch {switch}"
                 budgets.append(Budget(name, tuple(k.edge for k in own), limit))
     return links, budgets
 
@@ -213,12 +225,8 @@ def _refused(topology: Topology, budget: Budget, why: str) -> str:
     )
 
 
-def _number(topology: Topology, plane: _Plane) -> int:
-    return plane.nodes[0] - topology.ranks
-
-
 def _name(topology: Topology, node: int) -> str:
-    return repr(topology.switches[node - topology.ranks])
+    return repr(topology.switches[node - topology.ranks].name)
 
 
 def _note(topology: Topology, planes: Sequence[_Plane]) -> str:

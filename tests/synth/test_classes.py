@@ -28,6 +28,7 @@ from sccl.synth.frontier import Point
 from sccl.synth.ksync import backends
 from sccl.tasks.frontiers import known
 from sccl.topo import resolve
+from sccl.topo.degrade import without
 from sccl.view import frontier_chart
 from sccl.view.text.classes import class_summary, unswept_words
 from tests.kit.charts import rows_of, values
@@ -76,7 +77,7 @@ def test_bounds_of_every_allreduce(machine: str, steps: int, bandwidth: str) -> 
 
 
 def test_a_link_that_fails_raises_the_bound_by_what_it_carried() -> None:
-    found = any_bounds(resolve("dgx1").without(links=[(0, 4), (4, 0)]))
+    found = any_bounds(without(resolve("dgx1"), links=[(0, 4), (4, 0)]))
     assert str(found.bandwidth) == "7/22"  # 14 sends of each chunk, 44 in a round; not 7/16
 
 
@@ -187,7 +188,7 @@ def test_an_open_half_leaves_its_pairs_unproved() -> None:
 
 
 def test_what_is_restricted_to_k_is_not_said_of_every_k() -> None:
-    machine = resolve("dgx1").without(links=[(0, 4), (4, 0)])
+    machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)])
     found = swept(machine, k=2)
     (composed,) = [one for one in found.classes if one.name == "composed"]
     assert "Complete for k = 2" in class_summary(composed)
@@ -282,7 +283,7 @@ def test_a_new_folder_is_made_also_where_only_compositions_are_found(tmp_path: P
 
 
 def test_no_class_has_weaker_bounds_than_all_allreduces() -> None:
-    machine = resolve("dgx1").without(links=[(0, 4), (4, 0)], ranks=[3])
+    machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
     found = swept(machine)
     assert found.bounds.bandwidth == Fraction(1, 2)
     assert all(one.bandwidth >= found.bounds.bandwidth for one in found.classes)

@@ -26,6 +26,7 @@ from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import Settled, sweep
 from sccl.tasks.frontiers import known
 from sccl.topo import resolve
+from sccl.topo.degrade import without
 
 
 def run(topology: str, collective: str, **covered: int) -> Frontier:
@@ -208,7 +209,7 @@ def test_what_a_small_k_leaves_out_is_not_claimed() -> None:
 
 def test_what_is_proved_for_some_k_only_says_so() -> None:
     """On DGX-1 without link 0-4, (4, 5, 7) is complete for k = 2, and (4, 4, 7) beats it."""
-    machine = resolve("dgx1").without(links=[(0, 4), (4, 0)])
+    machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)])
     frontiers = [
         sweep(machine, named("allgather", 8), backends.solve, solver="cpsat", covered=Range(k=k))
         for k in (2, None)

@@ -21,7 +21,7 @@ from sccl.core.files.codec import load_topology, topology_of_wire, topology_to_w
 from sccl.core.files.shapes import TopologyWire
 from sccl.core.files.text import digest, parse, text_of
 from sccl.core.ids import Edge
-from sccl.core.topology import Budget, Link, Topology
+from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.emit.bundle import bundle
 from sccl.errors import FormatError, TopologyError
 from sccl.tasks.frontiers import of_algorithms
@@ -137,7 +137,7 @@ def around(
         for rank, (up, down) in members.items():
             found += [Link(rank, node, up, 0.5, 25.0)] if up else []
             found += [Link(node, rank, down, 0.25, 25.0)] if down else []
-    names = tuple(f"s{i}" for i in range(len(switches)))
+    names = tuple(Switch(f"s{i}") for i in range(len(switches)))
     return Topology("box", ranks, tuple(found), 0.5, 25.0, switches=names)
 
 
@@ -289,6 +289,20 @@ def test_solvers_reach_what_a_tiny_model_of_switches_reaches(
     assert found == expected
 
 
+def with_switch(switch: Switch) -> Topology:
+    return replace(around(2, [{0: (1, 1), 1: (1, 1)}]), switches=(switch,))
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [Switch("s", copies=True), Switch("s", buffer_chunks=1), Switch("s", buffer_chunks=None),
+     Switch("s", buffer_chunks=2, cut_through=False)],
+)  # fmt: skip
+def test_a_switch_that_copies_or_holds_is_refused(switch: Switch) -> None:
+    with pytest.raises(TopologyError, match="switch 's' copies or holds chunks"):
+        model(with_switch(switch))
+
+
 @pytest.mark.parametrize(
     ("machine", "says"),
     [
@@ -310,6 +324,20 @@ def test_switches_that_links_cannot_say_are_refused(machine: Topology, says: str
         model(machine)
 
 
+def test_a_budget_counts_lanes_of_the_speed_it_states() -> None:
+    whole = resolve("ring:4")
+    bus = Budget("bus", ((0, 1), (1, 2)), 3, 2.5 * whole.gb_per_s)
+    made = model(replace(whole, budgets=(bus,))).topology
+    (budget,) = made.budgets
+    assert (speed(made), made.lanes()[0, 1]) == (Fraction(str(whole.gb_per_s)) / 2, 2)
+    assert (budget.chunks_per_round, budget.gb_per_s) == (15, None)
+    same = replace(whole, budgets=(replace(bus, gb_per_s=whole.gb_per_s),))
+    assert model(same).topology == same
+    odd = replace(whole, budgets=(replace(bus, gb_per_s=1e-7),))
+    with pytest.raises(TopologyError, match=r"one of link 0->1 .* GB/s|a lane of budget 'bus'"):
+        model(odd)
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -321,6 +349,43 @@ def loaded(tmp_path: Path, plain: dict[str, object]) -> Topology:
     path = tmp_path / "box.json"
     path.write_text(json.dumps(plain))
     return load_topology(path)
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [Switch("s"), Switch("s", copies=True), Switch("s", buffer_chunks=None),
+     Switch("s", buffer_chunks=4, cut_through=False)],
+)  # fmt: skip
+def test_switches_are_kept_and_plain_ones_by_name(switch: Switch) -> None:
+    machine = replace(with_switch(switch), budgets=(Budget("b", ((0, 2),), 1, 12.5),))
+    text = text_of(topology_to_wire(machine))
+    assert topology_of_wire(parse(text, TopologyWire, "there"), "there") == machine
+    assert json.loads(text)["switches"][0] == "s" or not switch.plain
+    silent = replace(with_switch(switch), budgets=(Budget("b", ((0, 2),), 1),))
+    assert "gb_per_s" not in json.loads(text_of(topology_to_wire(silent)))["budgets"][0]
+
+
+@pytest.mark.parametrize(
+    ("plain", "says"),
+    [
+        ({"name": "s", "cut_through": False}, "stores a chunk whole"),
+        ({"name": "s", "buffer_chunks": -1}, "buffer_chunks"),
+        ({"name": "s", "multicast": True}, "unknown field `multicast`"),
+        ({"copies": True}, "`name`"),
+    ],
+)
+def test_switches_that_contradict_themselves(
+    plain: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    links = [{"src": 0, "dst": 8, "both_ways": True}]
+    with pytest.raises(FormatError, match=says):
+        loaded(tmp_path, box(links=links, switches=[plain]))
+
+
+def test_a_budget_of_no_speed_is_refused(tmp_path: Path) -> None:
+    bus = {"name": "bus", "edges": [[0, 1]], "chunks_per_round": 1, "gb_per_s": 0}
+    with pytest.raises(FormatError, match="budget 'bus': gb_per_s is 0"):
+        loaded(tmp_path, box(links=[{"src": 0, "dst": 1}], budgets=[bus]))
 
 
 def test_egress_alone_is_a_box_around_a_switch(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from sccl.core.topology import Link, Topology
 from sccl.errors import InputError, ParameterError, UnknownNameError
 from sccl.judge import violations
 from sccl.topo import added_to, links_of, model, rank_of, resolve
+from sccl.topo.degrade import plus, without
 
 LABELS = ("GPU0", "GPU1", "a-b", "b", "a", "GPU 5", "b:1", "twice", "twice")
 
@@ -84,7 +85,7 @@ def test_labels_that_mean_no_rank_or_several(labelled: Topology, text: str, says
 
 
 def test_a_number_is_never_a_label() -> None:
-    degraded = resolve("dgx1").without(ranks=[3])  # rank 3 is labelled 4
+    degraded = without(resolve("dgx1"), ranks=[3])  # rank 3 is labelled 4
     assert rank_of(degraded, "3") == 3
     with pytest.raises(ParameterError, match=r"no rank 7, expected 0 to 6; the one .* is rank 6"):
         rank_of(degraded, "7")
@@ -92,20 +93,20 @@ def test_a_number_is_never_a_label() -> None:
 
 def test_a_lane_of_a_link_is_taken_out_and_the_last_takes_the_link() -> None:
     dgx1 = resolve("dgx1")
-    fewer = dgx1.without(lanes={(0, 3): 1, (3, 0): 1})
+    fewer = without(dgx1, lanes={(0, 3): 1, (3, 0): 1})
     assert (fewer.lanes()[0, 3], fewer.lanes()[3, 0], len(fewer.links)) == (1, 1, 32)
     assert fewer.name == "dgx1-without-0to3x1-3to0x1"
     assert "1 lane of link 0->3" in fewer.source
-    assert dgx1.without(lanes={(0, 3): 2}) == dgx1.without(links=[(0, 3)])
+    assert without(dgx1, lanes={(0, 3): 2}) == without(dgx1, links=[(0, 3)])
     assert fewer.labels == ()  # no rank has another number than it had
-    assert fewer.plus({(0, 3): 1, (3, 0): 1}).carries_like(dgx1)
-    assert dgx1.plus({(0, 3): 1, (3, 0): 2}).name == "dgx1-with-0to3-3to0x2"
+    assert plus(fewer, {(0, 3): 1, (3, 0): 1}).carries_like(dgx1)
+    assert plus(dgx1, {(0, 3): 1, (3, 0): 2}).name == "dgx1-with-0to3-3to0x2"
     bad = {3: "3 lanes to take out, expected 1 to 2", 0: "0 lanes to take out"}
     for lanes, says in bad.items():
         with pytest.raises(ParameterError, match=says):
-            dgx1.without(lanes={(0, 3): lanes})
+            without(dgx1, lanes={(0, 3): lanes})
     with pytest.raises(ParameterError, match="no such link"):
-        dgx1.without(lanes={(0, 7): 1})
+        without(dgx1, lanes={(0, 7): 1})
 
 
 def test_costs_of_links_stay_when_parts_go_or_come_or_turn() -> None:
@@ -113,13 +114,13 @@ def test_costs_of_links_stay_when_parts_go_or_come_or_turn() -> None:
     kept = {k.edge: (k.alpha_us, k.gb_per_s) for k in machine.links}
     back = {k.edge[::-1]: (k.alpha_us, k.gb_per_s) for k in machine.reversed().links}
     assert back == kept
-    fewer = machine.without(ranks=[3])
+    fewer = without(machine, ranks=[3])
     assert all((k.alpha_us, k.gb_per_s) == kept[k.edge] for k in fewer.links)
-    more = machine.plus({(0, 1): 1, (0, 2): 1})
+    more = plus(machine, {(0, 1): 1, (0, 2): 1})
     cost = {k.edge: (k.lanes, k.alpha_us, k.gb_per_s) for k in more.links}
     assert (cost[0, 1], cost[0, 2]) == ((2, 1.0, 100.0), (1, 1.0, 25.0))
-    twice = model(model(machine).topology.without(ranks=[3])).topology
-    assert twice.lanes() == model(machine).topology.without(ranks=[3]).lanes()
+    twice = model(without(model(machine).topology, ranks=[3])).topology
+    assert twice.lanes() == without(model(machine).topology, ranks=[3]).lanes()
 
 
 def uneven() -> Topology:

@@ -22,7 +22,7 @@ from sccl.core.files.text import text_of
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
-from sccl.core.topology import Budget, Topology
+from sccl.core.topology import Budget, Switch, Topology
 from sccl.errors import (
     CollectiveError,
     FormatError,
@@ -423,7 +423,7 @@ def test_rank_orbits_of_a_mesh() -> None:
 def test_switches_are_no_other_ranks() -> None:
     """A link to a switch must not be taken for one between two ranks."""
     ring = resolve("ring:2")
-    machine = replace(ring, switches=("s",), links=(replace(ring.links[0], src=0, dst=2),))
+    machine = replace(ring, switches=(Switch("s"),), links=(replace(ring.links[0], src=0, dst=2),))
     broadcast = named("broadcast", 2, 1).at(1)
     forged = SymmetricAlgorithm(
         machine, broadcast, (1,), (), (Send(Step(0), ChunkId(0), Rank(1), Rank(0)),), 1

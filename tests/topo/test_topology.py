@@ -17,6 +17,7 @@ from sccl.core.files.text import text_of
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
 from sccl.topo import catalogue_names, generators, measure, resolve
+from sccl.topo.degrade import without
 from tests.conftest import NO_SHARED, SHARED
 from tests.kit.strategies import topologies
 
@@ -188,19 +189,19 @@ def test_unknown_names_are_of_their_own_kind() -> None:
 
 
 def test_a_failed_link_and_rank() -> None:
-    degraded = resolve("dgx1").without(links=[(0, 4), (4, 0)], ranks=[3])
+    degraded = without(resolve("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
     assert degraded.ranks == 7
     assert degraded.labels == ("0", "1", "2", "4", "5", "6", "7")
     assert len(degraded.links) == 32 - 2 - 8
     assert (0, 3) not in degraded.edges  # 0 and the old 4
     assert degraded.chassis == ((0, 1, 2), (3, 4, 5, 6))
     assert "rank 3" in degraded.source
-    again = degraded.without(ranks=[0])
+    again = without(degraded, ranks=[0])
     assert again.labels == ("1", "2", "4", "5", "6", "7")
 
 
 def test_budgets_shrink_with_failed_parts() -> None:
-    degraded = resolve("z52-pcie").without(ranks=[1])
+    degraded = without(resolve("z52-pcie"), ranks=[1])
     assert [b.name for b in degraded.budgets] == ["PCIe right socket"]
 
 
@@ -210,7 +211,7 @@ def test_budgets_shrink_with_failed_parts() -> None:
 )
 def test_parts_that_cannot_fail(links: list[tuple[int, int]], ranks: list[int], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        resolve("dgx1").without(links, ranks)
+        without(resolve("dgx1"), links, ranks)
 
 
 @given(topologies())
@@ -314,4 +315,4 @@ def test_topologies_check_themselves() -> None:
     with pytest.raises(TopologyError, match="alpha_us is nan"):
         replace(good, links=(Link(0, 1, 1, float("nan"), 1.0),))
     with pytest.raises(ParameterError, match="no link"):
-        good.without(links=[(0, 0)])
+        without(good, links=[(0, 0)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sccl.core.topology import Link, Topology
+from sccl.core.topology import Link, Switch, Topology
 from sccl.topo import resolve
 from sccl.view import topology_chart
 from sccl.view.drawing.budgets import limited
@@ -123,7 +123,8 @@ def joined(
 ) -> Topology:
     links = tuple(Link(src=a, dst=b, lanes=1, alpha_us=1.0, gb_per_s=25.0)
                   for pair in pairs for a, b in (pair, pair[::-1]))  # fmt: skip
-    return replace(resolve("ring:4"), name=name, ranks=ranks, links=links, switches=switches)
+    return replace(resolve("ring:4"), name=name, ranks=ranks, links=links,
+                   switches=tuple(map(Switch, switches)))  # fmt: skip
 
 
 def test_nodes_with_the_same_neighbours_stand_apart() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
+
+import msgspec
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
@@ -20,6 +23,7 @@ from sccl.core.files.shapes import (
     InstanceWire,
     LinkWire,
     RelationWire,
+    SwitchWire,
     SymmetricAlgorithmWire,
     TopologyWire,
 )
@@ -32,6 +36,7 @@ from sccl.core.topology import (
     MAX_RANKS,
     Budget,
     Link,
+    Switch,
     Topology,
     as_ranks,
     per_rank_budgets,
@@ -71,10 +76,15 @@ def topology_to_wire(topology: Topology) -> TopologyWire:
             for k in t.links
         ),
         budgets=tuple(
-            BudgetWire(name=b.name, edges=b.edges, chunks_per_round=b.chunks_per_round)
+            BudgetWire(
+                name=b.name,
+                edges=b.edges,
+                chunks_per_round=b.chunks_per_round,
+                gb_per_s=b.gb_per_s,
+            )
             for b in t.budgets
         ),
-        switches=t.switches,
+        switches=tuple(map(_switch_to_wire, t.switches)),
         chassis=t.chassis,
         labels=t.labels,
     )
@@ -89,7 +99,7 @@ def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
     try:
         links = _every_link_of_wire(wire)
         _check_linked(wire.ranks, len(links))
-        budgets = [Budget(b.name, b.edges, b.chunks_per_round) for b in wire.budgets]
+        budgets = [Budget(b.name, b.edges, b.chunks_per_round, b.gb_per_s) for b in wire.budgets]
         return Topology(
             name=wire.name,
             source=wire.source,
@@ -98,12 +108,20 @@ def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
             gb_per_s=wire.gb_per_s,
             links=links,
             budgets=(*budgets, *_sides_of_wire(wire, links)),
-            switches=wire.switches,
+            switches=tuple(map(_switch_of_wire, wire.switches)),
             chassis=wire.chassis,
             labels=wire.labels,
         )
     except InputError as error:
         raise FormatError(f"{where}: {error}") from error
+
+
+def _switch_to_wire(switch: Switch) -> str | SwitchWire:
+    return switch.name if switch.plain else SwitchWire(**asdict(switch))
+
+
+def _switch_of_wire(wire: str | SwitchWire) -> Switch:
+    return Switch(wire) if isinstance(wire, str) else Switch(*msgspec.structs.astuple(wire))
 
 
 def _every_link_of_wire(wire: TopologyWire) -> tuple[Link, ...]:

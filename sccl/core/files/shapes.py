@@ -41,7 +41,7 @@ class LinkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
 
-class BudgetWire(_Wire, frozen=True, kw_only=True):
+class BudgetWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A bandwidth budget that several edges share: a bus, or a node's egress or ingress."""
 
     name: Annotated[str, Meta(min_length=1)]
@@ -49,6 +49,30 @@ class BudgetWire(_Wire, frozen=True, kw_only=True):
     chunks_per_round: Annotated[
         int, Meta(ge=1, description="Chunks that all these edges together carry in one round.")
     ]
+    gb_per_s: Annotated[
+        float | None,
+        Meta(
+            description="Speed of the lanes that it counts, GB/s; default: its links', or the "
+            "topology's where theirs differ."
+        ),
+    ] = None
+
+
+class SwitchWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A switch that does more than forward; one that only forwards is written as its name."""
+
+    name: str
+    copies: Annotated[
+        bool, Meta(description="A chunk that comes in may leave over several links.")
+    ] = False
+    buffer_chunks: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Chunks that it holds at most; null: any number."),
+    ] = 0
+    cut_through: Annotated[
+        bool,
+        Meta(description="A chunk leaves while it comes in; false: it is stored whole before."),
+    ] = True
 
 
 class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,8 +102,8 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         Meta(description="Chunks per round that enter each rank; default: as many as 'egress'."),
     ] = None
     switches: Annotated[
-        tuple[str, ...],
-        Meta(description="Names of switch nodes; they are numbered ranks, ranks+1, ..."),
+        tuple[str | SwitchWire, ...],
+        Meta(description="Switch nodes, by name; they are numbered ranks, ranks+1, ..."),
     ] = ()
     chassis: Annotated[
         tuple[tuple[_Index, ...], ...], Meta(description="Ranks that share an enclosure.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import astuple
 from typing import Generic, TypeVar
 
 from sccl.core.collective import Collective, RelationKind
@@ -31,7 +32,7 @@ def automorphisms(topology: Topology, collective: Collective) -> tuple[Permutati
     """
     graph = _Coloured()
     ranks = [graph.vertex(_rank_colour(collective, r)) for r in range(topology.ranks)]
-    ranks += [graph.vertex(("switch",)) for _ in topology.switches]
+    ranks += [graph.vertex(("switch", *astuple(s)[1:])) for s in topology.switches]
     link = {}
     for edge, lanes in sorted(topology.lanes().items()):
         tail, head = graph.vertex(("tail", lanes)), graph.vertex(("head",))

@@ -71,7 +71,7 @@ def _split(topology: Topology) -> tuple[list[tuple[str, int, int]], list[Budget]
 
 def _names(topology: Topology) -> list[str]:
     """Return what the drawing calls each node: ranks by number, switches by name."""
-    return [*map(str, range(topology.ranks)), *topology.switches]
+    return [*map(str, range(topology.ranks)), *(s.name for s in topology.switches)]
 
 
 def _of_sides(

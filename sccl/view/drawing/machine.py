@@ -40,7 +40,8 @@ def topology_chart(topology: Topology) -> ChartType:
     drawn = layout(topology)
     lines = lines_of(topology, drawn)
     digits = len(str(topology.ranks - 1))
-    canvas = _canvas(drawn, lines, digits, max(map(len, map(_short, topology.switches)), default=0))
+    longest = max((len(_short(s.name)) for s in topology.switches), default=0)
+    canvas = _canvas(drawn, lines, digits, longest)
     layers, names = _boxes(drawn, canvas)
     if 0 < len(lines) <= _MOST_PAIRS:
         widths, opacity = strokes(lines, canvas.side, canvas.width, canvas.height)
@@ -208,7 +209,7 @@ def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]
     """Return a row for each node; the outline is bold where a budget is that of a whole node."""
     # Ranks by number, as everywhere else; what the machine calls them may be long.
     ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
-    switches = [(_short(name), name, "switch") for name in topology.switches]
+    switches = [(_short(s.name), s.name, "switch") for s in topology.switches]
     bound = limited(topology)
     return [
         {"x": x, "y": y, "text": text, "name": name, "kind": kind,

@@ -45,7 +45,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
         "name": topology.name,
         "ranks": topology.ranks,
         "labels": [topology.label(r) for r in range(topology.ranks)],
-        "switches": list(topology.switches),
+        "switches": [switch.name for switch in topology.switches],
         "positions": drawn.positions,
         "radius": drawn.radius,
         "boxes": [[b.left, b.top, b.right, b.bottom, b.label] for b in drawn.boxes],

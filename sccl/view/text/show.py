@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.topology import Topology
+from sccl.core.topology import Switch, Topology
 from sccl.core.words import counted
 from sccl.errors import InputError
 from sccl.judge import describe, violations
@@ -111,7 +111,7 @@ def print_topology(console: Console, topology: Topology) -> None:
     for line in _model_text(t):
         console.print(line, markup=False, soft_wrap=True)
     for i, switch in enumerate(t.switches):
-        console.print(f"node {t.ranks + i} is the switch {switch}", markup=False)
+        console.print(f"node {t.ranks + i} is the switch {_switch_text(switch)}", markup=False)
     for b in t.budgets:
         edges = ", ".join(f"{u}->{v}" for u, v in b.edges)
         console.print(
@@ -125,6 +125,16 @@ def print_topology(console: Console, topology: Topology) -> None:
             "labels: " + ", ".join(f"rank {r} is {t.label(r)}" for r in range(t.ranks)),
             markup=False,
         )
+
+
+def _switch_text(switch: Switch) -> str:
+    """Return a switch's name, and what it does beyond forwarding."""
+    held = switch.buffer_chunks
+    holds = "any number of chunks" if held is None else counted(held or 0, "chunk")
+    more = ["copies chunks"] if switch.copies else []
+    more += [f"holds {holds}"] if held != 0 else []
+    more += [] if switch.cut_through else ["stores each chunk whole before it sends it on"]
+    return f"{switch.name}, which {', '.join(more)}" if more else switch.name
 
 
 def size_text(topology: Topology) -> str:

@@ -1,0 +1,159 @@
+"""Machines of which parts have failed, and machines with links added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Link, Topology, link_name
+from sccl.core.words import counted
+from sccl.errors import ParameterError, TopologyError
+
+
+def without(
+    topology: Topology,
+    links: Iterable[Edge] = (),
+    ranks: Iterable[int] = (),
+    lanes: Mapping[Edge, int] | None = None,
+) -> Topology:
+    """Return the same machine with failed parts taken out, ready for synthesis.
+
+    Ranks that are left keep their order and are renumbered from 0; ``labels`` keep the numbers
+    they had, if any goes. Budgets lose the edges that are gone.
+
+    Args:
+        lanes: of links that lose some of their lanes, how many; a link that has none left goes.
+
+    Raises:
+        ParameterError: a link, lane or rank to take out does not exist.
+    """
+    whole, fewer = _fewer_lanes(topology, lanes or {})
+    gone, lost = {*links, *whole}, set(ranks)
+    _check_there(topology, gone, lost)
+    nodes = range(topology.ranks + len(topology.switches))
+    number = {node: i for i, node in enumerate(n for n in nodes if n not in lost)}
+    alive = {
+        (src, dst): (number[src], number[dst])
+        for src, dst in topology.edges - gone
+        if src in number and dst in number
+    }
+    fewer = {edge: n for edge, n in fewer.items() if edge in alive}
+    tags, failed = _named(gone, fewer, lost)
+    return replace(
+        topology,
+        name=f"{topology.name}-without-{tags}",
+        ranks=topology.ranks - len(lost),
+        links=tuple(
+            replace(k, src=ends[0], dst=ends[1], lanes=k.lanes - fewer.get(k.edge, 0))
+            for k in topology.links
+            if (ends := alive.get(k.edge))
+        ),
+        budgets=tuple(
+            replace(b, edges=left)
+            for b in topology.budgets
+            if (left := tuple(alive[e] for e in b.edges if e in alive))
+        ),
+        chassis=tuple(
+            here
+            for group in topology.chassis
+            if (here := tuple(number[r] for r in group if r in number))
+        ),
+        labels=_labels_without(topology, lost),
+        source=f"{topology.source}; {failed}" if topology.source else failed,
+    )
+
+
+def _check_there(topology: Topology, links: set[Edge], ranks: set[int]) -> None:
+    """Check that a machine has what is to be taken out.
+
+    Raises:
+        ParameterError: it has not.
+    """
+    for src, dst in sorted(links - topology.edges):
+        raise ParameterError(
+            f"topology {topology.name!r} has no link {src}->{dst} to take out; "
+            "see its links with 'sccl topo show'"
+        )
+    for rank in sorted(ranks):
+        if not 0 <= rank < topology.ranks:
+            raise ParameterError(
+                f"topology {topology.name!r} has no rank {rank} to take out, "
+                f"expected 0 to {topology.ranks - 1}"
+            )
+
+
+def _named(links: set[Edge], fewer: Mapping[Edge, int], ranks: set[int]) -> tuple[str, str]:
+    """Return what failed, as a part of the machine's name and as a sentence for its source."""
+    tags = [f"{a}to{b}" for a, b in sorted(links)]
+    tags += [f"{a}to{b}x{n}" for (a, b), n in fewer.items()]
+    tags += [f"rank{r}" for r in sorted(ranks)]
+    parts = [link_name(edge) for edge in sorted(links)]
+    parts += [f"{counted(n, 'lane')} of {link_name(edge)}" for edge, n in fewer.items()]
+    parts += [f"rank {r}" for r in sorted(ranks)]
+    return "-".join(tags), f"{', '.join(parts)} taken out"
+
+
+def _labels_without(topology: Topology, gone: set[int]) -> tuple[str, ...]:
+    """Return the labels of the ranks that are left; none where there are none and all are."""
+    if not topology.labels and not gone:
+        return ()
+    return tuple(topology.label(r) for r in range(topology.ranks) if r not in gone)
+
+
+def _fewer_lanes(
+    topology: Topology, lanes: Mapping[Edge, int]
+) -> tuple[set[Edge], dict[Edge, int]]:
+    """Return the links that lose all their lanes, and how many the others lose.
+
+    Raises:
+        ParameterError: there are not as many.
+    """
+    have = topology.lanes()
+    for edge, n in sorted(lanes.items()):
+        where = f"topology {topology.name!r}, {link_name(edge)}"
+        if edge not in have:
+            raise ParameterError(
+                f"{where}: there is no such link to take lanes from; see its links with "
+                "'sccl topo show'"
+            )
+        if not 1 <= n <= have[edge]:
+            raise ParameterError(
+                f"{where}: {counted(n, 'lane')} to take out, expected 1 to {have[edge]}"
+            )
+    whole = {edge for edge, n in lanes.items() if n == have[edge]}
+    return whole, {edge: n for edge, n in sorted(lanes.items()) if edge not in whole}
+
+
+def plus(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
+    """Return the same machine with links added; those there are already get more lanes.
+
+    Args:
+        lanes: by edge, how many are added; new links have the machine's latency and bandwidth.
+
+    Raises:
+        TopologyError: a link makes no sense here.
+    """
+    known = {link.edge: link for link in topology.links}
+    for edge, more in lanes.items():
+        if more < 1:
+            where = f"topology {topology.name!r}, {link_name(edge)}"
+            raise TopologyError(f"{where}: {more} lanes to add, expected at least 1")
+        old = known.get(edge) or Link(*edge, 0, topology.alpha_us, topology.gb_per_s)
+        known[edge] = replace(old, lanes=old.lanes + more)
+    several = {edge: n for edge, n in lanes.items() if n > 1}
+    parts = [
+        link_name(edge) + (f" ({several[edge]} lanes)" if edge in several else "")
+        for edge in sorted(lanes)
+    ]
+    added = f"{', '.join(parts)} added"
+    tag = "-".join(
+        f"{src}to{dst}" + (f"x{several[src, dst]}" if (src, dst) in several else "")
+        for src, dst in sorted(lanes)
+    )
+    return replace(
+        topology,
+        name=f"{topology.name}-with-{tag}",
+        links=tuple(known.values()),
+        source=f"{topology.source}; {added}" if topology.source else added,
+    )
