@@ -1,9 +1,26 @@
-"""The limit of R/C for a number of steps: column generation between an LP and exact pricing.
+"""The limit of R/C for a number of steps: when column generation goes on, and when it ends.
 
-Every round of prices gives a bound from below (what the cheapest trees cost), every solution of the
-LP one from above (a packing). Both are exact fractions in the end: floats only propose.
+::
 
-Prices are smoothed towards those of the best bound so far (Wentges 1997), which halves the rounds.
+      .------------------------------------------------.
+      v     gap left              no new tree          |
+    solving --------> pricing ---------------> stuck --| new trees
+      |  |              |  |                     |     |
+      |  |              |  '-- new trees --------|-----|
+      |  |  no effort   v  too slow              |     |
+      |  '----------> spent -------------------->|     |
+      |                                          |     |
+      |  gap closed            known             v     |
+      '-----------> closed -------------------> end    |
+                      |  |                       ^     |
+                      |  '---- new trees --------|-----|
+                      |                          |     |
+                      |  neither        no tree  |     |
+                      '---------> repricing -----'     |
+                                      |                |
+                                      '-- new trees ---'
+
+``closed``, ``stuck`` and ``spent`` make the packing exact, and ask for trees at exact prices once.
 """
 
 from __future__ import annotations
@@ -11,37 +28,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
 
-import numpy as np
-from numpy.typing import NDArray
+from sccl.synth.limit.columns import Columns, Share
+from sccl.synth.limit.master import Solution
+from sccl.synth.limit.problem import Problem
 
-from sccl.synth.limit.exact import exact_solution, near_packing
-from sccl.synth.limit.master import Master, Solution
-from sccl.synth.limit.pricing import Pricer, pricer
-from sccl.synth.limit.problem import Problem, Tree
-from sccl.synth.limit.window import Prices, largest_scale
-
-_SCALE = 1 << 26  # of prices as integers; less where a tree could cost too much for 64 bits
-_SMOOTHING = 0.6
 _CLOSE = 1e-6
 EFFORT = 30.0
 """Of a limit; no clock has a part in it, but a unit takes one to five seconds.
 
 Measured: 1.9 from nothing for allgather on ndv2x2 with S = 7, in 9.4 s.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A timed tree of a commodity, and which part of the commodity's chunks takes it."""
-
-    commodity: int
-    tree: Tree
-    part: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,111 +75,92 @@ class Limit:
         return self.lower == self.upper
 
 
-@dataclass(slots=True)
-class _Best:
-    """The best bound from below, and the prices that prove it."""
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What ends a search before the limit is known; see :func:`solve`."""
 
-    value: Fraction
-    prices: tuple[tuple[int, int, Fraction], ...] = ()
-    floats: NDArray[np.float64] | None = None
+    deadline: float
+    enough: Fraction | None
+    most_rounds: int | None
+    effort: float
 
 
-class _Run:
-    def __init__(self, problem: Problem, floor: Fraction, deadline: float) -> None:
-        self.problem, self.deadline = problem, deadline
-        self.pricers: list[Pricer] = [
-            pricer(problem, c, deadline=deadline) for c in problem.commodities
-        ]
-        self.master = Master(problem)
-        self.best = _Best(floor)
-        self.scale = min(_SCALE, largest_scale(problem.topology.ranks))
-        shape = (len(problem.resources), len(problem.edges))
-        self.meets = np.zeros(shape, dtype=np.int64)
-        for i, resource in enumerate(problem.resources):
-            for edge, times in resource.edges:
-                self.meets[i, edge] = times
-        # What all of a resource's constraints carry in a round: the weight of its price.
-        self.capacity = np.array([len(r.names) * r.chunks_per_round for r in problem.resources])
+_State = Callable[[], "_State | None"]
+"""Does what a state does and returns the next one; None: the end."""
 
-    @property
-    def spent(self) -> float:
-        """Return the effort of all that has been done; no clock has a part in it."""
-        return self.master.spent + sum(price.spent for price in self.pricers)
 
-    def start(self) -> None:
-        """Put a first tree of each commodity into the LP."""
-        even = np.ones((len(self.problem.edges), self.problem.steps), np.int64)
-        for i, price in enumerate(self.pricers):
-            self.master.add(i, price.quick(even)[1])
+class _Search:
+    """The states of the drawing above, and what has been reached."""
 
-    def go_on(self, earlier: Limit) -> None:
-        """Put the trees of a limit with a step less into the LP, with an idle step anywhere.
+    def __init__(
+        self, columns: Columns, ends: _Ends, notify: Callable[[float, float], None]
+    ) -> None:
+        self.columns, self.ends, self.notify = columns, ends, notify
+        self.solution: Solution
+        self.rounds, self.upper = 0, Fraction(0)
+        self.packing: tuple[Share, ...] = ()
 
-        Eight times fewer rounds in all, over broadcast on DGX-1 for S = 2 to 8.
-        """
-        for share in earlier.packing:
-            for idle in range(self.problem.steps):
-                tree = frozenset((edge, step + (step >= idle)) for edge, step in share.tree)
-                self.master.add(share.commodity, tree)
+    def run(self) -> None:
+        state: _State | None = self.solving
+        while state:
+            state = state()
 
-    def integers(self, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return prices that buy at most 1 with each spread of rounds, in units of 1/scale."""
-        total = self.capacity @ prices
-        if self.problem.rounds is not None:
-            total = np.full_like(total, total @ np.array(self.problem.rounds))
-        scaled = np.divide(prices, total, out=np.zeros_like(prices), where=total > 1e-9)
-        whole: NDArray[np.int64] = np.floor(scaled * self.scale).astype(np.int64)
-        return whole
+    def solving(self) -> _State:
+        """Solve the LP."""
+        self.rounds += 1
+        self.solution = self.columns.master.solve()
+        self.notify(float(self.columns.best.value), self.solution.value)
+        if self.is_spent():
+            return self.spent
+        gap = self.solution.value - float(self.columns.best.value)
+        return self.pricing if gap > _CLOSE else self.closed
 
-    def price(self, whole: NDArray[np.int64], scale: int, *, exact: bool) -> int:
-        """Add cheapest trees at these prices; return how many are new.
-
-        Exact ones raise the bound from below, if they can.
-        """
-        costs: Prices = self.meets.T @ whole
-        added, bound = 0, Fraction(0)
-        for i, price in enumerate(self.pricers):
-            cost, tree = price.exact(costs) if exact else price.quick(costs)
-            bound += self.problem.commodities[i].chunks * cost / scale
-            added += self.master.add(i, tree)
-        if exact and bound > self.best.value:
-            named = tuple(
-                (int(i), int(s), Fraction(int(whole[i, s]), scale))
-                for i, s in zip(*np.nonzero(whole), strict=True)
-            )
-            self.best = _Best(bound, named, whole / scale)
-        return added
-
-    def improve(self, solution: Solution) -> bool:
-        """Add columns that may improve on a solution; return False if there are none."""
-        current = self.integers(solution.prices)
-        if self.best.floats is not None:
-            smooth = self.integers(
-                _SMOOTHING * self.best.floats + (1 - _SMOOTHING) * current / self.scale
-            )
-            if self.price(smooth, self.scale, exact=True):
-                return True
-        if self.price(current, self.scale, exact=False):
+    def is_spent(self) -> bool:
+        """Return whether nothing more may be done, or needs to be."""
+        ends, value = self.ends, self.columns.best.value
+        if time.perf_counter() > ends.deadline or self.rounds == ends.most_rounds:
             return True
-        return self.price(current, self.scale, exact=True) > 0
+        if self.columns.spent > ends.effort:
+            return True
+        if ends.enough is None:
+            return False
+        return value > ends.enough or self.solution.value < float(ends.enough)
 
-    def settle(self, solution: Solution) -> tuple[bool, Fraction, tuple[Share, ...]]:
-        """Return whether the limit is known, and the exact packing of a solution."""
-        exact = exact_solution(self.master, solution)
-        value, parts = (exact.value, exact.parts) if exact else near_packing(self.master, solution)
-        shares = tuple(
-            Share(c.commodity, c.tree, part)
-            for c, part in zip(self.master.columns, parts, strict=True)
-            if part
-        )
-        if exact is None or value == self.best.value:
-            return value == self.best.value, value, shares
-        scale = lcm(*(p.denominator for row in exact.prices for p in row))
-        if scale <= largest_scale(self.problem.topology.ranks):
-            whole = np.array([[int(p * scale) for p in row] for row in exact.prices], np.int64)
-            with suppress(TimeoutError):
-                self.price(whole, scale, exact=True)
-        return value == self.best.value, value, shares
+    def pricing(self) -> _State:
+        """Look for trees that may improve on the solution."""
+        try:
+            return self.solving if self.columns.improve(self.solution) else self.stuck
+        except TimeoutError:
+            return self.spent
+
+    def closed(self) -> _State | None:
+        """Make a packing exact whose floats meet the bound."""
+        is_known, grew = self.settle()
+        if is_known:
+            return None
+        return self.solving if grew else self.repricing
+
+    def stuck(self) -> _State | None:
+        """Make a packing exact that no tree improves, though its floats do not meet the bound."""
+        is_known, grew = self.settle()
+        return self.solving if grew and not is_known else None
+
+    def spent(self) -> None:
+        """Make the packing exact that there is when the search has to end."""
+        self.settle()
+
+    def repricing(self) -> _State | None:
+        """Look for trees once more: exact fractions have shown a gap that floats do not."""
+        try:
+            return self.solving if self.columns.improve(self.solution) else None
+        except TimeoutError:
+            return None
+
+    def settle(self) -> tuple[bool, bool]:
+        """Make the packing exact; return whether the limit is known, and whether trees are new."""
+        before = len(self.columns.master.columns)
+        is_known, self.upper, self.packing = self.columns.settle(self.solution)
+        return is_known, len(self.columns.master.columns) > before
 
 
 def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
@@ -208,45 +188,22 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
         KeyboardInterrupt: the user interrupted; the solvers have been stopped.
     """
     begin = time.perf_counter()
-    run = _Run(problem, floor, begin + seconds)
-    run.start()
+    deadline = begin + seconds
+    columns = Columns(problem, floor, deadline)
+    columns.start()
     if earlier is not None and earlier.problem.steps == problem.steps - 1:
-        run.go_on(earlier)
-    rounds, upper = 0, Fraction(0)
-    packing: tuple[Share, ...] = ()
-    while True:
-        rounds += 1
-        solution = run.master.solve()
-        notify(float(run.best.value), solution.value)
-        late = time.perf_counter() > run.deadline or rounds == most_rounds or run.spent > effort
-        if enough is not None:
-            late |= run.best.value > enough or solution.value < float(enough)
-        stuck = False
-        if solution.value - float(run.best.value) > _CLOSE and not late:
-            try:
-                if run.improve(solution):
-                    continue
-                stuck = True
-            except TimeoutError:
-                late = True
-        before = len(run.master.columns)
-        known, upper, packing = run.settle(solution)
-        if known or late or (stuck and len(run.master.columns) == before):
-            break
-        try:
-            if len(run.master.columns) == before and not run.improve(solution):
-                break
-        except TimeoutError:
-            break
+        columns.go_on(earlier.packing)
+    search = _Search(columns, _Ends(deadline, enough, most_rounds, effort), notify)
+    search.run()
     end = time.perf_counter()
     return Limit(
         problem,
-        run.best.value,
-        upper,
-        packing,
-        run.best.prices,
-        rounds,
+        columns.best.value,
+        search.upper,
+        search.packing,
+        columns.best.prices,
+        search.rounds,
         end - begin,
-        run.spent,
-        timed_out=end > run.deadline,
+        columns.spent,
+        timed_out=end > deadline,
     )
