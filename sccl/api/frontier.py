@@ -23,9 +23,9 @@ from sccl.synth.frontier import Frontier as Swept
 from sccl.synth.frontier import Open, Refuted
 from sccl.synth.frontier import Point as SweptPoint
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.synth.limit.frontier import LimitFrontier as SweptLimits
 from sccl.synth.limit.frontier import LimitPoint, StepLimit
+from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.find import equal_halves, limits_of_equal_halves
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.shown import Bounds

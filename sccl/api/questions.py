@@ -27,7 +27,7 @@ from sccl.errors import ParameterError
 from sccl.synth.candidates import Range
 from sccl.synth.cluster import Cluster
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
+from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.asked import asked
 from sccl.tasks.files import kind_of
 from sccl.tasks.find import find_algorithm, find_frontier, find_limits

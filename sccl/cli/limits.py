@@ -23,8 +23,8 @@ from sccl.core.topology import Topology
 from sccl.synth.allreduce.every_class import AllreduceFrontier
 from sccl.synth.allreduce.plain import plain_of
 from sccl.synth.folder import Folder
-from sccl.synth.ksync.settings import Settings
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit
+from sccl.synth.settings import Settings
 from sccl.tasks.find import find_limits, limits_of_equal_halves
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.notes import limit_note

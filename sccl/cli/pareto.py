@@ -33,7 +33,7 @@ from sccl.synth.cluster import Cluster
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier, Point, completeness
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
+from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.find import equal_halves, find_frontier, require_certifiable
 from sccl.tasks.outputs import head, question_digests
 from sccl.view import check_picture

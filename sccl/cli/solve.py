@@ -15,7 +15,7 @@ from sccl.core.files.codec import any_algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import Settings, checked_effort
+from sccl.synth.settings import Settings, checked_effort
 from sccl.tasks.answers import SolveOutput
 from sccl.tasks.find import find_algorithm
 from sccl.tasks.outputs import question_digests

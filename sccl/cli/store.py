@@ -18,7 +18,7 @@ from sccl.core.files.text import digest as digest_of
 from sccl.core.files.text import text_of
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.synth.ksync.settings import open_store
+from sccl.synth.settings import open_store
 from sccl.synth.store import Row
 from sccl.tasks.answers import (
     StoreExportOutput,

@@ -15,6 +15,7 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds, require_reachable
+from sccl.solvers.effort import UNIT_S, Effort
 from sccl.synth.ahead import Expect
 from sccl.synth.allreduce.every_class import (
     AllreduceFrontier,
@@ -22,15 +23,15 @@ from sccl.synth.allreduce.every_class import (
     limit_allreduce,
     sweep_allreduce,
 )
+from sccl.synth.answering import How, answer, answering, settled_symmetry
 from sccl.synth.ask import Solve, ask
 from sccl.synth.candidates import Range
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.answering import How, answer, answering, how
-from sccl.synth.ksync.settings import Settings, keeping
 from sccl.synth.ksync.sweep import LIMIT_EFFORT, Event, sweep
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit, limit_frontier
+from sccl.synth.settings import Settings, keeping
 from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question
 
@@ -48,17 +49,28 @@ _SYMMETRIC_EFFORT = 0.7
 
 def _units(settings: Settings, most: float) -> float:
     """Return what may be spent on a part of a question, in units of effort."""
-    return min(most, (settings.effort.timeout_s or math.inf) / backends.UNIT_S)
+    return min(most, (settings.effort.timeout_s or math.inf) / UNIT_S)
+
+
+def _how(topology: Topology, spec: Spec, settings: Settings, effort: Effort) -> How:
+    symmetry = settled_symmetry(topology, spec, settings.symmetry)
+    return How(backends.solve, backends.check_name(settings.solver), symmetry, effort)
 
 
 @contextmanager
 def _asked(topology: Topology, spec: Spec, settings: Settings) -> Iterator[tuple[Solve, Expect]]:
-    ways = how(topology, spec, settings.solver, settings.effort, settings.symmetry)
+    how = _how(topology, spec, settings, settings.effort)
     with (
         keeping(settings.store, no_store=settings.no_store) as store,
-        answering(ways, settings.jobs, settings.cluster, store) as found,
+        answering(how, settings.jobs, settings.cluster, store) as found,
     ):
         yield found
+
+
+def _few_chunks(topology: Topology, spec: Spec, settings: Settings) -> Solve:
+    """Return what looks for algorithms at a limit, with little effort."""
+    quick = Effort(None, settings.effort.seed, _units(settings, _ATTAIN_EFFORT))
+    return partial(_attain, _how(topology, spec, settings, quick))
 
 
 def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer:
@@ -136,9 +148,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
     seconds = settings.effort.timeout_s or math.inf
-    units = _units(settings, _ATTAIN_EFFORT)
-    quick = backends.Effort(None, settings.effort.seed, units)
-    solve = partial(_attain, how(topology, spec, settings.solver, quick, settings.symmetry))
+    solve = _few_chunks(topology, spec, settings)
     given: dict[str, Any] = {
         "max_steps": max_steps, "seconds": seconds, "folder": folder, "notify": notify
     }  # fmt: skip
@@ -187,37 +197,33 @@ def limits_of_equal_halves(
     Raises:
         InputError: compositions take more steps than were asked for.
     """
-    seconds = settings.effort.timeout_s or math.inf
-    units = _units(settings, _ATTAIN_EFFORT)
-    quick = backends.Effort(None, settings.effort.seed, units)
-    ways = how(found.topology, found.spec, settings.solver, quick, settings.symmetry)
     return limit_frontier(
         found.topology,
         found.spec,
-        partial(_attain, ways),
+        _few_chunks(found.topology, found.spec, settings),
         max_steps=max_steps,
-        seconds=seconds,
+        seconds=settings.effort.timeout_s or math.inf,
     )
 
 
-def _attain(way: How, instance: Instance) -> Answer:
+def _attain(how: How, instance: Instance) -> Answer:
     """Ask the solver; if it is the default one, then another, which is good at other instances.
 
     Instances that are too large for that are asked for under symmetry alone.
     """
     size = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
+    units = how.effort.units or _ATTAIN_EFFORT
     if size > _ATTAIN_SIZE:
-        chosen = groups(instance.topology, instance.collective, way.symmetry)
+        chosen = groups(instance.topology, instance.collective, how.symmetry)
         if size > _SYMMETRIC_SIZE or not chosen:
-            return Unknown("too large to ask for", way.solver, 0.0)
+            return Unknown("too large to ask for", how.solver, 0.0)
         named = [(group.name, group.generators) for group in chosen]
-        units = min(_SYMMETRIC_EFFORT, way.units or _ATTAIN_EFFORT)
-        effort = backends.Effort(way.timeout_s, way.seed, units)
-        return backends.solve_symmetric(instance, named, effort)
-    if way.solver != backends.DEFAULT:
-        return answer(way, instance)
-    units = way.units or _ATTAIN_EFFORT
-    found = answer(replace(way, units=min(_FIRST_EFFORT, units)), instance)
+        little = replace(how.effort, units=min(_SYMMETRIC_EFFORT, units))
+        return backends.solve_symmetric(instance, named, little)
+    if how.solver != backends.DEFAULT:
+        return answer(how, instance)
+    little = replace(how.effort, units=min(_FIRST_EFFORT, units))
+    found = answer(replace(how, effort=little), instance)
     if isinstance(found, Unknown):
-        return answer(replace(way, solver="cadical", symmetry="none"), instance)
+        return answer(replace(how, solver="cadical", symmetry="none"), instance)
     return found

@@ -69,12 +69,11 @@ MAY_IMPORT = {
     | {"ortools"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "synth": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "transform", "synth/limit"}
-    | {"msgspec"},
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
+    | {"transform", "synth/limit", "sccl", "msgspec", "platformdirs"},
     "synth/ksync": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/limit"}
-    | {"topo/symmetry", "transform", "sccl"}
-    | {"msgspec", "ortools", "platformdirs", "pysat", "pysmt", "z3"},
+    | {"topo/symmetry", "transform", "msgspec", "ortools", "pysat", "pysmt", "z3"},
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "flint", "numpy", "ortools"},
@@ -89,7 +88,7 @@ MAY_IMPORT = {
     "view/text": _NOUNS
     | {"view", "collectives", "judge", "prove/bounds", "synth", "synth/allreduce", "synth/ksync"}
     | {"synth/limit", "topo", "rich"},
-    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"msgspec"},
+    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"solvers", "msgspec"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
     "__main__": {"cli"},
     "api": _NOUNS | _DOORS | {"IPython", "pandas"},

@@ -26,7 +26,6 @@ from sccl.prove.check.prices import by_steps
 from sccl.prove.check.work import TooMuchError
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.settings import Settings
 from sccl.synth.limit import (
     certificate,
     multiply_out,
@@ -38,6 +37,7 @@ from sccl.synth.limit import (
 )
 from sccl.synth.limit.allreduce import fewest_tree_steps, gather_frontier, tree_frontier
 from sccl.synth.limit.frontier import LimitFrontier, limit_frontier, step_limit
+from sccl.synth.settings import Settings
 from sccl.tasks.find import find_limits
 from sccl.topo import resolve
 from sccl.topo.degrade import without

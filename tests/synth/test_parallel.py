@@ -28,16 +28,16 @@ from sccl.solvers.interrupt import run_interruptible
 from sccl.solvers.workers import Workers
 from sccl.synth.ahead import Ahead
 from sccl.synth.allreduce.plain import frontier_json
+from sccl.synth.answering import How, answer_text, answering
 from sccl.synth.candidates import Range
 from sccl.synth.ksync import backends, portfolio
-from sccl.synth.ksync.answering import How, answer_text, answering
 from sccl.synth.ksync.child import Child
 from sccl.synth.ksync.sweep import sweep
 from sccl.topo import resolve
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
 
-HOW = How("cpsat", "none", None, 0)
+HOW = How(backends.solve, "cpsat", "none", backends.Effort())
 
 
 def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") -> dict[str, Any]:

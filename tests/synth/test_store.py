@@ -168,7 +168,7 @@ def test_a_store_that_is_damaged_meanwhile_costs_a_warning(path: Path, store: St
 
 
 def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sccl.synth.ksync.settings.default_store", lambda: place)
+    monkeypatch.setattr("sccl.synth.settings.default_store", lambda: place)
 
 
 def test_the_users_own_store_must_not_stop_a_sweep(

@@ -12,8 +12,8 @@ import platformdirs
 
 import sccl
 from sccl.errors import InputError, ParameterError, ScclWarning
+from sccl.solvers.effort import Effort
 from sccl.synth.cluster import Cluster
-from sccl.synth.ksync import backends
 from sccl.synth.store import Store
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -34,7 +34,7 @@ class Settings:
     """
 
     solver: str
-    effort: backends.Effort
+    effort: Effort
     symmetry: str = "auto"
     jobs: int = 1
     cluster: Cluster | None = None
@@ -93,7 +93,7 @@ def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
         opened.close()
 
 
-def checked_effort(timeout: float | None, seed: int) -> backends.Effort:
+def checked_effort(timeout: float | None, seed: int) -> Effort:
     """Return what a solver may spend.
 
     Raises:
@@ -101,4 +101,4 @@ def checked_effort(timeout: float | None, seed: int) -> backends.Effort:
     """
     if not 0 <= seed < 2**31:
         raise ParameterError(f"seed is {seed}, expected 0 to {2**31 - 1}")
-    return backends.Effort(timeout, seed)
+    return Effort(timeout, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +15,14 @@ from sccl.core.files.codec import answer_to_wire, instance_of_wire
 from sccl.core.files.shapes import InstanceWire
 from sccl.core.files.text import parse
 from sccl.core.instance import Instance
+from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
+from sccl.solvers.effort import Effort
 from sccl.solvers.workers import Workers
 from sccl.synth.ahead import Ahead, Expect, Work
 from sccl.synth.ask import Solve
 from sccl.synth.cluster import Cluster, connected
-from sccl.synth.ksync import backends
 from sccl.synth.store import Store, remembering
 from sccl.topo.symmetry.groups import groups
 
@@ -29,23 +30,28 @@ MAX_JOBS = 1024
 _SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches cost time
 
 
+Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
+"""(name, generators) of groups of symmetries."""
+
+Face = Callable[[Instance, str, Effort, Groups], Answer]
+"""What answers an instance, by a solver of that name, perhaps under symmetry; importable."""
+
+
 @dataclass(frozen=True, slots=True)
 class How:
-    """All that decides an answer; plain values, to be sent to workers: see ``backends.Effort``."""
+    """All that decides an answer; plain values, to be sent to workers."""
 
+    face: Face
     solver: str
     symmetry: str
-    timeout_s: float | None
-    seed: int
-    units: float | None = None
+    effort: Effort
 
 
 def answer(how: How, instance: Instance) -> Answer:
     """Return the answer of an instance."""
     chosen = groups(instance.topology, instance.collective, how.symmetry)
     named = [(group.name, group.generators) for group in chosen]
-    effort = backends.Effort(how.timeout_s, how.seed, how.units)
-    return backends.solve(instance, how.solver, effort, named)
+    return how.face(instance, how.solver, how.effort, named)
 
 
 def answer_text(how: How, question: str) -> str:
@@ -58,20 +64,18 @@ def answer_text(how: How, question: str) -> str:
     return msgspec.json.encode(answer_to_wire(found)).decode()
 
 
-def how(topology: Topology, spec: Spec, solver: str, effort: backends.Effort, symmetry: str) -> How:
-    """Return how to answer; small machines need no symmetry unless one is asked for.
+def settled_symmetry(topology: Topology, spec: Spec, symmetry: str) -> str:
+    """Return the symmetry to use; small machines need none unless one is asked for.
 
     Raises:
-        InputError: there is no such solver or symmetry, or the symmetries given are none of the
-            machine and the collective.
+        InputError: there is no such symmetry, or those given are none of the machine and the
+            collective.
     """
     if symmetry not in {"auto", "none"}:
         dual = dual_of(spec)
         for machine in dual.machines(topology):
             groups(machine, dual.spec.at(dual.spec.unit), symmetry)  # complains, if they are none
-    if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS:
-        symmetry = "none"
-    return How(backends.check_name(solver), symmetry, effort.timeout_s, effort.seed, effort.units)
+    return "none" if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS else symmetry
 
 
 @contextmanager
@@ -87,16 +91,16 @@ def answering(
         InputError: the number of jobs makes no sense, or the cluster's address or TLS files.
         ToolError: Dask is not installed, or the cluster does not answer.
     """
-    key = f"{how.solver}, symmetry {how.symmetry}, seed {how.seed}"
+    key = f"{how.solver}, symmetry {how.symmetry}, seed {how.effort.seed}"
     with _answering(how, jobs, cluster) as (solve, expect):
         if store is None:
             yield solve, expect
             return
 
         def unknown_yet(instances: Iterable[Instance]) -> None:
-            expect(i for i in instances if store.get(i, key, how.timeout_s) is None)
+            expect(i for i in instances if store.get(i, key, how.effort.timeout_s) is None)
 
-        yield remembering(solve, store, key, how.timeout_s), unknown_yet
+        yield remembering(solve, store, key, how.effort.timeout_s), unknown_yet
 
 
 @contextmanager
