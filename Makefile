@@ -5,13 +5,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check docs reference pictures format clean
+.PHONY: demo test quick nightly durations check docs reference pictures format clean
+
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found
 
 test: $(STAMP) $(VENV)/.tools ## all tests; skipped ones are listed with what they miss
-	$(BIN)/python -m pytest -n auto
+	$(PYTEST)
+
+quick: $(STAMP) ## the tests that need nothing but Python: no compiler, MPI, browser, notebook, page, wheel
+	$(PYTEST) -m "not (compiler or mpi or browser or notebook or page or wheel)"
+
+nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fresh seeds
+	$(PYTEST) --nightly --hypothesis-seed=$$(date +%s)
+
+durations: $(STAMP) $(VENV)/.tools ## which files of tests take longest, measured anew
+	$(PYTEST) --junitxml=build/tests.xml
+	$(BIN)/python -m tests.kit.order build/tests.xml
 
 check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff check .

@@ -1,20 +1,23 @@
-"""In CI a skip is a failure, but for data that lies beside the project; settings of Hypothesis."""
+"""What holds for every test: its markers, its turn, settings of Hypothesis, what a skip means."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kit import nightly, once
+from tests.kit.browser import browser
+from tests.kit.order import in_turn
+from tests.kit.rooms import mark
+
+__all__ = ["browser"]  # a fixture of all rooms
+
 STRICT = os.environ.get("SCCL_STRICT_TOOLS") == "1"
 """Set by .ci/run: a test that is skipped there for want of a tool fails."""
-
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-"""Data beside the checkout, which not everyone has."""
 
 NO_SHARED = "the data that lies beside the project is not here"
 
@@ -28,12 +31,44 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(
+    "nightly",
+    parent=settings.get_profile("sccl"),
+    derandomize=False,
+    max_examples=nightly.FURTHER * settings.get_profile("sccl").max_examples,
+)
 settings.load_profile("sccl")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let golden files be written anew: look at the difference before you commit it."""
+    """Let golden files be written anew (look at the difference before you commit it), and more."""
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
+    parser.addoption("--nightly", action="store_true", help="fresh seeds, ten times the examples")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Go as far as is asked for, before modules of tests say how many examples they try."""
+    if config.getoption("--nightly"):
+        nightly.begin(config.getoption("--hypothesis-seed"))
+        settings.load_profile("nightly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by what they need, leave those of the night to the night, put long ones first."""
+    for item in items:
+        mark(item)
+    if not config.getoption("--nightly"):
+        late = [item for item in items if item.get_closest_marker("nightly")]
+        items[:] = [item for item in items if item not in late]
+        config.hook.pytest_deselected(items=late)
+    items[:] = in_turn(items)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tell where all workers of this run keep what one of them has made."""
+    own = tmp_path_factory.getbasetemp()
+    once.keep_in(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
 
 
 @pytest.hookimpl(wrapper=True)

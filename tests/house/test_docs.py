@@ -6,17 +6,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 import sccl
 from docs.made import ROOT, filled, pages
 from tests.cli.test_help import COMMANDS
-from tests.kit.projects import tool
 
 FOLDERS = ("docs", "benchmarks", "notebooks")
 PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
@@ -64,15 +62,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = tool("chromium", "install Debian's package chromium")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path)
-        yield opened
-        opened.close()
 
 
 def test_every_command_and_option_is_in_the_reference(site: Path) -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
 from sccl.collectives import named
@@ -22,21 +22,11 @@ from sccl.topo import resolve
 from sccl.view.explorer.html import page
 from sccl.view.shown import Bounds, Candidate, Shown, Sweep
 from tests.kit.found import frontier
-from tests.kit.projects import tool
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u2028'\"&amp;"
 STEP_MS = 1500
 
 Open = Callable[..., Tab]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = tool("chromium", "install Debian's package chromium")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from sccl.errors import ParameterError
 from sccl.topo import catalogue_names, generators, resolve
@@ -33,7 +33,6 @@ from sccl.view.charts.labels import Frame, Rectangle, apart, dot, place, text_si
 from sccl.view.drawing.budgets import shared, words
 from sccl.view.save import page, svg
 from tests.kit.charts import ALLGATHER, BROADCAST, one_step, rows_of
-from tests.kit.projects import tool
 from tests.kit.svg import overlapping
 
 MACHINES = [*catalogue_names(), *(g.example for g in generators())]
@@ -89,22 +88,19 @@ def test_a_page_loads_nothing() -> None:
     assert "http" not in written.rpartition("<script>")[2].replace("https://vega.github.io", "")
 
 
-def test_a_page_fits_a_narrow_screen(tmp_path: Path) -> None:
-    path = tool("chromium", "install Debian's package chromium")
+def test_a_page_fits_a_narrow_screen(tmp_path: Path, browser: Browser) -> None:
     file = tmp_path / "p.html"
     save(stacked([frontier_chart([BROADCAST]), time_chart([BROADCAST])]), file)
     assert '<meta name="viewport" content="width=device-width' in file.read_text(encoding="utf-8")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        tab = browser.new_page(viewport={"width": 400, "height": 800})
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("#chart svg")
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 400
-        wide, high = tab.evaluate(
-            "(box => [box.width, box.height])"
-            "(document.querySelector('#chart svg').getBoundingClientRect())"
-        )
-        browser.close()
+    tab = browser.new_page(viewport={"width": 400, "height": 800})
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("#chart svg")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    wide, high = tab.evaluate(
+        "(box => [box.width, box.height])"
+        "(document.querySelector('#chart svg').getBoundingClientRect())"
+    )
+    tab.close()
     assert 300 < wide <= 400 < high < 500
 
 

@@ -1,0 +1,100 @@
+"""What all tests rest on: things made once, the order of files, markers, how far a night goes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit import once, order
+from tests.kit.nightly import FURTHER
+from tests.kit.paths import ROOT
+
+
+def test_what_is_dear_is_made_once(request: pytest.FixtureRequest) -> None:
+    made: list[int] = []
+
+    def make() -> list[int]:
+        made.append(1)
+        return made
+
+    names = [f"{request.node.nodeid}-{ending}" for ending in ("a", "b", "a")]
+    assert [once.value(name, make) for name in names] == [[1], [1, 1], [1]]
+    assert made == [1, 1]
+
+
+def test_a_folder_whose_making_failed_is_made_again(request: pytest.FixtureRequest) -> None:
+    tried: list[Path] = []
+
+    def fill(folder: Path) -> None:
+        assert not list(folder.iterdir())
+        (folder / "x").write_text("")
+        tried.append(folder)
+        if len(tried) == 1:
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        once.folder(request.node.nodeid, fill)
+    found = [once.folder(request.node.nodeid, fill) for _ in range(2)]
+    assert found == tried
+    assert (found[0] / "x").exists()
+
+
+def test_long_files_come_first_and_unknown_ones_before_them(request: pytest.FixtureRequest) -> None:
+    items = order.in_turn(list(reversed(request.session.items)))
+    files = list(dict.fromkeys(item.nodeid.split("::")[0] for item in items))
+    assert sorted(files) == sorted({item.nodeid.split("::")[0] for item in request.session.items})
+    seconds = [order.known().get(file, float("inf")) for file in files]
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
+    report = tmp_path / "r.xml"
+    case = '<testcase classname="tests.{}" name="x" time="{}"/>'
+    rows = [case.format("a.test_b", 1.25), case.format("c.test_d", 7), case.format("a.test_b", 2.5)]
+    report.write_text(f"<testsuites><testsuite>{''.join(rows)}</testsuite></testsuites>")
+    assert order.durations(report) == {"tests/a/test_b.py": 4, "tests/c/test_d.py": 7}
+
+
+TESTS = """
+import pytest
+from hypothesis import given, settings, strategies as st
+from tests.kit.nightly import seed, times
+tried = []
+@pytest.mark.nightly
+def test_late(): pass
+def test_browser(request):
+    assert request.node.get_closest_marker("browser") is None
+@pytest.mark.parametrize("browser", [1])
+def test_needs(browser, request):
+    assert request.node.get_closest_marker("browser")
+@settings(max_examples=times(5))
+@given(st.integers())
+def test_some(number): tried.append(number)
+def test_count(): print(f"tried {len(tried)}, seed {seed('x')}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), ("4 passed, 1 deselected", "tried 5, seed x\n")),
+        (
+            ("--nightly", "--hypothesis-seed=7"),
+            ("5 passed", f"tried {5 * FURTHER}, seed x 7\n"),
+        ),
+        (("-m", "not browser"), ("3 passed, 2 deselected",)),
+    ],
+)
+def test_days_and_nights(words: tuple[str, ...], says: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n nightly\n browser\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-s", "-p", "tests.conftest", *words, str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    for words_said in says:
+        assert words_said in done.stdout

@@ -1,0 +1,25 @@
+"""A browser, started once for the tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kit.projects import tool
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return Chromium. Not for the whole run: while it is open, no other test can have a loop."""
+    from playwright.sync_api import sync_playwright  # most runs of few tests don't need it
+
+    path = tool("chromium", "install Debian's package chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path)
+        yield opened
+        opened.close()
