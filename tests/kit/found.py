@@ -1,4 +1,4 @@
-"""Easy algorithms to test with: small frontiers, synthesised once per process."""
+"""Easy algorithms to test with: small frontiers, synthesised once in a run for all workers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
+from tests.kit import once
 from tests.kit.matrix import EIGHT, FOUR, all_of
 
 MACHINES = (
@@ -33,6 +34,11 @@ MACHINES = (
 @lru_cache(maxsize=64)
 def frontier(machine: str, collective: str, root: int | None = None) -> list[Algorithm]:
     """Return a frontier up to one step above the latency bound, for the least k that has one."""
+    name = f"frontier {machine} {collective} {root}"
+    return once.value(name, partial(_synthesised, machine, collective, root))
+
+
+def _synthesised(machine: str, collective: str, root: int | None) -> list[Algorithm]:
     topology = resolve(machine)
     spec = named(collective, topology.ranks, root)
     solve = partial(backends.solve, solver="cpsat", effort=backends.Effort(20.0, 0))

@@ -18,7 +18,8 @@ from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
 from sccl.topo import catalogue_names, generators, measure, resolve
 from sccl.topo.degrade import without
-from tests.conftest import NO_SHARED, SHARED
+from tests.conftest import NO_SHARED
+from tests.kit.paths import SHARED
 from tests.kit.strategies import topologies
 
 
