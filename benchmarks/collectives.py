@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
+from sccl.core.candidate import Range
 from sccl.emit import generate, targets, write_project
 from sccl.runtime import Mpi, Trial, build, in_groups, load_project, speedup, timed
-from sccl.synth.candidates import Range
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.topo import resolve

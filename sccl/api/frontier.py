@@ -14,17 +14,18 @@ from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import COLUMNS, Point, Shared
 from sccl.core.files.codec import load_algorithm
+from sccl.core.frontier import Open, Refuted
+from sccl.core.limit import StepLimit
 from sccl.core.words import counted
-from sccl.synth.allreduce.classes import TREES, Between
+from sccl.synth.allreduce.classes import TREES
 from sccl.synth.allreduce.every_class import AllreduceFrontier
 from sccl.synth.allreduce.plain import plain_of
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier as Swept
-from sccl.synth.frontier import Open, Refuted
 from sccl.synth.frontier import Point as SweptPoint
 from sccl.synth.ksync import backends
 from sccl.synth.limit.frontier import LimitFrontier as SweptLimits
-from sccl.synth.limit.frontier import LimitPoint, StepLimit
+from sccl.synth.limit.frontier import LimitPoint
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.find import equal_halves, limits_of_equal_halves
 from sccl.tasks.outputs import head, question_digests
@@ -259,7 +260,7 @@ class LimitFrontier(Shared):
         return Topology(self.value.topology)
 
     @property
-    def limits(self) -> tuple[StepLimit | Between, ...]:
+    def limits(self) -> tuple[StepLimit, ...]:
         """Return the limit of every S that was looked at; of allreduce, of its first class.
 
         :meth:`to_json` has those of each class, in ``classes``.

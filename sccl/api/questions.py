@@ -20,11 +20,11 @@ from sccl.collectives import Spec, custom
 from sccl.collectives import resolve as resolve_collective
 from sccl.core import topology as core
 from sccl.core.answer import Sat, verdict
+from sccl.core.candidate import Range
 from sccl.core.files.disk import read_text
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.files.text import parse
 from sccl.errors import ParameterError
-from sccl.synth.candidates import Range
 from sccl.synth.cluster import Cluster
 from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort

@@ -14,6 +14,7 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.core.limit import StepLimit
 from sccl.prove.bounds import (
     AnyBounds,
     Certificate,
@@ -25,7 +26,7 @@ from sccl.prove.bounds import (
 )
 from sccl.synth.allreduce.every_class import has_classes
 from sccl.synth.allreduce.plain import limit_json
-from sccl.synth.limit.frontier import StepLimit, step_limit
+from sccl.synth.limit.frontier import step_limit
 from sccl.synth.settings import checked_effort
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.reasons import explain, explain_any, explain_any_steps, explain_steps
@@ -62,7 +63,7 @@ def bounds(
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
             seconds = effort.timeout_s or math.inf
-            limit = step_limit(topology, spec, steps, found, seconds)
+            limit = step_limit(topology, spec, steps, found, seconds).limit
     if json:
         found_json = bounds_json(found)
         if has_classes(spec):
@@ -70,7 +71,7 @@ def bounds(
                 "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
         asked = {"topology": topology.name, "collective": spec.name}
-        more = {"limit": limit_json(limit, found.dual)} if limit else {}
+        more = {"limit": limit_json(limit)} if limit else {}
         start = head("bounds", question_digests(topology, spec))
         print_json(start | asked | found_json | more)
     else:
@@ -95,18 +96,17 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
             f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and C"
             f"{of_class}; the best packing found has {float(limit.upper):.5g}"
         )
-    for one, certificate in zip(limit.limits, limit.certificates, strict=True):
-        problem = one.problem
-        if certificate is None:
+    for proof in limit.proofs:
+        if not proof.prices:
             console.print("proved by the bandwidth bound above")
             continue
         console.print(
             f"proved by prices of links and budgets in each step, which buy at most one round a "
-            f"round; the timed trees of all chunks of {problem.collective.name} cost at least "
-            f"{certificate.value} per C, whatever they are (all prices: --json)"
+            f"round; the timed trees of all chunks of {proof.collective} cost at least "
+            f"{proof.bound} per C, whatever they are (all prices: --json)"
         )
-        for step in range(certificate.steps):
-            prices = [(price, name) for name, s, price in certificate.prices if s == step]
+        for step in range(proof.steps):
+            prices = [(price, name) for name, s, price in proof.prices if s == step]
             shown = ", ".join(f"{name} {price}" for price, name in sorted(prices)[-4:])
             more = f" and {len(prices) - 4} more" if len(prices) > 4 else ""
             text = f"  step {step}: {shown}{more}"

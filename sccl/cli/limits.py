@@ -19,11 +19,12 @@ from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.signals import exit_code
 from sccl.collectives import Spec
 from sccl.core.cost import Costs
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.every_class import AllreduceFrontier
 from sccl.synth.allreduce.plain import plain_of
 from sccl.synth.folder import Folder
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.synth.settings import Settings
 from sccl.tasks.find import find_limits, limits_of_equal_halves
 from sccl.tasks.outputs import head, question_digests

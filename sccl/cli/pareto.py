@@ -21,13 +21,13 @@ from sccl.cli.limits import Outputs, limits_of
 from sccl.cli.plot import picture
 from sccl.cli.report import ExitCode, err, named, out, print_json, reported
 from sccl.cli.signals import exit_code
+from sccl.core.candidate import Range
 from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.allreduce.every_class import AllreduceFrontier
 from sccl.synth.allreduce.plain import plain_of
-from sccl.synth.candidates import Range
 from sccl.synth.claims import open_folder
 from sccl.synth.cluster import Cluster
 from sccl.synth.folder import Folder

@@ -20,7 +20,7 @@ from sccl.tasks.answers import SolveOutput
 from sccl.tasks.find import find_algorithm
 from sccl.tasks.outputs import question_digests
 from sccl.transform import Question, pose
-from sccl.view.text.reasons import reason_of
+from sccl.view.text.reasons import reason_of, solver_of
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
@@ -72,7 +72,7 @@ def solve(
                 reason=reason_of(answer),
                 scope=question.scope,
                 seconds=round(answer.seconds, 3),
-                solver=answer.solver,
+                solver=solver_of(answer),
                 file=file,
             )
         )
@@ -86,7 +86,8 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
     console = out()
     console.print(
         f"{escape(f'{c.name} on {q.topology.name}')}, C={c.chunks} S={q.steps} R={q.rounds}: "
-        f"[bold]{verdict(answer)}[/] ({answer.solver}, {answer.seconds:.2f} s): {reason_of(answer)}"
+        f"[bold]{verdict(answer)}[/] ({solver_of(answer)}, {answer.seconds:.2f} s): "
+        f"{reason_of(answer)}"
     )
     if question.scope:
         console.print(f"class: {question.scope}")

@@ -14,11 +14,13 @@ class Sat:
 
     Attributes:
         seconds: encoding and solving, wall clock.
+        from_store: whether that was earlier, and the answer was kept.
     """
 
     algorithm: AnyAlgorithm
     solver: str
     seconds: float
+    from_store: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Unsat:
     evidence: str
     solver: str
     seconds: float
+    from_store: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Unknown:
     reason: str
     solver: str
     seconds: float
+    from_store: bool = False
 
 
 Answer = Sat | Unsat | Unknown

@@ -33,7 +33,8 @@ def ask(question: Question, solve: Solve) -> Answer:
     if gave_up is not None:
         return replace(gave_up, seconds=seconds)
     try:
-        return Sat(question.recover(algorithms), answer.solver, seconds)
+        found = question.recover(algorithms)
+        return Sat(found, answer.solver, seconds, answer.from_store)
     except TooLargeError as error:
         why = f"its dual has an algorithm, which is too large to turn round: {error}"
         return Unknown(why, answer.solver, seconds)

@@ -13,6 +13,7 @@ from sccl.collectives import Spec, dual_of
 from sccl.core.files.codec import any_algorithm_to_wire, collective_to_wire, topology_to_wire
 from sccl.core.files.disk import make_directory, read_text, slug, write_atomically
 from sccl.core.files.text import text_of
+from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
@@ -29,7 +30,6 @@ from sccl.prove.check.shapes import (
     StepsWire,
     UnsatWire,
 )
-from sccl.synth.limit.frontier import StepLimit
 
 
 def base_name(topology: Topology, spec: Spec) -> str:
@@ -57,11 +57,11 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
 def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitWire]:
     """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
     dual = dual_of(spec)
-    for number, proof in enumerate(limit.certificates):
-        if proof is not None:
+    for number, proof in enumerate(limit.proofs):
+        if proof.prices:
             yield LimitWire(
                 steps=limit.steps,
-                at_least=str(proof.value if trees else dual.bandwidth(proof.value)),
+                at_least=str(proof.bound if trees else dual.bandwidth(proof.bound)),
                 machine=number,
                 prices=tuple((name, step, str(price)) for name, step, price in proof.prices),
                 trees=trees,

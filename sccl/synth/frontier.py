@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sccl.collectives import Spec
+from sccl.core.candidate import Candidate, Range
+from sccl.core.frontier import Open, Refuted
+from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.core.words import proved_for
 from sccl.prove.bounds import LowerBounds
-from sccl.synth.candidates import Candidate, Range
-from sccl.synth.limit.frontier import StepLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +42,6 @@ class Point:
     def state(self) -> str:
         """Return what is known of it, in words."""
         return proved_for(self.within.words if self.within else "") if self.proved else "best found"
-
-
-@dataclass(frozen=True, slots=True)
-class Refuted:
-    """A candidate that has no algorithm, and why."""
-
-    candidate: Candidate
-    evidence: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """A candidate that would improve the frontier and was not decided, and why."""
-
-    candidate: Candidate
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

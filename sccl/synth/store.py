@@ -361,14 +361,6 @@ def _fits(answer: Answer, instance: Instance) -> bool:
     return True
 
 
-_KEPT = " (from the store)"
-
-
-def is_kept(answer: Answer) -> bool:
-    """Return whether an answer was found in a store."""
-    return answer.solver.endswith(_KEPT)
-
-
 def remembering(solve: Solve, store: Store, solver: str, timeout_s: float | None) -> Solve:
     """Return ``solve`` with a memory.
 
@@ -379,7 +371,7 @@ def remembering(solve: Solve, store: Store, solver: str, timeout_s: float | None
     def ask(instance: Instance) -> Answer:
         known = store.get(instance, solver, timeout_s)
         if known is not None:
-            return replace(known, solver=f"{known.solver}{_KEPT}")
+            return replace(known, from_store=True)
         answer = solve(instance)
         store.put(instance, solver, timeout_s, answer)
         return answer

@@ -11,7 +11,9 @@ from typing import Any
 
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Unknown
+from sccl.core.candidate import Range
 from sccl.core.instance import Instance
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds, require_reachable
@@ -25,12 +27,11 @@ from sccl.synth.allreduce.every_class import (
 )
 from sccl.synth.answering import How, answer, answering, settled_symmetry
 from sccl.synth.ask import Solve, ask
-from sccl.synth.candidates import Range
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import LIMIT_EFFORT, Event, sweep
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit, limit_frontier
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, limit_frontier
 from sccl.synth.settings import Settings, keeping
 from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import msgspec
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.candidate import Range
 from sccl.core.cost import Costs
 from sccl.core.files.disk import read_text
 from sccl.core.words import counted, proved_for
 from sccl.errors import FormatError
-from sccl.synth.candidates import within
 from sccl.synth.frontier import completeness
 from sccl.view import CostPoint, FrontierData
 from sccl.view.shown import Candidate, ShownClass, Sweep
@@ -176,7 +176,7 @@ def _shown_class(found: _Frontier, one: _Class) -> ShownClass:
         _files(one.points),
         _limits(one.limits),
         _approached(one.points),
-        state_of_class(one.complete, "" if one.every_k else within(found.k, found.max_chunks)),
+        state_of_class(one.complete, "" if one.every_k else _searched(found)),
     )
 
 
@@ -271,10 +271,14 @@ def _limits(limits: Sequence[_Limit]) -> tuple[tuple[int, Fraction], ...]:
     return tuple((x.steps, Fraction(x.lower)) for x in limits)
 
 
+def _searched(found: _Frontier) -> str:
+    return Range(found.k, None, found.max_chunks).words
+
+
 def _within(found: _Frontier, point: _Point) -> str:
     """Return what the proof of a point is restricted to; empty: it is for every k and C."""
     any_k = found.every_k if point.every_k is None else point.every_k
-    return "" if any_k or point.limit else within(found.k, found.max_chunks)
+    return "" if any_k or point.limit else _searched(found)
 
 
 def _point(point: _Point, within: str) -> CostPoint:
@@ -296,14 +300,14 @@ def _summary(found: _Frontier) -> str:
         return " ".join([*words, *([unswept_words(unswept)] if unswept else [])])
     if found.complete:
         over_all = found.every_k or any(point.limit for point in found.points)
-        return completeness("" if over_all else within(found.k, found.max_chunks))
+        return completeness("" if over_all else _searched(found))
     if found.open:
         return f"{counted(len(found.open), 'candidate')} open: each may hide a better algorithm."
     return _NOT_THE_END
 
 
 def _class_words(found: _Frontier, one: _Class) -> str:
-    words = "" if one.every_k else within(found.k, found.max_chunks)
+    words = "" if one.every_k else _searched(found)
     state = state_of_class(one.complete, words)
     return f"{one.name.capitalize()}: {state.split(':')[0].rstrip('.').lower()}."
 

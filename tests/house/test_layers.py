@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "synth": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
-    | {"transform", "synth/limit", "sccl", "msgspec", "platformdirs"},
+    | {"transform", "sccl", "msgspec", "platformdirs"},
     "synth/ksync": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/limit"}
     | {"topo/symmetry", "transform", "msgspec", "ortools", "pysat", "pysmt", "z3"},
@@ -99,7 +99,6 @@ MAY_IMPORT = {
 BESIDE = {
     ("core/files", "core"),
     ("topo", "topo/symmetry"),
-    ("synth", "synth/limit"),  # frontiers hold limits: until the Frontier is a noun
     ("synth/limit", "synth"),
     ("synth/ksync", "synth"),
     ("synth/ksync", "synth/limit"),  # a sweep asks for limits: until they are given to it

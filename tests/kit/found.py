@@ -6,8 +6,8 @@ from functools import lru_cache, partial
 
 from sccl.collectives import named, names
 from sccl.core.algorithm import Algorithm
+from sccl.core.candidate import Range
 from sccl.prove.bounds import lower_bounds
-from sccl.synth.candidates import Range
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.topo import resolve

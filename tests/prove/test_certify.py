@@ -18,6 +18,7 @@ from pysat.solvers import Solver
 
 from sccl.collectives import dual_of, named, names
 from sccl.core.answer import Sat
+from sccl.core.candidate import Range
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
@@ -29,7 +30,6 @@ from sccl.prove.check.folder import Verdict, check_folder
 from sccl.prove.check.shapes import CLAIMS
 from sccl.solvers.prover import refutation
 from sccl.synth import claims
-from sccl.synth.candidates import Range
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends, certify
 from sccl.synth.ksync.certify import write_certificate

@@ -552,10 +552,10 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
     for half, known, per_chunk in zip(alone, each, (1, ranks), strict=True):
         known_bounds = lower_bounds(machine, half)
         for s in range(known_bounds.steps, last + 1):
-            known[s] = step_limit(machine, half, s, known_bounds).lower / per_chunk
+            known[s] = step_limit(machine, half, s, known_bounds).limit.lower / per_chunk
         known[last + 1] = known_bounds.bandwidth / per_chunk
     for s in range(bounds.steps // 2, last + 1):
-        claims += limit_claims(step_limit(machine, spec, 2 * s, bounds), spec)
+        claims += limit_claims(step_limit(machine, spec, 2 * s, bounds).limit, spec)
     covered = Covered.of(claims, spec, len(dual_of(spec).machines(machine)))
     assert covered.least(sum(steps) - 1, equal=False) is None
     for total in range(sum(steps), 2 * last + 1):

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Answer, Unknown
+from sccl.core.candidate import Range
 from sccl.core.files.codec import load_algorithm
 from sccl.core.instance import Instance
 from sccl.core.topology import Link, Topology
@@ -22,7 +23,6 @@ from sccl.synth.allreduce.classes import ClassFrontier, cost_of
 from sccl.synth.allreduce.composed import least_sum
 from sccl.synth.allreduce.every_class import AllreduceFrontier, limit_allreduce, sweep_allreduce
 from sccl.synth.allreduce.plain import allreduce_json
-from sccl.synth.candidates import Range
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Point
 from sccl.synth.ksync import backends

@@ -285,9 +285,9 @@ def test_when_time_runs_out_both_bounds_hold(seconds: float) -> None:
     """16 ranks are priced by a search, which time ends in the middle."""
     machine = resolve("ndv2x2")
     spec = named("allgather", machine.ranks)
-    limit = step_limit(machine, spec, 6, lower_bounds(machine, spec), seconds)
-    assert 8 <= limit.lower <= Fraction(167, 20) <= limit.upper
-    (packing,) = limit.limits
+    packed = step_limit(machine, spec, 6, lower_bounds(machine, spec), seconds)
+    assert 8 <= packed.limit.lower <= Fraction(167, 20) <= packed.limit.upper
+    (packing,) = packed.packings
     found = round_off(packing, 16)
     assert found is not None
     assert found.bandwidth_cost >= Fraction(167, 20)
@@ -372,8 +372,9 @@ def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
     machine = replace(line, links=links)
     spec = named("allreduce", 3)
     found = step_limit(machine, spec, 4, lower_bounds(machine, spec))
-    assert len(found.limits) == 2
-    assert all(limit.lower <= limit.upper for limit in found.limits)
+    assert len(found.packings) == 2
+    assert all(packing.lower <= packing.upper for packing in found.packings)
+    assert [proof.on_reversed for proof in found.limit.proofs] == [True, False]
     with pytest.raises(ParameterError, match="at most"):
         step_limit(machine, spec, 10**6, lower_bounds(machine, spec))
 

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Sat
+from sccl.core.candidate import Range
 from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError, ToolError
 from sccl.solvers.interrupt import run_interruptible
@@ -29,7 +30,6 @@ from sccl.solvers.workers import Workers
 from sccl.synth.ahead import Ahead
 from sccl.synth.allreduce.plain import frontier_json
 from sccl.synth.answering import How, answer_text, answering
-from sccl.synth.candidates import Range
 from sccl.synth.ksync import backends, portfolio
 from sccl.synth.ksync.child import Child
 from sccl.synth.ksync.sweep import sweep

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named
 from sccl.core.answer import Answer, Unknown
+from sccl.core.candidate import Range
 from sccl.core.cost import Costs, winners
 from sccl.core.files.codec import load_algorithm
 from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations
 from sccl.synth.allreduce.plain import frontier_json
-from sccl.synth.candidates import Range
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Sat, verdict
+from sccl.core.candidate import Range
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.prove.bounds import check_certificate, lower_bounds
 from sccl.synth.ask import ask
-from sccl.synth.candidates import Range
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.transform import pose

@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.candidate import Range
 from sccl.core.files.codec import load_algorithm
 from sccl.core.instance import Instance
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.judge import violations
-from sccl.synth.candidates import Range
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.store import VERSION, Store, remembering

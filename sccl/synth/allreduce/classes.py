@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from sccl.core.candidate import Range
+from sccl.core.limit import StepLimit
 from sccl.prove.bounds import AnyBounds
-from sccl.synth.candidates import Range
 from sccl.synth.frontier import Point
 from sccl.synth.limit import allreduce
 from sccl.synth.limit.frontier import LimitPoint
@@ -19,15 +20,6 @@ SCOPES = {
     TREES: allreduce.TREES,
     GATHERED: allreduce.GATHER,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """What R/C the algorithms of a class have at S steps: none less than ``lower``."""
-
-    steps: int
-    lower: Fraction
-    upper: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ class ClassFrontier:
     steps: int
     bandwidth: Fraction
     points: tuple[Point | LimitPoint, ...]
-    limits: tuple[Between, ...]
+    limits: tuple[StepLimit, ...]
     complete: bool
     within: Range | None
     seconds: float

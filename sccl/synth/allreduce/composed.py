@@ -16,14 +16,15 @@ from math import lcm
 
 from sccl.collectives import Spec, named
 from sccl.core.algorithm import Algorithm, Send
+from sccl.core.candidate import Candidate, Range
 from sccl.core.ids import ChunkId
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.synth.allreduce.classes import COMPOSED, SCOPES, Between, ClassFrontier
-from sccl.synth.candidates import Candidate, Range
+from sccl.synth.allreduce.classes import COMPOSED, SCOPES, ClassFrontier
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier, Point
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
 from sccl.transform import compose, invert
 
@@ -241,7 +242,7 @@ def composed(  # noqa: PLR0913, PLR0917 - two halves, and what is covered
         steps,
         bandwidth,
         tuple(points),
-        tuple(Between(s, low, high) for s, low, high in limits if low and high),
+        tuple(StepLimit(s, low, high) for s, low, high in limits if low and high),
         whole,
         covered if restricted else None,
         first.frontier.seconds + (0.0 if first.backwards else then.frontier.seconds),
@@ -335,7 +336,7 @@ def composed_limits(
     for pairs in best_pairs(first.halves(), tuple(then.halves()), last):
         cost, at = pairs[0].cost, pairs[0].steps
         lower = least_sum(first.least, then.least, at)
-        limit = StepLimit(at, lower if lower is not None else bandwidth, cost, ())
+        limit = StepLimit(at, lower if lower is not None else bandwidth, cost)
         met = (("latency", at == steps), ("bandwidth", cost == bandwidth))
         optimal = tuple(what for what, is_met in met if is_met)
         algorithm = next(filter(None, (compose_pair(pair, spec) for pair in pairs)), None)
@@ -351,7 +352,7 @@ def composed_limits(
         steps,
         bandwidth,
         tuple(points),
-        tuple(Between(p.limit.steps, p.limit.lower, p.limit.upper) for p in points),
+        tuple(point.limit for point in points),
         first.frontier.complete and then.frontier.complete and bool(points),
         None,
         first.frontier.seconds + (0.0 if first.backwards else then.frontier.seconds),

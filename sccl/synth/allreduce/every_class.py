@@ -12,6 +12,9 @@ from typing import Any
 
 from sccl.collectives import Spec, dual_of, named
 from sccl.core.algorithm import Algorithm
+from sccl.core.candidate import Candidate, Range
+from sccl.core.frontier import Open
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import AnyBounds, any_bounds, lower_bounds
@@ -21,7 +24,6 @@ from sccl.synth.allreduce.classes import (
     GATHERED,
     SCOPES,
     TREES,
-    Between,
     ClassFrontier,
     cost_of,
     staircase,
@@ -29,18 +31,12 @@ from sccl.synth.allreduce.classes import (
 from sccl.synth.allreduce.composed import LimitHalf, SweptHalf, composed, composed_limits
 from sccl.synth.allreduce.quick_trees import quick_trees
 from sccl.synth.ask import Solve
-from sccl.synth.candidates import Candidate, Range, settled
+from sccl.synth.candidates import settled
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier, Open, Point
+from sccl.synth.frontier import Frontier, Point
 from sccl.synth.ksync.sweep import LIMIT_EFFORT, Begun, Event, sweep
 from sccl.synth.limit.allreduce import MAX_RANKS, TreeFrontier, fewest_tree_steps, tree_frontier
-from sccl.synth.limit.frontier import (
-    EXTRA_STEPS,
-    LimitFrontier,
-    LimitPoint,
-    StepLimit,
-    limit_frontier,
-)
+from sccl.synth.limit.frontier import EXTRA_STEPS, LimitFrontier, LimitPoint, limit_frontier
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +327,7 @@ def _gathered(found: Frontier | LimitFrontier) -> ClassFrontier:
         found.bounds.steps,
         found.bounds.bandwidth,
         found.points,
-        tuple(Between(x.steps, x.lower, x.upper) for x in found.limits),
+        found.limits,
         found.complete,
         within,
         found.seconds,
@@ -345,7 +341,7 @@ def _trees(topology: Topology, found: TreeFrontier) -> ClassFrontier:
         fewest_tree_steps(topology),
         found.floor,
         found.points,
-        tuple(Between(x.steps, x.lower, x.upper) for x in found.limits),
+        found.limits,
         found.complete,
         None,
         found.seconds,

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from sccl.collectives import Dual, Spec
+from sccl.collectives import Spec
+from sccl.core.candidate import Candidate
 from sccl.core.cost import Costs
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds_json, bounds_json
 from sccl.synth.allreduce.classes import GATHERED, ClassFrontier
 from sccl.synth.allreduce.every_class import AllreduceFrontier
-from sccl.synth.candidates import Candidate
 from sccl.synth.frontier import Frontier
 from sccl.synth.frontier import Point as SweptPoint
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 
 
 def frontier_json(frontier: Frontier) -> dict[str, Any]:
@@ -127,27 +128,21 @@ def _swept(p: SweptPoint) -> dict[str, Any]:
     }
 
 
-def limit_json(limit: StepLimit, dual: Dual) -> dict[str, Any]:
-    """Return a limit and its certificates as plain JSON values.
-
-    Args:
-        dual: what was solved in place of the collective that was asked for.
-    """
-    several = len(limit.limits) > 1  # the first machine is then the reversed one
+def limit_json(limit: StepLimit) -> dict[str, Any]:
+    """Return a limit and its proofs as plain JSON values."""
     return {
         "steps": limit.steps,
         "lower": str(limit.lower),
         "upper": str(limit.upper),
         "certificates": [
             {
-                "problem": dual.describe(on_reversed=i == 0 if several else dual.on_reversed),
-                "topology": one.problem.topology.name,
-                "bound": str(one.lower),
+                "problem": proof.problem,
+                "topology": proof.topology,
+                "bound": str(proof.bound),
                 "prices": [[name, step, str(price)] for name, step, price in proof.prices]
-                if proof
-                else "bandwidth bound",
+                or "bandwidth bound",
             }
-            for i, (one, proof) in enumerate(zip(limit.limits, limit.certificates, strict=True))
+            for proof in limit.proofs
         ],
     }
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
+from sccl.core.candidate import Candidate
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.classes import TREES, Between, ClassFrontier
-from sccl.synth.candidates import Candidate
+from sccl.synth.allreduce.classes import TREES, ClassFrontier
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Point
 from sccl.synth.limit.allreduce import TREES as SCOPE
@@ -51,11 +52,11 @@ def quick_trees(
     begin = time.perf_counter()
     least, floor = fewest_tree_steps(topology), tree_floor(topology)
     points: list[Point] = []
-    limits: list[Between] = []
+    limits: list[StepLimit] = []
     searched_in_vain = False  # then the next searches are likely to be, too
     for packing in _limits(topology, least, last, floor):
         steps = packing.problem.steps
-        limits.append(Between(steps, packing.lower, packing.upper))
+        limits.append(StepLimit(steps, packing.lower, packing.upper))
         if points and packing.upper >= points[-1].candidate.cost:
             continue
         better = all(packing.upper < cost for s, cost in others if s <= steps)

@@ -19,6 +19,7 @@ from sccl.collectives import dual_of
 from sccl.core.answer import Unsat
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
+from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.cover import Covered, needed, vectors
@@ -103,15 +104,19 @@ class _Writer:
         """Claim the limits of all numbers of steps up to the last point's."""
         if not self.frontier.points:
             return
-        bounds, dual = self.frontier.bounds, dual_of(self.frontier.spec)
+        dual = dual_of(self.frontier.spec)
         last = self.frontier.points[-1].candidate.steps
         known = {limit.steps: limit for limit in self.frontier.limits}
-        for steps in range(bounds.steps, last + 1, dual.phases):
+        for steps in range(self.frontier.bounds.steps, last + 1, dual.phases):
             self.notify(f"limit of R/C for S={steps}")
-            found = known.get(steps) or step_limit(
-                self.frontier.topology, self.frontier.spec, steps, bounds, effort=self.effort
-            )
+            found = known.get(steps) or self.limit(steps)
             self.claims += limit_claims(found, self.frontier.spec)
+
+    def limit(self, steps: int) -> StepLimit:
+        """Return the limit of a number of steps that the sweep has not computed."""
+        asked = self.frontier
+        packed = step_limit(asked.topology, asked.spec, steps, asked.bounds, effort=self.effort)
+        return packed.limit
 
     def refutations(self) -> None:
         """Refute every candidate that the claims so far leave open, the hardest first."""

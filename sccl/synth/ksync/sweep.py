@@ -26,18 +26,20 @@ from pathlib import Path
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.candidate import Candidate, Range
+from sccl.core.frontier import Open, Refuted
 from sccl.core.instance import Instance
+from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds import LowerBounds, lower_bounds
 from sccl.synth.ahead import Expect
 from sccl.synth.ask import Solve, ask
-from sccl.synth.candidates import Candidate, Range, candidates, scope_of, settled
+from sccl.synth.candidates import candidates, scope_of, settled
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier, Open, Point, Refuted, meets
-from sccl.synth.limit.frontier import StepLimit, last_step, packing_refutes, step_limit
-from sccl.synth.store import is_kept
+from sccl.synth.frontier import Frontier, Point, meets
+from sccl.synth.limit.frontier import Packed, last_step, packing_refutes, step_limit
 from sccl.transform import Question, pose
 
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
@@ -185,6 +187,7 @@ class _Sweep:
     limit_effort: float
     limits_first: bool
     limits: list[StepLimit] = field(default_factory=list)
+    packed: Packed | None = None
     points: list[Point] = field(default_factory=list)
     refuted: list[Refuted] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
@@ -240,20 +243,19 @@ class _Sweep:
             return
         self.notify(Limiting(steps))
         begin = time.perf_counter()
-        before = self.limits[-1] if self.limits else None
         try:
-            limit = step_limit(
+            self.packed = step_limit(
                 self.topology,
                 self.spec,
                 steps,
                 self.bounds,
-                earlier=before,
+                earlier=self.packed,
                 effort=self.limit_effort,
             )
         except (SolverError, TooLargeError):
             return  # the sweep does without
-        level.take(limit, time.perf_counter() - begin)
-        self.notify(Limited(limit))
+        level.take(self.packed.limit, time.perf_counter() - begin)
+        self.notify(Limited(self.packed.limit))
 
     def likely(self, level: _Level, steps: int) -> Iterator[Instance]:
         """Yield the instances of the next candidate, then of those that may follow it."""
@@ -360,7 +362,7 @@ class _Sweep:
             proved=(*optimal, *(("pareto",) if proved else ())),
         )
         file = self.folder.save(algorithm) if self.folder else None
-        kept = is_kept(answer)
+        kept = answer.from_store
         point = Point(candidate, algorithm, optimal, proved, answer.seconds, file, kept, within)
         self.points.append(point)
         self.notify(Settled(point))

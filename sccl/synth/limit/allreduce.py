@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology, distances
 from sccl.synth.ask import Solve
 from sccl.synth.folder import Folder
@@ -23,10 +25,13 @@ from sccl.synth.limit.frontier import (
     EXTRA_STEPS,
     LimitFrontier,
     LimitPoint,
-    StepLimit,
     limit_frontier,
     near,
+    proof_of,
 )
+
+if TYPE_CHECKING:
+    from sccl.synth.limit import Limit
 
 TREES = "allreduce by a timed tree up and one down for each chunk"
 GATHER = "allreduce by gathering all contributions and reducing locally"
@@ -93,31 +98,34 @@ def tree_frontier(
     least = fewest_tree_steps(topology)
     floor = tree_floor(topology)
     unit = named("allreduce", topology.ranks).at(topology.ranks)
+    packings: list[Limit] = []
     limits: list[StepLimit] = []
     points: list[LimitPoint] = []
     stopped = "max-steps"
     try:
         for steps in range(least, (max_steps or least + 2 * EXTRA_STEPS) + 1):
             started = time.perf_counter()
-            late = any(limit.timed_out for limit in limits)
-            before = limits[-1].limits[0] if limits and not late else None
+            late = any(packing.timed_out for packing in packings)
+            before = packings[-1] if packings and not late else None
             problem = pose_allreduce(topology, unit, steps)
             packing = solve_packing(problem, floor, seconds, earlier=before)
-            limit = StepLimit(steps, packing.lower, packing.upper, (packing,))
+            packings.append(packing)
+            limit = StepLimit(steps, packing.lower, packing.upper, (proof_of(packing),))
             limits.append(limit)
             notify(limit)
             if not points or limit.upper < points[-1].limit.upper:
                 met = (("latency", steps == least), ("bandwidth", limit.upper == floor))
                 optimal = tuple(what for what, is_met in met if is_met)
                 points.append(LimitPoint(limit, None, optimal, 0.0, stopped="interrupted"))
-                points[-1] = _point(points[-1], started, folder, late=late or limit.timed_out)
+                late |= packing.timed_out
+                points[-1] = _point(points[-1], packing, started, folder, late=late)
                 notify(points[-1])
             if limit.upper == floor:
                 stopped = "bandwidth-bound"
                 break
     except KeyboardInterrupt:
         stopped = "interrupted"
-    complete = stopped == "bandwidth-bound" and all(x.lower == x.upper for x in limits)
+    complete = stopped == "bandwidth-bound" and all(limit.known for limit in limits)
     return TreeFrontier(
         tuple(points),
         tuple(limits),
@@ -128,13 +136,15 @@ def tree_frontier(
     )
 
 
-def _point(point: LimitPoint, started: float, folder: Folder | None, *, late: bool) -> LimitPoint:
+def _point(
+    point: LimitPoint, packing: Limit, started: float, folder: Folder | None, *, late: bool
+) -> LimitPoint:
     """Return a point with its algorithm, if there is one.
 
     Args:
         late: whether seconds decided what the packing is, so that it is not written down.
     """
-    algorithm = None if late else _attain(point.limit, point.optimal)
+    algorithm = None if late else _attain(packing, point.optimal)
     return replace(
         point,
         algorithm=algorithm,
@@ -144,14 +154,13 @@ def _point(point: LimitPoint, started: float, folder: Folder | None, *, late: bo
     )
 
 
-def _attain(limit: StepLimit, optimal: tuple[str, ...]) -> Algorithm | None:
+def _attain(packing: Limit, optimal: tuple[str, ...]) -> Algorithm | None:
     from sccl.synth.limit import multiply_out, palindrome  # noqa: PLC0415 - loads solvers
 
-    packing = limit.limits[0]
     found = multiply_out(packing)
     if found is None or found.collective.chunks > _FEW_CHUNKS:
         found = palindrome(packing) or found or near(packing)
-    if found is not None and found.bandwidth_cost == limit.lower:
+    if found is not None and found.bandwidth_cost == packing.lower:
         return replace(found, scope=TREES, proved=(*optimal, "pareto"))
     return found and replace(found, scope=TREES)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.check.shapes import Claim, LimitPointWire
 from sccl.synth.claims import (
@@ -17,7 +18,7 @@ from sccl.synth.claims import (
     write_claims,
 )
 from sccl.synth.limit.allreduce import TreeFrontier
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, StepLimit
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 
 
 def write_limit_certificate(

@@ -13,6 +13,7 @@ from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.core.collective import MAX_CLASSIFIED
+from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
 from sccl.prove.bounds import LowerBounds, lower_bounds
@@ -24,7 +25,7 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import Question, pose
 
 if TYPE_CHECKING:
-    from sccl.synth.limit import Limit, LimitCertificate, Problem
+    from sccl.synth.limit import Limit, Problem
 
 EXTRA_STEPS = 3
 """How far beyond the latency bound a sweep goes if the user names no last step."""
@@ -59,32 +60,32 @@ def _of_class(spec: Spec, bounds: LowerBounds) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StepLimit:
-    """What no algorithm of S steps can beat, whatever its k and C.
+class Packed:
+    """The limit of a number of steps, and the packings that it is known by.
 
     Attributes:
-        steps: S of the collective that was asked for.
-        lower: proved: no algorithm of the class with S steps has a smaller R/C.
-        upper: R/C of a packing; equal to ``lower`` if the limit is known.
-        limits: of the dual, by machine it is solved on.
+        packings: of the dual, by machine it is solved on.
     """
 
-    steps: int
-    lower: Fraction
-    upper: Fraction
-    limits: tuple[Limit, ...]
-
-    @property
-    def certificates(self) -> tuple[LimitCertificate | None, ...]:
-        """Return the prices that prove ``lower``, by machine; None: the bandwidth bound does."""
-        from sccl.synth.limit import certificate  # noqa: PLC0415 - loads the LP solver
-
-        return tuple(certificate(limit) for limit in self.limits)
+    limit: StepLimit
+    packings: tuple[Limit, ...]
 
     @property
     def timed_out(self) -> bool:
         """Return whether seconds ended it: its packing is then another on another day."""
-        return any(limit.timed_out for limit in self.limits)
+        return any(packing.timed_out for packing in self.packings)
+
+
+def proof_of(packing: Limit, *, on_reversed: bool = False) -> LimitProof:
+    """Return why a packing cannot be improved beyond its lower bound."""
+    from sccl.synth.limit import certificate  # noqa: PLC0415 - loads the LP solver
+
+    problem, proof = packing.problem, certificate(packing)
+    prices = proof.prices if proof else ()
+    name = problem.collective.name
+    return LimitProof(
+        name, on_reversed, problem.topology.name, problem.steps, packing.lower, prices
+    )
 
 
 def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
@@ -93,10 +94,10 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     steps: int,
     bounds: LowerBounds,
     seconds: float = math.inf,
-    earlier: StepLimit | None = None,
+    earlier: Packed | None = None,
     effort: float = LIMIT_EFFORT,
-) -> StepLimit:
-    """Return the limit of R/C for S = ``steps``.
+) -> Packed:
+    """Return the limit of R/C for S = ``steps``, and the packings that it is known by.
 
     Args:
         bounds: of the same collective.
@@ -130,8 +131,8 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     floor = bounds.bandwidth * dual.chunk_factor / dual.phases
     if len(machines) > 1:
         floor = Fraction(0)
-    before = earlier.limits if earlier else (None,) * len(machines)
-    limits = tuple(
+    before = earlier.packings if earlier else (None,) * len(machines)
+    packings = tuple(
         solve_packing(
             pose_packing(machine, unit, steps // dual.phases),
             floor,
@@ -141,12 +142,14 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
         )
         for machine, start in zip(machines, before, strict=True)
     )
-    return StepLimit(
-        steps,
-        max(dual.bandwidth(limit.lower) for limit in limits),
-        max(dual.bandwidth(limit.upper) for limit in limits),
-        limits,
+    several = len(machines) > 1  # the first machine is then the reversed one
+    proofs = tuple(
+        proof_of(packing, on_reversed=i == 0 if several else dual.on_reversed)
+        for i, packing in enumerate(packings)
     )
+    lower = max(dual.bandwidth(packing.lower) for packing in packings)
+    upper = max(dual.bandwidth(packing.upper) for packing in packings)
+    return Packed(StepLimit(steps, lower, upper, proofs), packings)
 
 
 def packing_refutes(question: Question, most_rounds: int) -> int:
@@ -220,7 +223,7 @@ class LimitPoint:
     @property
     def proved(self) -> bool:
         """Return whether the limit is known."""
-        return self.limit.lower == self.limit.upper
+        return self.limit.known
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,22 +280,26 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     last = last_step(spec, bounds, max_steps)
     if folder:
         folder.prepare()
+    every: list[Packed] = []
     limits: list[StepLimit] = []
     points: list[LimitPoint] = []
     stopped = "max-steps"
     try:
         for steps in range(bounds.steps, last + 1, dual.phases):
             started = time.perf_counter()
-            late = any(limit.timed_out for limit in limits)
-            before = limits[-1] if limits and not late else None
-            limits.append(step_limit(topology, spec, steps, bounds, seconds, before))
+            late = any(packed.timed_out for packed in every)
+            before = every[-1] if every and not late else None
+            every.append(step_limit(topology, spec, steps, bounds, seconds, before))
+            limits.append(every[-1].limit)
             notify(limits[-1])
             if not points or limits[-1].upper < points[-1].limit.upper:
-                late |= limits[-1].timed_out
-                known = all(x.lower == x.upper for x in limits)
+                late |= every[-1].timed_out
+                known = all(limit.known for limit in limits)
                 points.append(_bare(limits[-1], bounds, started))
                 ways = solve if known or not late else None
-                points[-1] = _attained(points[-1], dual, ways, folder, known=known, late=late)
+                points[-1] = _attained(
+                    points[-1], every[-1], dual, ways, folder, known=known, late=late
+                )
                 notify(points[-1])
             if limits[-1].upper == bounds.bandwidth:
                 stopped = "bandwidth-bound"
@@ -305,7 +312,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
         bounds,
         tuple(points),
         tuple(limits),
-        complete=stopped == "bandwidth-bound" and all(x.lower == x.upper for x in limits),
+        complete=stopped == "bandwidth-bound" and all(limit.known for limit in limits),
         stopped=stopped,
         scope=scope_of(None, dual.scope),
         seconds=time.perf_counter() - begin,
@@ -327,6 +334,7 @@ def _bare(limit: StepLimit, bounds: LowerBounds, started: float) -> LimitPoint:
 
 def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
     point: LimitPoint,
+    packed: Packed,
     dual: Dual,
     solve: Solve | None,
     folder: Folder | None,
@@ -341,7 +349,7 @@ def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
         late: whether seconds decided what the packing is, so that it is not written down.
     """
     begin, limit = time.perf_counter(), point.limit
-    algorithm = attain(limit, dual, solve, from_packing=not late)
+    algorithm = attain(packed, dual, solve, from_packing=not late)
     if algorithm is not None and known and algorithm.bandwidth_cost == limit.lower:
         claims = (*point.optimal, "pareto")
         algorithm = replace(algorithm, scope=scope_of(None, dual.scope), proved=claims)
@@ -355,7 +363,7 @@ def _attained(  # noqa: PLR0913 - a point, and all that decides what attains it
 
 
 def attain(
-    limit: StepLimit, dual: Dual, solve: Solve | None, *, from_packing: bool = True
+    packed: Packed, dual: Dual, solve: Solve | None, *, from_packing: bool = True
 ) -> Algorithm | None:
     """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
 
@@ -369,8 +377,9 @@ def attain(
     from sccl.synth.limit import multiply_out  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
 
-    topology = limit.limits[0].problem.topology
-    if dual.on_reversed or len(limit.limits) > 1:  # the first machine is the reversed one
+    limit, packings = packed.limit, packed.packings
+    topology = packings[0].problem.topology
+    if dual.on_reversed or len(packings) > 1:  # the first machine is the reversed one
         topology = topology.reversed()
     for chunks, rounds in _smallest(limit, dual):
         if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
@@ -378,9 +387,9 @@ def attain(
         answer = ask(pose(topology, dual.original, chunks, limit.steps, rounds), solve)
         if isinstance(answer, Sat):
             return expand(answer.algorithm)
-    if len(limit.limits) > 1 or not from_packing:
+    if len(packings) > 1 or not from_packing:
         return None  # two phases that would have to agree in C and in rounds
-    packing = limit.limits[0]
+    packing = packings[0]
     found = multiply_out(packing)
     if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
         found = multiply_out(solve_packing(packing.problem, packing.lower, effort=_AGAIN_EFFORT))

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sccl.core.answer import verdict
+from sccl.core.limit import StepLimit
 from sccl.synth.ksync.sweep import (
     Answered,
     Asking,
@@ -20,8 +21,7 @@ from sccl.synth.ksync.sweep import (
     Limiting,
     Settled,
 )
-from sccl.synth.limit.frontier import LimitPoint, StepLimit
-from sccl.synth.store import is_kept
+from sccl.synth.limit.frontier import LimitPoint
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Notes:
                 self._doing(f"{candidate} (R/C {candidate.cost}), {left} more at this S")
             case Answered(candidate, answer):
                 if not self.status:
-                    kept = ", from the store" if is_kept(answer) else ""
+                    kept = ", from the store" if answer.from_store else ""
                     self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s{kept}")
             case Limiting(steps):
                 self._doing(f"limit of R/C for S={steps}")

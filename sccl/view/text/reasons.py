@@ -126,3 +126,8 @@ def reason_of(answer: Answer) -> str:
             return evidence
         case Unknown(reason):
             return reason
+
+
+def solver_of(answer: Answer) -> str:
+    """Return which solver gave an answer, and whether that was earlier."""
+    return f"{answer.solver} (from the store)" if answer.from_store else answer.solver

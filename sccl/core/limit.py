@@ -1,0 +1,57 @@
+"""The limit of R/C for a number of steps: what no k and no C can beat, and what proves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+Prices = tuple[tuple[str, int, Fraction], ...]
+"""(constraint, step from 0, price) where a price is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitProof:
+    """Why a limit holds on a machine.
+
+    Attributes:
+        collective: what was bounded: the one that was asked for, or its dual.
+        on_reversed: whether that was done on the reversed topology.
+        topology: the name of the machine.
+        steps: S of it.
+        bound: on its R/C.
+        prices: at which its timed trees cost as much; empty: the bandwidth bound says it.
+    """
+
+    collective: str
+    on_reversed: bool
+    topology: str
+    steps: int
+    bound: Fraction
+    prices: Prices
+
+    @property
+    def problem(self) -> str:
+        """Return what was bounded, in words."""
+        return f"{self.collective}{' on the reversed topology' if self.on_reversed else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepLimit:
+    """What no algorithm of S steps can beat, whatever its k and C.
+
+    Attributes:
+        steps: S of the collective that was asked for.
+        lower: proved: no algorithm of the class with S steps has a smaller R/C.
+        upper: R/C of a packing, or of an algorithm.
+        proofs: of ``lower``, by machine that was solved on; empty: they are not kept.
+    """
+
+    steps: int
+    lower: Fraction
+    upper: Fraction
+    proofs: tuple[LimitProof, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Return whether both bounds are one: the limit is known."""
+        return self.lower == self.upper
