@@ -10,7 +10,7 @@ from ortools.sat.python import cp_model
 
 from sccl.core.answer import Answer
 from sccl.core.instance import Instance
-from sccl.synth.ksync import answering
+from sccl.synth import answering
 
 PIPE = Path(os.environ["SCCL_TESTS_PIPE"])
 QUERY = [""]
