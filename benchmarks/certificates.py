@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.timing import Verdict
+from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import read_text
 from sccl.errors import InputError, ParameterError
 from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, parse_drat
 from sccl.prove.check.folder import check_folder
 from sccl.prove.check.second import drat_trim
-from sccl.prove.check.shapes import CLAIMS
 
 KEPT = Path(__file__).parent / "certificates"
 

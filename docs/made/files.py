@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from docs.made.markdown import cell, escape
-from sccl.cli.topo import SHAPES
-from sccl.core.files.shapes import json_schema
+from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.tasks.answers import OUTPUTS
 from sccl.tasks.outputs import schema_of
 

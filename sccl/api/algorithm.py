@@ -17,7 +17,7 @@ from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology, text_console
 from sccl.core import algorithm as core
 from sccl.core.cost import Costs
-from sccl.core.files.codec import any_algorithm_to_wire, load_algorithm
+from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.files.text import text_of
 from sccl.core.symmetric import AnyAlgorithm
@@ -165,7 +165,7 @@ class Algorithm:
         Raises:
             InputError: the file cannot be written.
         """
-        write_atomically(Path(path), text_of(any_algorithm_to_wire(self.value)))
+        write_atomically(Path(path), text_of(algorithm_to_wire(self.value)))
         return Path(path)
 
     def show(self) -> None:

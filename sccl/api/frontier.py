@@ -13,7 +13,7 @@ from sccl.api.arguments import check_made_of, checked
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import COLUMNS, Point, Shared
-from sccl.core.files.codec import load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.frontier import Open, Refuted
 from sccl.core.limit import StepLimit
 from sccl.core.words import counted

@@ -15,9 +15,9 @@ from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph
 from sccl.core import topology as core
-from sccl.core.files.codec import load_topology, topology_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
+from sccl.core.files.topologies import load_topology, topology_to_wire
 from sccl.errors import ParameterError
 from sccl.topo import LinkName, added_to, degrade, links_of, rank_of
 from sccl.view.text.show import costs_text, print_topology, size_text

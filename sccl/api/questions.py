@@ -22,6 +22,7 @@ from sccl.core import topology as core
 from sccl.core.answer import Sat, verdict
 from sccl.core.candidate import Range
 from sccl.core.files.disk import read_text
+from sccl.core.files.kinds import ALGORITHMS, FRONTIER, TOPOLOGY
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.files.text import parse
 from sccl.errors import ParameterError
@@ -29,7 +30,7 @@ from sccl.synth.cluster import Cluster
 from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.asked import asked
-from sccl.tasks.files import kind_of
+from sccl.tasks.files import kind_among
 from sccl.tasks.find import find_algorithm, find_frontier, find_limits
 from sccl.tasks.frontiers import read_frontier
 from sccl.topo import resolve as resolve_topology
@@ -340,10 +341,10 @@ def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
         InputError: the file cannot be read, or is none of these.
     """
     file = Path(path)
-    kind = kind_of(file)
-    if kind == "algorithm":
+    kind = kind_among(file, (*ALGORITHMS, FRONTIER, TOPOLOGY))
+    if kind in ALGORITHMS:
         return Algorithm.load(file)
-    if kind == "frontier":
+    if kind == FRONTIER:
         read_frontier(file)  # complains, if it is of another shape
         return SavedFrontier(file, json.loads(read_text(file)))
     return Topology.load(file)

@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, named, out, print_json, reported
+from sccl.core.files.claims import CLAIMS
 from sccl.core.words import counted
-from sccl.prove.check.shapes import CLAIMS
 from sccl.tasks.files import is_folder, paths_of
 from sccl.tasks.outputs import file_digest, head
 

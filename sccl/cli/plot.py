@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,13 +14,21 @@ from sccl import view
 from sccl.cli import complete, options
 from sccl.cli.report import err, named, out, print_output, reported
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.codec import load_algorithm
-from sccl.core.files.disk import read_text, slug
+from sccl.core.files.algorithms import load_algorithm
+from sccl.core.files.disk import slug
+from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, TOPOLOGY
 from sccl.core.topology import Topology
-from sccl.errors import FormatError, InputError, ParameterError
+from sccl.errors import InputError, ParameterError
 from sccl.tasks.answers import PlotOutput
-from sccl.tasks.files import files_of, frontier_files, is_folder, paths_of
-from sccl.tasks.frontiers import Known, known, of_algorithms, of_folder
+from sccl.tasks.files import (
+    ALGORITHM_OR_FRONTIER,
+    files_of,
+    frontier_files,
+    is_folder,
+    kind_among,
+    paths_of,
+)
+from sccl.tasks.frontiers import Known, known, of_algorithms, of_folder, read_frontier
 from sccl.tasks.outputs import digest_of, question_digests
 from sccl.topo import resolve as resolve_topology
 from sccl.topo.symmetry.expand import expand
@@ -103,7 +110,7 @@ def _digests(words: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths_of(words):
         if is_folder(path):
-            found |= {str(x): digest_of(x) for x in files_of([path], "algorithm", "frontier")}
+            found |= {str(x): digest_of(x) for x in files_of([path], ALGORITHM_OR_FRONTIER)}
         elif path.suffix == ".json":
             found[str(path)] = digest_of(path)
         else:
@@ -145,26 +152,18 @@ def load(text: str, what: What | None = None) -> list[Source]:
         return list(_of_folder(path, what))
     if path.suffix != ".json":
         return [resolve_topology(text)]
-    content = read_text(path)
-    try:
-        plain = loads(content)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not JSON ({error})") from error
-    if not isinstance(plain, dict):
-        raise FormatError(
-            f"{path}: expected an algorithm, a topology, or what 'sccl pareto --json' prints"
-        )
-    if plain.get("kind") == "frontier":
-        return [known(plain, text)]
-    if plain.get("kind") == "certificate":
+    kind = kind_among(path, (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY))
+    if kind == FRONTIER:
+        return [read_frontier(path)]
+    if kind == CERTIFICATE:
         return []  # beside the algorithms of a certificate's folder
-    if "sends" in plain:
+    if kind in ALGORITHMS:
         return [expand(load_algorithm(path)[0])]
     return [resolve_topology(text)]
 
 
 def _of_folder(path: Path, what: What | None) -> Sequence[Source]:
-    found = files_of([path], "algorithm", "frontier")
+    found = files_of([path], ALGORITHM_OR_FRONTIER)
     frontiers = frontier_files(found)
     algorithms = [expand(load_algorithm(file)[0]) for file in found if file not in frontiers]
     return algorithms if algorithms and what in _OF_ALGORITHM else of_folder(frontiers, algorithms)

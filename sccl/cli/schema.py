@@ -9,8 +9,7 @@ from rich.table import Table
 
 from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, print_output, reported
-from sccl.cli.topo import SHAPES
-from sccl.core.files.shapes import json_schema
+from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.errors import unknown_name
 from sccl.tasks.answers import OUTPUTS, KindPart, SchemaOutput
 from sccl.tasks.outputs import schema_of

@@ -11,7 +11,7 @@ from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, named, out, print_output, reported
 from sccl.core.answer import Answer, Sat, verdict
-from sccl.core.files.codec import any_algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
 from sccl.synth.ksync import backends
@@ -57,7 +57,7 @@ def solve(
     with err().status(escape(f"{spec.name} on {topology.name} with {solver}")):
         answer = find_algorithm(spec, question, settings)
     if isinstance(answer, Sat) and output is not None:
-        write_atomically(output, text_of(any_algorithm_to_wire(answer.algorithm)))
+        write_atomically(output, text_of(algorithm_to_wire(answer.algorithm)))
     file = str(output) if output is not None and isinstance(answer, Sat) else None
     if json:
         print_output(

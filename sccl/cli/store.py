@@ -12,7 +12,8 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import named, out, print_output, reported
 from sccl.core.answer import Sat
-from sccl.core.files.codec import answer_to_wire, any_algorithm_to_wire, instance_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.answers import answer_to_wire, instance_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import digest as digest_of
 from sccl.core.files.text import text_of
@@ -120,7 +121,7 @@ def export(
     sat = [answer for answer in answers if isinstance(answer, Sat)]
     if not sat:
         raise ParameterError(f"no solver has found an algorithm for the instance {digest}")
-    write_atomically(output, text_of(any_algorithm_to_wire(sat[0].algorithm)))
+    write_atomically(output, text_of(algorithm_to_wire(sat[0].algorithm)))
     if json:
         inputs = algorithm_digests({"algorithm": sat[0].algorithm})
         print_output(StoreExportOutput(inputs=inputs, file=str(output)))

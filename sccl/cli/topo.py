@@ -10,24 +10,12 @@ from rich.table import Table
 
 from sccl.cli import complete, options
 from sccl.cli.report import named, out, print_json, print_output, reported
-from sccl.core.files.codec import topology_to_wire
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.shapes import (
-    AlgorithmWire,
-    AnswerWire,
-    CollectiveWire,
-    CustomCollectiveWire,
-    InstanceWire,
-    SymmetricAlgorithmWire,
-    SymmetryWire,
-    TopologyWire,
-    json_schema,
-    kind_of,
-)
+from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.core.files.text import text_of
+from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.prove.check.shapes import CertificateWire
 from sccl.tasks.answers import (
     GeneratorPart,
     MachinePart,
@@ -55,21 +43,6 @@ topo = typer.Typer(
     help="List, show and change topologies.",
 )
 
-
-_WIRES = (
-    TopologyWire,
-    CollectiveWire,
-    CustomCollectiveWire,
-    AlgorithmWire,
-    InstanceWire,
-    AnswerWire,
-    SymmetryWire,
-    SymmetricAlgorithmWire,
-    CertificateWire,
-)
-
-SHAPES: dict[str, type[Any]] = {kind_of(wire): wire for wire in _WIRES}
-"""The shape of each kind of file, by what the file says that it is."""
 
 Name = Annotated[
     str,

@@ -18,7 +18,7 @@ from sccl.core.collective import (
     RelationKind,
     root_relation,
 )
-from sccl.core.files.codec import load_custom_collective, pattern_of_pairs
+from sccl.core.files.collectives import load_custom_collective, pattern_of_pairs
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
 

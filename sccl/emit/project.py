@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from sccl import __version__
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.codec import algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import check_can_create, write_folder
 from sccl.core.files.text import digest
 from sccl.emit import cuda, hip, host

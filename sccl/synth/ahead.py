@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from sccl.core.answer import Answer
-from sccl.core.files.codec import answer_of_wire, instance_to_wire
+from sccl.core.files.answers import answer_of_wire, instance_to_wire
 from sccl.core.files.shapes import AnswerWire
 from sccl.core.files.text import parse
 from sccl.core.instance import Instance

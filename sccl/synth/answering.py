@@ -11,7 +11,7 @@ import msgspec
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Unknown
-from sccl.core.files.codec import answer_to_wire, instance_of_wire
+from sccl.core.files.answers import answer_to_wire, instance_of_wire
 from sccl.core.files.shapes import InstanceWire
 from sccl.core.files.text import parse
 from sccl.core.instance import Instance

@@ -10,16 +10,8 @@ from pathlib import Path
 import msgspec
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.files.codec import any_algorithm_to_wire, collective_to_wire, topology_to_wire
-from sccl.core.files.disk import make_directory, read_text, slug, write_atomically
-from sccl.core.files.text import text_of
-from sccl.core.limit import StepLimit
-from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.topology import Topology
-from sccl.errors import InputError
-from sccl.prove.bounds import bandwidth_bound, farthest_pair
-from sccl.prove.check.cover import Covered
-from sccl.prove.check.shapes import (
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.claims import (
     CLAIMS,
     AlgorithmClaimWire,
     BandwidthWire,
@@ -30,6 +22,16 @@ from sccl.prove.check.shapes import (
     StepsWire,
     UnsatWire,
 )
+from sccl.core.files.collectives import collective_to_wire
+from sccl.core.files.disk import make_directory, read_text, slug, write_atomically
+from sccl.core.files.text import text_of
+from sccl.core.files.topologies import topology_to_wire
+from sccl.core.limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.errors import InputError
+from sccl.prove.bounds import bandwidth_bound, farthest_pair
+from sccl.prove.check.cover import Covered
 
 
 def base_name(topology: Topology, spec: Spec) -> str:
@@ -74,7 +76,7 @@ def algorithm_claim(
     """Write an algorithm into the folder and return the claim that there is one."""
     chunks, steps = algorithm.collective.chunks, algorithm.steps
     file = f"{base_name(topology, spec)}-c{chunks}-s{steps}{suffix}.json"
-    write_atomically(folder / file, text_of(any_algorithm_to_wire(algorithm)))
+    write_atomically(folder / file, text_of(algorithm_to_wire(algorithm)))
     return AlgorithmClaimWire(chunks=chunks, steps=steps, rounds=algorithm.rounds, file=file)
 
 

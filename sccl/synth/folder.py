@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sccl.core.files.codec import any_algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import check_can_write, make_directory, slug, write_atomically
 from sccl.core.files.text import text_of
 from sccl.core.symmetric import AnyAlgorithm
@@ -46,7 +46,7 @@ class Folder:
             InputError: the file cannot be written.
         """
         path = self.file_of(algorithm, kind)
-        write_atomically(path, text_of(any_algorithm_to_wire(algorithm)))
+        write_atomically(path, text_of(algorithm_to_wire(algorithm)))
         return path
 
     def save_frontier(self, frontier: dict[str, Any], kind: str) -> Path:

@@ -19,7 +19,12 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.codec import answer_of_wire, answer_to_wire, instance_of_wire, instance_to_wire
+from sccl.core.files.answers import (
+    answer_of_wire,
+    answer_to_wire,
+    instance_of_wire,
+    instance_to_wire,
+)
 from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.core.files.text import digest, parse
 from sccl.core.instance import Instance

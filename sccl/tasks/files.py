@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Literal
 
-import msgspec
-
-from sccl.core.files.codec import load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import read_text
+from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, SYMMETRIC_ALGORITHM, Kind
+from sccl.core.files.text import kind_in
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import FormatError, InputError
 
-Kind = Literal["algorithm", "frontier", "certificate", ""]
-
-_KINDS: dict[str, Kind] = {
-    "algorithm": "algorithm",
-    "symmetric-algorithm": "algorithm",
-    "frontier": "frontier",
-    "certificate": "certificate",
-}
-
-
-class _Head(msgspec.Struct, frozen=True):
-    kind: str = ""
-    sends: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
+_BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
+"""What lies in one folder, so that a shell's pattern names it with the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +33,26 @@ class Loaded:
     intact: bool
 
 
-def kind_of(file: Path) -> Kind:
-    """Return what a JSON file holds; empty: none of what has a name here.
+def kind_of(file: Path) -> Kind | None:
+    """Return what a JSON file holds; None: none of what has a name here.
 
     Raises:
         InputError: it cannot be read, or is not JSON.
     """
-    try:
-        head = msgspec.json.decode(read_text(file), type=_Head)
-    except msgspec.ValidationError:
-        return ""
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise FormatError(f"{file}: not JSON ({error})") from error
-    if not head.kind and head.sends is not msgspec.UNSET:
-        return "algorithm"  # made by hand: its kind goes without saying
-    return _KINDS.get(head.kind, "")
+    return kind_in(read_text(file), str(file))
+
+
+def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
+    """Return what a JSON file holds; None: it does not say, and may be a broken one of these.
+
+    Raises:
+        InputError: it cannot be read, is not JSON, or is of another kind.
+    """
+    kind = kind_of(file)
+    if kind in {None, *kinds}:
+        return kind
+    *most, last = [str(kind) for kind in kinds if kind != SYMMETRIC_ALGORITHM]
+    raise FormatError(f"{file}: it holds {kind}; expected {', '.join(most)} or {last}")
 
 
 def paths_of(words: Iterable[str | Path]) -> list[Path]:
@@ -73,11 +67,11 @@ def paths_of(words: Iterable[str | Path]) -> list[Path]:
     return [path for path, _ in _found(words)]
 
 
-def files_of(words: Iterable[str | Path], *kinds: Kind) -> list[Path]:
+def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
     """Return the files of some kinds, each once: those that are named, and those in folders.
 
-    A file that is named and does not say what it is, is returned too: who reads it says what is
-    wrong with it.
+    A file that is named and is none that lies beside them is returned too: who reads it says what
+    is wrong with it.
 
     Raises:
         InputError: nothing matches a pattern, a folder holds none, or a file cannot be read.
@@ -87,13 +81,14 @@ def files_of(words: Iterable[str | Path], *kinds: Kind) -> list[Path]:
         if is_folder(path):
             chosen = _in_folder(path, kinds)
             if not (chosen or matched):
+                names = sorted(kind.name for kind in kinds - {SYMMETRIC_ALGORITHM})
                 raise InputError(
-                    f"{path} holds no {' and no '.join(kinds)}, expected the --out folder of "
+                    f"{path} holds no {' and no '.join(names)}, expected the --out folder of "
                     "'sccl pareto'; give another"
                 )
         elif matched or path.suffix == ".json":
-            wanted = {*kinds} if matched else {*kinds, ""}
-            chosen = [path] if kind_of(path) in wanted else []
+            kind = kind_of(path)
+            chosen = [path] if kind in kinds or not (matched or kind in _BESIDE) else []
         else:
             chosen = [path]
         for file in chosen:
@@ -120,7 +115,7 @@ def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
         yield from ((path, True) for path in chosen)
 
 
-def _in_folder(path: Path, kinds: tuple[Kind, ...]) -> list[Path]:
+def _in_folder(path: Path, kinds: frozenset[Kind]) -> list[Path]:
     files = [file for file in sorted(path.glob("*.json")) if not is_folder(file)]
     return [file for file in files if kind_of(file) in kinds]
 
@@ -132,7 +127,7 @@ def algorithm_files(words: Iterable[str | Path]) -> list[Path]:
         InputError: there is none.
     """
     given = list(words)
-    found = files_of(given, "algorithm")
+    found = files_of(given, ALGORITHMS)
     if not found:
         named = ", ".join(map(str, given[:3])) + (", ..." if len(given) > 3 else "")
         raise InputError(
@@ -147,8 +142,8 @@ def frontier_files(words: Iterable[str | Path]) -> list[Path]:
     Raises:
         InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
     """
-    found = files_of(words, "algorithm", "frontier")
-    return [file for file in found if file.suffix == ".json" and kind_of(file) == "frontier"]
+    found = files_of(words, ALGORITHM_OR_FRONTIER)
+    return [file for file in found if file.suffix == ".json" and kind_of(file) == FRONTIER]
 
 
 def load_algorithms(words: Iterable[str | Path]) -> list[Loaded]:

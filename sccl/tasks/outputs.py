@@ -16,15 +16,12 @@ from msgspec import Meta
 
 import sccl
 from sccl.collectives import Spec
-from sccl.core.files.codec import (
-    any_algorithm_to_wire,
-    collective_to_wire,
-    load_algorithm,
-    topology_to_wire,
-)
+from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
+from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.disk import read_text
-from sccl.core.files.shapes import json_schema
+from sccl.core.files.kinds import ALGORITHMS, json_schema
 from sccl.core.files.text import digest
+from sccl.core.files.topologies import topology_to_wire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.tasks.files import kind_of
@@ -87,7 +84,7 @@ def question_digests(topology: Topology, spec: Spec | None = None) -> dict[str, 
 
 def algorithm_digests(algorithms: Mapping[str, AnyAlgorithm]) -> dict[str, str]:
     """Return the digests of algorithms by file."""
-    return {name: digest(any_algorithm_to_wire(one)) for name, one in algorithms.items()}
+    return {name: digest(algorithm_to_wire(one)) for name, one in algorithms.items()}
 
 
 def file_digest(path: Path) -> str:
@@ -105,8 +102,8 @@ def digest_of(file: Path) -> str:
     Raises:
         InputError: it cannot be read.
     """
-    if kind_of(file) == "algorithm":
-        return digest(any_algorithm_to_wire(load_algorithm(file)[0]))
+    if kind_of(file) in ALGORITHMS:
+        return digest(algorithm_to_wire(load_algorithm(file)[0]))
     return file_digest(file)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sccl.core.files.codec import load_topology
 from sccl.core.files.disk import data_dir
+from sccl.core.files.topologies import load_topology
 from sccl.core.topology import Topology
 from sccl.errors import unknown_name
 from sccl.topo.generators import generate, generators

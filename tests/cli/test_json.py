@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import sccl
 from sccl.cli.main import VERBS, app, load
 from sccl.cli.schema import schema_of_kind
-from sccl.cli.topo import SHAPES
+from sccl.core.files.kinds import SHAPES
 from sccl.tasks.answers import OUTPUTS
 from tests.kit.found import frontier
 
@@ -272,7 +272,7 @@ def test_file_names_that_are_no_text_are_told(tmp_path: Path) -> None:
 
 
 def test_names_are_never_raw_on_a_terminal(tmp_path: Path) -> None:
-    from sccl.core.files.codec import algorithm_to_wire
+    from sccl.core.files.algorithms import algorithm_to_wire
     from sccl.core.files.text import text_of
 
     wire = algorithm_to_wire(frontier("ring:4", "allgather")[0])

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.core.files.codec import any_algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from tests.topo.test_symmetry import symmetric
 
@@ -131,7 +131,7 @@ def test_the_file_is_named_by_what_it_shows(
 def test_a_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
     algorithm = symmetric()
     path, picture = tmp_path / "a.json", tmp_path / "p.svg"
-    path.write_text(text_of(any_algorithm_to_wire(algorithm)))
+    path.write_text(text_of(algorithm_to_wire(algorithm)))
     assert '"symmetric-algorithm"' in path.read_text()
     assert sccl("plot", path, "--what", "arrival", "-o", picture)[0] == 0
     assert picture.read_text().count(">start<") == algorithm.collective.num_chunks
@@ -166,7 +166,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     ("content", "says"),
     [
         ("{", "not JSON"),
-        ("[]", "expected an algorithm, a topology"),
+        ("[]", "Expected `object`, got `array`; expected a topology"),
+        ('{"kind": "answer"}', "it holds an answer; expected an algorithm, a frontier"),
         ('{"kind": "frontier", "points": []}', "missing required field"),
         ('{"name": "x"}', "missing required field"),
         (json.dumps(FRONTIER | {"bounds": {"steps": 1, "bandwidth": "1/0"}}), "matching regex"),

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.files import disk as core_files
-from sccl.core.files.codec import algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.errors import InputError
 from sccl.tasks.files import algorithm_files

@@ -10,7 +10,7 @@ import pytest
 
 from sccl.collectives import dual_of, named, names, resolve
 from sccl.core.collective import Relation, RelationKind
-from sccl.core.files.codec import collective_of_wire, collective_to_wire
+from sccl.core.files.collectives import collective_of_wire, collective_to_wire
 from sccl.core.files.shapes import CollectiveWire
 from sccl.core.files.text import parse, text_of
 from sccl.core.topology import as_ranks

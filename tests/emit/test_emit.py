@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.codec import algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.emit import Options, Selection, generate, targets, write_project
 from sccl.emit.bundle import bundle, identifier

@@ -15,7 +15,7 @@ from sccl.collectives import named
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat
-from sccl.core.files.codec import any_algorithm_to_wire, load_algorithm
+from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.disk import slug
 from sccl.core.files.text import text_of
 from sccl.core.instance import Instance
@@ -168,4 +168,4 @@ def all_of(rows: Iterable[Hard]) -> list[Algorithm]:
 def write(hard: Hard) -> None:
     """Find an algorithm again and write its file."""
     hard.file.parent.mkdir(parents=True, exist_ok=True)
-    hard.file.write_text(text_of(any_algorithm_to_wire(hard.find())))
+    hard.file.write_text(text_of(algorithm_to_wire(hard.find())))

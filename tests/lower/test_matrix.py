@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.codec import load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.symmetric import SymmetricAlgorithm
 from tests.kit.matrix import MATRIX, Hard, load, write
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.collectives import named
-from sccl.core.files.codec import algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.synth.ksync import backends
 from sccl.synth.limit import multiply_out, palindrome, pose, pose_allreduce, round_off, solve

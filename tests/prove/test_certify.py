@@ -19,6 +19,7 @@ from pysat.solvers import Solver
 from sccl.collectives import dual_of, named, names
 from sccl.core.answer import Sat
 from sccl.core.candidate import Range
+from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
@@ -27,7 +28,6 @@ from sccl.prove.check.cnf import Formula, dimacs
 from sccl.prove.check.cover import vectors
 from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, parse_drat
 from sccl.prove.check.folder import Verdict, check_folder
-from sccl.prove.check.shapes import CLAIMS
 from sccl.solvers.prover import refutation
 from sccl.synth import claims
 from sccl.synth.frontier import Frontier

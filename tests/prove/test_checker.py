@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import dual_of, named
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.files.codec import any_algorithm_to_wire, load_algorithm
+from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
+from sccl.core.files.claims import CLAIMS, LimitPointWire
 from sccl.core.files.text import text_of
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
@@ -34,7 +35,6 @@ from sccl.prove.check.members import is_member
 from sccl.prove.check.plain import written_out
 from sccl.prove.check.prices import bits, by_steps, overall
 from sccl.prove.check.question import read_case
-from sccl.prove.check.shapes import CLAIMS, LimitPointWire
 from sccl.prove.check.steps import farthest, fewest_up_and_down
 from sccl.prove.check.trees import Costs, cheapest_paths, cheapest_tree, cheapest_up_and_down
 from sccl.prove.check.words import classes
@@ -483,7 +483,7 @@ def with_halves(folder: Path, *points: dict[str, Any], without: str = "") -> lis
     """Check the published limits of allreduce on dgx1 with an algorithm and claims added."""
     for path in (PUBLISHED / "limits" / "dgx1-allreduce").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "composed.json").write_text(text_of(any_algorithm_to_wire(composed())))
+    (folder / "composed.json").write_text(text_of(algorithm_to_wire(composed())))
     content = json.loads((folder / CLAIMS).read_text())
     content["claims"] = [c for c in content["claims"] if c["claim"] not in {"limit-point", without}]
     shape = {"chunks": 48, "steps": 5, "rounds": 16}

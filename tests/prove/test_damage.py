@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 
-from sccl.errors import InputError
-from sccl.prove.check.folder import check
-from sccl.prove.check.question import Case, read_case
-from sccl.prove.check.shapes import (
+from sccl.core.files.claims import (
     CLAIMS,
     AlgorithmClaimWire,
     BandwidthWire,
@@ -26,6 +23,9 @@ from sccl.prove.check.shapes import (
     StepsWire,
     UnsatWire,
 )
+from sccl.errors import InputError
+from sccl.prove.check.folder import check
+from sccl.prove.check.question import Case, read_case
 from tests.kit.paths import PUBLISHED
 
 MACHINES = ("dgx1", "z52")

@@ -15,9 +15,9 @@ from benchmarks import certificates
 from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.candidate import Range
+from sccl.core.files.claims import CLAIMS
 from sccl.errors import InputError, ParameterError
 from sccl.prove.check.folder import check_folder
-from sccl.prove.check.shapes import CLAIMS
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.certify import write_certificate
 from sccl.synth.ksync.sweep import sweep

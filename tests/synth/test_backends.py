@@ -120,7 +120,7 @@ def test_an_interrupt_stops_the_solver() -> None:
 def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sccl.core.files.codec import instance_of_wire
+    from sccl.core.files.answers import instance_of_wire
     from sccl.core.files.shapes import InstanceWire
     from sccl.core.files.text import parse
     from sccl.synth.ksync.portfolio import _require_agreement

@@ -13,7 +13,7 @@ from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Answer, Unknown
 from sccl.core.candidate import Range
-from sccl.core.files.codec import load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.instance import Instance
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError

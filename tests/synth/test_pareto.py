@@ -15,7 +15,7 @@ from sccl.collectives import named
 from sccl.core.answer import Answer, Unknown
 from sccl.core.candidate import Range
 from sccl.core.cost import Costs, winners
-from sccl.core.files.codec import load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations

@@ -20,7 +20,7 @@ from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.candidate import Range
-from sccl.core.files.codec import load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.instance import Instance
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.judge import violations

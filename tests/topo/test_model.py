@@ -17,9 +17,9 @@ from rich.console import Console
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.cost import Costs
-from sccl.core.files.codec import load_topology, topology_of_wire, topology_to_wire
 from sccl.core.files.shapes import TopologyWire
 from sccl.core.files.text import digest, parse, text_of
+from sccl.core.files.topologies import load_topology, topology_of_wire, topology_to_wire
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.emit.bundle import bundle

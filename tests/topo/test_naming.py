@@ -13,8 +13,9 @@ import sccl
 from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import SLOWEST
-from sccl.core.files.codec import load_algorithm, load_topology, topology_to_wire
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.text import text_of
+from sccl.core.files.topologies import load_topology, topology_to_wire
 from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology
 from sccl.errors import InputError, ParameterError, UnknownNameError

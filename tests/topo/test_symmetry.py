@@ -17,7 +17,7 @@ from sccl.collectives import Spec, dual_of, named
 from sccl.core.algorithm import Send
 from sccl.core.answer import Sat, Unknown
 from sccl.core.collective import Collective
-from sccl.core.files.codec import load_algorithm, symmetric_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.text import text_of
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
@@ -377,7 +377,7 @@ def test_streams_of_combining_collectives_are_refused() -> None:
 def test_files_of_symmetric_algorithms(tmp_path: Path) -> None:
     good = symmetric()
     path = tmp_path / "a.json"
-    path.write_text(text_of(symmetric_to_wire(good)))
+    path.write_text(text_of(algorithm_to_wire(good)))
     assert load_algorithm(path) == (good, True)
     text = path.read_text()
     path.write_text(text.replace('"num_sends": 960', '"num_sends": 961'))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from sccl.core.files.codec import load_topology, topology_to_wire
 from sccl.core.files.text import text_of
+from sccl.core.files.topologies import load_topology, topology_to_wire
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
 from sccl.topo import catalogue_names, generators, measure, resolve

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.files.codec import algorithm_to_wire
+from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.core.words import counted
 from sccl.errors import ParameterError

@@ -1,11 +1,11 @@
 """The shapes of sccl's JSON files, from which reading, checking and the JSON Schema all derive.
 
-Only the codec uses these; everything else uses the nouns. Field docs become the schema's.
+Only codecs use these; everything else uses the nouns. Field docs become the schema's.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -159,17 +159,21 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
     ] = False
 
 
-class AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A k-synchronous algorithm with the topology and collective it is for."""
-
+class _AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     schema: _Version = 1
-    kind: Literal["algorithm"] = "algorithm"
+    kind: str
     digest: _Digest | None = None
     collective: CollectiveWire
     topology: TopologyWire
     scope: Annotated[str, Meta(description="Class that claims of optimality are about.")] = ""
     proved: tuple[str, ...] = ()
     rounds_per_step: Annotated[tuple[int, ...], Meta(min_length=1)]
+
+
+class AlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_defaults=True):
+    """A k-synchronous algorithm with the topology and collective it is for."""
+
+    kind: Literal["algorithm"] = "algorithm"
     sends: Annotated[
         tuple[tuple[int, int, int, int, Literal[0, 1]], ...],
         Meta(description="[step, chunk, src, dst, reduce], by step; steps count from 0."),
@@ -202,23 +206,19 @@ class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
-class SymmetricAlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+class SymmetricAlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_defaults=True):
     """A large algorithm: the sends of a chunk of each orbit, and symmetries that give the rest."""
 
-    schema: _Version = 1
     kind: Literal["symmetric-algorithm"] = "symmetric-algorithm"
-    digest: _Digest | None = None
-    collective: CollectiveWire
-    topology: TopologyWire
-    scope: Annotated[str, Meta(description="Class that claims of optimality are about.")] = ""
-    proved: tuple[str, ...] = ()
-    rounds_per_step: Annotated[tuple[int, ...], Meta(min_length=1)]
     symmetries: tuple[GeneratorWire, ...]
     num_sends: Annotated[int, Meta(ge=0, description="Of all chunks.")]
     sends: Annotated[
         tuple[tuple[int, int, int, int], ...],
         Meta(description="[step, chunk, src, dst], by step; steps count from 0."),
     ]
+
+
+AnyAlgorithmWire = AlgorithmWire | SymmetricAlgorithmWire
 
 
 class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -251,23 +251,8 @@ AnyWire = (
     TopologyWire
     | CollectiveWire
     | CustomCollectiveWire
-    | AlgorithmWire
-    | SymmetricAlgorithmWire
+    | AnyAlgorithmWire
     | SymmetryWire
     | InstanceWire
     | AnswerWire
 )
-
-
-def kind_of(wire: type[Any]) -> str:
-    """Return what a file of one of the shapes above says that it is."""
-    return str(wire.__struct_defaults__[wire.__struct_fields__.index("kind")])
-
-
-def json_schema(wire: type[Any]) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of one of the shapes above."""
-    schema: dict[str, Any] = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **msgspec.json.schema(wire),
-    }
-    return schema

@@ -1,4 +1,4 @@
-"""Canonical JSON text of the shapes of :mod:`sccl.core.files.shapes`, and reading it back.
+"""Canonical JSON text of the kinds of :mod:`sccl.core.files.kinds`, and reading it back.
 
 The same value gives the same bytes, one row per send or link, so that files can be read and
 compared by eye. Reading checks the shape: the message names the field and its position.
@@ -15,15 +15,30 @@ from typing import TypeVar
 import msgspec
 import msgspec.inspect
 
-from sccl.core.files.shapes import AnyWire, TopologyWire
+from sccl.core.files.kinds import Kind, kind_of, kind_of_shape
+from sccl.core.files.shapes import AnyWire
 from sccl.errors import FormatError
 
 W = TypeVar("W", bound=msgspec.Struct)
 
-_KINDS = frozenset(
-    {"topology", "collective", "custom-collective", "algorithm", "symmetry"}
-    | {"symmetric-algorithm", "instance", "answer", "frontier", "certificate"}
-)
+
+def kind_in(text: str, where: str) -> Kind | None:
+    """Return the kind of file that ``text`` is; None: it is JSON, but of no kind.
+
+    Args:
+        where: what to call the text in a message: its file name.
+
+    Raises:
+        FormatError: it is not JSON.
+    """
+    try:
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _not_json(text, where, error) from error
+    stated = {name: msgspec.json.decode(fields[name]) for name in fields.keys() & {"kind"}}
+    return kind_of(fields | stated)
 
 
 def parse(text: str, wire: type[W], where: str) -> W:
@@ -31,51 +46,48 @@ def parse(text: str, wire: type[W], where: str) -> W:
 
     Args:
         text: JSON.
-        wire: one of the shapes of :mod:`sccl.core.files.shapes`.
+        wire: one of :data:`sccl.core.files.kinds.SHAPES`.
         where: what to call the text in a message: its file name.
 
     Raises:
-        FormatError: not JSON (line and column), or not of that shape (path of the field).
+        FormatError: not JSON (line and column), of another kind, or not of that shape (path of the
+            field).
     """
     try:
         json.loads(text, object_pairs_hook=_refuse_repeated_keys)
         return msgspec.json.decode(text, type=wire)
-    except json.JSONDecodeError as error:
-        raise FormatError(
-            f"{where}, line {error.lineno} column {error.colno}: not JSON ({error.msg})"
-        ) from error
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
-        kind = _own_kind(wire)
-        found = _other_kind(text, wire)
-        wrong = f"it holds {_with_article(found)}" if found else f"{error}{_meant(error, wire)}"
+        kind = kind_of_shape(wire)
         raise FormatError(
-            f"{where}: {wrong}; expected "
-            f"{_with_article(kind)} file (its shape: 'sccl topo schema --of {kind}')"
+            f"{where}: {_other_kind(text, kind) or f'{error}{_meant(error, wire)}'}; expected "
+            f"{kind} file (its shape: 'sccl topo schema --of {kind.name}')"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise FormatError(f"{where}: not JSON that sccl can read ({error})") from error
+        raise _not_json(text, where, error) from error
 
 
-def _other_kind(text: str, wire: type[msgspec.Struct]) -> str:
-    """Return the kind a file says it is of, or has the shape of; empty: none, or ``wire``'s."""
-    found = json.loads(text)
-    if isinstance(found, dict) and "kind" not in found:
-        return "topology" if wire is not TopologyWire and _is_of(found, TopologyWire) else ""
-    kind = found.get("kind") if isinstance(found, dict) else None
-    return kind if isinstance(kind, str) and kind in _KINDS and kind != _own_kind(wire) else ""
-
-
-def _own_kind(wire: type[msgspec.Struct]) -> str:
-    own = {field.name: field.default for field in msgspec.structs.fields(wire)}.get("kind")
-    return own if isinstance(own, str) else wire.__name__.removesuffix("Wire").lower()
-
-
-def _is_of(found: object, wire: type[msgspec.Struct]) -> bool:
+def _not_json(text: str, where: str, error: Exception) -> FormatError:
+    """Return what to say of text that is not JSON: where it breaks, as far as that is known."""
     try:
-        msgspec.convert(found, wire)
-    except msgspec.ValidationError:
-        return False
-    return True
+        json.loads(text)
+    except json.JSONDecodeError as place:
+        return FormatError(
+            f"{where}, line {place.lineno} column {place.colno}: not JSON ({place.msg})"
+        )
+    except (RecursionError, ValueError):
+        pass
+    return FormatError(f"{where}: not JSON that sccl can read ({error})")
+
+
+def _other_kind(text: str, expected: Kind) -> str:
+    """Return what a file is that is not of the kind that is expected; empty: perhaps it is."""
+    fields = json.loads(text)
+    if not isinstance(fields, dict):
+        return ""
+    if found := kind_of(fields):
+        return f"it holds {found}" if found != expected else ""
+    stated = fields.get("kind")
+    return f"$.kind says {stated[:40]!r}" if isinstance(stated, str) else ""
 
 
 def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:
@@ -105,10 +117,6 @@ def _fields_at(kind: msgspec.inspect.Type, path: list[str]) -> list[str]:
             found = [field.type for field in fields if field.encode_name == path[0]]
             return _fields_at(found[0], path[1:]) if found else []
     return []
-
-
-def _with_article(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 class _RepeatedKeyError(ValueError):

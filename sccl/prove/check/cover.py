@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import combinations, islice, pairwise, product
 
 from sccl.collectives import Spec, dual_of
-from sccl.prove.check.shapes import (
+from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
     LimitWire,

@@ -12,16 +12,8 @@ from pathlib import Path
 from typing import assert_never
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.codec import load_algorithm
-from sccl.errors import InputError, TooLargeError
-from sccl.judge import violations
-from sccl.prove.check.cover import Candidate, Covered, needed
-from sccl.prove.check.impossible import unsat
-from sccl.prove.check.members import is_member
-from sccl.prove.check.plain import written_out
-from sccl.prove.check.prices import by_steps, overall, short
-from sccl.prove.check.question import Case, read_case, read_regular
-from sccl.prove.check.shapes import (
+from sccl.core.files.algorithms import load_algorithm
+from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
@@ -31,6 +23,14 @@ from sccl.prove.check.shapes import (
     StepsWire,
     UnsatWire,
 )
+from sccl.errors import InputError, TooLargeError
+from sccl.judge import violations
+from sccl.prove.check.cover import Candidate, Covered, needed
+from sccl.prove.check.impossible import unsat
+from sccl.prove.check.members import is_member
+from sccl.prove.check.plain import written_out
+from sccl.prove.check.prices import by_steps, overall, short
+from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
 from sccl.prove.check.words import in_words
 from sccl.prove.check.work import TooMuchError, Work

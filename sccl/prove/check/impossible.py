@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from sccl.core.files.claims import UnsatWire, VectorWire
 from sccl.core.instance import Instance
 from sccl.core.words import counted
 from sccl.prove.check.cnf import dimacs
@@ -12,7 +13,6 @@ from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, pa
 from sccl.prove.check.prices import by_steps
 from sccl.prove.check.question import Case, read_regular
 from sccl.prove.check.second import drat_trim
-from sccl.prove.check.shapes import UnsatWire, VectorWire
 from sccl.prove.check.trees import Spend
 
 SOLVERS = ("cadical", "cpsat", "z3")

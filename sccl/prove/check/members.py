@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sccl.collectives import Spec, named
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.claims import LimitPointWire, ParetoWire
 from sccl.core.ids import Step
 from sccl.judge import violations
 from sccl.prove.check.plain import SEND
-from sccl.prove.check.shapes import LimitPointWire, ParetoWire
 from sccl.prove.check.trees import Spend
 
 

@@ -10,18 +10,14 @@ from typing import Any
 
 from sccl.collectives import Dual, Spec, dual_of, misnamed, named, names
 from sccl.core.collective import Collective, Relation, RelationKind
-from sccl.core.files.codec import (
-    collective_of_wire,
-    collective_to_wire,
-    topology_of_wire,
-    topology_to_wire,
-)
+from sccl.core.files.claims import CLAIMS, CertificateWire, Claim
+from sccl.core.files.collectives import collective_of_wire, collective_to_wire
 from sccl.core.files.disk import read_text
 from sccl.core.files.text import digest, parse
+from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
-from sccl.prove.check.shapes import CLAIMS, CertificateWire, Claim
 from sccl.topo.catalogue import catalogue_names, resolve
 from sccl.topo.generators import generators
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import assert_never
 
-from sccl.prove.check.prices import short
-from sccl.prove.check.question import Case
-from sccl.prove.check.shapes import (
+from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
@@ -17,6 +15,8 @@ from sccl.prove.check.shapes import (
     StepsWire,
     UnsatWire,
 )
+from sccl.prove.check.prices import short
+from sccl.prove.check.question import Case
 
 TREES = "allreduces by trees (each chunk goes up a timed tree and down another)"
 _COMPOSITIONS = "compositions of a reducescatter and an allgather"

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from sccl.collectives import dual_of
 from sccl.core.answer import Unsat
+from sccl.core.files.claims import Claim, LimitPointWire, ParetoWire, UnsatWire, VectorWire
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.cover import Covered, needed, vectors
-from sccl.prove.check.shapes import Claim, LimitPointWire, ParetoWire, UnsatWire, VectorWire
 from sccl.solvers.prover import refutation
 from sccl.synth.claims import (
     algorithm_claim,

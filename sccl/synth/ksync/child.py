@@ -15,7 +15,12 @@ import msgspec
 
 import sccl.synth.ksync.backends
 from sccl.core.answer import Answer, Unknown
-from sccl.core.files.codec import answer_of_wire, answer_to_wire, instance_of_wire, instance_to_wire
+from sccl.core.files.answers import (
+    answer_of_wire,
+    answer_to_wire,
+    instance_of_wire,
+    instance_to_wire,
+)
 from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.core.files.text import parse
 from sccl.core.instance import Instance

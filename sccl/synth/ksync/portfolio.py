@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.codec import instance_to_wire
+from sccl.core.files.answers import instance_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
 from sccl.core.instance import Instance

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.claims import Claim, LimitPointWire
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.check.shapes import Claim, LimitPointWire
 from sccl.synth.claims import (
     algorithm_claim,
     bound_claims,

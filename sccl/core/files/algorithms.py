@@ -1,0 +1,127 @@
+"""Algorithms as files and back: plain ones, and symmetric ones by one send of each orbit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.collective import Collective
+from sccl.core.files.collectives import collective_of_wire, collective_to_wire, most_pairs
+from sccl.core.files.disk import read_text
+from sccl.core.files.kinds import SYMMETRIC_ALGORITHM
+from sccl.core.files.shapes import (
+    AlgorithmWire,
+    AnyAlgorithmWire,
+    GeneratorWire,
+    SymmetricAlgorithmWire,
+)
+from sccl.core.files.text import digest, kind_in, parse
+from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, TooLargeError
+
+
+def load_algorithm(path: Path) -> tuple[AnyAlgorithm, bool]:
+    """Return the algorithm in a file, and whether its content still has the digest it states.
+
+    Raises:
+        InputError: the file cannot be read, or is not an algorithm.
+    """
+    where = str(path)
+    text = read_text(path)
+    wire: AnyAlgorithmWire
+    if kind_in(text, where) == SYMMETRIC_ALGORITHM:
+        wire = parse(text, SymmetricAlgorithmWire, where)
+    else:
+        wire = parse(text, AlgorithmWire, where)
+    return algorithm_of_wire(wire, where), wire.digest in (None, digest(wire))
+
+
+def algorithm_to_wire(algorithm: AnyAlgorithm) -> AnyAlgorithmWire:
+    """Return the file shape of an algorithm, symmetric or not."""
+    shared: dict[str, Any] = {
+        "collective": collective_to_wire(algorithm.collective),
+        "topology": topology_to_wire(algorithm.topology),
+        "scope": algorithm.scope,
+        "proved": algorithm.proved,
+        "rounds_per_step": algorithm.rounds_per_step,
+    }
+    if isinstance(algorithm, Algorithm):
+        sends = algorithm.sends
+        return AlgorithmWire(
+            **shared,
+            sends=tuple((s.step, s.chunk, s.src, s.dst, 1 if s.reduce else 0) for s in sends),
+        )
+    return SymmetricAlgorithmWire(
+        **shared,
+        symmetries=tuple(
+            GeneratorWire(ranks=s.ranks, turn=s.turn, period=s.period) for s in algorithm.symmetries
+        ),
+        num_sends=algorithm.num_sends,
+        sends=tuple((s.step, s.chunk, s.src, s.dst) for s in algorithm.sends),
+    )
+
+
+def algorithm_of_wire(wire: AnyAlgorithmWire, where: str) -> AnyAlgorithm:
+    """Return the algorithm of a file shape: still a candidate that the judge has to see.
+
+    Raises:
+        FormatError: its topology or collective contradicts itself, they do not fit, or a symmetry
+            is no permutation of the ranks.
+    """
+    topology = topology_of_wire(wire.topology, f"{where}, $.topology")
+    collective = collective_of_wire(wire.collective, where)
+    if collective.ranks != topology.ranks:
+        raise FormatError(
+            f"{where}: the collective is for {collective.ranks} ranks and the topology has "
+            f"{topology.ranks}, expected the same number"
+        )
+    if isinstance(wire, AlgorithmWire):
+        return _plain(wire, topology, collective, where)
+    return _symmetric(wire, topology, collective, where)
+
+
+def _plain(
+    wire: AlgorithmWire, topology: Topology, collective: Collective, where: str
+) -> Algorithm:
+    if collective.size > (most := most_pairs(len(wire.sends))):
+        raise TooLargeError(
+            f"{where}: {len(wire.sends)} sends for {collective.num_chunks} chunks on "
+            f"{collective.ranks} ranks, with {collective.size} pairs of a chunk and a rank that "
+            f"holds or wants it; with so few sends, this version reads up to {most}"
+        )
+    return Algorithm(
+        topology=topology,
+        collective=collective,
+        rounds_per_step=wire.rounds_per_step,
+        sends=tuple(send(c, u, v, s, reduce=bool(red)) for s, c, u, v, red in wire.sends),
+        scope=wire.scope,
+        proved=wire.proved,
+    )
+
+
+def _symmetric(
+    wire: SymmetricAlgorithmWire, topology: Topology, collective: Collective, where: str
+) -> SymmetricAlgorithm:
+    for i, generator in enumerate(wire.symmetries):
+        if sorted(generator.ranks) != list(range(topology.ranks)):
+            raise FormatError(
+                f"{where}, $.symmetries[{i}].ranks: expected each rank from 0 to "
+                f"{topology.ranks - 1} once"
+            )
+    for i, (_, chunk, src, dst) in enumerate(wire.sends):
+        fits = 0 <= chunk < collective.num_chunks
+        if not (fits and 0 <= src < topology.ranks and 0 <= dst < topology.ranks):
+            raise FormatError(f"{where}, $.sends[{i}]: that chunk or rank does not exist")
+    return SymmetricAlgorithm(
+        topology=topology,
+        collective=collective,
+        rounds_per_step=wire.rounds_per_step,
+        symmetries=tuple(Symmetry(g.ranks, g.turn % g.period, g.period) for g in wire.symmetries),
+        sends=tuple(send(c, u, v, s) for s, c, u, v in wire.sends),
+        num_sends=wire.num_sends,
+        scope=wire.scope,
+        proved=wire.proved,
+    )

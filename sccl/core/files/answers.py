@@ -1,0 +1,74 @@
+"""Instances and answers as files and back."""
+
+from __future__ import annotations
+
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
+from sccl.core.files.collectives import collective_of_wire, collective_to_wire
+from sccl.core.files.shapes import AlgorithmWire, AnswerWire, InstanceWire, SymmetricAlgorithmWire
+from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.instance import Instance
+from sccl.errors import FormatError
+
+
+def instance_to_wire(instance: Instance) -> InstanceWire:
+    """Return the file shape of an instance."""
+    return InstanceWire(
+        topology=topology_to_wire(instance.topology),
+        collective=collective_to_wire(instance.collective),
+        steps=instance.steps,
+        rounds=instance.rounds,
+    )
+
+
+def instance_of_wire(wire: InstanceWire, where: str) -> Instance:
+    """Return the instance of a file shape.
+
+    Raises:
+        FormatError: a part contradicts itself.
+        InputError: the parts do not make an instance.
+    """
+    return Instance(
+        topology_of_wire(wire.topology, f"{where}, $.topology"),
+        collective_of_wire(wire.collective, where),
+        wire.steps,
+        wire.rounds,
+    )
+
+
+def answer_to_wire(answer: Answer) -> AnswerWire:
+    """Return the file shape of an answer."""
+    algorithm, reason = None, ""
+    match answer:
+        case Sat(found):
+            algorithm = algorithm_to_wire(found)
+        case Unsat(evidence):
+            reason = evidence
+        case Unknown(why):
+            reason = why
+    return AnswerWire(
+        answer=verdict(answer),
+        solver=answer.solver,
+        seconds=answer.seconds,
+        reason=reason,
+        algorithm=algorithm if isinstance(algorithm, AlgorithmWire) else None,
+        symmetric=algorithm if isinstance(algorithm, SymmetricAlgorithmWire) else None,
+    )
+
+
+def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
+    """Return the answer of a file shape.
+
+    Raises:
+        FormatError: it says "sat" and carries no algorithm, or the algorithm contradicts itself.
+    """
+    if wire.answer == "unsat":
+        return Unsat(wire.reason, wire.solver, wire.seconds)
+    if wire.answer == "unknown":
+        return Unknown(wire.reason, wire.solver, wire.seconds)
+    name = "algorithm" if wire.symmetric is None else "symmetric"
+    algorithm = wire.algorithm if wire.symmetric is None else wire.symmetric
+    if algorithm is None:
+        raise FormatError(f"{where}: the answer is 'sat' and has no 'algorithm'")
+    found = algorithm_of_wire(algorithm, f"{where}, $.{name}")
+    return Sat(found, wire.solver, wire.seconds)

@@ -1,0 +1,115 @@
+"""Collectives as files and back, where they check themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sccl.core.collective import MAX_CHUNKS, Collective, Relation, RelationKind
+from sccl.core.files.disk import read_text
+from sccl.core.files.shapes import CollectiveWire, CustomCollectiveWire, RelationWire
+from sccl.core.files.text import parse
+from sccl.core.ids import Rank
+from sccl.core.topology import as_ranks
+from sccl.errors import FormatError, InputError
+
+_MAX_UNSENT = 2**18
+"""Pairs of chunk and rank that a file may speak of without a line for each of them."""
+_PER_LINE = 16
+"""And so many more for each line: files that exhaust memory have to be as large as that."""
+
+
+def load_custom_collective(path: Path) -> CustomCollectiveWire:
+    """Return the shape of a custom collective's file; :mod:`sccl.collectives` gives it meaning.
+
+    Raises:
+        InputError: the file cannot be read, or is not a custom collective.
+    """
+    return parse(read_text(path), CustomCollectiveWire, str(path))
+
+
+def _relation_to_wire(relation: Relation) -> RelationWire:
+    return RelationWire(
+        relation=relation.kind.value,
+        root=relation.root,
+        period=len(relation.pattern) or None,
+        pairs=tuple((c, r) for c, ranks in enumerate(relation.pattern) for r in sorted(ranks)),
+    )
+
+
+def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
+    kind = RelationKind(wire.relation)
+    if (wire.root is not None) != (kind is RelationKind.ROOT):
+        raise FormatError(f"{where}: 'root' goes with the relation 'root', and only with it")
+    if kind is not RelationKind.PAIRS:
+        if wire.pairs or wire.period is not None:
+            raise FormatError(f"{where}: 'pairs' and 'period' go with the relation 'pairs' only")
+        return Relation(kind, root=wire.root)
+    longest = min(MAX_CHUNKS, most_pairs(len(wire.pairs)))
+    if wire.period is None or wire.period > longest:
+        raise FormatError(
+            f"{where}: 'period', the number of chunks that {len(wire.pairs)} 'pairs' are about, is "
+            f"{wire.period}, expected 1 to {longest}"
+        )
+    return Relation(kind, pattern=pattern_of_pairs(wire.pairs, wire.period, where))
+
+
+def most_pairs(lines: int) -> int:
+    """Return how many pairs of chunk and rank a file with so many lines may speak of."""
+    return _MAX_UNSENT + _PER_LINE * lines
+
+
+def pattern_of_pairs(
+    pairs: tuple[tuple[int, int], ...], chunks: int, where: str
+) -> tuple[frozenset[Rank], ...]:
+    """Return, for each of ``chunks`` chunks, the ranks that ``pairs`` of (chunk, rank) give it.
+
+    Raises:
+        FormatError: a pair names a chunk outside the range, or stands twice.
+    """
+    ranks: list[set[int]] = [set() for _ in range(chunks)]
+    for position, (chunk, rank) in enumerate(pairs):
+        if chunk >= chunks:
+            raise FormatError(
+                f"{where}[{position}]: chunk {chunk} does not exist, expected 0 to {chunks - 1}"
+            )
+        if rank in ranks[chunk]:
+            raise FormatError(f"{where}[{position}]: the pair [{chunk}, {rank}] stands twice")
+        ranks[chunk].add(rank)
+    return tuple(as_ranks(r) for r in ranks)
+
+
+def collective_to_wire(collective: Collective) -> CollectiveWire:
+    """Return the file shape of a collective."""
+    return CollectiveWire(
+        name=collective.name,
+        ranks=collective.ranks,
+        chunks=collective.chunks,
+        num_chunks=collective.num_chunks,
+        pre=_relation_to_wire(collective.pre),
+        post=_relation_to_wire(collective.post),
+        combining=collective.combining,
+        root=collective.root,
+    )
+
+
+def collective_of_wire(wire: CollectiveWire, where: str) -> Collective:
+    """Return the collective of a file shape.
+
+    Raises:
+        FormatError: it contradicts itself.
+    """
+    try:
+        return Collective(
+            name=wire.name,
+            ranks=wire.ranks,
+            chunks=wire.chunks,
+            num_chunks=wire.num_chunks,
+            pre=_relation_of_wire(wire.pre, f"{where}, $.collective.pre"),
+            post=_relation_of_wire(wire.post, f"{where}, $.collective.post"),
+            combining=wire.combining,
+            root=wire.root,
+        )
+    except FormatError:
+        raise
+    except InputError as error:
+        raise FormatError(f"{where}: {error}") from error

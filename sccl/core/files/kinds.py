@@ -1,0 +1,87 @@
+"""What a file can be: the one list of kinds, from which reading and published schemas derive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sccl.core.files.claims import CertificateWire
+from sccl.core.files.shapes import (
+    AlgorithmWire,
+    AnswerWire,
+    CollectiveWire,
+    CustomCollectiveWire,
+    InstanceWire,
+    SymmetricAlgorithmWire,
+    SymmetryWire,
+    TopologyWire,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of JSON file.
+
+    Attributes:
+        name: what its field ``kind`` says.
+        telling: fields that tell it where a file made by hand leaves ``kind`` out.
+        shape: what reading checks against; None: it has a reader of its own.
+    """
+
+    name: str
+    telling: frozenset[str]
+    shape: type[msgspec.Struct] | None = None
+
+    def __str__(self) -> str:
+        """Return the name with its article."""
+        return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
+
+
+def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) -> Kind:
+    return Kind(name, frozenset(telling.split()), shape)
+
+
+TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
+COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
+CUSTOM_COLLECTIVE = _kind("custom-collective", "pre post", CustomCollectiveWire)
+ALGORITHM = _kind("algorithm", "sends", AlgorithmWire)
+INSTANCE = _kind("instance", "topology collective steps rounds", InstanceWire)
+ANSWER = _kind("answer", "answer solver", AnswerWire)
+SYMMETRY = _kind("symmetry", "generators", SymmetryWire)
+SYMMETRIC_ALGORITHM = _kind("symmetric-algorithm", "sends symmetries", SymmetricAlgorithmWire)
+CERTIFICATE = _kind("certificate", "claims", CertificateWire)
+FRONTIER = _kind("frontier", "points bounds")
+PROGRAM = _kind("program", "target collectives")
+
+KINDS = (
+    *(TOPOLOGY, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
+    *(SYMMETRIC_ALGORITHM, CERTIFICATE, FRONTIER, PROGRAM),
+)
+
+ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
+"""The kinds that an algorithm is kept in."""
+
+SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}
+"""The published shapes, by what a file says that it is."""
+
+
+def kind_of(fields: Mapping[str, object]) -> Kind | None:
+    """Return the kind that an object says it is of, or whose telling fields it has; None: none."""
+    if "kind" in fields:
+        return next((kind for kind in KINDS if kind.name == fields["kind"]), None)
+    alike = [kind for kind in KINDS if kind.telling <= fields.keys()]
+    return max(alike, key=lambda kind: len(kind.telling), default=None)
+
+
+def kind_of_shape(shape: type[msgspec.Struct]) -> Kind:
+    """Return the kind of file that has a shape."""
+    return next(kind for kind in KINDS if kind.shape is shape)
+
+
+def json_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of the shape of a file, or of what a verb prints."""
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, **msgspec.json.schema(shape)}

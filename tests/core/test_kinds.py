@@ -1,0 +1,114 @@
+"""What a file can be: one list, by which files are told, refused and published."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.answer import Sat, Unknown
+from sccl.core.collective import ALL, SCATTERED, Collective
+from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
+from sccl.core.files.answers import answer_of_wire, answer_to_wire, instance_to_wire
+from sccl.core.files.collectives import collective_to_wire
+from sccl.core.files.kinds import KINDS, SHAPES, Kind, kind_of_shape
+from sccl.core.files.shapes import (
+    AlgorithmWire,
+    AnswerWire,
+    AnyWire,
+    CustomCollectiveWire,
+    GeneratorWire,
+    SymmetricAlgorithmWire,
+    SymmetryWire,
+)
+from sccl.core.files.text import digest, kind_in, parse, text_of
+from sccl.core.files.topologies import topology_to_wire
+from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
+from sccl.errors import FormatError
+from sccl.topo import resolve
+
+RING = resolve("ring:4")
+GATHER = Collective("allgather", 4, 1, 4, SCATTERED, ALL)
+PLAIN = Algorithm(RING, GATHER, (1, 1), (send(0, 0, 1, 0), send(0, 1, 2, 1)))
+SYMMETRIC = SymmetricAlgorithm(
+    RING, GATHER, (1, 1), (Symmetry((1, 2, 3, 0)),), (send(0, 0, 1, 0), send(0, 1, 2, 1)), 8
+)
+
+WIRES: list[AnyWire] = [
+    topology_to_wire(RING),
+    collective_to_wire(GATHER),
+    CustomCollectiveWire(name="mine", ranks=2, pre=((0, 0),), post=((0, 1),)),
+    algorithm_to_wire(PLAIN),
+    algorithm_to_wire(SYMMETRIC),
+    instance_to_wire(Instance(RING, GATHER, 2, 2)),
+    answer_to_wire(Unknown("timeout", "cpsat", 1.0)),
+    SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
+]
+
+
+def test_every_kind_says_its_own_name_and_is_told_by_fields_it_has() -> None:
+    for kind in KINDS:
+        if kind.shape is not None:
+            fields = {field.name: field for field in msgspec.structs.fields(kind.shape)}
+            assert fields["kind"].default == kind.name
+            assert kind.telling <= fields.keys()
+            assert kind_of_shape(kind.shape) == kind
+    assert len({kind.name for kind in KINDS}) == len({kind.telling for kind in KINDS}) == len(KINDS)
+
+
+def test_every_published_kind_but_certificates_is_tried_here() -> None:
+    assert {type(wire) for wire in WIRES} == {*SHAPES.values()} - {SHAPES["certificate"]}
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
+def test_a_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
+    text = text_of(wire)
+    assert kind_in(text, "a file") == kind_of_shape(type(wire))
+    fields = json.loads(text)
+    del fields["kind"]
+    assert kind_in(json.dumps(fields), "a file") == kind_of_shape(type(wire))
+
+
+@pytest.mark.parametrize(
+    ("wire", "wanted"),
+    [(w, k) for w in WIRES for k in map(kind_of_shape, SHAPES.values()) if k.name != w.kind],
+    ids=lambda value: value.name if isinstance(value, Kind) else value.kind,
+)
+def test_a_file_of_another_kind_is_named_and_so_is_what_was_expected(
+    wire: AnyWire, wanted: Kind
+) -> None:
+    with pytest.raises(FormatError) as error:
+        parse(text_of(wire), SHAPES[wanted.name], "file.json")
+    own = kind_of_shape(type(wire))
+    assert str(error.value).startswith(f"file.json: it holds {own}; expected {wanted} file")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"kind": "solve"}', "$.kind says 'solve'; expected a topology file"),
+        ('{"kind": "topology", "nane": "x"}', "`nane` (did you mean `name`?); expected a topology"),
+        ("[1]", "Expected `object`, got `array`; expected a topology file"),
+        ("{,}", "file.json, line 1 column 2: not JSON"),
+    ],
+)
+def test_what_is_of_no_kind_is_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(FormatError) as error:
+        parse(text, SHAPES["topology"], "file.json")
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("algorithm", [PLAIN, SYMMETRIC], ids=["plain", "symmetric"])
+def test_algorithms_and_their_answers_come_back(algorithm: AnyAlgorithm) -> None:
+    wire = algorithm_to_wire(algorithm)
+    assert isinstance(wire, SymmetricAlgorithmWire) == isinstance(algorithm, SymmetricAlgorithm)
+    again: AlgorithmWire | SymmetricAlgorithmWire = parse(text_of(wire), type(wire), "it")
+    assert digest(again) == digest(wire)
+    assert algorithm_of_wire(again, "it") == algorithm
+    answer = Sat(algorithm, "cpsat", 0.5)
+    text = msgspec.json.encode(answer_to_wire(answer)).decode()
+    assert answer_of_wire(parse(text, AnswerWire, "it"), "it") == answer
