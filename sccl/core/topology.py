@@ -228,6 +228,18 @@ class Topology:
         own = (Budget(link_name(edge), (edge,), n) for edge, n in self.lanes().items())
         return (*own, *self.budgets)
 
+    def budget_speeds(self) -> tuple[float, ...]:
+        """Return the speed of the lanes that each budget counts, 10^9 bytes per second.
+
+        It is what the budget states, else that of its links, or the machine's where these differ.
+        """
+        own = {link.edge: link.gb_per_s for link in self.links}
+        speeds = [{own[edge] for edge in b.edges} for b in self.budgets]
+        return tuple(
+            b.gb_per_s or (of_links.pop() if len(of_links) == 1 else self.gb_per_s)
+            for b, of_links in zip(self.budgets, speeds, strict=True)
+        )
+
     def successors(self) -> tuple[tuple[int, ...], ...]:
         """Return, for every node, the nodes its links lead to, ascending."""
         out: list[list[int]] = [[] for _ in range(self.ranks + len(self.switches))]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from sccl.core.topology import Budget, Topology, link_name
+from sccl.core.topology import Topology, link_name
 from sccl.errors import TopologyError
 
 MAX_LANES = 10_000
@@ -32,7 +32,7 @@ def of_one_speed(topology: Topology) -> tuple[Topology, str]:
     stated = set(_stated(topology))
     if len(stated) == 1:
         return topology, ""
-    of_budgets = [_speed_of_budget(budget, topology) for budget in topology.budgets]
+    of_budgets = topology.budget_speeds()
     unit = _common(map(_decimal, stated.union(of_budgets)))
     fits = _Fits(topology, unit)
     links = tuple(
@@ -72,14 +72,6 @@ def _common(values: Iterable[Fraction]) -> Fraction:
         scale = math.lcm(found.denominator, value.denominator)
         found = Fraction(math.gcd(int(found * scale), int(value * scale)), scale)
     return found
-
-
-def _speed_of_budget(budget: Budget, topology: Topology) -> float:
-    if budget.gb_per_s is not None:
-        return budget.gb_per_s
-    covered = set(budget.edges)
-    speeds = {link.gb_per_s for link in topology.links if link.edge in covered}
-    return speeds.pop() if len(speeds) == 1 else topology.gb_per_s
 
 
 class _Fits:

@@ -9,11 +9,13 @@ import pytest
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Sat, Unknown
+from sccl.core.clock import Clock
 from sccl.core.collective import ALL, SCATTERED, Collective
 from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
 from sccl.core.files.answers import answer_of_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.kinds import KINDS, SHAPES, Kind, kind_of_shape
+from sccl.core.files.schedules import schedule_to_wire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
@@ -26,6 +28,7 @@ from sccl.core.files.shapes import (
 from sccl.core.files.text import digest, kind_in, parse, text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.instance import Instance
+from sccl.core.schedule import schedule_of
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.errors import FormatError
 from sccl.topo import resolve
@@ -46,6 +49,7 @@ WIRES: list[AnyWire] = [
     instance_to_wire(Instance(RING, GATHER, 2, 2)),
     answer_to_wire(Unknown("timeout", "cpsat", 1.0)),
     SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
+    schedule_to_wire(schedule_of(RING, GATHER, [(0, 1, 0, 0, False)], Clock.of(RING, 1))),
 ]
 
 

@@ -54,8 +54,8 @@ _DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sc
 
 MAY_IMPORT = {
     "errors": set(),
-    "core": {"errors"},
-    "core/files": {"core", "errors", "msgspec"},
+    "core": {"errors", "numpy"},
+    "core/files": {"core", "errors", "msgspec", "numpy"},
     "topo": _NOUNS,
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "collectives": _NOUNS,
@@ -153,6 +153,11 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
     room = room_of(path)
     used = {dependency(name) for name in imports(path)} - set(sys.stdlib_module_names) - {room}
     assert used <= MAY_IMPORT.get(room, set()), f"{path} imports {used - MAY_IMPORT[room]}"
+
+
+def test_of_the_nouns_schedules_alone_are_arrays() -> None:
+    users = {p.name for p in (PACKAGE / "core").rglob("*.py") if "numpy" in imports(p)}
+    assert users == {"schedule.py", "schedules.py"}
 
 
 def test_allowed_imports_lead_downwards() -> None:

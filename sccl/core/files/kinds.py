@@ -15,6 +15,7 @@ from sccl.core.files.shapes import (
     CollectiveWire,
     CustomCollectiveWire,
     InstanceWire,
+    ScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
     TopologyWire,
@@ -52,13 +53,14 @@ INSTANCE = _kind("instance", "topology collective steps rounds", InstanceWire)
 ANSWER = _kind("answer", "answer solver", AnswerWire)
 SYMMETRY = _kind("symmetry", "generators", SymmetryWire)
 SYMMETRIC_ALGORITHM = _kind("symmetric-algorithm", "sends symmetries", SymmetricAlgorithmWire)
+SCHEDULE = _kind("schedule", "sends tick_ps", ScheduleWire)
 CERTIFICATE = _kind("certificate", "claims", CertificateWire)
 FRONTIER = _kind("frontier", "points bounds")
 PROGRAM = _kind("program", "target collectives")
 
 KINDS = (
     *(TOPOLOGY, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
-    *(SYMMETRIC_ALGORITHM, CERTIFICATE, FRONTIER, PROGRAM),
+    *(SYMMETRIC_ALGORITHM, SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM),
 )
 
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})

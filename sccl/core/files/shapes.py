@@ -221,6 +221,38 @@ class SymmetricAlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_def
 AnyAlgorithmWire = AlgorithmWire | SymmetricAlgorithmWire
 
 
+_Tick = Annotated[int, Meta(ge=0, lt=2**62)]
+_Number = Annotated[int, Meta(ge=0, lt=2**31)]
+
+
+class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Transfers with their times, with the topology and collective they are for."""
+
+    schema: _Version = 1
+    kind: Literal["schedule"] = "schedule"
+    digest: _Digest | None = None
+    collective: CollectiveWire
+    topology: TopologyWire
+    alpha: Annotated[
+        Literal["travels", "occupies"],
+        Meta(
+            description="travels: a link is busy for size * beta, and the chunk arrives alpha "
+            "later; occupies: it is busy for alpha + size * beta."
+        ),
+    ]
+    tick_ps: Annotated[int, Meta(ge=1, description="Picoseconds of a tick.")]
+    chunk_bytes: Annotated[
+        _Count | tuple[_Count, ...], Meta(description="Bytes of every chunk, or of each.")
+    ]
+    sends: Annotated[
+        tuple[tuple[_Tick, _Tick, _Number, _Number, _Number, Literal[0, 1]], ...],
+        Meta(
+            description="[start, end, chunk, src, dst, reduce], by start, chunk, src and dst; from "
+            "tick start to tick end the link is busy."
+        ),
+    ]
+
+
 class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A question to a solver: the SYNCOLL tuple."""
 
@@ -253,6 +285,7 @@ AnyWire = (
     | CustomCollectiveWire
     | AnyAlgorithmWire
     | SymmetryWire
+    | ScheduleWire
     | InstanceWire
     | AnswerWire
 )

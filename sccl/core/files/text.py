@@ -142,8 +142,13 @@ def digest(wire: AnyWire) -> str:
 
 def text_of(wire: AnyWire) -> str:
     """Return canonical JSON text: digest included, one line per field and per row of a list."""
+    return text_with_digest(wire, digest(wire))
+
+
+def text_with_digest(wire: AnyWire, stated: str) -> str:
+    """Return canonical JSON text that states a digest, whatever the content's is."""
     plain = msgspec.to_builtins(wire)
-    head = {"schema": wire.schema, "kind": wire.kind, "digest": digest(wire)}
+    head = {"schema": wire.schema, "kind": wire.kind, "digest": stated}
     return _layout({**head, **{k: v for k, v in plain.items() if k not in head}}, 0) + "\n"
 
 

@@ -1,0 +1,166 @@
+"""Clock: what a chunk costs on each link and budget in whole ticks, rounded up here and only here.
+
+Models, bounds, the judge of schedules and the simulator all ask a clock, so that a time which one
+of them proves is the time that another one replays. Costs are taken as the decimals that a machine
+states, so no float has a part in it: the same ticks on every machine.
+
+n lanes are one pipe of n times the rate, and so is a budget: rounds are a matter of algorithms.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from sccl.core.topology import Topology, link_name
+from sccl.errors import ParameterError
+
+MAX_CHUNK_BYTES = 2**50
+"""A guard against a slip of the finger: a PiB."""
+
+MAX_TICK_PS = 10**12
+"""A second."""
+
+MAX_TICKS = 2**48
+"""Of one chunk on one link, so that sums over long schedules stay far from the end of 64 bits."""
+
+_PS_PER_US = 10**6
+
+
+class AlphaModel(StrEnum):
+    """What a link does during alpha.
+
+    ``TRAVELS``: it is busy for ``size * beta``, and the chunk arrives alpha after that (TE-CCL,
+    ASTRA-sim). ``OCCUPIES``: it is busy for ``alpha + size * beta``, and the chunk arrives as it
+    becomes free (TACOS, TACCL).
+    """
+
+    TRAVELS = "travels"
+    OCCUPIES = "occupies"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The costs of a machine's links and budgets for chunks of given sizes, in ticks.
+
+    Made by :meth:`of`.
+
+    Attributes:
+        tick_ps: picoseconds of a tick.
+        model: what a link does during alpha.
+        chunk_bytes: the size of every chunk, or of each.
+        sizes: the sizes that occur, ascending.
+        alpha: of each link, as the topology orders them.
+        beta: by size and link, the ticks that a chunk takes to pass, alpha apart.
+        shared: by size and budget, the ticks that a chunk takes of the budget's pipe.
+    """
+
+    tick_ps: int
+    model: AlphaModel
+    chunk_bytes: int | tuple[int, ...]
+    sizes: tuple[int, ...]
+    alpha: tuple[int, ...]
+    beta: tuple[tuple[int, ...], ...]
+    shared: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        chunk_bytes: int | tuple[int, ...],
+        model: AlphaModel = AlphaModel.TRAVELS,
+        tick_ps: int = 1,
+    ) -> Clock:
+        """Return the clock of a machine for chunks of one size, or each of its own.
+
+        Raises:
+            ParameterError: a size or the tick is out of range, or a chunk takes too many ticks.
+        """
+        sizes = _sizes(chunk_bytes)
+        if not 1 <= tick_ps <= MAX_TICK_PS:
+            raise ParameterError(
+                f"tick is {tick_ps} ps, expected 1 to {MAX_TICK_PS} (a second): give another"
+            )
+        links = [k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links]
+        budgets = [
+            b.chunks_per_round * Fraction(str(speed))
+            for b, speed in zip(topology.budgets, topology.budget_speeds(), strict=True)
+        ]
+        made = cls(
+            tick_ps=tick_ps,
+            model=model,
+            chunk_bytes=chunk_bytes,
+            sizes=sizes,
+            alpha=_ticks([Fraction(str(k.alpha_us)) * _PS_PER_US for k in topology.links], tick_ps),
+            beta=tuple(_ticks(_passing_ps(size, links), tick_ps) for size in sizes),
+            shared=tuple(_ticks(_passing_ps(size, budgets), tick_ps) for size in sizes),
+        )
+        made._check(topology)
+        return made
+
+    def _check(self, topology: Topology) -> None:
+        ticks = {link_name(k.edge): self.alpha[i] + n for i, (k, n) in
+                 enumerate(zip(topology.links, self.beta[-1], strict=True))}  # fmt: skip
+        ticks |= {b.name: n for b, n in zip(topology.budgets, self.shared[-1], strict=True)}
+        slowest = max(ticks, key=ticks.__getitem__)
+        if ticks[slowest] > MAX_TICKS:
+            raise ParameterError(
+                f"topology {topology.name!r}, {slowest}: a chunk of {self.sizes[-1]} bytes takes "
+                f"{ticks[slowest]} ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give "
+                "smaller chunks or a longer tick"
+            )
+
+    def _size(self, chunk: int) -> int:
+        """Return the place of a chunk's size among the sizes."""
+        if isinstance(self.chunk_bytes, int):
+            return 0
+        return bisect_left(self.sizes, self.chunk_bytes[chunk])
+
+    def busy(self, link: int, chunk: int = 0) -> int:
+        """Return the ticks that a link is busy with a chunk: it is free again after them."""
+        beta = self.beta[self._size(chunk)][link]
+        return beta + (self.alpha[link] if self.model is AlphaModel.OCCUPIES else 0)
+
+    def lag(self, link: int) -> int:
+        """Return the ticks from when a link is free again to when the chunk arrives."""
+        return self.alpha[link] if self.model is AlphaModel.TRAVELS else 0
+
+    def share(self, budget: int, chunk: int = 0) -> int:
+        """Return the ticks of a budget's pipe that a chunk takes."""
+        return self.shared[self._size(chunk)][budget]
+
+    def us(self, ticks: int) -> float:
+        """Return a number of ticks in microseconds."""
+        return ticks * self.tick_ps / _PS_PER_US
+
+
+def _sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return the sizes that occur, ascending.
+
+    Raises:
+        ParameterError: there is none, or one is out of range.
+    """
+    sizes = tuple(sorted({chunk_bytes} if isinstance(chunk_bytes, int) else set(chunk_bytes)))
+    if not sizes:
+        raise ParameterError("no chunk has a size: give one for all chunks, or one for each")
+    for size in sizes:
+        if not 1 <= size <= MAX_CHUNK_BYTES:
+            raise ParameterError(
+                f"a chunk has {size} bytes, expected 1 to {MAX_CHUNK_BYTES}: give another size"
+            )
+    return sizes
+
+
+def _passing_ps(size: int, gb_per_s: list[Fraction]) -> list[Fraction]:
+    """Return the picoseconds that a number of bytes takes on pipes of some rates."""
+    cost: dict[Fraction, Fraction] = {}  # links are many and rates few
+    for rate in gb_per_s:
+        if rate not in cost:
+            cost[rate] = size * 1000 / rate
+    return [cost[rate] for rate in gb_per_s]
+
+
+def _ticks(ps: list[Fraction], tick_ps: int) -> tuple[int, ...]:
+    return tuple(-int(-time // tick_ps) for time in ps)

@@ -1,0 +1,227 @@
+"""Schedule: what every link carries when, in whole ticks; the timed counterpart of an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, ParameterError
+
+Whole = NDArray[np.integer[Any]]
+
+MAX_TIME = 2**62
+"""The last tick of a schedule, so that an alpha more still is a whole number of 64 bits."""
+
+BATCH = 2**20
+"""Rows that are looked at together: a few tens of MB, however long a schedule is."""
+
+_WHOLE = ("start", "end", "chunk", "link")
+
+
+class Columns(NamedTuple):
+    """Some rows of a schedule, one after the other: arrays of one length."""
+
+    start: Whole
+    end: Whole
+    chunk: Whole
+    link: Whole
+    reduce: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """Transfers with their times, for one collective on one topology.
+
+    Like an :class:`~sccl.core.algorithm.Algorithm` it is a *candidate*: its form has been checked,
+    and only the judge of schedules says whether it does what it should.
+
+    A row is a transfer over one link, so a way through a switch is several rows. The columns are
+    kept as they are given, of any type of whole numbers, and may lie on disk (``numpy.memmap``);
+    nothing here needs more than a batch of them in memory. A row takes 25 bytes as 64, 32 and 8
+    bits: the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are 40 GB of file, or 24 GB
+    with times and links of 32 bits and chunks of 16; those of a broadcast of 1,000 chunks 1 GB.
+
+    Attributes:
+        start: tick at which the link begins with the chunk; rows ascend by (start, chunk, link).
+        end: tick at which the link is free again; the chunk arrives :meth:`Clock.lag` after that.
+        chunk: which chunk.
+        link: which link, by its place in ``topology.links``.
+        reduce: whether the receiver reduces it into what it has, or else stores it.
+        tick_ps: picoseconds of a tick.
+        chunk_bytes: the size of every chunk, or of each.
+        model: what a link does during alpha.
+
+    Raises:
+        ParameterError: the columns are not of that form, or leave the range of what they number.
+        CollectiveError: the collective is for another number of ranks, or of chunk sizes.
+    """
+
+    topology: Topology
+    collective: Collective
+    start: Whole
+    end: Whole
+    chunk: Whole
+    link: Whole
+    reduce: NDArray[np.bool_]
+    tick_ps: int
+    chunk_bytes: int | tuple[int, ...]
+    model: AlphaModel = AlphaModel.TRAVELS
+
+    def __post_init__(self) -> None:
+        self._check_columns()
+        for name in Columns._fields:
+            column = getattr(self, name).view()
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+        self._check_fit()
+        before = None
+        for position, rows in enumerate(self.batches()):
+            self._check_ranges(rows, position * BATCH)
+            self._check_order(rows, position * BATCH, before)
+            before = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
+
+    def _check_columns(self) -> None:
+        for name in Columns._fields:
+            column = getattr(self, name)
+            kinds, what = ("iu", "whole numbers") if name in _WHOLE else ("b", "booleans")
+            is_array = isinstance(column, np.ndarray)
+            if not is_array or column.ndim != 1 or column.dtype.kind not in kinds:
+                shown = f"{column.ndim} dimensions of {column.dtype}" if is_array else type(column)
+                raise ParameterError(
+                    f"schedule, column {name!r}: {shown}, expected an array of one dimension of "
+                    f"{what}"
+                )
+            if len(column) != len(self.start):
+                raise ParameterError(
+                    f"schedule, column {name!r}: {len(column)} rows, expected {len(self.start)} as "
+                    "in 'start'"
+                )
+
+    def _check_fit(self) -> None:
+        if self.collective.ranks != self.topology.ranks:
+            raise CollectiveError(
+                f"collective {self.collective.name!r} is made for {self.collective.ranks} ranks, "
+                f"topology {self.topology.name!r} has {self.topology.ranks}"
+            )
+        sizes, chunks = self.chunk_bytes, self.collective.num_chunks
+        if isinstance(sizes, tuple) and len(sizes) != chunks:
+            raise CollectiveError(
+                f"collective {self.collective.name!r} has {chunks} chunks, and {len(sizes)} sizes "
+                "are given: give one for all chunks, or one for each"
+            )
+        _ = self.clock  # complains of sizes and ticks out of range
+
+    def _check_ranges(self, rows: Columns, first: int) -> None:
+        most = {"chunk": self.collective.num_chunks, "link": len(self.topology.links)}
+        for name, end in (("start", MAX_TIME), ("end", MAX_TIME), *most.items()):
+            column = getattr(rows, name)
+            wrong = np.flatnonzero((column < 0) | (column >= end))
+            if len(wrong):
+                row = int(wrong[0])
+                raise ParameterError(
+                    f"schedule, row {first + row}: {name} is {column[row]}, expected 0 to {end - 1}"
+                )
+        wrong = np.flatnonzero(rows.end <= rows.start)
+        if len(wrong):
+            row = int(wrong[0])
+            raise ParameterError(
+                f"schedule, row {first + row}: it ends at {rows.end[row]} and starts at "
+                f"{rows.start[row]}, expected an end after the start"
+            )
+
+    def _check_order(self, rows: Columns, first: int, before: tuple[int, ...] | None) -> None:
+        """Check that rows ascend by (start, chunk, link), after the last row of those before."""
+        keys = [rows.start, rows.chunk, rows.link]
+        if before is not None:
+            last = [np.array([b], dtype=key.dtype) for b, key in zip(before, keys, strict=True)]
+            keys = [np.concatenate(pair) for pair in zip(last, keys, strict=True)]
+            first -= 1
+        descends = np.ones(len(keys[0]) - 1, dtype=np.bool_)  # as equal keys do
+        for key in reversed(keys):
+            descends = (key[1:] < key[:-1]) | ((key[1:] == key[:-1]) & descends)
+        if descends.any():
+            row = first + 1 + int(np.flatnonzero(descends)[0])
+            raise ParameterError(
+                f"schedule, row {row}: it does not come after row {row - 1} by start, chunk and "
+                "link: sort the rows, and list each transfer once"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return self._said() == other._said() and all(
+            np.array_equal(mine, theirs)
+            for a, b in zip(self.batches(), other.batches(), strict=True)
+            for mine, theirs in zip(a, b, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._said())
+
+    def _said(self) -> tuple[object, ...]:
+        """Return all but the columns, and how long these are."""
+        head = (self.topology, self.collective, self.tick_ps, self.chunk_bytes, self.model)
+        return (*head, self.num_sends)
+
+    @property
+    def num_sends(self) -> int:
+        """Return how many transfers there are."""
+        return len(self.start)
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock that it goes by."""
+        return Clock.of(self.topology, self.chunk_bytes, self.model, self.tick_ps)
+
+    @property
+    def finish(self) -> int:
+        """Return the tick at which the last chunk arrives; 0: nothing is sent."""
+        clock = self.clock
+        lags = np.array([clock.lag(i) for i in range(len(self.topology.links))], dtype=np.int64)
+        batches = (rows.end.astype(np.int64) + lags[rows.link] for rows in self.batches())
+        return max((int(arrivals.max()) for arrivals in batches), default=0)
+
+    def batches(self, rows: int = BATCH) -> Iterator[Columns]:
+        """Yield the rows in their order, so many at a time; they are views, not copies."""
+        for first in range(0, self.num_sends, rows):
+            part = slice(first, first + rows)
+            yield Columns(*(getattr(self, name)[part] for name in Columns._fields))
+
+
+def schedule_of(
+    topology: Topology,
+    collective: Collective,
+    rows: list[tuple[int, int, int, int, bool]],
+    clock: Clock,
+) -> Schedule:
+    """Return a schedule from rows (start, end, chunk, link, reduce) in any order.
+
+    Raises:
+        InputError: the rows make no schedule.
+    """
+    for row in rows:
+        if not all(0 <= time < MAX_TIME for time in row[:2]):
+            raise ParameterError(
+                f"schedule: a transfer from tick {row[0]} to {row[1]}, expected 0 to {MAX_TIME - 1}"
+            )
+    ordered = sorted(rows, key=lambda row: (row[0], row[2], row[3]))
+    table = np.array([row[:4] for row in ordered], dtype=np.int64).reshape(-1, 4)
+    return Schedule(
+        topology=topology,
+        collective=collective,
+        start=table[:, 0].copy(),
+        end=table[:, 1].copy(),
+        chunk=table[:, 2].astype(np.int32),
+        link=table[:, 3].astype(np.int32),
+        reduce=np.array([row[4] for row in ordered], dtype=np.bool_),
+        tick_ps=clock.tick_ps,
+        chunk_bytes=clock.chunk_bytes,
+        model=clock.model,
+    )

@@ -1,0 +1,32 @@
+"""Random schedules of well-formed rows, right or not."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.schedule import Schedule, schedule_of
+from tests.kit.strategies import specs, topologies
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    """Return a schedule whose rows are in range and in order; no judge has seen it."""
+    topology = draw(topologies())
+    spec = draw(specs(topology.ranks))
+    collective = spec.at(spec.unit * draw(st.integers(1, 2)))
+    size = st.integers(1, 2**20)
+    each = st.lists(size, min_size=collective.num_chunks, max_size=collective.num_chunks)
+    sizes = draw(st.one_of(size, each.map(tuple)))
+    clock = Clock.of(topology, sizes, draw(st.sampled_from(AlphaModel)), draw(st.integers(1, 1000)))
+    key = st.tuples(
+        st.integers(0, 2**40),
+        st.integers(0, collective.num_chunks - 1),
+        st.integers(0, len(topology.links) - 1),
+    )
+    keys = draw(st.lists(key, unique=True, max_size=12))
+    rows = [
+        (start, start + draw(st.integers(1, 2**40)), chunk, link, draw(st.booleans()))
+        for start, chunk, link in keys
+    ]
+    return schedule_of(topology, collective, rows, clock)
