@@ -1,7 +1,9 @@
-"""How long and how a solver may work."""
+"""What a solver may spend, and what of it is left."""
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 
 from sccl.errors import ParameterError
@@ -34,3 +36,47 @@ class Effort:
                 f"timeout is {self.timeout_s} seconds, expected more than 0 and at most "
                 f"{MAX_TIMEOUT_S}"
             )
+
+    @property
+    def why_late(self) -> str:
+        """Return the reason of an Unknown whose time ran out."""
+        return f"timeout after {self.timeout_s:g} s"
+
+    @property
+    def why_used_up(self) -> str:
+        """Return the reason of an Unknown whose units are spent."""
+        return f"nothing found with an effort of {self.units:g}"
+
+
+class Spending:
+    """An effort that is being spent, from the moment this is made.
+
+    Attributes:
+        units: spent so far; whoever works adds what it took.
+    """
+
+    def __init__(self, effort: Effort) -> None:
+        self.effort, self.units = effort, 0.0
+        self._begin = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Return the seconds that have gone by."""
+        return time.perf_counter() - self._begin
+
+    def late(self) -> bool:
+        """Return whether time has run out."""
+        return self.effort.timeout_s is not None and self.seconds() >= self.effort.timeout_s
+
+    def used_up(self) -> bool:
+        """Return whether all units are spent."""
+        return self.effort.units is not None and self.units >= self.effort.units
+
+    def left(self, most: float = math.inf) -> Effort | None:
+        """Return what is left, of its units no more than ``most``; None if time has run out."""
+        units = min(most, math.inf if self.effort.units is None else self.effort.units - self.units)
+        seconds = None
+        if self.effort.timeout_s is not None:
+            seconds = self.effort.timeout_s - self.seconds()
+            if seconds <= 0:
+                return None
+        return Effort(seconds, self.effort.seed, None if units == math.inf else units)

@@ -60,23 +60,22 @@ MAY_IMPORT = {
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "collectives": _NOUNS,
     "judge": {"core", "errors", "topo/symmetry", "numpy"},
-    "solvers": {"errors", "ortools", "pysat"},
+    "solvers": {"errors", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "topo/symmetry"},
     "lower": {"core", "errors", "judge", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo", "msgspec"},
-    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "networkx"}
-    | {"ortools"},
+    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "networkx"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "synth": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
     | {"transform", "sccl", "msgspec", "platformdirs"},
     "synth/ksync": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/limit"}
-    | {"topo/symmetry", "transform", "msgspec", "ortools", "pysat", "pysmt", "z3"},
+    | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
-    | {"topo/symmetry", "transform", "flint", "numpy", "ortools"},
+    | {"topo/symmetry", "transform", "flint", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/ksync", "synth/limit", "topo/symmetry"}
     | {"transform"},

@@ -20,8 +20,9 @@ def asked_by() -> str:
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "run_interruptible":
         frame = frame.f_back
-    above = frame.f_back if frame is not None else None
-    return str(above.f_globals["__name__"]) if above is not None else ""
+    while frame is not None and frame.f_globals["__name__"].startswith("sccl.solvers."):
+        frame = frame.f_back
+    return str(frame.f_globals["__name__"]) if frame is not None else ""
 
 
 def main(module: str, count: int, words: list[str]) -> None:

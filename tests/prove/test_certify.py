@@ -28,7 +28,7 @@ from sccl.prove.check.cnf import Formula, dimacs
 from sccl.prove.check.cover import vectors
 from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, parse_drat
 from sccl.prove.check.folder import Verdict, check_folder
-from sccl.solvers.prover import refutation
+from sccl.solvers.sat import refutation
 from sccl.synth import claims
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends, certify

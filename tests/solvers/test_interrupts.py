@@ -33,7 +33,7 @@ FIRST = [
         "sccl.synth.ksync.orbits",
         f"{SOLVE} alltoall --topo torus:4x4 --chunks 16 --steps 4 --rounds 8",
     ),
-    ("sccl.solvers.lp", "bounds --collective alltoall --topo dgx1"),
+    ("sccl.prove.bounds.flow_lp", "bounds --collective alltoall --topo dgx1"),
     ("sccl.synth.limit.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
     ("sccl.synth.limit.search", "bounds --collective broadcast --topo line:13 --steps 13"),
     ("sccl.synth.limit.master", "pareto --collective allgather --topo dgx1 --no-store"),

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import networkx as nx
-from ortools.math_opt.python import mathopt
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks
-from sccl.solvers.lp import nonzero, rational, solve
+from sccl.solvers.lp import Model, fast_sum, nonzero, rational, solve
 
 _TOLERANCE = 1e-6
 
@@ -49,18 +48,18 @@ def cut_certificate(
 def _solve_cut_lp(
     topology: Topology, collective: Collective, cuts: list[frozenset[int]]
 ) -> tuple[dict[Edge, float], Certificate] | None:
-    model = mathopt.Model()
+    model = Model()
     rounds = model.add_variable(lb=0.0)
     load = {edge: model.add_variable(lb=0.0) for edge in sorted(topology.edges)}
     budget_rows = {
         c.name: model.add_linear_constraint(
-            mathopt.fast_sum([load[e] for e in c.edges]) - c.chunks_per_round * rounds <= 0.0
+            fast_sum([load[e] for e in c.edges]) - c.chunks_per_round * rounds <= 0.0
         )
         for c in topology.constraints()
     }
     cut_rows = [
         model.add_linear_constraint(
-            mathopt.fast_sum([x for (u, v), x in load.items() if v in inside and u not in inside])
+            fast_sum([x for (u, v), x in load.items() if v in inside and u not in inside])
             >= float(entering_chunks(collective, set(inside)))
         )
         for inside in cuts

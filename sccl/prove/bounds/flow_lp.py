@@ -10,13 +10,11 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import pairwise
 
-from ortools.math_opt.python import mathopt
-
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.prove.bounds.certificate import Certificate, Cut, shortest_paths
-from sccl.solvers.lp import nonzero, rational, solve
+from sccl.solvers.lp import Model, Variable, fast_sum, nonzero, rational, solve
 
 _MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple certificates remain
 
@@ -95,12 +93,12 @@ def _prices(topology: Topology, commodities: list[_Commodity]) -> Certificate | 
     edges = sorted(topology.edges)
     if len(edges) * len(commodities) > _MAX_VARIABLES:
         return None
-    model = mathopt.Model()
+    model = Model()
     rounds = model.add_variable(lb=0.0)
-    on_edge: dict[Edge, list[mathopt.Variable]] = {edge: [] for edge in edges}
+    on_edge: dict[Edge, list[Variable]] = {edge: [] for edge in edges}
     for sources, wanted in commodities:
-        into: dict[int, list[mathopt.Variable]] = defaultdict(list)
-        out_of: dict[int, list[mathopt.Variable]] = defaultdict(list)
+        into: dict[int, list[Variable]] = defaultdict(list)
+        out_of: dict[int, list[Variable]] = defaultdict(list)
         for u, v in edges:
             flow = model.add_variable(lb=0.0)
             on_edge[u, v].append(flow)
@@ -108,12 +106,11 @@ def _prices(topology: Topology, commodities: list[_Commodity]) -> Certificate | 
             into[v].append(flow)
         for rank in range(topology.ranks):
             if rank not in sources:
-                net = mathopt.fast_sum(into[rank]) - mathopt.fast_sum(out_of[rank])
+                net = fast_sum(into[rank]) - fast_sum(out_of[rank])
                 model.add_linear_constraint(net >= float(wanted[rank]))
     rows = {
         c.name: model.add_linear_constraint(
-            mathopt.fast_sum([x for e in c.edges for x in on_edge[e]]) - c.chunks_per_round * rounds
-            <= 0.0
+            fast_sum([x for e in c.edges for x in on_edge[e]]) - c.chunks_per_round * rounds <= 0.0
         )
         for c in topology.constraints()
     }

@@ -7,7 +7,6 @@ imported only when it is asked for.
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol, cast
@@ -17,7 +16,7 @@ from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
-from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort
+from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, Spending
 from sccl.synth.ksync.model import MAX_TRANSFERS, size
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
 from sccl.transform import prune
@@ -106,7 +105,7 @@ def solve(
     """
     effort = effort or Effort()
     backend = load(solver)
-    begin = time.perf_counter()
+    spending = Spending(effort)
     why = ""
     if groups:
         from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
@@ -115,13 +114,12 @@ def solve(
         if isinstance(symmetric, Sat):
             return _judged(symmetric, "symmetric synthesis")
         why = f"{symmetric.reason}; without symmetry "
-        if effort.timeout_s is not None:
-            left = effort.timeout_s - (time.perf_counter() - begin)
-            if left <= 0:
-                return replace(symmetric, reason=f"timeout after {effort.timeout_s:g} s")
-            effort = replace(effort, timeout_s=left)
+        left = spending.left()
+        if left is None:
+            return replace(symmetric, reason=effort.why_late)
+        effort = left
     if reason := _too_large(instance):
-        return Unknown(why + reason, solver, time.perf_counter() - begin)
+        return Unknown(why + reason, solver, spending.seconds())
     return _judged(backend.answer(instance, effort), f"solver {solver!r}")
 
 

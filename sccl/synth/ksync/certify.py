@@ -24,7 +24,7 @@ from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.cover import Covered, needed, vectors
-from sccl.solvers.prover import refutation
+from sccl.solvers.sat import CONFLICTS, refutation
 from sccl.synth.claims import (
     algorithm_claim,
     base_name,
@@ -36,7 +36,6 @@ from sccl.synth.claims import (
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync.backends import UNIT_S, Effort
 from sccl.synth.ksync.backends import solve as solve_instance
-from sccl.synth.ksync.cadical import CONFLICTS
 from sccl.synth.limit import certificate, pose, solve
 from sccl.synth.limit.frontier import step_limit
 from sccl.transform import pose as pose_question

@@ -18,37 +18,33 @@ symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import count
 
-from ortools.sat.python import cp_model
-
-from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
-from sccl.errors import SolverError
-from sccl.solvers.effort import Effort
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
+from sccl.solvers.effort import Effort, Spending
 from sccl.synth.ksync.model import Model, decode, encode
+
+_DIVE = Strategy(workers=1, linear=0, presolved=False)
+_MIX = Strategy(workers=8, linear=1, presolved=False)
+_REFUTE = Strategy(workers=1, linear=2, presolved=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One attempt: on which model, with how many workers and how much LP, for how long.
+    """One attempt: on which model, how and for how long.
 
     Attributes:
         ordered: whether interchangeable chunks are ordered.
-        linear: CP-SAT's linearization_level, 0 to 2.
-        budget: deterministic time, a unit of CP-SAT's near a second.
+        units: of effort.
     """
 
     ordered: bool
-    workers: int
-    linear: int
-    budget: float
+    strategy: Strategy
+    units: float
 
 
 def _turns(instance: Instance) -> Iterator[_Turn]:
@@ -57,86 +53,54 @@ def _turns(instance: Instance) -> Iterator[_Turn]:
     many = interchangeable >= instance.collective.ranks
     for n in count():
         scale = 4.0**n
-        dive = _Turn(ordered=False, workers=1, linear=0, budget=0.2 * scale)
-        mix = _Turn(ordered=False, workers=8, linear=1, budget=0.6 * scale)
-        refute = _Turn(ordered=True, workers=1, linear=2, budget=(4.0 if many else 0.6) * scale)
+        dive = _Turn(ordered=False, strategy=_DIVE, units=0.2 * scale)
+        mix = _Turn(ordered=False, strategy=_MIX, units=0.6 * scale)
+        refute = _Turn(ordered=True, strategy=_REFUTE, units=(4.0 if many else 0.6) * scale)
         yield from (dive, refute, mix) if many else (dive, mix, refute)
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
     """Return CP-SAT's answer."""
-    begin, spent = time.perf_counter(), 0.0
+    spending = Spending(effort)
     built: dict[bool, _Problem] = {}
-    for each in _turns(instance):
-        turn = each
-        if effort.units is not None and spent >= effort.units:
-            text = f"nothing found with an effort of {effort.units:g}"
-            return Unknown(text, "cpsat", time.perf_counter() - begin)
-        if effort.units is not None:
-            turn = replace(turn, budget=min(turn.budget, effort.units - spent))
-        spent += turn.budget
+    for turn in _turns(instance):
+        if spending.used_up():
+            return Unknown(effort.why_used_up, "cpsat", spending.seconds())
         if turn.ordered not in built:
             model = encode(instance, break_symmetry=turn.ordered)
             if model.impossible:
-                return Unsat(model.impossible, "cpsat", time.perf_counter() - begin)
+                return Unsat(model.impossible, "cpsat", spending.seconds())
             built[turn.ordered] = _build(model)
-        left = None
-        if effort.timeout_s is not None:
-            left = effort.timeout_s - (time.perf_counter() - begin)
-            if left <= 0:
-                break
-        found = _take(turn, built[turn.ordered], effort.seed, left)
-        if isinstance(found, Algorithm):
-            return Sat(found, "cpsat", time.perf_counter() - begin)
-        if found == cp_model.INFEASIBLE:
+        left = spending.left(turn.units)
+        if left is None:
+            break
+        spending.units += turn.units  # what it may take
+        problem = built[turn.ordered]
+        result = solve(problem.cp, left, turn.strategy)
+        if result.found:
+            rounds = [result.value(r) for r in problem.rounds]
+            found = decode(problem.model, result.true(problem.chosen), rounds)
+            return Sat(found, "cpsat", spending.seconds())
+        if result.refuted:
             text = "CP-SAT proved the time-indexed model infeasible"
-            return Unsat(text, "cpsat", time.perf_counter() - begin)
-    return Unknown(f"timeout after {effort.timeout_s:g} s", "cpsat", time.perf_counter() - begin)
-
-
-def _take(
-    turn: _Turn, problem: _Problem, seed: int, left_s: float | None
-) -> Algorithm | cp_model.CpSolverStatus:
-    """Return an algorithm, INFEASIBLE, or UNKNOWN if the turn's budget is used up."""
-    solver = _solver(turn, seed, left_s)
-    status = run_interruptible(partial(solver.solve, problem.cp), solver.stop_search)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        chosen = [i for i, x in enumerate(problem.chosen) if solver.boolean_value(x)]
-        return decode(problem.model, chosen, [solver.value(r) for r in problem.rounds])
-    if status not in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
-        raise SolverError(f"CP-SAT rejects the model ({status}); this is a defect")
-    return status
-
-
-def _solver(turn: _Turn, seed: int, left_s: float | None) -> cp_model.CpSolver:
-    solver = cp_model.CpSolver()
-    if left_s is not None:
-        solver.parameters.max_time_in_seconds = left_s
-    solver.parameters.max_deterministic_time = turn.budget
-    solver.parameters.random_seed = seed
-    solver.parameters.num_workers = turn.workers
-    solver.parameters.interleave_search = turn.workers > 1
-    solver.parameters.linearization_level = turn.linear
-    solver.parameters.cp_model_probing_level = 0
-    solver.parameters.symmetry_level = 0
-    solver.parameters.catch_sigint_signal = False
-    return solver
+            return Unsat(text, "cpsat", spending.seconds())
+    return Unknown(effort.why_late, "cpsat", spending.seconds())
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
     model: Model
-    cp: cp_model.CpModel
-    chosen: list[cp_model.IntVar]
-    rounds: list[cp_model.IntVar]
+    cp: CpModel
+    chosen: list[IntVar]
+    rounds: list[IntVar]
 
 
 def _build(model: Model) -> _Problem:
-    cp = cp_model.CpModel()
+    cp = CpModel()
     x = [cp.new_bool_var("") for _ in model.transfers]
     steps = range(model.instance.steps)
     rounds = [cp.new_int_var(1, model.max_rounds_per_step, f"r{s}") for s in steps]
-    cp.add(cp_model.LinearExpr.sum(rounds) == model.instance.rounds)
+    cp.add(LinearExpr.sum(rounds) == model.instance.rounds)
     for group in model.exactly_one:
         cp.add_exactly_one([x[i] for i in group])
     for group in model.at_most_one:
@@ -144,6 +108,6 @@ def _build(model: Model) -> _Problem:
     for i, providers in model.needs:
         cp.add_bool_or([~x[i], *(x[j] for j in providers)])
     for capacity in model.capacities:
-        load = cp_model.LinearExpr.sum([x[i] for i in capacity.transfers])
+        load = LinearExpr.sum([x[i] for i in capacity.transfers])
         cp.add(load <= capacity.chunks_per_round * rounds[capacity.step])
     return _Problem(model, cp, x, rounds)

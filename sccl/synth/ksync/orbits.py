@@ -18,24 +18,21 @@ with it (alltoall on torus:8x8, torus:4x4x4 and hypercube:6 not in 30 s; 0.3 s i
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-
-from ortools.sat.python import cp_model
 
 from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.errors import TooLargeError
-from sccl.solvers.effort import Effort
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
+from sccl.solvers.effort import Effort, Spending
 from sccl.synth.ksync.orbit_model import OrbitModel, Paths, decode_orbits, encode_orbits
 
 _EFFORT = {Paths.LAYERED: 4.0, Paths.SHORTEST: 16.0, Paths.ANY: 20.0}
-"""Of each search, in CP-SAT's deterministic time: a unit takes one to five seconds."""
+"""Of each search, in units."""
+
+_STRATEGY = Strategy(workers=8, presolved=False)
 
 Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 """(name, generators) of the groups to try, the largest first."""
@@ -43,9 +40,9 @@ Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 
 def answer(instance: Instance, groups: Groups, effort: Effort) -> Sat | Unknown:
     """Return a symmetric algorithm, not yet judged, or Unknown."""
-    begin = time.perf_counter()
+    spending = Spending(effort)
     single = all(len(wanted - held) <= 1 for held, wanted in instance.collective.classes())
-    search = _Search(instance, effort, begin)
+    search = _Search(instance, spending)
     reasons = []
     for name, symmetries in groups:
         reason = ""
@@ -55,36 +52,29 @@ def answer(instance: Instance, groups: Groups, effort: Effort) -> Sat | Unknown:
                 break
             found = search.attempt(symmetries, paths)
             if isinstance(found, SymmetricAlgorithm):
-                return Sat(found, f"orbits ({name})", time.perf_counter() - begin)
+                return Sat(found, f"orbits ({name})", spending.seconds())
             reason = found
         reasons.append(f"{name}: {reason}")
     return Unknown(
         f"no symmetric algorithm was found ({'; '.join(reasons)}), which says nothing of others",
         "orbits",
-        time.perf_counter() - begin,
+        spending.seconds(),
     )
 
 
 @dataclass(slots=True)
 class _Search:
-    """Attempts under one group after the other, and what they have spent."""
+    """Attempts under one group after the other, and what they may spend."""
 
     instance: Instance
-    effort: Effort
-    begin: float
-    spent: float = 0.0
+    spending: Spending
     ended: str = field(default="", init=False)
-
-    def seconds_left(self) -> float:
-        if self.effort.timeout_s is None:
-            return math.inf
-        return self.effort.timeout_s - (time.perf_counter() - self.begin)
 
     def may_go_on(self) -> bool:
         """Return whether time and effort are left; if not, ``ended`` says which is not."""
-        if self.seconds_left() <= 0:
+        if self.spending.late():
             self.ended = "timeout"
-        elif self.effort.units is not None and self.spent >= self.effort.units:
+        elif self.spending.used_up():
             self.ended = "not tried"
         return not self.ended
 
@@ -97,45 +87,25 @@ class _Search:
         if model.impossible:
             return "none exists"
         cp, chosen, rounds = _build(model)
-        if (left := self.seconds_left()) <= 0:
+        left = self.spending.left(_EFFORT[paths])
+        if left is None:
             return "timeout"
-        effort = _EFFORT[paths]
-        if self.effort.units is not None:
-            effort = min(effort, self.effort.units - self.spent)
-        solver = _solver(effort, left, self.effort.seed)
-        status = run_interruptible(partial(solver.solve, cp), solver.stop_search)
-        self.spent += solver.deterministic_time
-        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            true = [i for i, x in enumerate(chosen) if solver.boolean_value(x)]
-            return decode_orbits(model, true, [solver.value(r) for r in rounds])
-        if status == cp_model.INFEASIBLE:
+        result = solve(cp, left, _STRATEGY)
+        self.spending.units += result.units
+        if result.found:
+            return decode_orbits(model, result.true(chosen), [result.value(r) for r in rounds])
+        if result.refuted:
             return "none exists"
-        return "timeout" if self.seconds_left() <= 0 else "none found with this effort"
+        return "timeout" if self.spending.late() else "none found with this effort"
 
 
-def _solver(effort: float, seconds: float, seed: int) -> cp_model.CpSolver:
-    solver = cp_model.CpSolver()
-    solver.parameters.max_deterministic_time = effort
-    if seconds < math.inf:
-        solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.random_seed = seed
-    solver.parameters.num_workers = 8
-    solver.parameters.interleave_search = True
-    solver.parameters.cp_model_probing_level = 0
-    solver.parameters.symmetry_level = 0
-    solver.parameters.catch_sigint_signal = False
-    return solver
-
-
-def _build(
-    model: OrbitModel,
-) -> tuple[cp_model.CpModel, list[cp_model.IntVar], list[cp_model.IntVar]]:
-    cp = cp_model.CpModel()
+def _build(model: OrbitModel) -> tuple[CpModel, list[IntVar], list[IntVar]]:
+    cp = CpModel()
     instance = model.instance
     x = [cp.new_bool_var("") for _ in model.transfers]
     most = instance.rounds - instance.steps + 1
     rounds = [cp.new_int_var(1, most, f"r{s}") for s in range(instance.steps)]
-    cp.add(cp_model.LinearExpr.sum(rounds) == instance.rounds)
+    cp.add(LinearExpr.sum(rounds) == instance.rounds)
     for variables, must in model.arrivals:
         # a variable that stands here twice would deliver a chunk twice: it cannot be true
         twice = {i for i in variables if variables.count(i) > 1} if len(variables) > 1 else set()
@@ -146,6 +116,6 @@ def _build(
     for i, providers in model.needs:
         cp.add_bool_or([~x[i], *(x[j] for j in providers)])
     for step, width, load in model.capacities:
-        carried = cp_model.LinearExpr.weighted_sum([x[i] for i, _ in load], [n for _, n in load])
+        carried = LinearExpr.weighted_sum([x[i] for i, _ in load], [n for _, n in load])
         cp.add(carried <= width * rounds[step])
     return cp, x, rounds

@@ -13,7 +13,6 @@ import hashlib
 import os
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +26,7 @@ from sccl.core.files.text import text_of
 from sccl.core.instance import Instance
 from sccl.errors import SolverError, ToolError
 from sccl.judge import violations
-from sccl.solvers.effort import Effort
+from sccl.solvers.effort import Effort, Spending
 from sccl.synth.ksync.child import Child
 
 MEMBERS = ("cpsat", "cadical", "z3")
@@ -42,8 +41,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
             them broke.
         ToolError: a process, or the thread that watches it, cannot be started.
     """
-    begin = time.perf_counter()
-    deadline = None if effort.timeout_s is None else begin + effort.timeout_s
+    spending = Spending(effort)
     finished: queue.SimpleQueue[Answer | SolverError] = queue.SimpleQueue()
     waiting, children, broken = list(MEMBERS), ExitStack(), []
     with children:
@@ -53,20 +51,16 @@ def answer(instance: Instance, effort: Effort) -> Answer:
             try:
                 threading.Thread(target=_wait, args=(child, finished), daemon=True).start()
             except RuntimeError as error:
-                raise ToolError(f"cannot watch the process of {child.solver} ({error})") from error
+                raise ToolError(f"cannot watch the process of {child.name} ({error})") from error
 
         running = 0
         while waiting or running:
             while waiting and running < cores():
                 start()
                 running += 1
-            found = _next(finished, deadline)
+            found = _next(finished, spending)
             if found is None:
-                return Unknown(
-                    f"timeout after {effort.timeout_s:g} s",
-                    "portfolio",
-                    time.perf_counter() - begin,
-                )
+                return Unknown(effort.why_late, "portfolio", spending.seconds())
             running -= 1
             if isinstance(found, SolverError):
                 broken.append(found)
@@ -75,7 +69,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
                 return found
     if len(broken) == len(MEMBERS):
         raise broken[0]
-    return Unknown("every solver gave up", "portfolio", time.perf_counter() - begin)
+    return Unknown("every solver gave up", "portfolio", spending.seconds())
 
 
 def cores() -> int:
@@ -90,14 +84,14 @@ def _wait(child: Child, finished: queue.SimpleQueue[Answer | SolverError]) -> No
         finished.put(error)
     except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it; ValueError: pipes
         # that were closed with the context
-        finished.put(SolverError(f"{child.solver} broke: {type(error).__name__}: {error}"))
+        finished.put(SolverError(f"{child.name} broke: {type(error).__name__}: {error}"))
 
 
 def _next(
-    finished: queue.SimpleQueue[Answer | SolverError], deadline: float | None
+    finished: queue.SimpleQueue[Answer | SolverError], spending: Spending
 ) -> Answer | SolverError | None:
     """Return what is finished next; None when time is up. Can be interrupted."""
-    while deadline is None or time.perf_counter() < deadline:
+    while not spending.late():
         try:
             return finished.get(timeout=0.2)
         except queue.Empty:

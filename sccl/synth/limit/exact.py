@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from flint import fmpq, fmpq_mat
-from ortools.math_opt.python import mathopt
 
+from sccl.solvers.lp import BasisStatus
 from sccl.synth.limit.master import Master, Solution
 from sccl.synth.limit.problem import Use
 
@@ -118,7 +118,7 @@ def _basis(master: Master, solution: Solution) -> _Basis | None:
     if found is None:
         return None
     basic, variables, rows = (
-        mathopt.BasisStatus.BASIC,
+        BasisStatus.BASIC,
         found.variable_status,
         found.constraint_status,
     )

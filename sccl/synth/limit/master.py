@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.math_opt.python import mathopt
-from ortools.util.python.solve_interrupter import SolveInterrupter
 
-from sccl.errors import SolverError
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers import lp
 from sccl.synth.limit.problem import Problem, Tree, Use
 from sccl.synth.limit.window import LANE
 
@@ -36,12 +32,12 @@ class Master:
         self.problem, self.spent = problem, 0.0
         self.columns: list[Column] = []
         self.known: set[tuple[int, Tree]] = set()
-        self.model = mathopt.Model()
+        self.model = lp.Model()
         self.times = [self.model.add_variable(lb=0.0) for _ in problem.spreads]
-        self.model.minimize(mathopt.fast_sum(self.times))
-        self.shares: list[mathopt.Variable] = []
+        self.model.minimize(lp.fast_sum(self.times))
+        self.shares: list[lp.Variable] = []
         self.whole = [self.model.add_linear_constraint(lb=1.0, ub=1.0) for _ in problem.commodities]
-        self.rows: dict[Use, mathopt.LinearConstraint] = {}
+        self.rows: dict[Use, lp.LinearConstraint] = {}
         for i, resource in enumerate(problem.resources):
             for step in range(problem.steps):
                 row = self.model.add_linear_constraint(ub=0.0)
@@ -50,7 +46,7 @@ class Master:
                         room = float(resource.chunks_per_round * spread[step])
                         row.set_coefficient(times, -room)
                 self.rows[i, step] = row
-        self.solver = mathopt.IncrementalSolver(self.model, mathopt.SolverType.GLOP)
+        self.growing = lp.Growing(self.model)
 
     def add(self, commodity: int, tree: Tree) -> bool:
         """Add a tree as a column; return False if it is there already."""
@@ -78,7 +74,7 @@ class Master:
         Raises:
             SolverError: no LP solver finds one.
         """
-        result = self._optimum()
+        result = self.growing.optimum()
         pivots = result.solve_stats.simplex_iterations
         self.spent += LANE * pivots * (len(self.rows) + len(self.columns))
         duals = result.dual_values()
@@ -87,29 +83,6 @@ class Master:
             names = len(self.problem.resources[i].names)
             prices[i, step] = max(0.0, -duals[row]) / names
         return Solution(result, prices)
-
-    def _optimum(self) -> mathopt.SolveResult:
-        """Return the LP's optimum, by GLOP from the last basis; afresh, or by HiGHS, if that fails.
-
-        GLOP ends abnormally now and then, and MathOpt reports that in several ways.
-        """
-        failure = "no reason given"
-        ctrl_c = SolveInterrupter()
-        glop, highs = mathopt.SolverType.GLOP, mathopt.SolverType.HIGHS
-        for attempt, stop in (
-            (partial(self.solver.solve, interrupter=ctrl_c), ctrl_c.interrupt),
-            (partial(mathopt.solve, self.model, glop, interrupter=ctrl_c), ctrl_c.interrupt),
-            (partial(mathopt.solve, self.model, highs), None),  # it does not listen
-        ):
-            try:
-                result = run_interruptible(attempt, stop)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next one is asked
-                failure = f"{type(error).__name__}: {error}"
-                continue
-            if result.termination.reason is mathopt.TerminationReason.OPTIMAL and result.solutions:
-                return result
-            failure = str(result.termination.reason)
-        raise SolverError(f"no LP solver finds the optimum of a packing problem ({failure})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +93,7 @@ class Solution:
         prices: shape (resources, steps): the price of one of a resource's constraints in a step.
     """
 
-    result: mathopt.SolveResult
+    result: lp.SolveResult
     prices: NDArray[np.float64]
 
     @property

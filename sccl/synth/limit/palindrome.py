@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from math import lcm
-
-from ortools.sat.python import cp_model
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.ids import Edge
 from sccl.judge import require_valid
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
+from sccl.solvers.effort import Effort
 from sccl.synth.limit.problem import Problem
 from sccl.synth.limit.solve import Limit
 from sccl.topo.symmetry.automorphisms import rank_orbits
@@ -29,9 +27,11 @@ from sccl.topo.symmetry.automorphisms import rank_orbits
 _TIMES = (1, 2)
 _MOST_CHUNKS = 128  # of a model
 _EFFORT, _VECTOR_EFFORT = 12.0, 3.0
-"""Deterministic time of CP-SAT's for all attempts, and for one; a unit takes 1 to 5 seconds."""
+"""Units for all attempts, and for one."""
 
-_Tree = dict[tuple[Edge, int], cp_model.IntVar]
+_SEED = 1  # CP-SAT's own
+
+_Tree = dict[tuple[Edge, int], IntVar]
 
 
 def palindrome(limit: Limit, effort: float = _EFFORT) -> Algorithm | None:
@@ -39,7 +39,7 @@ def palindrome(limit: Limit, effort: float = _EFFORT) -> Algorithm | None:
 
     Args:
         limit: of a problem whose trees go up and down.
-        effort: for all attempts together, in deterministic time: the same result on every run.
+        effort: units for all attempts together: the same result on every run.
 
     Raises:
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
@@ -85,44 +85,37 @@ def _search(
     problem: Problem, chunks: int, rounds: tuple[int, ...], effort: float
 ) -> tuple[Algorithm | None, float]:
     """Return an algorithm with these rounds per step, if one is found, and the effort it took."""
-    model = cp_model.CpModel()
+    model = CpModel()
     short = problem.steps // 2
     long = problem.steps - short
     pairs = [
         (_tree(model, problem, root, short), _tree(model, problem, root, long))
         for root in _roots(model, problem, chunks // 2)
     ]
-    load: dict[tuple[Edge, int], list[cp_model.IntVar]] = defaultdict(list)
+    load: dict[tuple[Edge, int], list[IntVar]] = defaultdict(list)
     for y, z in pairs:
         for edge, step, _, used in (*_sends(y, z, short), *_sends(z, y, long)):
             load[edge, step].append(used)
     for constraint in problem.topology.constraints():
         for step, times in enumerate(rounds):
             carried = [x for edge in constraint.edges for x in load[edge, step]]
-            model.add(cp_model.LinearExpr.sum(carried) <= times * constraint.chunks_per_round)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 8
-    solver.parameters.interleave_search = True  # the same answer each time
-    solver.parameters.max_deterministic_time = effort
-    solver.parameters.catch_sigint_signal = False
-    status = run_interruptible(partial(solver.solve, model), solver.stop_search)
-    if status not in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
-        return None, solver.deterministic_time
+            model.add(LinearExpr.sum(carried) <= times * constraint.chunks_per_round)
+    result = solve(model, Effort(seed=_SEED, units=effort), Strategy(workers=8))
+    if not result.found:
+        return None, result.units
     collective = replace(problem.collective, chunks=chunks, num_chunks=chunks)
     every = [trees for y, z in pairs for trees in ((y, z, short), (z, y, long))]
     sends = [
         send(chunk, *edge, step, reduce=reduce)
         for chunk, (up, down, turn) in enumerate(every)
         for edge, step, reduce, used in _sends(up, down, turn)
-        if solver.boolean_value(used)
+        if result.value(used)
     ]
     found = Algorithm(problem.topology, collective, rounds, tuple(sends))
-    return found, solver.deterministic_time
+    return found, result.units
 
 
-def _roots(
-    model: cp_model.CpModel, problem: Problem, pairs: int
-) -> Iterator[list[cp_model.IntVar]]:
+def _roots(model: CpModel, problem: Problem, pairs: int) -> Iterator[list[IntVar]]:
     """Yield, per pair, which rank is its root: in equal shares where all ranks are alike."""
     ranks = problem.topology.ranks
     alike = len(rank_orbits(problem.topology, problem.symmetries)) == 1
@@ -134,9 +127,7 @@ def _roots(
         yield root
 
 
-def _tree(
-    model: cp_model.CpModel, problem: Problem, root: list[cp_model.IntVar], steps: int
-) -> _Tree:
+def _tree(model: CpModel, problem: Problem, root: list[IntVar], steps: int) -> _Tree:
     """Return the variables of a timed tree out of a root: whether it takes a link in a step."""
     tree = {(edge, s): model.new_bool_var("") for edge in problem.edges for s in range(steps)}
     into: dict[int, list[Edge]] = defaultdict(list)
@@ -151,7 +142,7 @@ def _tree(
     return tree
 
 
-def _sends(up: _Tree, down: _Tree, turn: int) -> Iterator[tuple[Edge, int, bool, cp_model.IntVar]]:
+def _sends(up: _Tree, down: _Tree, turn: int) -> Iterator[tuple[Edge, int, bool, IntVar]]:
     """Yield (link, step, reduce, used) of a chunk that goes up a tree's reverse, and down one."""
     for ((u, v), s), used in up.items():
         yield (v, u), turn - 1 - s, True, used

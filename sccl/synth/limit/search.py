@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from functools import partial
-
-from ortools.sat.python import cp_model
 
 from sccl.errors import TooLargeError
-from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.cpsat import CpModel, Strategy, solve
+from sccl.solvers.effort import Effort
 from sccl.synth.limit.problem import Tree, Use
 from sccl.synth.limit.window import INFINITE, STEP, Prices, Window
 
-_EFFORT = 30.0  # for a tree: deterministic time of CP-SAT's, a unit of one to five seconds
+_EFFORT = 30.0  # units for a tree
+_SEED = 1  # CP-SAT's own
+_STRATEGY = Strategy(workers=1, linear=2)
 _WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
 
@@ -41,7 +41,7 @@ class Search:
         seconds = self.deadline - time.perf_counter()
         if seconds <= 0:
             raise TimeoutError("no time is left for a cheapest timed tree")
-        model = cp_model.CpModel()
+        model = CpModel()
         window, holders = self.window, self.window.commodity.holders
         x = {
             (e, s): model.new_bool_var("")
@@ -67,18 +67,12 @@ class Search:
         _, hint = self.quick(prices)
         for use, used in x.items():
             model.add_hint(used, use in hint)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.catch_sigint_signal = False  # Ctrl-C ends the command, not the search
-        solver.parameters.linearization_level = 2
-        solver.parameters.max_deterministic_time = _EFFORT
-        if seconds < math.inf:
-            solver.parameters.max_time_in_seconds = seconds
-        status = run_interruptible(partial(solver.solve, model), solver.stop_search)
-        self.spent += solver.deterministic_time
-        if status != cp_model.OPTIMAL:
+        timeout_s = seconds if seconds < math.inf else None
+        result = solve(model, Effort(timeout_s, _SEED, _EFFORT), _STRATEGY)
+        self.spent += result.units
+        if not result.optimal:
             raise TimeoutError("a cheapest timed tree was not found in time")
-        tree = frozenset(use for use, used in x.items() if solver.boolean_value(used))
+        tree = frozenset(use for use, used in x.items() if result.value(used))
         return window.cost(prices, tree), tree
 
     def quick(self, prices: Prices) -> tuple[int, Tree]:
