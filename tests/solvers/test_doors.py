@@ -1,0 +1,268 @@
+"""Every door: the same answer twice, an end by effort, an end by time, and what it raises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from sccl.errors import SolverError, ToolError
+from sccl.solvers import cpsat, lp, processes, sat, smt
+from sccl.solvers.child import Child
+from sccl.solvers.effort import Effort, Spending
+from tests.kit.processes import Pipe, wait_for_end
+
+# --- effort --------------------------------------------------------------------------------------
+
+
+def test_what_is_left_of_an_effort() -> None:
+    spending = Spending(Effort(None, seed=3, units=5.0))
+    assert spending.left() == Effort(None, 3, 5.0)
+    spending.units += 3.0
+    assert spending.left() == Effort(None, 3, 2.0)
+    assert spending.left(most=0.5) == Effort(None, 3, 0.5)
+    assert not spending.used_up()
+    spending.units += 2.0
+    assert spending.used_up()
+    assert not spending.late()
+
+
+def test_time_that_has_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    spending = Spending(Effort(60.0))
+    now[0] += 45.0
+    assert spending.left(most=7.0) == Effort(15.0, 0, 7.0)
+    now[0] += 15.0
+    assert spending.late()
+    assert spending.left() is None
+    assert not spending.used_up()
+    assert spending.effort.why_late == "timeout after 60 s"
+
+
+# --- CP-SAT --------------------------------------------------------------------------------------
+
+
+def pigeons(holes: int) -> tuple[cpsat.CpModel, list[cpsat.IntVar]]:
+    """Return a model in which each of ``holes + 1`` pigeons has a hole, but for the last."""
+    model = cpsat.CpModel()
+    x = [[model.new_bool_var("") for _ in range(holes)] for _ in range(holes + 1)]
+    for row in x:
+        model.add_bool_or(row)
+    for a, b in combinations(x, 2):
+        for one, two in zip(a, b, strict=True):
+            model.add_bool_or([~one, ~two])
+    return model, [variable for row in x for variable in row]
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_cpsat_answers_alike_on_every_run(workers: int) -> None:
+    answers = set()
+    for _ in range(2):
+        model = cpsat.CpModel()
+        x = [model.new_int_var(0, 40, "") for _ in range(12)]
+        for a, b, c in combinations(x, 3):
+            model.add(a + 2 * b - c != 7)
+        model.add(cpsat.LinearExpr.sum(x) == 111)
+        result = cpsat.solve(model, Effort(seed=5, units=4.0), cpsat.Strategy(workers=workers))
+        assert result.found
+        answers.add((*map(result.value, x), result.units))
+    assert len(answers) == 1
+
+
+def test_cpsat_says_what_it_knows() -> None:
+    model, x = pigeons(3)
+    refuted = cpsat.solve(model, Effort(), cpsat.Strategy())
+    assert (refuted.found, refuted.optimal, refuted.refuted) == (False, False, True)
+    model = cpsat.CpModel()
+    x = [model.new_bool_var("") for _ in range(4)]
+    model.add(cpsat.LinearExpr.sum(x) == 3)
+    model.minimize(8 * x[0] + 4 * x[1] + 2 * x[2] + x[3])
+    best = cpsat.solve(model, Effort(), cpsat.Strategy())
+    assert best.optimal
+    assert best.true(x) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("effort", [Effort(units=1e-6), Effort(timeout_s=1e-6)])
+def test_cpsat_with_little_effort_does_not_know(effort: Effort) -> None:
+    model, _ = pigeons(10)
+    result = cpsat.solve(model, effort, cpsat.Strategy(linear=0, presolved=False))
+    assert not result.found
+    assert not result.refuted
+
+
+def test_a_model_that_cpsat_rejects_is_a_defect() -> None:
+    model = cpsat.CpModel()
+    model.add(10**18 * model.new_int_var(0, 10**18, "") == 1)
+    with pytest.raises(SolverError, match="this is a defect"):
+        cpsat.solve(model, Effort(), cpsat.Strategy())
+
+
+# --- linear programs -----------------------------------------------------------------------------
+
+
+def diet() -> tuple[lp.Model, list[lp.Variable], lp.LinearConstraint]:
+    model = lp.Model()
+    x = [model.add_variable(lb=0.0) for _ in range(2)]
+    row = model.add_linear_constraint(3.0 * x[0] + x[1] >= 1.0)
+    model.minimize(lp.fast_sum(x))
+    return model, x, row
+
+
+def test_linear_programs_and_their_prices() -> None:
+    model, x, row = diet()
+    result = lp.solve(model)
+    assert result is not None
+    assert lp.rational(result.dual_values(row)) == Fraction(1, 3)
+    model.add_linear_constraint(x[0] + x[1] <= 0.0)
+    assert lp.solve(model) is None
+
+
+def test_a_program_that_grows_and_one_without_an_optimum() -> None:
+    model, x, _ = diet()
+    growing = lp.Growing(model)
+    assert growing.optimum().objective_value() == pytest.approx(1 / 3)
+    model.add_linear_constraint(x[0] <= 0.0)
+    assert growing.optimum().objective_value() == pytest.approx(1.0)
+    model.add_linear_constraint(x[1] <= 0.5)
+    with pytest.raises(SolverError, match="no solver finds the optimum"):
+        growing.optimum()
+
+
+# --- formulas ------------------------------------------------------------------------------------
+
+
+def holes(number: int) -> list[sat.Clause]:
+    """Return that so many pigeons and one more have a hole each; it can't be."""
+    variable = {(p, h): p * number + h + 1 for p in range(number + 1) for h in range(number)}
+    clauses = [[variable[p, h] for h in range(number)] for p in range(number + 1)]
+    for h in range(number):
+        clauses += [
+            [-variable[p, h], -variable[q, h]] for p, q in combinations(range(number + 1), 2)
+        ]
+    return clauses
+
+
+def test_formulas_solved_refuted_and_left() -> None:
+    free = holes(4)[1:]
+    assert sat.solve(free).satisfiable is True
+    assert sat.solve(free) == sat.solve(free)
+    refuted = sat.solve(holes(4), with_proof=True)
+    assert refuted.satisfiable is False
+    assert refuted.proof[-1] == "0"
+    assert not sat.solve(holes(4)).proof
+    left = sat.solve(holes(9), most_conflicts=5)
+    assert left.satisfiable is None
+    assert not left.true
+
+
+@pytest.mark.parametrize("bound", range(5))
+def test_cardinalities(bound: int) -> None:
+    for number in range(5):
+        clauses, top = sat.at_most(range(1, 5), bound, 7)
+        fixed = [[x] if x <= number else [-x] for x in range(1, 5)]
+        assert sat.solve([*clauses, *fixed]).satisfiable is (number <= bound)
+        assert top >= 7
+        assert {abs(x) for clause in clauses for x in clause}.isdisjoint({5, 6, 7})
+
+
+def test_a_prover_in_a_process_and_one_that_breaks() -> None:
+    def dimacs(clauses: list[sat.Clause]) -> str:
+        lines = [" ".join(map(str, [*clause, 0])) for clause in clauses]
+        return "\n".join([f"p cnf 12 {len(lines)}", *lines]) + "\n"
+
+    refuted = sat.refutation(dimacs(holes(3)), 1000)
+    assert refuted.proof is not None
+    assert refuted.proof.endswith("0\n")
+    assert sat.refutation(dimacs(holes(3)), 1000) == refuted
+    assert sat.refutation(dimacs(holes(3)[1:]), 1000).proof is None
+    with pytest.raises(SolverError, match=r"the prover ended with exit code 1: ValueError"):
+        sat.refutation("p cnf 1 1\nx 0\n", 1)
+
+
+# --- Z3 ------------------------------------------------------------------------------------------
+
+
+def test_z3_says_what_it_knows() -> None:
+    context = smt.Context()
+    x = [smt.Bool(f"x{i}", context) for i in range(6)]
+    solver = smt.Solver(ctx=context)
+    solver.add(smt.PbEq([(v, 1) for v in x], 4))
+    found = smt.check(solver, Effort(units=1.0))
+    assert found.model is not None
+    assert sum(smt.is_true(found.model.eval(v)) for v in x) == 4
+    solver.add(smt.PbLe([(v, 1) for v in x], 3))
+    assert smt.check(solver, Effort()) == smt.Result(None, refuted=True, reason="")
+
+
+@pytest.mark.parametrize(
+    ("effort", "reason"), [(Effort(units=1e-9), "resource"), (Effort(1e-3), "cancel|timeout")]
+)
+def test_z3_with_little_effort_does_not_know(effort: Effort, reason: str) -> None:
+    context = smt.Context()
+    solver = smt.Solver(ctx=context)
+    x = {(p, h): smt.Bool(f"{p}in{h}", context) for p in range(13) for h in range(12)}
+    for p in range(13):
+        solver.add(smt.PbEq([(x[p, h], 1) for h in range(12)], 1))
+    for h in range(12):
+        solver.add(smt.PbLe([(x[p, h], 1) for p in range(13)], 1))
+    result = smt.check(solver, effort)
+    assert (result.model, result.refuted) == (None, False)
+    assert any(word in result.reason for word in reason.split("|")), result.reason
+
+
+# --- a child process -----------------------------------------------------------------------------
+
+
+def main(how: str, path: str) -> None:
+    """Be a child that echoes, breaks, or never answers."""
+    import os
+
+    question = sys.stdin.buffer.read()
+    if how == "break":
+        raise ValueError("no")
+    if how == "hold":
+        with Path(path).open("w") as file:
+            file.write(f"{os.getpid()}\n")
+        import signal
+
+        signal.pause()
+    sys.stdout.buffer.write(question[::-1])
+
+
+def test_a_child_replies_or_breaks() -> None:
+    with Child("echo", __name__, "echo", "") as child:
+        assert child.reply(b"abc") == b"cba"
+    broken = pytest.raises(SolverError, match=r"echo ended with exit code 1: ValueError: no")
+    with Child("echo", __name__, "break", "") as child, broken:
+        child.reply(b"")
+
+
+def test_a_child_ends_when_its_time_or_its_context_does(tmp_path: Path) -> None:
+    pipe = Pipe(tmp_path / "pipe")
+    late = pytest.raises(TimeoutError, match="held has not answered")
+    with Child("held", __name__, "hold", str(tmp_path / "unread")) as child, late:
+        child.reply(b"", timeout_s=0.01)
+    with Child("held", __name__, "hold", str(pipe.path)) as child:
+        assert child.process.stdin is not None
+        child.process.stdin.close()
+        number = int(pipe.line())
+    wait_for_end(number)
+
+
+def test_a_child_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(ToolError, match=r"cannot start the process of echo \(No such file"):
+        Child("echo", __name__, "echo", "")
+
+
+def test_a_process_whose_parent_has_gone_ends_at_once() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {processes.__name__} import end_with; end_with(-1)"],
+        check=False,
+    )
+    assert done.returncode == (1 if sys.platform == "linux" else 0)
