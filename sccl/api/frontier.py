@@ -295,7 +295,7 @@ class LimitFrontier(Shared):
         return _bounds(self.value)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, as ``sccl pareto --limit --json`` prints them."""
+        """Return it as plain JSON values, as ``sccl limits --json`` prints them."""
         asked = question_digests(self.value.topology, self.value.spec)
         return head("frontier", asked) | plain_of(self.value)
 

@@ -37,9 +37,7 @@ _EQUAL_HALVES = "composed of equal halves"
 
 @reported
 def bounds(
-    collective: options.Collective,
-    topo: options.Topo,
-    root: options.Root = None,
+    question: options.Question,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -57,7 +55,7 @@ def bounds(
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
     effort = checked_effort(timeout, 0)
-    topology, spec = asked_for(collective, topo, root)
+    topology, spec = asked_for(question)
     found = lower_bounds(topology, spec)
     limit = None
     if steps is not None:

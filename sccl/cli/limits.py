@@ -1,8 +1,7 @@
-"""``sccl pareto --limit``: the frontier over all k and all C."""
+"""``sccl limits``: the frontier over all k and all C."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -12,22 +11,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.certificate import certify_limits, no_certificate
+from sccl.cli import options
+from sccl.cli.asking import asked_for, settings_of
+from sccl.cli.certificate import certify_limits
 from sccl.cli.classes import print_allreduce
-from sccl.cli.plot import picture
-from sccl.cli.report import ExitCode, err, out, print_json
-from sccl.cli.signals import exit_code
-from sccl.collectives import Spec
+from sccl.cli.delivery import Outputs, deliver
+from sccl.cli.report import ExitCode, err, reported
 from sccl.core.cost import Costs
 from sccl.core.limit import StepLimit
-from sccl.core.topology import Topology
 from sccl.synth.allreduce.every_class import AllreduceFrontier
-from sccl.synth.allreduce.plain import plain_of
-from sccl.synth.folder import Folder
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.synth.settings import Settings
 from sccl.tasks.find import find_limits, limits_of_equal_halves
-from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.notes import limit_note
 from sccl.view.text.reasons import explain
 from sccl.view.text.tables import print_winners
@@ -39,52 +34,48 @@ _MISSING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """Where what is found goes.
+@reported
+def limits(
+    question: options.Question,
+    *,
+    max_steps: options.MaxSteps = None,
+    search: options.Search,
+    timeout: options.LimitTimeout = None,
+    delivery: options.Delivery,
+    json: options.Json = False,
+) -> None:
+    """The frontier over all k and all C: for every S the infimum of R/C, and what attains it.
 
-    Attributes:
-        folder: for the algorithms.
-        plot: the picture.
-        certificate: the folder of the proofs.
-        costs: by which algorithms are compared.
-        json: whether JSON is printed, and nothing else.
+    Of allreduce, for every class of algorithms.
+    Exit code 0: done, 2: bad input, 3: some limit is known only between bounds, 130: interrupted.
     """
-
-    folder: Folder | None
-    plot: Path | None
-    certificate: Path | None
-    costs: Costs
-    json: bool
+    limits_of(question, max_steps, settings_of(search, timeout), delivery, json=json)
 
 
 def limits_of(
-    topology: Topology, spec: Spec, max_steps: int | None, settings: Settings, outputs: Outputs
+    question: options.Question,
+    max_steps: int | None,
+    settings: Settings,
+    delivery: options.Delivery,
+    *,
+    json: bool,
 ) -> NoReturn:
-    """Compute and print the limit frontier, and exit."""
-    folder, json = outputs.folder, outputs.json
+    """Compute, print and write the limit frontier, and exit."""
+    topology, spec = asked_for(question)
+    outputs = Outputs.checked(delivery, topology, spec, max_steps, json=json)
     console = err()
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
         notify = (lambda _: None) if json else partial(_note, console)
-        found = find_limits(topology, spec, max_steps, settings, folder=folder, notify=notify)
-    start = head("frontier", question_digests(topology, spec))
-    plain = start | plain_of(found) | asdict(outputs.costs)
-    if folder:
-        folder.save_frontier(plain, "limits")
-    if json:
-        print_json(plain)
-    elif isinstance(found, AllreduceFrontier):
-        print_allreduce(out(), found, outputs.costs)
-    else:
-        _print(out(), found, outputs.costs)
-    if outputs.certificate and found.stopped != "interrupted":
-        _certify(found, max_steps, settings, outputs.certificate, quiet=json)
-    if outputs.plot:
-        picture(plain, outputs.plot, quiet=json)
-    if found.stopped == "interrupted":
-        if outputs.certificate:
-            no_certificate(outputs.certificate)
-        raise typer.Exit(exit_code())
+        found = find_limits(
+            topology, spec, max_steps, settings, folder=outputs.folder, notify=notify
+        )
+    deliver(
+        found,
+        "limits",
+        outputs,
+        show=_print,
+        certify=partial(_certify, found, max_steps, settings, quiet=json),
+    )
     parts = found.classes if isinstance(found, AllreduceFrontier) else (found,)
     known = all(x.lower == x.upper for one in parts for x in one.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
@@ -114,7 +105,10 @@ def _note(console: Console, event: StepLimit | LimitPoint) -> None:
         console.print(text)
 
 
-def _print(console: Console, frontier: LimitFrontier, costs: Costs) -> None:
+def _print(console: Console, frontier: LimitFrontier | AllreduceFrontier, costs: Costs) -> None:
+    if isinstance(frontier, AllreduceFrontier):
+        print_allreduce(console, frontier, costs)
+        return
     bounds = frontier.bounds
     root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}, limits over all k and C"

@@ -37,6 +37,13 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "limits",
+        "limits",
+        "The frontier over all k and all C: for every S the infimum of R/C, and what attains it.",
+        "sccl limits --collective broadcast --topo dgx1 --max-steps 4",
+    ),
+    Verb(
+        FIND,
         "solve",
         "solve",
         "Is there an algorithm of C chunks, S steps and R rounds?",

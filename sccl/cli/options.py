@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +47,13 @@ Algorithms = Annotated[
 Chunks = Annotated[int, typer.Option(help="C, the chunks of each rank (the paper's count).")]
 Steps = Annotated[int, typer.Option(help="S, the steps.")]
 Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together.")]
+MaxSteps = Annotated[
+    int | None,
+    typer.Option(
+        help="Last S to try.",
+        show_default="3 above the latency bound; of allreduce, 3 above that of each half",
+    ),
+]
 Solver = Annotated[
     str,
     typer.Option(
@@ -58,11 +66,15 @@ Timeout = Annotated[
     float | None,
     typer.Option(help="Seconds per query, after which the answer is 'unknown'."),
 ]
+SweepTimeout = Annotated[
+    float | None,
+    typer.Option(help="Seconds per query, after which the answer is 'unknown'.", show_default="60"),
+]
 LimitTimeout = Annotated[
     float | None,
     typer.Option(
-        help="Seconds per query, after which the answer is 'unknown'.",
-        show_default="60; for limits none: they end by effort, which no load changes",
+        help="Seconds for the limit of each S.",
+        show_default="none: it ends by effort, which no load changes",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the solver's random choices.")]
@@ -99,8 +111,72 @@ GbPerS = Annotated[
     float | None,
     typer.Option(help="Bandwidth of a lane, 10^9 bytes/s.", show_default="the topology's"),
 ]
+OutDir = Annotated[Path | None, typer.Option("--out", help="Folder for the algorithms found.")]
+CertifyDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--certify",
+        help="Folder for proofs of all claims, for 'sccl verify-certificate'; of allreduce, of "
+        "those about compositions, and of limits those about trees, too.",
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Picture of the frontier and of the times by buffer size: .html, .svg, .png, .pdf "
+        "(more charts: 'sccl plot')."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result here.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked for."""
+
+    collective: Collective
+    topo: Topo
+    root: Root = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Who is asked, and how."""
+
+    solver: Solver = backends.DEFAULT
+    seed: Seed = 0
+    symmetry: Symmetry = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where verdicts are kept."""
+
+    store: Store = None
+    no_store: NoStore = False
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where queries are answered."""
+
+    jobs: Jobs = 1
+    cluster: ClusterAddress = None
+    tls_ca: TlsCa = None
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Where a frontier goes, and by what its points are compared."""
+
+    out_dir: OutDir = None
+    certify_dir: CertifyDir = None
+    plot: Plot = None
+    alpha_us: AlphaUs = None
+    gb_per_s: GbPerS = None
 
 
 def writable(path: Path | None) -> Path | None:

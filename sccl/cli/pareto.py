@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,29 +14,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for
-from sccl.cli.certificate import certify, no_certificate
+from sccl.cli.asking import asked_for, settings_of
+from sccl.cli.certificate import certify
 from sccl.cli.classes import print_allreduce
-from sccl.cli.limits import Outputs, limits_of
-from sccl.cli.plot import picture
-from sccl.cli.report import ExitCode, err, named, out, print_json, reported
-from sccl.cli.signals import exit_code
+from sccl.cli.delivery import Outputs, deliver
+from sccl.cli.limits import limits_of
+from sccl.cli.report import ExitCode, err, named, reported
 from sccl.core.candidate import Range
 from sccl.core.cost import Costs
-from sccl.core.files.disk import check_can_create
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.allreduce.every_class import AllreduceFrontier
-from sccl.synth.allreduce.plain import plain_of
-from sccl.synth.claims import open_folder
-from sccl.synth.cluster import Cluster
-from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier, Point, completeness
-from sccl.synth.ksync import backends
-from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
-from sccl.tasks.find import equal_halves, find_frontier, require_certifiable
-from sccl.tasks.outputs import head, question_digests
-from sccl.view import check_picture
+from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings
+from sccl.tasks.find import equal_halves, find_frontier
 from sccl.view.text.notes import Notes, progress_bar
 from sccl.view.text.reasons import explain
 from sccl.view.text.tables import print_winners
@@ -44,9 +35,8 @@ from sccl.view.text.tables import print_winners
 
 @reported
 def pareto(
-    collective: options.Collective,
-    topo: options.Topo,
-    root: options.Root = None,
+    question: options.Question,
+    *,
     k: Annotated[
         int | None,
         typer.Option(
@@ -54,13 +44,7 @@ def pareto(
             show_default="5, or what the bandwidth bound takes in the fewest steps",
         ),
     ] = None,
-    max_steps: Annotated[
-        int | None,
-        typer.Option(
-            help="Last S to try.",
-            show_default="3 above the latency bound; of allreduce, 3 above that of each half",
-        ),
-    ] = None,
+    max_steps: options.MaxSteps = None,
     max_chunks: Annotated[
         int | None,
         typer.Option(
@@ -68,46 +52,14 @@ def pareto(
             show_default="all that R and the bound allow",
         ),
     ] = None,
-    solver: options.Solver = backends.DEFAULT,
-    timeout: options.LimitTimeout = None,
-    seed: options.Seed = 0,
-    symmetry: options.Symmetry = "auto",
+    search: options.Search,
+    timeout: options.SweepTimeout = None,
+    workers: options.Workers,
+    kept: options.Kept,
+    delivery: options.Delivery,
     limit: Annotated[
-        bool,
-        typer.Option(
-            "--limit",
-            help="The frontier over all k and all C: for every S the infimum of R/C, and an "
-            "algorithm that attains it. --timeout is then the time for each S, without end if it "
-            "is not given.",
-        ),
+        bool, typer.Option("--limit", help="Another name of 'sccl limits', which see.")
     ] = False,
-    jobs: options.Jobs = 1,
-    cluster: options.ClusterAddress = None,
-    tls_ca: options.TlsCa = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    store: options.Store = None,
-    no_store: options.NoStore = False,
-    out_dir: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the algorithms found.")
-    ] = None,
-    certify_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--certify",
-            help="Folder for proofs of all claims, for 'sccl verify-certificate'; of allreduce, of "
-            "those about compositions, and with --limit about trees.",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Picture of the frontier and of the times by buffer size: .html, .svg, .png, .pdf "
-            "(more charts: 'sccl plot').",
-        ),
-    ] = None,
-    alpha_us: options.AlphaUs = None,
-    gb_per_s: options.GbPerS = None,
     json: options.Json = False,
 ) -> None:
     """Sweep the Pareto frontier of k-synchronous algorithms and prove its points.
@@ -115,57 +67,42 @@ def pareto(
     For combining collectives k applies to the S and R of the dual that is solved.
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """
-    if plot:
-        check_picture(plot)
-    backends.check_name(solver)
-    if timeout is None and not limit:
-        timeout = DEFAULT_TIMEOUT_S
-    effort = checked_effort(timeout, seed)
-    if limit:
-        _fits_limits(k=k, max_chunks=max_chunks, jobs=jobs - 1, cluster=cluster, store=store)
     covered = Range(k, max_steps, max_chunks)
-    topology, spec = asked_for(collective, topo, root)
-    costs = Costs.of(topology, alpha_us, gb_per_s)
-    folder = Folder(out_dir) if out_dir else None
-    if out_dir:
-        check_can_create(out_dir)
-    where = _cluster(cluster, tls_ca, tls_cert, tls_key)
-    if certify_dir:
-        require_certifiable(topology, spec, max_steps)
-        open_folder(certify_dir, topology, spec)
-    settings = Settings(solver, effort, symmetry, jobs, where, store, no_store)
-    outputs = Outputs(folder, plot, certify_dir, costs, json)
     if limit:
-        limits_of(topology, spec, max_steps, settings, outputs)
+        _check_limits(covered, workers, kept)
+        limits_of(question, max_steps, settings_of(search, timeout), delivery, json=json)
+    seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
+    settings = settings_of(search, seconds, kept, workers)
+    topology, spec = asked_for(question)
+    outputs = Outputs.checked(delivery, topology, spec, max_steps, json=json)
     with _progress(quiet=json) as notify:
-        frontier = find_frontier(topology, spec, covered, settings, folder=folder, notify=notify)
-    _deliver(frontier, settings, outputs)
-
-
-def _deliver(
-    frontier: Frontier | AllreduceFrontier, settings: Settings, outputs: Outputs
-) -> NoReturn:
-    """Write and print what was found, and exit."""
-    interrupted, json = frontier.stopped == "interrupted", outputs.json
-    if outputs.certificate and not interrupted:
-        _certify(frontier, settings, outputs.certificate, quiet=json)
-    start = head("frontier", question_digests(frontier.topology, frontier.spec))
-    plain = start | plain_of(frontier) | asdict(outputs.costs)
-    if outputs.folder:
-        outputs.folder.save_frontier(plain, "frontier")
-    if json:
-        print_json(plain)
-    elif isinstance(frontier, AllreduceFrontier):
-        print_allreduce(out(), frontier, outputs.costs)
-    else:
-        _print(out(), frontier, outputs.costs)
-    if outputs.plot:
-        picture(plain, outputs.plot, quiet=json)
-    if interrupted:
-        if outputs.certificate:
-            no_certificate(outputs.certificate)
-        raise typer.Exit(exit_code())
+        frontier = find_frontier(
+            topology, spec, covered, settings, folder=outputs.folder, notify=notify
+        )
+    deliver(
+        frontier,
+        "frontier",
+        outputs,
+        show=_print,
+        certify=partial(_certify, frontier, settings, quiet=json),
+    )
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
+
+
+def _check_limits(covered: Range, workers: options.Workers, kept: options.Kept) -> None:
+    """Check that nothing is given that plays no part in limits."""
+    given = {
+        "--k": covered.k is not None,
+        "--max-chunks": covered.max_chunks is not None,
+        "--jobs": workers.jobs != 1,
+        "--cluster": workers.cluster is not None,
+        "--store": kept.store is not None,
+    }
+    if any(given.values()):
+        raise ParameterError(
+            "--limit is about all k and all C, in this process: leave "
+            f"{', '.join(name for name, there in given.items() if there)} out"
+        )
 
 
 def _certify(
@@ -184,22 +121,6 @@ def _certify(
         err().print(f"certified: {equal.scope}{any_two}", soft_wrap=True)
 
 
-def _fits_limits(**given: object) -> None:
-    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
-    if given["k"] == 0:
-        named.insert(0, "--k")
-    if named:
-        raise ParameterError(
-            f"--limit is about all k and all C, in this process: leave {', '.join(named)} out"
-        )
-
-
-def _cluster(address: str | None, *tls: Path | None) -> Cluster | None:
-    if any(tls) and not address:
-        raise ParameterError("TLS files are given, but no --cluster that they are for")
-    return Cluster(address, *tls) if address else None
-
-
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Notes]:
     console = err()
@@ -215,7 +136,10 @@ def _progress(*, quiet: bool) -> Iterator[Notes]:
         yield Notes(line, status)
 
 
-def _print(console: Console, frontier: Frontier, costs: Costs) -> None:
+def _print(console: Console, frontier: Frontier | AllreduceFrontier, costs: Costs) -> None:
+    if isinstance(frontier, AllreduceFrontier):
+        print_allreduce(console, frontier, costs)
+        return
     bounds = frontier.bounds
     root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}"

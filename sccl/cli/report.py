@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
+from sccl.cli.groups import flat
 from sccl.cli.signals import exit_code, interrupted, interruptible
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
@@ -28,7 +29,6 @@ from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
 from sccl.tasks.outputs import ErrorOutput, Failure, Output, plain
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 PLAIN_WIDTH = 160
@@ -184,11 +184,11 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-def _delivered(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def _delivered(command: Callable[..., T], **given: Any) -> T:
     """Return what a command returns; what it printed has left this process."""
     with _warnings_as_lines():
         try:
-            result = command(*args, **kwargs)
+            result = command(**given)
         except typer.Exit:
             sys.stdout.flush()
             raise
@@ -196,21 +196,24 @@ def _delivered(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return result
 
 
-def reported(command: Callable[P, T]) -> Callable[P, T]:
-    """Turn what a command raises into one sentence on stderr and an exit code.
+def reported(verb: Callable[..., T]) -> Callable[..., T]:
+    """Return a command: what the verb raises is one sentence on stderr and an exit code.
 
     With ``--json`` the sentence is on stdout, too, as the one document that is printed there.
+    Groups of options are taken one by one.
     """
+    command = flat(verb)
 
     @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+    def run(**given: Any) -> T:
+        json = bool(given.get("json"))
         _printed.clear()
         try:
-            result = interruptible(functools.partial(_delivered, command, *args, **kwargs))
+            result = interruptible(functools.partial(_delivered, command, **given))
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 is no crash
-            raise typer.Exit(_ended(error, json=bool(kwargs.get("json")))) from None
+            raise typer.Exit(_ended(error, json=json)) from None
         if interrupted():
-            raise typer.Exit(_ended(KeyboardInterrupt(), json=bool(kwargs.get("json"))))
+            raise typer.Exit(_ended(KeyboardInterrupt(), json=json))
         return result
 
     return run

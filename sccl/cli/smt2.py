@@ -17,12 +17,10 @@ from sccl.transform import Question, pose
 
 @reported
 def smt2(
-    collective: options.Collective,
-    topo: options.Topo,
+    question: options.Question,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
-    root: options.Root = None,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -32,18 +30,18 @@ def smt2(
     dual; an allreduce as one half of compositions of equal halves, of S/2 steps and R/2 rounds, so
     that unsat says nothing of other allreduces.
     """
-    topology, spec = asked_for(collective, topo, root)
-    question = pose(topology, spec, chunks, steps, rounds)
-    if len(question.instances) > 1:
+    topology, spec = asked_for(question)
+    posed = pose(topology, spec, chunks, steps, rounds)
+    if len(posed.instances) > 1:
         raise ParameterError(
             f"{spec.name} on {topology.name!r} is two problems, as its links differ by direction; "
             "write reducescatter and allgather each"
         )
-    require_reachable(question.instances)
+    require_reachable(posed.instances)
     options.writable(output)
     from sccl.synth.ksync.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
 
-    text = _class_of(question) + smtlib_text(question.instances[0])
+    text = _class_of(posed) + smtlib_text(posed.instances[0])
     if output is not None:
         write_atomically(output, text)
     if json:

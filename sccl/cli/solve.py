@@ -8,14 +8,12 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for
+from sccl.cli.asking import asked_for, settings_of
 from sccl.cli.report import ExitCode, err, named, out, print_output, reported
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
-from sccl.synth.ksync import backends
-from sccl.synth.settings import Settings, checked_effort
 from sccl.tasks.answers import SolveOutput
 from sccl.tasks.find import find_algorithm
 from sccl.tasks.outputs import question_digests
@@ -27,18 +25,14 @@ _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
 @reported
 def solve(
-    collective: options.Collective,
-    topo: options.Topo,
+    question: options.Question,
+    *,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
-    root: options.Root = None,
-    solver: options.Solver = backends.DEFAULT,
+    search: options.Search,
     timeout: options.Timeout = None,
-    seed: options.Seed = 0,
-    symmetry: options.Symmetry = "auto",
-    store: options.Store = None,
-    no_store: options.NoStore = False,
+    kept: options.Kept,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -49,13 +43,12 @@ def solve(
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
-    effort = checked_effort(timeout, seed)
-    topology, spec = asked_for(collective, topo, root)
-    question = pose(topology, spec, chunks, steps, rounds)
+    settings = settings_of(search, timeout, kept)
+    topology, spec = asked_for(question)
+    posed = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
-    settings = Settings(solver, effort, symmetry, store=store, no_store=no_store)
-    with err().status(escape(f"{spec.name} on {topology.name} with {solver}")):
-        answer = find_algorithm(spec, question, settings)
+    with err().status(escape(f"{spec.name} on {topology.name} with {settings.solver}")):
+        answer = find_algorithm(spec, posed, settings)
     if isinstance(answer, Sat) and output is not None:
         write_atomically(output, text_of(algorithm_to_wire(answer.algorithm)))
     file = str(output) if output is not None and isinstance(answer, Sat) else None
@@ -70,14 +63,14 @@ def solve(
                 rounds=rounds,
                 answer=verdict(answer),
                 reason=reason_of(answer),
-                scope=question.scope,
+                scope=posed.scope,
                 seconds=round(answer.seconds, 3),
                 solver=solver_of(answer),
                 file=file,
             )
         )
     else:
-        _print(question, answer, file)
+        _print(posed, answer, file)
     raise typer.Exit(_EXIT[verdict(answer)])
 
 

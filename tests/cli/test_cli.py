@@ -189,7 +189,7 @@ def test_solve_unsat_and_unknown_write_nothing(tmp_path: Path) -> None:
         ("topo schema --of algorthm", "did you mean 'algorithm'"),
         ("verify-certificate no-such-proofs", "holds no certificate; make one with"),
         ("bounds --collective allgather --topo dgx1 --steps 1", "give at least that many"),
-        ("bounds --collective allreduce --topo dgx1 --steps 5", "'sccl pareto --limit'"),
+        ("bounds --collective allreduce --topo dgx1 --steps 5", "'sccl limits'"),
         ("topo without dgx1 --rank 9 -o x.json", "no rank 9"),
         ("check no.json", "cannot read no.json"),
         ("show no.json", "cannot read no.json"),
@@ -236,6 +236,15 @@ def test_limits_refuse_what_plays_no_part(option: tuple[str, str]) -> None:
         "pareto", "--collective", "allgather", "--topo", "ring:4", "--limit", *option
     )
     assert (code, f"leave {option[0]} out" in err) == (2, True)
+
+
+def test_pareto_has_limits_under_another_name(tmp_path: Path) -> None:
+    asked = ("--collective", "allgather", "--topo", "ring:4", "--max-steps", "3", "--out")
+    for name, verb in (("verb", ("limits",)), ("option", ("pareto", "--limit", "--no-store"))):
+        assert sccl(*verb, *asked, tmp_path / name)[0] == 0
+    files = {path.name: path.read_text() for path in (tmp_path / "verb").iterdir()}
+    assert "allgather-ring-4-limits.json" in files
+    assert {path.name: path.read_text() for path in (tmp_path / "option").iterdir()} == files
 
 
 def test_check_lists_every_violation(tmp_path: Path) -> None:
@@ -306,7 +315,7 @@ def test_symmetries_of_a_file_are_checked_first_and_used_where_they_fit(tmp_path
     swapped = {"generators": [{"ranks": [1, 0, 2, 3]}]}
     file.write_text(json.dumps(swapped))
     asked = ("--collective", "allgather", "--topo", "ring:4", "--symmetry", file)
-    for command in (("pareto",), ("pareto", "--limit")):
+    for command in (("pareto",), ("limits",)):
         code, _, err = sccl(*command, *asked)
         assert code == 2
         assert "does not exist" in " ".join(err.split())

@@ -74,7 +74,7 @@ def instance(place: Path) -> str:
 
 GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "pareto": ("frontier", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
-    "pareto --limit": ("frontier", lambda _: ["--limit", *ASKED]),
+    "limits": ("frontier", lambda _: [*ASKED]),
     "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
     "bounds": ("bounds", lambda _: [*ASKED, "--steps", "2"]),
     "show": ("show", lambda d: [d / "found"]),
@@ -105,8 +105,7 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
     assert {name for name, one in LEAVES.items() if "json" not in {p.name for p in one.params}} == (
         set()
     )
-    tested = {name.removesuffix(" --limit") for name in GIVEN} | MEASURED | {"topo schema"}
-    assert tested == set(LEAVES)
+    assert {*GIVEN, *MEASURED, "topo schema"} == set(LEAVES)
     assert {kind for kind, _ in GIVEN.values()} | MEASURED | {"error"} == {*OUTPUTS, "topology"}
 
 
@@ -145,8 +144,8 @@ def test_what_a_sweep_writes_is_of_the_published_shape(place: Path, tmp_path: Pa
             jsonschema.validate(found, strict("frontier"))
     claims = json.loads((place / "proofs" / "claims.json").read_text())
     jsonschema.validate(claims, schema_of_kind("certificate"))
-    for more in (("--limit",), ("--no-store",)):
-        several = run("pareto", "--collective", "allreduce", "--topo", "ring:4", *more)[1]
+    for verb, *more in (("limits",), ("pareto", "--no-store")):
+        several = run(verb, "--collective", "allreduce", "--topo", "ring:4", *more)[1]
         assert several["classes"]
         jsonschema.validate(several, strict("frontier"))
     assert run("pareto", *ASKED, "--no-store", "--out", tmp_path)[0] == 0

@@ -14,7 +14,7 @@ from tests.kit.processes import PATIENCE_S
 COMMANDS = {
     "help": ("--help",),
     "pareto": ("pareto", "--collective", "allgather", "--topo", "ring:4", "--no-store"),
-    "limits": ("pareto", "--collective", "allgather", "--topo", "ring:4", "--limit"),
+    "limits": ("limits", "--collective", "allgather", "--topo", "ring:4"),
     "bounds": ("bounds", "--collective", "alltoall", "--topo", "ring:4"),
     "codegen": ("codegen", "--help"),
 }

@@ -28,9 +28,10 @@ def sccl(*arguments: str | Path) -> tuple[int, str, str]:
 def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of two sweeps, of limits, and of a certificate."""
     folder = tmp_path_factory.mktemp("sweeps") / "found"
-    for more in (["allgather"], ["broadcast"], ["allgather", "--limit"]):
-        sweep = ("pareto", "--topo", "ring:4", "--out", folder, "--no-store", "--collective")
-        assert sccl(*sweep, *more)[0] == 0
+    asked = ("--topo", "ring:4", "--out", folder, "--collective")
+    for collective in ("allgather", "broadcast"):
+        assert sccl("pareto", "--no-store", *asked, collective)[0] == 0
+    assert sccl("limits", *asked, "allgather")[0] == 0
     proofs = ("--certify", folder, "--no-store")
     assert sccl("pareto", "--topo", "ring:4", "--collective", "allgather", *proofs)[0] == 0
     names = {path.name for path in folder.iterdir()}

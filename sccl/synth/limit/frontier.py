@@ -121,7 +121,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     if steps % dual.phases:
         raise ParameterError(
             f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
-            f"{bounds.scope}; 'sccl pareto --limit' has the limits of all classes, for every S"
+            f"{bounds.scope}; 'sccl limits' has the limits of all classes, for every S"
         )
     if steps > _MAX_STEPS:
         raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")

@@ -1,0 +1,115 @@
+"""Where a frontier goes once it is found: files, the terminal, a certificate, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+from rich.console import Console
+
+from sccl.cli import options
+from sccl.cli.certificate import no_certificate
+from sccl.cli.plot import picture
+from sccl.cli.report import out, print_json
+from sccl.cli.signals import exit_code
+from sccl.collectives import Spec
+from sccl.core.cost import Costs
+from sccl.core.files.disk import check_can_create
+from sccl.core.topology import Topology
+from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.plain import plain_of
+from sccl.synth.claims import open_folder
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Frontier
+from sccl.synth.limit.frontier import LimitFrontier
+from sccl.tasks.find import require_certifiable
+from sccl.tasks.outputs import head, question_digests
+from sccl.view import check_picture
+
+F = TypeVar("F", bound=Frontier | LimitFrontier | AllreduceFrontier)
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where what is found goes.
+
+    Attributes:
+        folder: for the algorithms.
+        plot: the picture.
+        certificate: the folder of the proofs.
+        costs: by which algorithms are compared.
+        json: whether JSON is printed, and nothing else.
+    """
+
+    folder: Folder | None
+    plot: Path | None
+    certificate: Path | None
+    costs: Costs
+    json: bool
+
+    @classmethod
+    def checked(
+        cls,
+        delivery: options.Delivery,
+        topology: Topology,
+        spec: Spec,
+        max_steps: int | None,
+        *,
+        json: bool,
+    ) -> Outputs:
+        """Return where what is found goes: before any work is done, it is seen that it can.
+
+        Raises:
+            InputError: a file or folder cannot be written, or nothing would be certified.
+        """
+        costs = Costs.of(topology, delivery.alpha_us, delivery.gb_per_s)
+        if delivery.plot:
+            check_picture(delivery.plot)
+        if delivery.out_dir:
+            check_can_create(delivery.out_dir)
+        if delivery.certify_dir:
+            require_certifiable(topology, spec, max_steps)
+            open_folder(delivery.certify_dir, topology, spec)
+        folder = Folder(delivery.out_dir) if delivery.out_dir else None
+        return cls(folder, delivery.plot, delivery.certify_dir, costs, json)
+
+
+def deliver(
+    frontier: F,
+    kind: str,
+    outputs: Outputs,
+    *,
+    show: Callable[[Console, F, Costs], None],
+    certify: Callable[[Path], None],
+) -> None:
+    """Keep, print, certify and draw what was found.
+
+    Args:
+        kind: ``"frontier"`` or ``"limits"``, for the name of its file.
+        show: prints it.
+        certify: writes the certificate into a folder.
+
+    Raises:
+        Exit: it was interrupted; then nothing is certified.
+        InputError: something cannot be written.
+    """
+    start = head("frontier", question_digests(frontier.topology, frontier.spec))
+    plain = start | plain_of(frontier) | asdict(outputs.costs)
+    if outputs.folder:
+        outputs.folder.save_frontier(plain, kind)
+    if outputs.json:
+        print_json(plain)
+    else:
+        show(out(), frontier, outputs.costs)
+    interrupted = frontier.stopped == "interrupted"
+    if outputs.certificate and not interrupted:
+        certify(outputs.certificate)
+    if outputs.plot:
+        picture(plain, outputs.plot, quiet=outputs.json)
+    if interrupted:
+        if outputs.certificate:
+            no_certificate(outputs.certificate)
+        raise typer.Exit(exit_code())
