@@ -96,7 +96,7 @@ def check(root: Path, found: Sequence[Path]) -> Iterator[CertificateResult]:
     """Yield what checking each folder says and takes."""
     for folder in found:
         begin = time.perf_counter()
-        states = Counter(verdict.state for verdict in check_folder(folder))
+        states: Counter[str] = Counter(verdict.state for verdict in check_folder(folder))
         seconds = time.perf_counter() - begin
         proofs = tuple(_proof(path) for path in sorted(folder.glob("*.drat")))
         name = folder.relative_to(root).as_posix()

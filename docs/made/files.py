@@ -8,8 +8,8 @@ from typing import Any
 
 from docs.made.markdown import cell, escape
 from sccl.core.files.kinds import SHAPES, json_schema
-from sccl.tasks.answers import OUTPUTS
 from sccl.tasks.outputs import schema_of
+from sccl.tasks.schemas import OUTPUTS
 
 
 def text() -> str:

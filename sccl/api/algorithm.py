@@ -23,10 +23,9 @@ from sccl.core.files.text import text_of
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.tasks.judged import judged
-from sccl.tasks.pages import shown
+from sccl.tasks.explore import shown
 from sccl.topo.symmetry.expand import expand
-from sccl.view.explorer.html import check_fits, page
+from sccl.view.explorer.html import page
 from sccl.view.text.show import print_algorithm, utilisation
 
 if TYPE_CHECKING:
@@ -195,8 +194,7 @@ class Algorithm:
                 written.
         """
         check_can_write(Path(path))
-        check_fits([(self.name, self.value)])
-        write_atomically(Path(path), page([shown(self.name, self.value, self.intact, {})]))
+        write_atomically(Path(path), page(shown([(self.name, self.value, self.intact)])))
         return Path(path)
 
     @checked
@@ -213,11 +211,9 @@ class Algorithm:
             InputError: there is no such target, the judge rejects the algorithm, or the folder
                 cannot be written.
         """
-        from sccl.emit import Options, generate, write_project  # noqa: PLC0415 - loads templates
+        from sccl.tasks.codegen import write_code  # noqa: PLC0415 - loads templates
 
-        files = generate([judged(self.value, self.name)], target, Options(), None)
-        write_project(Path(folder), files, force=force)
-        return Path(folder)
+        return write_code({self.name: self.value}, Path(folder), target, force=force).directory
 
     def __repr__(self) -> str:
         return f"Algorithm({self.name}: {self._costs})"

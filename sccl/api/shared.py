@@ -18,10 +18,10 @@ from sccl.api.latex import Latex, tabular
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.words import proved_for
 from sccl.errors import InputError, ToolError
+from sccl.tasks.explore import shown
 from sccl.tasks.frontiers import Known, known
-from sccl.tasks.pages import shown
-from sccl.view.explorer.html import check_fits, page
-from sccl.view.shown import Bounds, Sweep
+from sccl.view.explorer.html import page
+from sccl.view.shown import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,9 +227,7 @@ class Shared(ABC):
         algorithms = self._algorithms()
         if not algorithms:
             raise InputError(f"{self.name}: no algorithm was found, so there is none to explore")
-        check_fits((repr(a), a.value) for a in algorithms)
-        seen: dict[Any, Bounds] = {}
-        items = [shown(a.name, a.value, a.intact, seen) for a in algorithms]
+        items = shown((a.name, a.value, a.intact) for a in algorithms)
         write_atomically(Path(path), page(items, self._known().sweeps, frontier=True))
         return Path(path)
 

@@ -12,12 +12,10 @@ from rich.markup import escape
 from sccl.cli import complete, options
 from sccl.cli.report import named, out, print_output, reported
 from sccl.core.words import counted
-from sccl.emit import Options, generate, targets, write_project
+from sccl.emit import Options, targets
 from sccl.errors import ParameterError
-from sccl.tasks.answers import CodegenOutput
+from sccl.tasks.codegen import codegen_output, write_code
 from sccl.tasks.files import load_algorithms
-from sccl.tasks.judged import judged
-from sccl.tasks.outputs import algorithm_digests
 
 Target = Annotated[
     str,
@@ -71,27 +69,15 @@ def codegen(
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
     if target == "host" and (blocks_per_link, transport) != (_PER_LINK, _KERNEL):
         raise ParameterError("--blocks-per-link and --transport are for GPUs: leave them out")
-    loaded = load_algorithms(files)
-    algorithms = [judged(one.algorithm, str(one.file)) for one in loaded]
-    found = generate(algorithms, target, Options(blocks_per_link, transport), select)
-    write_project(output, found, force=force)
-    names = sorted({a.collective.name for a in algorithms})
+    given = {str(one.file): one.algorithm for one in load_algorithms(files)}
+    made = Options(blocks_per_link, transport)
+    written = write_code(given, output, target, made, select, force=force)
     if json:
-        print_output(
-            CodegenOutput(
-                inputs=algorithm_digests({str(one.file): one.algorithm for one in loaded}),
-                directory=str(output),
-                target=target,
-                ranks=algorithms[0].topology.ranks,
-                algorithms=len(algorithms),
-                collectives=tuple(names),
-                files=tuple(sorted(found)),
-            )
-        )
+        print_output(codegen_output(written))
         return
     out().print(
-        f"{counted(len(algorithms), 'algorithm')} of {escape(named(', '.join(names)))} for "
-        f"{algorithms[0].topology.ranks} ranks, target "
+        f"{counted(len(written.algorithms), 'algorithm')} of "
+        f"{escape(named(', '.join(written.collectives)))} for {written.ranks} ranks, target "
         f"{target}, in {escape(named(output))}; next: {_next(output, target)}",
         soft_wrap=True,
     )

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from sccl.cli import options
-from sccl.cli.certificate import no_certificate
+from sccl.cli.certify import no_certificate
 from sccl.cli.plot import picture
 from sccl.cli.report import out, print_json
 from sccl.cli.signals import exit_code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -11,18 +10,14 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import err, named, out, print_output, reported
-from sccl.collectives import Spec
 from sccl.core.files.disk import check_can_write, write_atomically
-from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.tasks.answers import ExploreOutput
+from sccl.tasks.explore import ExploreOutput, shown
 from sccl.tasks.files import frontier_files, is_folder, load_algorithms, paths_of
 from sccl.tasks.frontiers import read_frontier
 from sccl.tasks.outputs import algorithm_digests, file_digest
-from sccl.tasks.pages import shown
-from sccl.view.explorer.html import check_fits, page
-from sccl.view.shown import Bounds, Shown
+from sccl.view.explorer.html import page
 
 Files = Annotated[
     list[Path],
@@ -50,12 +45,8 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
     loaded = load_algorithms(files)
     frontiers = frontier_files(files)
     many = any(is_folder(path) for path in paths_of(files))
-    bounds: dict[tuple[Topology, Spec], Bounds] = {}
     with err().status("bounds and pictures"):
-        check_fits((str(x.file), x.algorithm) for x in loaded)
-        items = [shown(str(x.file), x.algorithm, x.intact, bounds) for x in loaded]
-        if many:  # by file name C=10 is before C=2
-            items.sort(key=_place)
+        items = shown(((str(x.file), x.algorithm, x.intact) for x in loaded), by_cost=many)
         sweeps = [sweep for file in frontiers for sweep in read_frontier(file).sweeps]
         text = page(items, sweeps, frontier=many)
     write_atomically(output, text)
@@ -72,8 +63,3 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
         )
         return
     out().print(f"{counted(len(items), 'algorithm')} in {escape(named(output))}", soft_wrap=True)
-
-
-def _place(item: Shown) -> tuple[str, str, int, Fraction]:
-    a = item.algorithm
-    return a.topology.name, a.collective.name, a.steps, a.bandwidth_cost

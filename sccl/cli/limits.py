@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.asking import asked_for, settings_of
-from sccl.cli.certificate import certify_limits
+from sccl.cli.certify import certify_limits
 from sccl.cli.classes import print_allreduce
 from sccl.cli.delivery import Outputs, deliver
 from sccl.cli.report import ExitCode, err, reported

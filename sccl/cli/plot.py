@@ -19,7 +19,6 @@ from sccl.core.files.disk import slug
 from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, TOPOLOGY
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
-from sccl.tasks.answers import PlotOutput
 from sccl.tasks.files import (
     ALGORITHM_OR_FRONTIER,
     files_of,
@@ -30,6 +29,7 @@ from sccl.tasks.files import (
 )
 from sccl.tasks.frontiers import Known, known, of_algorithms, of_folder, read_frontier
 from sccl.tasks.outputs import digest_of, question_digests
+from sccl.tasks.plot import PlotOutput
 from sccl.topo import resolve as resolve_topology
 from sccl.topo.symmetry.expand import expand
 from sccl.view import FrontierData

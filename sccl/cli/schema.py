@@ -11,8 +11,8 @@ from sccl.cli import complete, options
 from sccl.cli.report import out, print_json, print_output, reported
 from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.errors import unknown_name
-from sccl.tasks.answers import OUTPUTS, KindPart, SchemaOutput
 from sccl.tasks.outputs import schema_of
+from sccl.tasks.schemas import OUTPUTS, KindPart, SchemaOutput
 
 
 @reported

@@ -8,11 +8,9 @@ from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import named, out, print_output, reported
 from sccl.core.files.disk import write_atomically
-from sccl.errors import ParameterError
-from sccl.prove.bounds import require_reachable
-from sccl.tasks.answers import Smt2Output
 from sccl.tasks.outputs import question_digests
-from sccl.transform import Question, pose
+from sccl.tasks.smt2 import Smt2Output, problem_text
+from sccl.transform import pose
 
 
 @reported
@@ -32,16 +30,8 @@ def smt2(
     """
     topology, spec = asked_for(question)
     posed = pose(topology, spec, chunks, steps, rounds)
-    if len(posed.instances) > 1:
-        raise ParameterError(
-            f"{spec.name} on {topology.name!r} is two problems, as its links differ by direction; "
-            "write reducescatter and allgather each"
-        )
-    require_reachable(posed.instances)
     options.writable(output)
-    from sccl.synth.ksync.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
-
-    text = _class_of(posed) + smtlib_text(posed.instances[0])
+    text = problem_text(posed)
     if output is not None:
         write_atomically(output, text)
     if json:
@@ -51,14 +41,3 @@ def smt2(
         typer.echo(text, nl=False)
     else:
         out().print(f"written to {named(output)}", markup=False)
-
-
-def _class_of(question: Question) -> str:
-    """Return a comment on what unsat holds for; empty: for all k-synchronous algorithms."""
-    if not question.scope:
-        return ""
-    return (
-        f"; One half of {question.scope},\n"
-        f"; of S={question.steps} steps and R={question.rounds} rounds in all: unsat says nothing "
-        "of algorithms of other classes.\n"
-    )

@@ -14,9 +14,8 @@ from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
-from sccl.tasks.answers import SolveOutput
 from sccl.tasks.find import find_algorithm
-from sccl.tasks.outputs import question_digests
+from sccl.tasks.solve import solve_output
 from sccl.transform import Question, pose
 from sccl.view.text.reasons import reason_of, solver_of
 
@@ -53,22 +52,7 @@ def solve(
         write_atomically(output, text_of(algorithm_to_wire(answer.algorithm)))
     file = str(output) if output is not None and isinstance(answer, Sat) else None
     if json:
-        print_output(
-            SolveOutput(
-                inputs=question_digests(topology, spec),
-                topology=topology.name,
-                collective=spec.name,
-                chunks=chunks,
-                steps=steps,
-                rounds=rounds,
-                answer=verdict(answer),
-                reason=reason_of(answer),
-                scope=posed.scope,
-                seconds=round(answer.seconds, 3),
-                solver=solver_of(answer),
-                file=file,
-            )
-        )
+        print_output(solve_output(spec, posed, answer, file))
     else:
         _print(posed, answer, file)
     raise typer.Exit(_EXIT[verdict(answer)])

@@ -20,15 +20,8 @@ from sccl.core.files.text import text_of
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.settings import open_store
-from sccl.synth.store import Row
-from sccl.tasks.answers import (
-    StoreExportOutput,
-    StoreGcOutput,
-    StoreLsOutput,
-    StoreShowOutput,
-    VerdictPart,
-)
 from sccl.tasks.outputs import algorithm_digests
+from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, ls_output
 
 store = typer.Typer(
     name="store",
@@ -46,8 +39,7 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
     with open_store(file) as opened:
         rows = list(opened.rows())
     if json:
-        verdicts = tuple(_part(row) for row in rows)
-        print_output(StoreLsOutput(inputs={}, store=str(opened.path), verdicts=verdicts))
+        print_output(ls_output(str(opened.path), rows))
         return
     table = Table("Digest", "Collective", "Topology", "C", "S", "R", "Solver", "Answer", "Seconds",
                   "When (UTC)")  # fmt: skip
@@ -65,22 +57,6 @@ def ls(file: options.Store = None, json: options.Json = False) -> None:
     console = out()
     console.print(table)
     console.print(f"{counted(len(rows), 'verdict')} in {opened.path}", markup=False, soft_wrap=True)
-
-
-def _part(row: Row) -> VerdictPart:
-    return VerdictPart(
-        instance=row.instance,
-        solver=row.solver,
-        answer=row.answer,
-        seconds=round(row.seconds, 3),
-        version=row.version,
-        at=row.at,
-        topology=row.topology,
-        collective=row.collective,
-        chunks=row.chunks,
-        steps=row.steps,
-        rounds=row.rounds,
-    )
 
 
 @store.command("show", epilog="Example: sccl store show 3f2a")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -16,14 +16,7 @@ from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.tasks.answers import (
-    GeneratorPart,
-    MachinePart,
-    TopoListOutput,
-    TopoWithoutOutput,
-    TopoWithOutput,
-)
-from sccl.tasks.outputs import question_digests
+from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo import (
     added_to,
     catalogue_names,
@@ -58,18 +51,7 @@ def list_topologies(json: options.Json = False) -> None:
     """List the machines of the catalogue and the generators."""
     machines = [resolve_topology(name) for name in catalogue_names()]
     if json:
-        print_output(
-            TopoListOutput(
-                inputs={},
-                machines=tuple(
-                    MachinePart(name=m.name, ranks=m.ranks, source=m.source) for m in machines
-                ),
-                generators=tuple(
-                    GeneratorPart(name=g.name, arguments=g.arguments, example=g.example)
-                    for g in generators()
-                ),
-            )
-        )
+        print_output(list_output(machines))
         return
     table = Table("Name", "Ranks", "Links", "Source", title="Machines", title_justify="left")
     for m in machines:
@@ -122,7 +104,7 @@ def without(
     degraded = degrade.without(topology, gone.whole, lost, gone.lanes)
     _write(degraded, output)
     if json:
-        print_output(TopoWithoutOutput(**_changed(topology, degraded, output)))
+        print_output(changed_output(TopoWithoutOutput, topology, degraded, output))
         return
     _print_written(degraded, output)
     moved = [r for r in range(degraded.ranks) if degraded.label(r) != str(r)] if lost else []
@@ -150,7 +132,7 @@ def with_links(
     changed = degrade.plus(topology, added_to(topology, link))
     _write(changed, output)
     if json:
-        print_output(TopoWithOutput(**_changed(topology, changed, output)))
+        print_output(changed_output(TopoWithOutput, topology, changed, output))
     else:
         _print_written(changed, output)
 
@@ -165,18 +147,6 @@ def _print_written(changed: Topology, output: Path) -> None:
     console.print(f"written to {named(output)}: {named(size_text(changed))}", markup=False)
     if pair := measure(changed).unreachable:
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
-
-
-def _changed(before: Topology, after: Topology, output: Path) -> dict[str, Any]:
-    return {
-        "inputs": question_digests(before),
-        "file": str(output),
-        "name": after.name,
-        "ranks": after.ranks,
-        "links": len(after.links),
-        "labels": tuple(map(after.label, range(after.ranks))),
-        "unreachable": measure(after).unreachable,
-    }
 
 
 @topo.command(epilog="Example: sccl topo schema --of algorithm")

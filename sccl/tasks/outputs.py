@@ -1,7 +1,7 @@
 """What verbs print with ``--json``: the shapes from which the published JSON Schemas derive.
 
-Within schema 1 fields are added to these, never taken away, and none changes what it means. The
-larger answers, which have parts of their own, are in :mod:`sccl.tasks.answers`.
+Within schema 1 fields are added to these, never taken away, and none changes what it means. Here is
+what all have in common; the answer of each verb stands beside what it does, in this room.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ FractionText = Annotated[
     str, Meta(pattern="^[0-9]+(/[0-9]+)?$", description="A fraction such as 7/6.")
 ]
 Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[
+    float, Meta(ge=0, description="Seconds; not in files, which are the same again.")
+]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("sccl.cli.doctor.mpi_folder", lambda: None)
+    monkeypatch.setattr("sccl.tasks.doctor.mpi_folder", lambda: None)
     code, out = doctor()
     assert code == 0
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
@@ -54,7 +54,7 @@ def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
 def test_without_the_default_solver_the_main_job_cannot_be_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sccl.cli.doctor._COMMAND", "raise SystemExit(4)")
+    monkeypatch.setattr("sccl.tasks.doctor._COMMAND", "raise SystemExit(4)")
     code, out = doctor()
     assert code == 1
     assert "can't be done" in out

@@ -19,7 +19,7 @@ import sccl
 from sccl.cli.main import VERBS, app, load
 from sccl.cli.schema import schema_of_kind
 from sccl.core.files.kinds import SHAPES
-from sccl.tasks.answers import OUTPUTS
+from sccl.tasks.schemas import OUTPUTS
 from tests.kit.found import frontier
 
 ASKED = ("--collective", "allgather", "--topo", "ring:4")
@@ -243,7 +243,7 @@ def test_a_failure_after_the_document_adds_none(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sccl.cli.pareto.picture", fail)
+    monkeypatch.setattr("sccl.cli.delivery.picture", fail)
     code, found = run("pareto", *ASKED, "--no-store", "--plot", tmp_path / "p.svg")
     assert (code, found["kind"]) == (4, "frontier")
 

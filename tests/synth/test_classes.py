@@ -297,11 +297,11 @@ def test_the_last_step_asked_for_is_that_of_every_class() -> None:
 
 
 def test_the_explorer_has_one_frontier_of_all_classes(dgx1: AllreduceFrontier) -> None:
-    from sccl.tasks.pages import shown
+    from sccl.tasks.explore import shown
     from sccl.view.explorer.data import page_data
 
     files = sorted({str(p.file) for one in dgx1.classes for p in one.points})
-    items = [shown(file, *load_algorithm(Path(file)), {}) for file in files]
+    items = shown((file, *load_algorithm(Path(file))) for file in files)
     data = page_data(items, known(allreduce_json(dgx1), "here").sweeps, frontier=True)
     (one,) = data["frontiers"]
     assert one["collective"] == "allreduce"

@@ -33,12 +33,12 @@ from sccl.prove.check.prices import by_steps, overall, short
 from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
 from sccl.prove.check.words import in_words
-from sccl.prove.check.work import TooMuchError, Work
+from sccl.prove.check.work import State, TooMuchError, Work
 
 MAX_K = 100_000
 """Of claims: what a sweep takes as well."""
 
-_SUPPORT = {
+_SUPPORT: dict[State, str] = {
     "ok": "follows from the claims above",
     "searched": "follows from the claims above, of which some are the word of solvers alone",
     "unchecked": "would follow from the claims above, of which some were not checked",
@@ -58,7 +58,7 @@ class Verdict:
     """
 
     claim: str
-    state: str
+    state: State
     detail: str
 
 
@@ -71,7 +71,7 @@ class _Held:
         algorithms: by (C, S, R): those that were re-executed.
     """
 
-    claims: list[tuple[Claim, str]]
+    claims: list[tuple[Claim, State]]
     algorithms: dict[Candidate, list[Algorithm]]
 
 
@@ -102,7 +102,7 @@ def check(case: Case) -> Iterator[Verdict]:
         yield Verdict(text, state, detail)
 
 
-def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[str, str]:
+def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[State, str]:
     """Return the state and how it was checked.
 
     Raises:
@@ -188,7 +188,7 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -
 
 def _follows(
     case: Case, claim: ParetoWire | LimitPointWire, held: _Held, work: Work
-) -> tuple[str, str]:
+) -> tuple[State, str]:
     """Return how good the claims are that a claim of optimality follows from.
 
     Raises:
@@ -196,7 +196,7 @@ def _follows(
     """
     if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
         raise ValueError("it speaks of halves, of which there are none here")
-    enough: list[str] = []
+    enough: list[State] = []
     for state, words in _SUPPORT.items():
         enough.append(state)
         claims = [c for c, how in held.claims if how in enough]

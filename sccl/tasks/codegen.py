@@ -1,0 +1,94 @@
+"""Generating code: projects that run algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.emit import Options, generate, write_project
+from sccl.tasks.judged import judged
+from sccl.tasks.outputs import Count, FileText, Output, algorithm_digests
+
+
+class CodegenOutput(Output, frozen=True, kw_only=True):
+    """Where 'sccl codegen' wrote a project."""
+
+    kind: Literal["codegen"] = "codegen"
+    directory: FileText
+    target: str
+    ranks: Count
+    algorithms: Count
+    collectives: tuple[str, ...]
+    files: Annotated[tuple[str, ...], Meta(description="Names of what was written there.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A project that was written.
+
+    Attributes:
+        given: what it runs, by file.
+        algorithms: the same, written out.
+        files: the names of what was written.
+    """
+
+    directory: Path
+    target: str
+    given: Mapping[str, AnyAlgorithm]
+    algorithms: tuple[Algorithm, ...]
+    files: tuple[str, ...]
+
+    @property
+    def ranks(self) -> int:
+        """Return the ranks that it is for."""
+        return self.algorithms[0].topology.ranks
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        """Return the names of what it does."""
+        return tuple(sorted({a.collective.name for a in self.algorithms}))
+
+
+def write_code(  # noqa: PLR0913 - what is written, and where
+    given: Mapping[str, AnyAlgorithm],
+    directory: Path,
+    target: str,
+    options: Options | None = None,
+    select: str | None = None,
+    *,
+    force: bool = False,
+) -> Written:
+    """Write a project that runs algorithms.
+
+    Args:
+        given: the algorithms, by what messages call them.
+        select: switch points in place of the cost model's, as ``SCCL_SELECT`` spells them.
+        force: whatever the folder holds.
+
+    Raises:
+        InputError: there is no such target, the judge rejects an algorithm, they or ``select`` do
+            not fit into one project, or the folder cannot be written.
+    """
+    algorithms = tuple(judged(algorithm, name) for name, algorithm in given.items())
+    files = generate(algorithms, target, options or Options(), select)
+    write_project(directory, files, force=force)
+    return Written(directory, target, given, algorithms, tuple(sorted(files)))
+
+
+def codegen_output(written: Written) -> CodegenOutput:
+    """Return where a project was written."""
+    return CodegenOutput(
+        inputs=algorithm_digests(written.given),
+        directory=str(written.directory),
+        target=written.target,
+        ranks=written.ranks,
+        algorithms=len(written.algorithms),
+        collectives=written.collectives,
+        files=written.files,
+    )

@@ -1,0 +1,73 @@
+"""Exploring: algorithms, and the frontiers they are on, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from sccl.collectives import Spec, misnamed, named, names
+from sccl.core.collective import Collective
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.tasks.judged import judged
+from sccl.tasks.outputs import Count, FileText, Output
+from sccl.view.explorer.html import check_fits
+from sccl.view.shown import Bounds, Shown
+from sccl.view.text.reasons import bounds_of
+
+
+class ExploreOutput(Output, frozen=True, kw_only=True):
+    """Where 'sccl explore' wrote the page."""
+
+    kind: Literal["explore"] = "explore"
+    file: FileText
+    algorithms: Count
+    frontiers: Count
+
+
+def shown(given: Iterable[tuple[str, AnyAlgorithm, bool]], *, by_cost: bool = False) -> list[Shown]:
+    """Return what the page shows of algorithms, with the bounds of what was asked for.
+
+    Args:
+        given: each with its file or name, and whether it is as sccl wrote it.
+        by_cost: whether they are put in the order of their costs: by file name C=10 is before C=2.
+
+    Raises:
+        InputError: they are too large for a page, or the judge rejects one; what is wrong moves
+            nowhere on a page.
+    """
+    several = list(given)
+    check_fits((name, algorithm) for name, algorithm, _ in several)
+    bounds: dict[tuple[Topology, Spec], Bounds] = {}
+    items = [_shown(*one, bounds) for one in several]
+    return sorted(items, key=_place) if by_cost else items
+
+
+def _place(item: Shown) -> tuple[str, str, int, Fraction]:
+    a = item.algorithm
+    return a.topology.name, a.collective.name, a.steps, a.bandwidth_cost
+
+
+def _shown(
+    name: str,
+    loaded: AnyAlgorithm,
+    intact: bool,
+    known: dict[tuple[Topology, Spec], Bounds],
+) -> Shown:
+    """Return what the page shows of an algorithm; ``known`` gets the bounds it lacks."""
+    algorithm = judged(loaded, name)
+    question = (algorithm.topology, _spec_of(algorithm.collective))
+    if question not in known:
+        known[question] = bounds_of(*question)
+    return Shown(algorithm, Path(name).name, intact, known[question])
+
+
+def _spec_of(collective: Collective) -> Spec:
+    """Return what was asked for, at any number of chunks."""
+    c = collective
+    if c.name in names() and not misnamed(c):
+        return named(c.name, c.ranks, c.root)
+    per_unit = c.num_chunks // c.chunks
+    return Spec(c.name, c.ranks, 1, per_unit, c.pre, c.post, c.combining, c.root)

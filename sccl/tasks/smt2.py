@@ -1,0 +1,48 @@
+"""The problem as text, for any SMT solver."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.errors import ParameterError
+from sccl.prove.bounds import require_reachable
+from sccl.tasks.outputs import FileText, Output
+from sccl.transform import Question
+
+
+class Smt2Output(Output, frozen=True, kw_only=True):
+    """The problem that 'sccl smt2' wrote: to a file, or here."""
+
+    kind: Literal["smt2"] = "smt2"
+    file: FileText | None
+    text: Annotated[str | None, Meta(description="SMT-LIB 2; null with --output.")]
+
+
+def problem_text(question: Question) -> str:
+    """Return a question as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.
+
+    Raises:
+        InputError: it is two problems, or some rank cannot be reached.
+    """
+    if len(question.instances) > 1:
+        raise ParameterError(
+            f"{question.collective.name} on {question.topology.name!r} is two problems, as its "
+            "links differ by direction; write reducescatter and allgather each"
+        )
+    require_reachable(question.instances)
+    from sccl.synth.ksync.smtlib import smtlib_text  # noqa: PLC0415 - pySMT is slow to import
+
+    return _class_of(question) + smtlib_text(question.instances[0])
+
+
+def _class_of(question: Question) -> str:
+    """Return a comment on what unsat holds for; empty: for all k-synchronous algorithms."""
+    if not question.scope:
+        return ""
+    return (
+        f"; One half of {question.scope},\n"
+        f"; of S={question.steps} steps and R={question.rounds} rounds in all: unsat says nothing "
+        "of algorithms of other classes.\n"
+    )

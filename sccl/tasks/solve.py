@@ -1,0 +1,52 @@
+"""Solving: one question, one answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.collectives import Spec
+from sccl.core.answer import Answer, verdict
+from sccl.tasks.outputs import Count, FileText, Output, Seconds, question_digests
+from sccl.transform import Question
+from sccl.view.text.reasons import reason_of, solver_of
+
+
+class SolveOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl solve' found."""
+
+    kind: Literal["solve"] = "solve"
+    topology: str
+    collective: str
+    chunks: Count
+    steps: Count
+    rounds: Count
+    answer: Literal["sat", "unsat", "unknown"]
+    reason: str
+    scope: Annotated[str, Meta(description="The class the answer is about; empty: all algorithms.")]
+    seconds: Seconds
+    solver: str
+    file: FileText | None
+
+
+def solve_output(spec: Spec, question: Question, answer: Answer, file: str | None) -> SolveOutput:
+    """Return what was found of a question.
+
+    Args:
+        file: where the algorithm was written.
+    """
+    return SolveOutput(
+        inputs=question_digests(question.topology, spec),
+        topology=question.topology.name,
+        collective=spec.name,
+        chunks=question.collective.chunks,
+        steps=question.steps,
+        rounds=question.rounds,
+        answer=verdict(answer),
+        reason=reason_of(answer),
+        scope=question.scope,
+        seconds=round(answer.seconds, 3),
+        solver=solver_of(answer),
+        file=file,
+    )

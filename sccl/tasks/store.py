@@ -1,0 +1,80 @@
+"""The store: what sweeps have kept, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.shapes import AnswerWire, InstanceWire
+from sccl.synth.store import Row
+from sccl.tasks.outputs import Count, FileText, Output, Part, Seconds
+
+
+class VerdictPart(Part, frozen=True, kw_only=True):
+    """A verdict of the store."""
+
+    instance: Annotated[str, Meta(description="The digest of the instance.")]
+    solver: str
+    answer: Annotated[str, Meta(pattern="^(sat|unsat|unknown)$")]
+    seconds: Seconds
+    version: str
+    at: Annotated[str, Meta(description="When, in UTC.")]
+    topology: str
+    collective: str
+    chunks: int
+    steps: int
+    rounds: int
+
+
+class StoreLsOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl store ls' lists."""
+
+    kind: Literal["store-ls"] = "store-ls"
+    store: FileText
+    verdicts: tuple[VerdictPart, ...]
+
+
+class StoreShowOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl store show' shows."""
+
+    kind: Literal["store-show"] = "store-show"
+    instance: InstanceWire
+    answers: Annotated[dict[str, AnswerWire], Meta(description="By solver.")]
+
+
+class StoreExportOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl store export' wrote."""
+
+    kind: Literal["store-export"] = "store-export"
+    file: FileText
+
+
+class StoreGcOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl store gc' deleted."""
+
+    kind: Literal["store-gc"] = "store-gc"
+    store: FileText
+    deleted: Count
+
+
+def ls_output(store: str, rows: Iterable[Row]) -> StoreLsOutput:
+    """Return the verdicts of a store."""
+    return StoreLsOutput(inputs={}, store=store, verdicts=tuple(map(_part, rows)))
+
+
+def _part(row: Row) -> VerdictPart:
+    return VerdictPart(
+        instance=row.instance,
+        solver=row.solver,
+        answer=row.answer,
+        seconds=round(row.seconds, 3),
+        version=row.version,
+        at=row.at,
+        topology=row.topology,
+        collective=row.collective,
+        chunks=row.chunks,
+        steps=row.steps,
+        rounds=row.rounds,
+    )

@@ -1,0 +1,89 @@
+"""Machines: those of the catalogue, and those made of others, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.topology import Topology
+from sccl.tasks.outputs import Count, FileText, Output, Part, question_digests
+from sccl.topo import generators, measure
+
+
+class MachinePart(Part, frozen=True, kw_only=True):
+    """A machine of the catalogue."""
+
+    name: str
+    ranks: Count
+    source: str
+
+
+class GeneratorPart(Part, frozen=True, kw_only=True):
+    """A family of machines."""
+
+    name: str
+    arguments: str
+    example: str
+
+
+class TopoListOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl topo list' lists."""
+
+    kind: Literal["topo-list"] = "topo-list"
+    machines: tuple[MachinePart, ...]
+    generators: tuple[GeneratorPart, ...]
+
+
+class ChangedOutput(Output, frozen=True, kw_only=True):
+    """A machine that was made of another, and written."""
+
+    file: FileText
+    name: str
+    ranks: Count
+    links: Count
+    labels: Annotated[tuple[str, ...], Meta(description="What each rank was called before.")]
+    unreachable: Annotated[
+        tuple[int, int] | None, Meta(description="Two ranks with no path between them, if any.")
+    ]
+
+
+class TopoWithOutput(ChangedOutput, frozen=True, kw_only=True):
+    """What 'sccl topo with' wrote."""
+
+    kind: Literal["topo-with"] = "topo-with"
+
+
+class TopoWithoutOutput(ChangedOutput, frozen=True, kw_only=True):
+    """What 'sccl topo without' wrote."""
+
+    kind: Literal["topo-without"] = "topo-without"
+
+
+def list_output(machines: Iterable[Topology]) -> TopoListOutput:
+    """Return machines, and the generators."""
+    return TopoListOutput(
+        inputs={},
+        machines=tuple(MachinePart(name=m.name, ranks=m.ranks, source=m.source) for m in machines),
+        generators=tuple(
+            GeneratorPart(name=g.name, arguments=g.arguments, example=g.example)
+            for g in generators()
+        ),
+    )
+
+
+def changed_output(
+    kind: type[TopoWithOutput | TopoWithoutOutput], before: Topology, after: Topology, file: Path
+) -> ChangedOutput:
+    """Return what was made of a machine, and written."""
+    return kind(
+        inputs=question_digests(before),
+        file=str(file),
+        name=after.name,
+        ranks=after.ranks,
+        links=len(after.links),
+        labels=tuple(map(after.label, range(after.ranks))),
+        unreachable=measure(after).unreachable,
+    )
