@@ -110,19 +110,19 @@ def solve(spec: ScaleSpec, timeout_s: float, repeat: int) -> ScaleResult:
     return ScaleResult(
         spec,
         answer["answer"],
-        _variables(spec, answer["solver"]),
+        _variables(spec, answer.get("group")),
         ordered[len(runs) // 2].seconds,
         max(r.memory_mb for r in runs),
         tuple(r.seconds for r in runs),
     )
 
 
-def _variables(spec: ScaleSpec, solver: str) -> int:
+def _variables(spec: ScaleSpec, found_under: str | None) -> int:
     topology = resolve(spec.topology)
     collective = named("allgather", spec.ranks).at(spec.chunks)
     instance = Instance(topology, collective, spec.steps, spec.rounds)
     for group in groups(topology, collective, spec.symmetry):
-        if solver == f"orbits ({group.name})":
+        if group.name == found_under:
             return len(encode_orbits(instance, group.generators, Paths.LAYERED).transfers)
     return size(instance)
 

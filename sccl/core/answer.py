@@ -15,12 +15,14 @@ class Sat:
     Attributes:
         seconds: encoding and solving, wall clock.
         from_store: whether that was earlier, and the answer was kept.
+        group: the name of the group of symmetries that it was sought under; empty: none.
     """
 
     algorithm: AnyAlgorithm
     solver: str
     seconds: float
     from_store: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,13 @@ class Unknown:
 
 
 Answer = Sat | Unsat | Unknown
+
+
+def made_by(answer: Answer) -> str:
+    """Return which solver gave an answer, and under which symmetries, in words."""
+    if isinstance(answer, Sat) and answer.group:
+        return f"{answer.solver} ({answer.group})"
+    return answer.solver
 
 
 def verdict(answer: Answer) -> Literal["sat", "unsat", "unknown"]:

@@ -15,7 +15,6 @@ from sccl.core.files.answers import answer_to_wire, instance_of_wire
 from sccl.core.files.shapes import InstanceWire
 from sccl.core.files.text import parse
 from sccl.core.instance import Instance
-from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
@@ -24,16 +23,14 @@ from sccl.synth.ahead import Ahead, Expect, Work
 from sccl.synth.ask import Solve
 from sccl.synth.cluster import Cluster, connected
 from sccl.synth.store import Store, remembering
+from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
 
 MAX_JOBS = 1024
 _SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches cost time
 
 
-Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
-"""(name, generators) of groups of symmetries."""
-
-Face = Callable[[Instance, str, Effort, Groups], Answer]
+Face = Callable[[Instance, str, Effort, Sequence[Group]], Answer]
 """What answers an instance, by a solver of that name, perhaps under symmetry; importable."""
 
 
@@ -50,8 +47,7 @@ class How:
 def answer(how: How, instance: Instance) -> Answer:
     """Return the answer of an instance."""
     chosen = groups(instance.topology, instance.collective, how.symmetry)
-    named = [(group.name, group.generators) for group in chosen]
-    return how.face(instance, how.solver, how.effort, named)
+    return how.face(instance, how.solver, how.effort, chosen)
 
 
 def answer_text(how: How, question: str) -> str:

@@ -32,9 +32,10 @@ def ask(question: Question, solve: Solve) -> Answer:
                 algorithms.append(algorithm)
     if gave_up is not None:
         return replace(gave_up, seconds=seconds)
+    assert isinstance(answer, Sat)
     try:
         found = question.recover(algorithms)
-        return Sat(found, answer.solver, seconds, answer.from_store)
+        return replace(answer, algorithm=found, seconds=seconds)
     except TooLargeError as error:
         why = f"its dual has an algorithm, which is too large to turn round: {error}"
         return Unknown(why, answer.solver, seconds)

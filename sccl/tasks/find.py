@@ -218,9 +218,8 @@ def _attain(how: How, instance: Instance) -> Answer:
         chosen = groups(instance.topology, instance.collective, how.symmetry)
         if size > _SYMMETRIC_SIZE or not chosen:
             return Unknown("too large to ask for", how.solver, 0.0)
-        named = [(group.name, group.generators) for group in chosen]
         little = replace(how.effort, units=min(_SYMMETRIC_EFFORT, units))
-        return backends.solve_symmetric(instance, named, little)
+        return backends.solve_symmetric(instance, chosen, little)
     if how.solver != backends.DEFAULT:
         return answer(how, instance)
     little = replace(how.effort, units=min(_FIRST_EFFORT, units))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec
-from sccl.core.answer import Answer, verdict
+from sccl.core.answer import Answer, Sat, verdict
 from sccl.tasks.outputs import Count, FileText, Output, Seconds, question_digests
 from sccl.transform import Question
 from sccl.view.text.reasons import reason_of, solver_of
@@ -26,7 +26,10 @@ class SolveOutput(Output, frozen=True, kw_only=True):
     reason: str
     scope: Annotated[str, Meta(description="The class the answer is about; empty: all algorithms.")]
     seconds: Seconds
-    solver: str
+    solver: Annotated[str, Meta(description="In words, with the group if there is one.")]
+    group: Annotated[
+        str | UnsetType, Meta(description="The symmetries that the algorithm was sought under.")
+    ] = UNSET
     file: FileText | None
 
 
@@ -48,5 +51,6 @@ def solve_output(spec: Spec, question: Question, answer: Answer, file: str | Non
         scope=question.scope,
         seconds=round(answer.seconds, 3),
         solver=solver_of(answer),
+        group=answer.group or UNSET if isinstance(answer, Sat) else UNSET,
         file=file,
     )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.answer import Sat, Unknown
+from sccl.core.answer import Sat, Unknown, made_by
 from sccl.core.clock import Clock
 from sccl.core.collective import ALL, SCATTERED, Collective
 from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
@@ -113,6 +113,15 @@ def test_algorithms_and_their_answers_come_back(algorithm: AnyAlgorithm) -> None
     again: AlgorithmWire | SymmetricAlgorithmWire = parse(text_of(wire), type(wire), "it")
     assert digest(again) == digest(wire)
     assert algorithm_of_wire(again, "it") == algorithm
-    answer = Sat(algorithm, "cpsat", 0.5)
-    text = msgspec.json.encode(answer_to_wire(answer)).decode()
-    assert answer_of_wire(parse(text, AnswerWire, "it"), "it") == answer
+    for answer in (Sat(algorithm, "cpsat", 0.5), Sat(algorithm, "orbits", 0.5, group="turns (4)")):
+        text = msgspec.json.encode(answer_to_wire(answer)).decode()
+        assert answer_of_wire(parse(text, AnswerWire, "it"), "it") == answer
+
+
+def test_an_answer_of_an_older_store_says_its_group_in_words_alone() -> None:
+    wire = algorithm_to_wire(PLAIN)
+    assert isinstance(wire, AlgorithmWire)
+    old = AnswerWire(answer="sat", solver="orbits (translations)", seconds=0.5, algorithm=wire)
+    answer = answer_of_wire(old, "it")
+    assert made_by(answer) == made_by(Sat(PLAIN, "orbits", 0.5, group="translations"))
+    assert answer_to_wire(answer) == old

@@ -91,7 +91,7 @@ class Hard:
 
 def _symmetric(instance: Instance, effort: backends.Effort) -> Answer:
     known = groups(instance.topology, instance.collective, "auto")
-    return orbits.answer(instance, [(g.name, g.generators) for g in known], effort)
+    return orbits.answer(instance, known, effort)
 
 
 def _shape(algorithm: AnyAlgorithm) -> tuple[int, int, int]:

@@ -15,17 +15,17 @@ from sccl.core.answer import Sat, Unknown
 from sccl.core.instance import Instance
 from sccl.synth.ksync import backends, orbits
 from sccl.topo import resolve
+from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
 
 
 def symmetric(
     machine: str, chunks: int, steps: int, rounds: int
-) -> tuple[Instance, backends.Groups]:
+) -> tuple[Instance, tuple[Group, ...]]:
     topology = resolve(machine)
     collective = named("allgather", topology.ranks).at(chunks)
     found = groups(topology, collective, "auto")
-    named_groups = [(g.name, g.generators) for g in found]
-    return Instance(topology, collective, steps, rounds), named_groups
+    return Instance(topology, collective, steps, rounds), found
 
 
 @pytest.mark.parametrize("seconds", [1e-9, 1e-6, 1e-3])

@@ -77,7 +77,7 @@ def test_symmetric_synthesis_finds_one_algorithm_in_twelve_runs(
     """Two free workers found another one in every fourth or fifth."""
     topology, (chunks, steps, rounds) = resolve(machine), size
     instance = Instance(topology, named(collective, topology.ranks).at(chunks), steps, rounds)
-    some = [(g.name, g.generators) for g in groups(topology, instance.collective, "auto")]
+    some = groups(topology, instance.collective, "auto")
     with load():
         found = [orbits.answer(instance, some, backends.Effort()) for _ in range(12)]
     assert len({one.algorithm for one in found if isinstance(one, Sat)}) == 1

@@ -38,10 +38,12 @@ from sccl.synth.ksync import backends
 from sccl.synth.ksync.orbits import answer as symmetric_answer
 from sccl.topo import resolve
 from sccl.topo.symmetry.all_sends import all_sends
-from sccl.topo.symmetry.automorphisms import Orbits, automorphisms, check_symmetry, rank_orbits
+from sccl.topo.symmetry.automorphisms import automorphisms, check_symmetry
+from sccl.topo.symmetry.chunk_orbits import chunk_orbits
 from sccl.topo.symmetry.expand import expand
-from sccl.topo.symmetry.groups import Group, groups
-from sccl.topo.symmetry.orbits import chunk_orbits
+from sccl.topo.symmetry.group import Group
+from sccl.topo.symmetry.groups import groups
+from sccl.topo.symmetry.orbits import Orbits, rank_orbits
 from tests.kit.strategies import specs, topologies
 
 
@@ -197,7 +199,7 @@ def test_groups_from_files(tmp_path: Path) -> None:
 def under(instance: Instance, choice: str = "auto") -> Sat | Unknown:
     found = groups(instance.topology, instance.collective, choice)
     effort = backends.Effort(20.0)
-    return symmetric_answer(instance, [(g.name, g.generators) for g in found], effort)
+    return symmetric_answer(instance, found, effort)
 
 
 def instance_of(machine: str, collective: str, chunks: int, steps: int, rounds: int) -> Instance:
@@ -241,9 +243,7 @@ def test_algorithms_that_meet_both_bounds(case: tuple[str, str, int, int, int]) 
 def test_a_thousand_ranks() -> None:
     found = backends.solve(
         instance := instance_of("torus:32x32", "allgather", 4, 32, 1023),
-        groups=[
-            (g.name, g.generators) for g in groups(instance.topology, instance.collective, "auto")
-        ],
+        groups=groups(instance.topology, instance.collective, "auto"),
     )
     assert isinstance(found, Sat)
     assert isinstance(found.algorithm, SymmetricAlgorithm)
@@ -254,11 +254,11 @@ def test_no_symmetric_algorithm_is_unknown_and_then_the_solver_decides() -> None
     instance = instance_of("dgx1", "broadcast", 1, 2, 2)
     turned = replace(instance, topology=resolve("ring:4"), collective=named("broadcast", 4).at(1))
     mirror = Symmetry((0, 3, 2, 1))  # rank 2 would be reached twice
-    found = symmetric_answer(turned, [("mirror", (mirror,))], backends.Effort(10.0))
+    found = symmetric_answer(turned, [Group("mirror", (mirror,))], backends.Effort(10.0))
     assert isinstance(found, Unknown)
     assert "mirror: none exists" in found.reason
     assert "says nothing of others" in found.reason
-    assert isinstance(backends.solve(turned, groups=[("mirror", (mirror,))]), Sat)
+    assert isinstance(backends.solve(turned, groups=[Group("mirror", (mirror,))]), Sat)
     with pytest.raises(ParameterError):
         check_symmetry(instance.topology, instance.collective, (1, 0, 2, 3, 4, 5, 6, 7))
 
@@ -276,7 +276,7 @@ def test_symmetric_algorithms_of_random_machines_are_valid(
     if not images:
         return
     some = tuple(Symmetry(image) for image in images)
-    found = symmetric_answer(instance, [("all", some)], backends.Effort(10.0))
+    found = symmetric_answer(instance, [Group("all", some)], backends.Effort(10.0))
     if isinstance(found, Sat):
         assert violations(found.algorithm) == []
         assert violations(expand(found.algorithm)) == []

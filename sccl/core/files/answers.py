@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by, verdict
 from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
 from sccl.core.files.collectives import collective_of_wire, collective_to_wire
 from sccl.core.files.shapes import AlgorithmWire, AnswerWire, InstanceWire, SymmetricAlgorithmWire
@@ -48,7 +48,8 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
             reason = why
     return AnswerWire(
         answer=verdict(answer),
-        solver=answer.solver,
+        solver=made_by(answer),
+        group=answer.group if isinstance(answer, Sat) else "",
         seconds=answer.seconds,
         reason=reason,
         algorithm=algorithm if isinstance(algorithm, AlgorithmWire) else None,
@@ -71,4 +72,5 @@ def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
     if algorithm is None:
         raise FormatError(f"{where}: the answer is 'sat' and has no 'algorithm'")
     found = algorithm_of_wire(algorithm, f"{where}, $.{name}")
-    return Sat(found, wire.solver, wire.seconds)
+    solver = wire.solver.removesuffix(f" ({wire.group})")
+    return Sat(found, solver, wire.seconds, group=wire.group)

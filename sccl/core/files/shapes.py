@@ -272,7 +272,10 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["answer"] = "answer"
     digest: _Digest | None = None
     answer: Literal["sat", "unsat", "unknown"]
-    solver: str
+    solver: Annotated[str, Meta(description="In words, with the group if there is one.")]
+    group: Annotated[
+        str, Meta(description="The symmetries that the algorithm was sought under; empty: none.")
+    ] = ""
     seconds: float
     reason: str = ""
     algorithm: AlgorithmWire | None = None

@@ -9,7 +9,8 @@ from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks
-from sccl.topo.symmetry.automorphisms import automorphisms, rank_orbits
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import rank_orbits
 
 _SYMMETRIC_LINKS = 50_000  # beyond, symmetries take longer to find than cuts to try
 _LENGTH_WORK = 12_000_000  # sources times edges: beyond, exact shortest paths take minutes

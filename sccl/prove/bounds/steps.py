@@ -10,7 +10,8 @@ from sccl.core.ids import Rank
 from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
-from sccl.topo.symmetry.automorphisms import automorphisms, set_orbits
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import set_orbits
 
 _MANY_SOURCES = 256
 

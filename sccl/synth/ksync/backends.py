@@ -13,12 +13,13 @@ from typing import Protocol, cast
 
 from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.instance import Instance
-from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, Spending
 from sccl.synth.ksync.model import MAX_TRANSFERS, size
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
+from sccl.topo.symmetry.group import Group
 from sccl.transform import prune
 
 __all__ = [
@@ -37,7 +38,6 @@ DEFAULT = "cpsat"
 _SYMMETRIC_SHARE = 1 / 12  # of the seconds for a query: a quarter, at three seconds a unit
 _SYMMETRIC_EFFORT = 20.0  # units, if there is no timeout
 
-Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
 _MODULES = {
     "cadical": "sccl.synth.ksync.cadical",
     "cpsat": "sccl.synth.ksync.cpsat",
@@ -89,13 +89,13 @@ def solve(
     instance: Instance,
     solver: str = DEFAULT,
     effort: Effort | None = None,
-    groups: Groups = (),
+    groups: Sequence[Group] = (),
 ) -> Answer:
     """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
 
     Args:
-        groups: (name, generators) of groups of symmetries. An algorithm that is invariant under one
-            of them is sought first; if none is found, the solver is asked.
+        groups: of symmetries. An algorithm that is invariant under one of them is sought first; if
+            none is found, the solver is asked.
 
     Raises:
         UnknownNameError: there is no such solver.
@@ -123,7 +123,7 @@ def solve(
     return _judged(backend.answer(instance, effort), f"solver {solver!r}")
 
 
-def solve_symmetric(instance: Instance, groups: Groups, effort: Effort) -> Answer:
+def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort) -> Answer:
     """Return an algorithm that is invariant under one of some groups, or Unknown; nothing else.
 
     Args:

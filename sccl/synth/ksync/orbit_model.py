@@ -22,8 +22,8 @@ from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import UNREACHED, distances
 from sccl.core.words import counted
 from sccl.errors import TooLargeError
-from sccl.topo.symmetry.automorphisms import Orbits
-from sccl.topo.symmetry.orbits import ChunkOrbit, chunk_orbits
+from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, chunk_orbits
+from sccl.topo.symmetry.orbits import Orbits
 
 
 class Paths(Enum):

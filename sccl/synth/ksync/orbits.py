@@ -28,33 +28,35 @@ from sccl.errors import TooLargeError
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.ksync.orbit_model import OrbitModel, Paths, decode_orbits, encode_orbits
+from sccl.topo.symmetry.group import Group
 
 _EFFORT = {Paths.LAYERED: 4.0, Paths.SHORTEST: 16.0, Paths.ANY: 20.0}
 """Of each search, in units."""
 
 _STRATEGY = Strategy(workers=8, presolved=False)
 
-Groups = Sequence[tuple[str, tuple[Symmetry, ...]]]
-"""(name, generators) of the groups to try, the largest first."""
 
+def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat | Unknown:
+    """Return a symmetric algorithm, not yet judged, or Unknown.
 
-def answer(instance: Instance, groups: Groups, effort: Effort) -> Sat | Unknown:
-    """Return a symmetric algorithm, not yet judged, or Unknown."""
+    Args:
+        groups: of symmetries, to be tried in this order: the largest first.
+    """
     spending = Spending(effort)
     single = all(len(wanted - held) <= 1 for held, wanted in instance.collective.classes())
     search = _Search(instance, spending)
     reasons = []
-    for name, symmetries in groups:
+    for group in groups:
         reason = ""
         for paths in (Paths.SHORTEST, Paths.ANY) if single else Paths:
             if not search.may_go_on():
                 reason = reason or search.ended
                 break
-            found = search.attempt(symmetries, paths)
+            found = search.attempt(group.generators, paths)
             if isinstance(found, SymmetricAlgorithm):
-                return Sat(found, f"orbits ({name})", spending.seconds())
+                return Sat(found, "orbits", spending.seconds(), group=group.name)
             reason = found
-        reasons.append(f"{name}: {reason}")
+        reasons.append(f"{group.name}: {reason}")
     return Unknown(
         f"no symmetric algorithm was found ({'; '.join(reasons)}), which says nothing of others",
         "orbits",

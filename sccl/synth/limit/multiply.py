@@ -12,7 +12,8 @@ from sccl.core.ids import ChunkId, Edge, Rank, Step
 from sccl.judge import require_valid
 from sccl.synth.limit.problem import Problem
 from sccl.synth.limit.solve import Limit
-from sccl.topo.symmetry.automorphisms import Permutation, image_of
+from sccl.topo.symmetry.automorphisms import image_of
+from sccl.topo.symmetry.permutations import Permutation
 
 _GROUP = 512
 _SENDS = 200_000

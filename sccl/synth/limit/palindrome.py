@@ -22,7 +22,7 @@ from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.synth.limit.problem import Problem
 from sccl.synth.limit.solve import Limit
-from sccl.topo.symmetry.automorphisms import rank_orbits
+from sccl.topo.symmetry.orbits import rank_orbits
 
 _TIMES = (1, 2)
 _MOST_CHUNKS = 128  # of a model

@@ -21,7 +21,9 @@ from fractions import Fraction
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, Topology, distances
-from sccl.topo.symmetry.automorphisms import Orbits, Permutation, automorphisms, class_orbits
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import Orbits, class_orbits
+from sccl.topo.symmetry.permutations import Permutation
 
 Use = tuple[int, int]
 """A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sccl.core.algorithm import Send
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError
-from sccl.topo.symmetry.orbits import ChunkOrbit, Ranks, chunk_orbits
+from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, Ranks, chunk_orbits
 
 
 def all_sends(

@@ -1,73 +1,86 @@
-"""Orbits of chunks under symmetries of a machine and its collective."""
+"""Orbits of ranks, of sets of them and of classes of chunks under symmetries, by union-find."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from sccl.core.collective import Collective
-from sccl.core.symmetric import Symmetry
+from sccl.core.ids import Rank
+from sccl.core.topology import Topology, as_ranks
+from sccl.topo.symmetry.automorphisms import image_of
+from sccl.topo.symmetry.permutations import Permutation
 
-Ranks = NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkOrbit:
-    """The images of a chunk.
-
-    Attributes:
-        chunks: the orbit; its first is the representative.
-        transport: shape (chunks, ranks): for each of ``chunks`` the rank permutation of a symmetry
-            that makes it of the representative.
-        stabiliser: rank permutations of symmetries that keep the representative: generators.
-    """
-
-    chunks: tuple[int, ...]
-    transport: Ranks
-    stabiliser: tuple[tuple[int, ...], ...]
+T = TypeVar("T", bound=Hashable)
 
 
-def chunk_orbits(collective: Collective, symmetries: Sequence[Symmetry]) -> tuple[ChunkOrbit, ...]:
-    """Return the orbits of chunks, by ascending representative.
+class Orbits(Generic[T]):
+    """Which things are images of each other; the one given first stands for its orbit."""
 
-    The stabilisers are Schreier's: for each chunk and generator the way there, the generator, and
-    the way back.
+    def __init__(self, things: Iterable[T]) -> None:
+        self._things = list(things)
+        self._number = {thing: i for i, thing in enumerate(self._things)}
+        self._parent = list(range(len(self._things)))
 
-    Raises:
-        ValueError: a symmetry does not map classes of chunks to classes.
-    """
-    ranks = [np.array(s.ranks, np.int32) for s in symmetries]
-    images = [s.chunks(collective) for s in symmetries]
-    seen = np.zeros(collective.num_chunks, dtype=bool)
-    return tuple(
-        _orbit(first, collective.ranks, ranks, images, seen)
-        for first in range(collective.num_chunks)
-        if not seen[first]
-    )
+    def join(self, a: T, b: T) -> None:
+        """Put two things into one orbit."""
+        low, high = sorted((self._root(self._number[a]), self._root(self._number[b])))
+        self._parent[high] = low
+
+    def first(self, thing: T) -> T:
+        """Return the representative of a thing's orbit."""
+        return self._things[self._root(self._number[thing])]
+
+    def members(self) -> dict[T, list[T]]:
+        """Return the orbits by representative, in the order things were given."""
+        orbits: dict[T, list[T]] = {}
+        for thing in self._things:
+            orbits.setdefault(self.first(thing), []).append(thing)
+        return orbits
+
+    def _root(self, i: int) -> int:
+        while self._parent[i] != i:
+            self._parent[i] = self._parent[self._parent[i]]
+            i = self._parent[i]
+        return i
 
 
-def _orbit(
-    first: int,
-    num_ranks: int,
-    ranks: list[Ranks],
-    images: list[tuple[int, ...]],
-    seen: NDArray[np.bool_],
-) -> ChunkOrbit:
-    way: dict[int, Ranks] = {first: np.arange(num_ranks, dtype=np.int32)}
-    keep: dict[tuple[int, ...], None] = {}
-    for chunk in (order := [first]):
-        seen[chunk] = True
-        for image, permutation in zip(images, ranks, strict=True):
-            there, walked = image[chunk], permutation[way[chunk]]
-            if there not in way:
-                way[there] = walked
-                order.append(there)
-            elif not np.array_equal(walked, way[there]):
-                back = np.empty_like(walked)
-                back[way[there]] = np.arange(num_ranks, dtype=np.int32)
-                keep[tuple(back[walked].tolist())] = None
-    transport = np.stack([way[chunk] for chunk in order])
-    return ChunkOrbit(tuple(order), transport, tuple(keep))
+ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
+"""(holders, wanted): the key of :meth:`Collective.classes`."""
+
+
+def class_orbits(
+    collective: Collective, symmetries: Sequence[Permutation]
+) -> dict[ChunkClass, list[ChunkClass]]:
+    """Return the orbits of chunk classes, by the first of each."""
+    orbits = Orbits(collective.classes())
+    everyone = frozenset(range(collective.ranks))
+    for image in symmetries:
+        moved = {everyone: as_ranks(everyone)}  # most classes are wanted everywhere
+        for holders, wanted in collective.classes():
+            for ranks in (holders, wanted):
+                if ranks not in moved:
+                    moved[ranks] = image_of(ranks, image)
+            orbits.join((holders, wanted), (moved[holders], moved[wanted]))
+    return orbits.members()
+
+
+def set_orbits(
+    sets: Iterable[frozenset[Rank]], symmetries: Sequence[Permutation]
+) -> list[frozenset[Rank]]:
+    """Return one set of each orbit; the images of a set must be among the sets."""
+    every = list(sets)
+    orbits = Orbits(every)
+    for image in symmetries:
+        for ranks in every:
+            orbits.join(ranks, image_of(ranks, image))
+    return list(orbits.members())
+
+
+def rank_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> dict[int, list[int]]:
+    """Return the orbits of ranks, by the first of each."""
+    orbits = Orbits(range(topology.ranks))
+    for image in symmetries:
+        for rank, there in enumerate(image):
+            orbits.join(rank, there)
+    return orbits.members()

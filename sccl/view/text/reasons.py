@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sccl.collectives import Dual, Spec, named
-from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.prove.bounds import AnyBounds, LowerBounds, any_bounds, lower_bounds
@@ -130,4 +130,5 @@ def reason_of(answer: Answer) -> str:
 
 def solver_of(answer: Answer) -> str:
     """Return which solver gave an answer, and whether that was earlier."""
-    return f"{answer.solver} (from the store)" if answer.from_store else answer.solver
+    words = made_by(answer)
+    return f"{words} (from the store)" if answer.from_store else words

@@ -1,0 +1,103 @@
+"""Symmetries of generated machines, known by construction: translations of a torus, and turns.
+
+A ring, a circulant, a full machine and a switch are tori of one dimension, a hypercube is one whose
+sides are 2. Their translations move every rank; with a turn about a rank, which permutes the
+directions cyclically, they also move the chunks of that rank (the j-th becomes the j+1-th). All of
+it is checked on the machine, whose name may lie.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from math import gcd, prod
+
+from sccl.core.collective import Collective
+from sccl.core.symmetric import Symmetry
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.topo.symmetry.automorphisms import check_symmetry
+from sccl.topo.symmetry.group import Group
+from sccl.topo.symmetry.permutations import Permutation, identity_of, order_of, power
+
+_TORI = re.compile(r"(torus|hypercube|ring|circulant|full|switch):(.*)")
+
+
+def generated_groups(topology: Topology, collective: Collective) -> Iterator[Group]:
+    """Yield the groups of a generated topology, the largest first; none if it is another."""
+    sides = _sides(topology)
+    if not sides:
+        return
+    root = next((r.root for r in (collective.pre, collective.post) if r.root is not None), None)
+    shifts = [] if root is not None else [_translation(sides, d) for d in range(len(sides))]
+    chunks = gcd(*(len(c) for c in collective.classes().values()))
+    turn = _turn(sides, root or 0)
+    try:
+        for image in (*shifts, turn):
+            check_symmetry(topology, collective, image)
+    except ParameterError:  # another machine of that name
+        return
+    translations = tuple(Symmetry(s) for s in shifts if s != identity_of(topology.ranks))
+    order = order_of(turn)
+    for period in range(order, 1, -1):
+        if order % period == 0 and chunks % period == 0:
+            generator = Symmetry(power(turn, order // period), 1, period)
+            name = f"turns of order {period}"
+            name = f"translations and {name}" if translations else f"{name} about rank {root}"
+            yield Group(name, (*translations, generator))
+    if translations:
+        yield Group("translations", translations)
+
+
+def _sides(topology: Topology) -> tuple[int, ...]:
+    """Return the sides of the torus whose translations a generated topology has."""
+    match = _TORI.fullmatch(topology.name)
+    if not match:
+        return ()
+    kind, arguments = match.groups()
+    if not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5}){0,15}(:[0-9,]+)?", arguments):
+        return ()
+    numbers = [int(n) for n in arguments.partition(":")[0].split("x")]
+    sides = tuple([2] * min(numbers[0], 32) if kind == "hypercube" else numbers)
+    return sides if prod(sides) == topology.ranks else ()
+
+
+def _places(sides: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return list(product(*(range(side) for side in sides)))
+
+
+def _translation(sides: tuple[int, ...], dimension: int) -> Permutation:
+    places = _places(sides)
+    number = {place: i for i, place in enumerate(places)}
+    side = sides[dimension]
+
+    def moved(place: tuple[int, ...]) -> tuple[int, ...]:
+        return (*place[:dimension], (place[dimension] + 1) % side, *place[dimension + 1 :])
+
+    return tuple(number[moved(place)] for place in places)
+
+
+def _turn(sides: tuple[int, ...], centre: int) -> Permutation:
+    """Return a rotation about a rank that moves every direction.
+
+    Among sides of the same length, each direction becomes the next and the last the reverse of the
+    first: (x, y) -> (-y, x) on a square. It permutes the 2d directions of a cube cyclically.
+    """
+    places = _places(sides)
+    number = {place: i for i, place in enumerate(places)}
+    middle = places[centre]
+    blocks: dict[int, list[int]] = {}
+    for d, side in enumerate(sides):
+        blocks.setdefault(side, []).append(d)
+
+    def moved(place: tuple[int, ...]) -> tuple[int, ...]:
+        there = list(place)
+        for side, block in blocks.items():
+            offsets = [(place[d] - middle[d]) % side for d in block]
+            turned = [-offsets[-1], *offsets[:-1]]
+            for d, offset in zip(block, turned, strict=True):
+                there[d] = (middle[d] + offset) % side
+        return tuple(there)
+
+    return tuple(number[moved(place)] for place in places)

@@ -1,0 +1,94 @@
+"""Groups of symmetries made of a machine's automorphisms, where none are known by construction.
+
+BLISS gives generators of the whole group (:func:`automorphisms`), which as a rule keeps some ranks
+while it moves others, and is then of no use. Sought are its semiregular subgroups, by sampling: a
+random walk over products of the generators, of each element met the largest cyclic group of its
+powers that moves every rank, and of those groups the products of two. That is no list of all
+subgroups; a group that is missed costs time and no truth. The walk has a fixed seed, so that the
+same machine has the same groups.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from math import gcd
+
+from sccl.core.collective import Collective
+from sccl.core.symmetric import Symmetry
+from sccl.core.topology import Topology
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.group import Group
+from sccl.topo.symmetry.permutations import (
+    Permutation,
+    closure,
+    few_generators,
+    identity_of,
+    is_semiregular,
+    order_of,
+    power,
+    then,
+)
+
+_SAMPLES = 200
+_LONGEST_WALK = 4
+_PAIRED = 12
+"""Cyclic groups of which all pairs are tried: the largest."""
+
+
+def sampled_groups(topology: Topology, collective: Collective) -> Iterator[Group]:
+    """Yield groups of symmetries of a machine and its demand, the largest first.
+
+    With a root, which every symmetry keeps: the cyclic groups of the generators, each of which also
+    turns the chunks.
+    """
+    generators = automorphisms(topology, collective)
+    if not generators:
+        return
+    if any(r.root is not None for r in (collective.pre, collective.post)):
+        yield from _about_root(generators, collective)
+        return
+    seen = set()
+    for group in _semiregular(generators, topology.ranks):
+        size = len(group)
+        if size not in seen:
+            seen.add(size)
+            few = few_generators(group)
+            yield Group(f"{size} symmetries that move every rank", tuple(Symmetry(g) for g in few))
+
+
+def _about_root(generators: Sequence[Permutation], collective: Collective) -> Iterator[Group]:
+    chunks = gcd(*(len(c) for c in collective.classes().values()))
+    for image in sorted(generators, key=order_of, reverse=True):
+        order = order_of(image)
+        if chunks % order == 0:
+            yield Group(f"a turn of order {order}", (Symmetry(image, 1, order),))
+
+
+def _semiregular(generators: Sequence[Permutation], ranks: int) -> list[frozenset[Permutation]]:
+    """Return semiregular groups, the largest first: cyclic ones, and what two of them make."""
+    cyclic = dict.fromkeys(_cyclic(generators, ranks))  # in the order in which they were met
+    largest = sorted(cyclic, key=len, reverse=True)
+    groups = list(largest)
+    for a in largest[:_PAIRED]:
+        for b in largest[:_PAIRED]:
+            both = closure([*few_generators(a), *few_generators(b)], ranks)
+            if both and len(both) > max(len(a), len(b)) and is_semiregular(both):
+                groups.append(both)
+    return sorted(groups, key=len, reverse=True)
+
+
+def _cyclic(generators: Sequence[Permutation], ranks: int) -> Iterator[frozenset[Permutation]]:
+    """Yield, of each element that a random walk meets, the largest group of its powers that is."""
+    rng = random.Random(0)  # noqa: S311 - a sample, not a secret
+    element = identity_of(ranks)
+    for _ in range(_SAMPLES):
+        for _ in range(rng.randint(1, _LONGEST_WALK)):
+            element = then(element, rng.choice(generators))
+        order = order_of(element)
+        for divisor in range(1, order):
+            if order % divisor == 0:
+                group = closure([power(element, divisor)], ranks)
+                if group and is_semiregular(group):
+                    yield group
+                    break
