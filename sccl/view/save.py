@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,12 +132,18 @@ def check_picture(path: Path) -> None:
 
 def page(chart: alt.TopLevelMixin, title: str, size: Size = DRAWN) -> str:
     """Return a page with a chart and all the code it needs."""
-    import vl_convert  # noqa: PLC0415 - loads much
-
-    libraries = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     # Inside a script, no text of the chart may end it.
     text = json.dumps(specification(chart), sort_keys=True).replace("<", "\\u003c")
-    return _PAGE.format(title=escape(title), libraries=libraries, chart=text, size=_style(size))
+    return _PAGE.format(title=escape(title), libraries=_libraries(), chart=text, size=_style(size))
+
+
+@cache
+def _libraries() -> str:
+    """Return the code that draws charts; to bundle it takes seconds."""
+    import vl_convert  # noqa: PLC0415 - loads much
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return bundle
 
 
 def _style(size: Size) -> str:

@@ -126,7 +126,8 @@ def stacked(charts: Sequence[ChartType]) -> ChartType:
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """Return the Vega-Lite specification of a chart."""
-    found: dict[str, Any] = chart.to_dict()
+    # Not held against the schema of Vega-Lite, which takes longer than all else: tests do so.
+    found: dict[str, Any] = chart.to_dict(validate=False)
     # Legends below one another: a setting of Vega-Lite that Altair's schema does not have.
     layout = {"bottom": {"anchor": "start", "direction": "vertical", "margin": 6}}
     found.setdefault("config", {}).setdefault("legend", {})["layout"] = layout

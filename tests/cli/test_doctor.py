@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import islice
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any
@@ -11,11 +12,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import sccl.tasks.doctor as module
 from sccl.cli.main import app
 from sccl.runtime import Check, State, try_all
 from tests.kit.processes import Pipe, wait_for_end
 
 PYTHON = (sys.executable, "-P", "-c")
+
+
+def leave(patch: pytest.MonkeyPatch, *groups: str) -> None:
+    """Leave the default solver and some groups of rows: each row starts a process."""
+    solvers = module._solvers
+    patch.setattr(module, "_solvers", lambda: islice(solvers(), 1))
+    for group in {"_compilers", "_gpu", "_more"} - set(groups):
+        patch.setattr(module, group, lambda: iter(()))
 
 
 def doctor(*arguments: str) -> tuple[int, str]:
@@ -40,8 +50,9 @@ def test_it_finds_what_the_tests_themselves_use() -> None:
 def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave(monkeypatch, "_compilers", "_gpu")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("sccl.tasks.doctor.mpi_folder", lambda: None)
+    monkeypatch.setattr(module, "mpi_folder", lambda: None)
     code, out = doctor()
     assert code == 0
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
@@ -54,7 +65,8 @@ def test_what_is_not_on_the_path_is_missing_and_costs_nothing(
 def test_without_the_default_solver_the_main_job_cannot_be_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sccl.tasks.doctor._COMMAND", "raise SystemExit(4)")
+    leave(monkeypatch)
+    monkeypatch.setattr(module, "_COMMAND", "raise SystemExit(4)")
     code, out = doctor()
     assert code == 1
     assert "can't be done" in out
@@ -106,6 +118,7 @@ def test_what_hangs_is_ended_with_all_it_started(
 def test_files_of_the_current_folder_are_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave(monkeypatch)
     (tmp_path / "ortools.py").write_text("raise SystemExit('ran the file of the user')")
     monkeypatch.chdir(tmp_path)
     assert doctor()[0] == 0

@@ -103,7 +103,8 @@ def offered(shell: str, line: str) -> list[str]:
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    done = subprocess.run(COMMAND, env=os.environ | env, capture_output=True, text=True, check=True)
+    done = CliRunner(env=env).invoke(app, [], prog_name="sccl")
+    assert done.exit_code == 0
     return [text for text in done.stdout.splitlines() if text]
 
 

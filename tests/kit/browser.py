@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.projects import tool
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -16,7 +14,10 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Return Chromium. Not for the whole run: while it is open, no other test can have a loop."""
-    from playwright.sync_api import sync_playwright  # most runs of few tests don't need it
+    # What most tests don't need is loaded by those that do.
+    from playwright.sync_api import sync_playwright
+
+    from tests.kit.projects import tool
 
     path = tool("chromium", "install Debian's package chromium")
     with sync_playwright() as playwright:

@@ -50,9 +50,19 @@ class Clock:
         return 0.0 if self.left >= 0 else 3600.0
 
 
-def test_time_may_run_out_at_every_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine on which the first groups have no algorithm, so that there are many looks."""
-    instance, some = symmetric("dragonfly:4x5", 4, 3, 19)
+@pytest.mark.parametrize(
+    "size",
+    [
+        ("ring:4", 2, 2, 2),
+        pytest.param(("dragonfly:4x5", 4, 3, 19), marks=pytest.mark.nightly),
+    ],
+)
+def test_time_may_run_out_at_every_look_at_the_clock(
+    size: tuple[str, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On machines on which several groups have no algorithm, so that there are many looks."""
+    instance, some = symmetric(*size)
+    assert len(some) > 1
     for looks in count():
         clock = Clock(looks)
         monkeypatch.setattr(time, "perf_counter", clock)

@@ -33,6 +33,7 @@ from sccl.view.charts.labels import Frame, Rectangle, apart, dot, place, text_si
 from sccl.view.drawing.budgets import shared, words
 from sccl.view.save import page, svg
 from tests.kit.charts import ALLGATHER, BROADCAST, one_step, rows_of
+from tests.kit.paths import ROOT
 from tests.kit.svg import overlapping
 
 MACHINES = [*catalogue_names(), *(g.example for g in generators())]
@@ -104,21 +105,43 @@ def test_a_page_fits_a_narrow_screen(tmp_path: Path, browser: Browser) -> None:
     assert 300 < wide <= 400 < high < 500
 
 
-@pytest.mark.parametrize("suffix", ["html", "svg", "png", "pdf"])
-def test_equal_charts_are_equal_files(suffix: str, tmp_path: Path) -> None:
-    files = [tmp_path / f"{i}.{suffix}" for i in range(2)]
-    for file in files:
-        save(stacked([frontier_chart([BROADCAST]), utilisation_chart(one_step(resolve("dgx1")))]),
-             file)  # fmt: skip
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert len(files[0].read_bytes()) > 5000
+def save_in_all_formats(folder: Path) -> None:
+    chart = stacked([frontier_chart([BROADCAST]), utilisation_chart(one_step(resolve("dgx1")))])
+    for suffix in ("html", "svg", "png", "pdf"):
+        save(chart, folder / f"chart.{suffix}")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.suffix: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_equal_charts_are_equal_files(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "again", "elsewhere")]
+    for folder in folders:
+        folder.mkdir()
+    for folder in folders[:2]:
+        save_in_all_formats(folder)
     program = (
-        "from pathlib import Path; from tests.view.test_view import *; "
-        "save(stacked([frontier_chart([BROADCAST]), utilisation_chart(one_step(resolve('dgx1')))]),"
-        f" Path({str(tmp_path / f'2.{suffix}')!r}))"
+        "from pathlib import Path; from tests.view.test_view import save_in_all_formats; "
+        f"save_in_all_formats(Path({str(folders[2])!r}))"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
-    assert (tmp_path / f"2.{suffix}").read_bytes() == files[0].read_bytes()
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+    first, again, elsewhere = map(contents, folders)
+    assert first == again == elsewhere
+    assert {suffix for suffix, text in first.items() if len(text) > 5000} == {
+        ".html", ".svg", ".png", ".pdf"
+    }  # fmt: skip
+
+
+def test_charts_are_of_the_schema_of_vega_lite() -> None:
+    """Where they are written, nothing looks whether they are."""
+    machine = resolve("dgx1")
+    algorithm = one_step(machine)
+    data = [BROADCAST, ALLGATHER]
+    charts = [topology_chart(machine), utilisation_chart(algorithm), arrival_chart(algorithm),
+              frontier_chart(data), time_chart(data), stacked([time_chart(data)])]  # fmt: skip
+    for chart in charts:
+        assert chart.to_dict(validate=True)["$schema"]
 
 
 def test_what_cannot_be_saved_is_one_sentence(tmp_path: Path) -> None:
