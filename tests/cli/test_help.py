@@ -73,6 +73,19 @@ def test_listing_verbs_loads_none_of_them() -> None:
     assert done.stderr.strip() == "['sccl.cli', 'sccl.cli.main']"
 
 
+def test_no_verb_loads_a_solver_before_it_works() -> None:
+    """Nor a library of charts or numbers: they take longer than all of sccl."""
+    program = (
+        "import sys; from sccl.cli.main import VERBS, load; [load(verb) for verb in VERBS]; "
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    heavy = {"altair", "flint", "igraph", "jinja2", "numpy", "ortools", "pandas", "pysat", "z3"}
+    assert not heavy & {name.split(".")[0] for name in done.stdout.split()}
+
+
 def test_a_full_disk_is_one_sentence() -> None:
     full = Path("/dev/full")
     if not full.is_char_device():

@@ -15,7 +15,10 @@ from sccl.collectives import named
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.synth.ksync import backends
-from sccl.synth.limit import multiply_out, palindrome, pose, pose_allreduce, round_off, solve
+from sccl.synth.limit.multiply import multiply_out, round_off
+from sccl.synth.limit.palindrome import palindrome
+from sccl.synth.limit.problem import pose, pose_allreduce
+from sccl.synth.limit.solve import solve
 from sccl.topo import resolve
 
 ASKED = {

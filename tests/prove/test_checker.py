@@ -40,10 +40,12 @@ from sccl.prove.check.trees import Costs, cheapest_paths, cheapest_tree, cheapes
 from sccl.prove.check.words import classes
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import bound_claims, limit_claims
-from sccl.synth.limit import certificate, pose, pose_allreduce, solve
 from sccl.synth.limit.allreduce import fewest_tree_steps
+from sccl.synth.limit.certificate import certificate
 from sccl.synth.limit.frontier import step_limit
 from sccl.synth.limit.pricing import pricer
+from sccl.synth.limit.problem import pose, pose_allreduce
+from sccl.synth.limit.solve import solve
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.transform import compose

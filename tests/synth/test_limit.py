@@ -26,17 +26,13 @@ from sccl.prove.check.prices import by_steps
 from sccl.prove.check.work import TooMuchError
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
-from sccl.synth.limit import (
-    certificate,
-    multiply_out,
-    palindrome,
-    pose,
-    pose_allreduce,
-    round_off,
-    solve,
-)
 from sccl.synth.limit.allreduce import fewest_tree_steps, gather_frontier, tree_frontier
+from sccl.synth.limit.certificate import certificate
 from sccl.synth.limit.frontier import LimitFrontier, limit_frontier, step_limit
+from sccl.synth.limit.multiply import multiply_out, round_off
+from sccl.synth.limit.palindrome import palindrome
+from sccl.synth.limit.problem import pose, pose_allreduce
+from sccl.synth.limit.solve import solve
 from sccl.synth.settings import Settings
 from sccl.tasks.find import find_limits
 from sccl.topo import resolve

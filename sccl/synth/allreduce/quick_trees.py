@@ -25,7 +25,7 @@ from sccl.synth.limit.allreduce import TREES as SCOPE
 from sccl.synth.limit.allreduce import fewest_tree_steps, tree_floor
 
 if TYPE_CHECKING:
-    from sccl.synth.limit import Limit
+    from sccl.synth.limit.solve import Limit
 
 _WORK = 5_000_000
 """Rounds times steps times pairs of sets of ranks: DGX-1 takes 3 million up to its last point."""
@@ -84,8 +84,8 @@ def quick_trees(
 
 def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[Limit]:
     """Return the limits of as many numbers of steps as the work allows."""
-    from sccl.synth.limit import pose_allreduce  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
 
     unit = named("allreduce", topology.ranks).at(topology.ranks)
     found: list[Limit] = []
@@ -104,7 +104,8 @@ def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[
 
 def _attain(packing: Limit, *, search: bool) -> Algorithm | None:
     """Return an algorithm at a limit, or near it, if one is quickly found."""
-    from sccl.synth.limit import multiply_out, palindrome, round_off  # noqa: PLC0415 - loads solvers
+    from sccl.synth.limit.multiply import multiply_out, round_off  # noqa: PLC0415 - loads solvers
+    from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
 
     found = multiply_out(packing, _MOST_CHUNKS)
     few = lcm(2 * packing.problem.topology.ranks, packing.upper.denominator) <= _FEW_CHUNKS

@@ -36,8 +36,10 @@ from sccl.synth.claims import (
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync.backends import UNIT_S, Effort
 from sccl.synth.ksync.backends import solve as solve_instance
-from sccl.synth.limit import certificate, pose, solve
+from sccl.synth.limit.certificate import certificate
 from sccl.synth.limit.frontier import step_limit
+from sccl.synth.limit.problem import pose
+from sccl.synth.limit.solve import solve
 from sccl.transform import pose as pose_question
 
 _FORMULA = 3_000_000  # variables of an instance times ranks: beyond, proofs take hours to check

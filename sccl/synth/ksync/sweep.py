@@ -415,7 +415,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     notify(Bounded(bounds))
     if folder:
         folder.prepare()
-    from sccl.synth.limit import needs_no_search  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.pricing import needs_no_search  # noqa: PLC0415 - loads the LP solver
 
     machines, unit = dual.machines(topology), dual.spec.at(dual.spec.unit)
     run = _Sweep(

@@ -31,7 +31,7 @@ from sccl.synth.limit.frontier import (
 )
 
 if TYPE_CHECKING:
-    from sccl.synth.limit import Limit
+    from sccl.synth.limit.solve import Limit
 
 TREES = "allreduce by a timed tree up and one down for each chunk"
 GATHER = "allreduce by gathering all contributions and reducing locally"
@@ -91,8 +91,8 @@ def tree_frontier(
         seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
             is written from a packing, there or for more steps.
     """
-    from sccl.synth.limit import pose_allreduce  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
 
     begin = time.perf_counter()
     least = fewest_tree_steps(topology)
@@ -155,7 +155,8 @@ def _point(
 
 
 def _attain(packing: Limit, optimal: tuple[str, ...]) -> Algorithm | None:
-    from sccl.synth.limit import multiply_out, palindrome  # noqa: PLC0415 - loads solvers
+    from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads solvers
+    from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
 
     found = multiply_out(packing)
     if found is None or found.collective.chunks > _FEW_CHUNKS:

@@ -25,7 +25,8 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import Question, pose
 
 if TYPE_CHECKING:
-    from sccl.synth.limit import Limit, Problem
+    from sccl.synth.limit.problem import Problem
+    from sccl.synth.limit.solve import Limit
 
 EXTRA_STEPS = 3
 """How far beyond the latency bound a sweep goes if the user names no last step."""
@@ -78,7 +79,7 @@ class Packed:
 
 def proof_of(packing: Limit, *, on_reversed: bool = False) -> LimitProof:
     """Return why a packing cannot be improved beyond its lower bound."""
-    from sccl.synth.limit import certificate  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.certificate import certificate  # noqa: PLC0415 - loads the LP solver
 
     problem, proof = packing.problem, certificate(packing)
     prices = proof.prices if proof else ()
@@ -109,8 +110,8 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
         ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
-    from sccl.synth.limit import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.problem import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
     if steps < bounds.steps:
@@ -162,8 +163,8 @@ def packing_refutes(question: Question, most_rounds: int) -> int:
         most_rounds: of column generation, for all of them together. Not seconds: what refuted a
             candidate is part of the result, which must not depend on how busy a machine is.
     """
-    from sccl.synth.limit import needs_no_search  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit import pose as pose_packing  # noqa: PLC0415
+    from sccl.synth.limit.pricing import needs_no_search  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.problem import pose as pose_packing  # noqa: PLC0415
 
     for instance in question.instances:
         collective = instance.collective
@@ -185,7 +186,7 @@ def packing_refutes(question: Question, most_rounds: int) -> int:
 
 def _exceeds(packing: Problem, goal: Fraction, most_rounds: int) -> int:
     """Return the rounds that prove a packing problem's optimum larger than ``goal``; 0: none do."""
-    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
 
     try:
         found = solve_packing(packing, enough=goal, most_rounds=most_rounds)
@@ -374,8 +375,8 @@ def attain(
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    from sccl.synth.limit import multiply_out  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
 
     limit, packings = packed.limit, packed.packings
     topology = packings[0].problem.topology
@@ -403,7 +404,7 @@ def attain(
 
 def near(packing: Limit) -> Algorithm | None:
     """Return an algorithm near a packing, of as many chunks as can well be written down."""
-    from sccl.synth.limit import round_off  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.multiply import round_off  # noqa: PLC0415 - loads the LP solver
 
     return next(filter(None, (round_off(packing, times) for times in _ROUNDED_TIMES)), None)
 
