@@ -75,7 +75,7 @@ MAY_IMPORT = {
     | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
-    | {"topo/symmetry", "transform", "flint", "numpy"},
+    | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/ksync", "synth/limit", "topo/symmetry"}
     | {"transform"},

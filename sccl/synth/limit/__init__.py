@@ -1,4 +1,29 @@
 """The limit of R/C for a number of steps, over all k and all C, with certificates.
 
-It names nothing here: whoever needs the points alone must not load the solvers.
+It names its contract alone: whoever needs the points must not load the solvers.
 """
+
+from __future__ import annotations
+
+from sccl.core.outcome import Outcome
+from sccl.solvers.effort import Effort
+from sccl.synth.contract import Feature, Notify, Request
+from sccl.synth.limit.options import Options
+
+__all__ = ["FEATURES", "NAME", "SOURCE", "Options", "plan"]
+
+NAME = "limit"
+SOURCE = "Cai et al., PPoPP 2021, section 3, with Edmonds 1973 and Wentges 1997 for the packing"
+FEATURES = Feature.COMBINES | Feature.CUSTOM | Feature.PROVES | Feature.STEPS
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return an algorithm of S steps at the infimum of R/C, or near it with its gap.
+
+    Raises:
+        InputError: the options do not fit the request.
+        KeyboardInterrupt: the user interrupted.
+    """
+    from sccl.synth.limit import by_steps  # noqa: PLC0415 - loads the LP solver
+
+    return by_steps.at_limit(request, options, effort, notify)

@@ -1,0 +1,132 @@
+"""Outcome: what a synthesiser says of a request, whatever its method is.
+
+:data:`sccl.core.answer.Answer` is narrower: it is about one SYNCOLL instance, whether an algorithm
+of so many chunks, steps and rounds exists. A k-synchronous synthesiser asks many of those and makes
+one outcome of them; others never ask any. What they share is that giving up proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from sccl.core.candidate import Candidate
+from sccl.core.limit import LimitProof
+
+if TYPE_CHECKING:
+    from sccl.core.algorithm import Algorithm
+    from sccl.core.schedule import Schedule
+    from sccl.core.symmetric import SymmetricAlgorithm
+
+Plan: TypeAlias = "Algorithm | SymmetricAlgorithm | Schedule"
+"""What moves the data: by steps or by times. It has passed its judge."""
+
+
+class Measure(StrEnum):
+    """What a plan is measured by."""
+
+    COST = "R/C"
+    """Rounds by chunks, for a number of steps."""
+    TIME_US = "us"
+    """Microseconds at the size of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a plan takes, and what none takes less than.
+
+    Attributes:
+        attained: by the plan.
+        least: proved: no plan of ``scope`` takes less; None: nothing is known.
+        scope: the class of plans that ``least`` is about; empty: all for the topology.
+        proofs: of ``least``; empty: elementary, as by the bandwidth bound.
+    """
+
+    measure: Measure
+    attained: Fraction
+    least: Fraction | None = None
+    scope: str = ""
+    proofs: tuple[LimitProof, ...] = ()
+
+    @property
+    def gap(self) -> Fraction | None:
+        """Return by which part of the bound the plan is above it; None: there is no bound."""
+        if not self.least:
+            return None
+        return self.attained / self.least - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A plan."""
+
+    plan: Plan
+    bound: Bound
+
+    @property
+    def proved(self) -> bool:
+        """Return whether it is the best of its class."""
+        return self.bound.attained == self.bound.least
+
+
+@dataclass(frozen=True, slots=True)
+class TooFar:
+    """A chunk wanted on ``rank`` is ``distance`` links away from the nearest of ``sources``.
+
+    Attributes:
+        steps: that were asked for.
+        on_reversed: whether this is so on the reversed topology, for a dual.
+    """
+
+    steps: int
+    distance: int
+    chunk: int
+    sources: tuple[int, ...]
+    rank: int
+    on_reversed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """A solver says that a candidate has no algorithm.
+
+    Attributes:
+        reason: why that may be believed, in words.
+    """
+
+    candidate: Candidate
+    solver: str
+    reason: str
+
+
+Evidence = TooFar | Refutation
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """There is no such plan, and this is why."""
+
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """Effort or patience ended first; nothing follows about what there is.
+
+    Attributes:
+        reason: in words.
+        best: the best by then; None: there is none.
+    """
+
+    reason: str
+    best: Found | None = None
+
+    @property
+    def gap(self) -> Fraction | None:
+        """Return by which part of its bound the best is above it; None: that is not known."""
+        return self.best.bound.gap if self.best else None
+
+
+Outcome = Found | Impossible | GaveUp

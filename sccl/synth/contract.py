@@ -1,0 +1,141 @@
+"""What a synthesiser is: a folder of this room whose ``__init__.py`` offers what is named here.
+
+:func:`sccl.synth.registry.plan` is the door to all of them: it refuses what one does not take, and
+nothing leaves it unjudged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Any, Protocol
+
+import msgspec
+
+from sccl.collectives import Spec, names
+from sccl.core.outcome import Outcome
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, ParameterError, TopologyError
+from sccl.solvers.effort import Effort
+
+MAX_SIZE_BYTES = 2**60
+
+
+class Feature(Flag):
+    """What a synthesiser takes, and what it gives."""
+
+    SWITCHES = auto()
+    """Machines with switch nodes, as they are."""
+    UNEQUAL_LINKS = auto()
+    """Lanes that are not equally fast, as they are."""
+    COMBINES = auto()
+    """Collectives that reduce."""
+    CUSTOM = auto()
+    """Collectives of the user's own."""
+    ANYTIME = auto()
+    """Where effort or patience ends, it gives the best by then."""
+    PROVES = auto()
+    """Its bounds may be met, so that a plan is proved to be the best."""
+    STEPS = auto()
+    """Plans are algorithms."""
+    TIMES = auto()
+    """Plans are schedules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be planned.
+
+    Attributes:
+        size_bytes: L, the buffer that the C chunks of a rank make up.
+
+    Raises:
+        ParameterError: the size is out of range.
+        CollectiveError: the collective is for another number of ranks.
+    """
+
+    topology: Topology
+    spec: Spec
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size_bytes <= MAX_SIZE_BYTES:
+            raise ParameterError(
+                f"size is {self.size_bytes} bytes, expected 1 to {MAX_SIZE_BYTES}: give another"
+            )
+        if self.spec.ranks != self.topology.ranks:
+            raise CollectiveError(
+                f"collective {self.spec.name!r} is for {self.spec.ranks} ranks, topology "
+                f"{self.topology.name!r} has {self.topology.ranks}"
+            )
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a synthesiser can be told beside the request; each field has a default.
+
+    Ranges and help are in the ``Meta`` of each field, from which verbs, documents and the API take
+    them.
+    """
+
+
+Notify = Callable[[object], None]
+"""Called with events of the synthesiser's own types, for progress."""
+
+
+class Synthesizer(Protocol):
+    """What ``__init__.py`` of a synthesiser offers. Loading it loads no solver.
+
+    Attributes:
+        NAME: as users spell it: that of the folder.
+        SOURCE: the paper, with the section.
+        FEATURES: what it takes and gives.
+        Options: its own subclass of :class:`Options`.
+    """
+
+    NAME: str
+    SOURCE: str
+    FEATURES: Feature
+    Options: type[Any]
+
+    def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
+        """Return a plan, or why there is none. The same bytes for the same arguments and seed.
+
+        Args:
+            effort: ``units`` of each query to a solver; what comes out may depend on these and on
+                the seed. Where ``timeout_s`` ends something, that is a :class:`GaveUp`.
+
+        Raises:
+            InputError: the options do not fit the request.
+            KeyboardInterrupt: the user interrupted, and there is nothing to give: else it is a
+                :class:`GaveUp` with the best by then.
+        """
+        ...
+
+
+def check_request(synthesizer: Synthesizer, request: Request) -> None:
+    """Check that a synthesiser takes a request.
+
+    Raises:
+        TopologyError: it does not take such machines.
+        CollectiveError: it does not take such collectives.
+    """
+    name, features = synthesizer.NAME, synthesizer.FEATURES
+    topology, spec = request.topology, request.spec
+    where = f"topology {topology.name!r}"
+    if topology.switches and Feature.SWITCHES not in features:
+        raise TopologyError(
+            f"{where} has switch nodes, which {name} does not take; sccl.topo.model makes links "
+            "with budgets of them"
+        )
+    if not topology.equally_fast and Feature.UNEQUAL_LINKS not in features:
+        raise TopologyError(
+            f"{where} has lanes of different speeds, which {name} does not take; sccl.topo.model "
+            "makes lanes of one speed of them"
+        )
+    if spec.combining and Feature.COMBINES not in features:
+        raise CollectiveError(f"{spec.name} reduces chunks, which {name} does not: give another")
+    if spec.name not in names() and Feature.CUSTOM not in features:
+        raise CollectiveError(
+            f"{spec.name} is a collective of your own, and {name} takes {', '.join(names())}"
+        )

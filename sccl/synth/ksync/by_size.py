@@ -1,0 +1,132 @@
+"""An algorithm for a size: the fastest point of a sweep, or the one of given (C, S, R).
+
+Times are those of SCCL section 3.6, exact: ``S * alpha + R/C * L * beta`` with the costs of the
+slowest link.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sccl.core.answer import Sat, Unsat
+from sccl.core.candidate import Candidate, Range
+from sccl.core.cost import Costs
+from sccl.core.limit import StepLimit
+from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome, Refutation
+from sccl.errors import ParameterError
+from sccl.prove.bounds import LowerBounds, lower_bounds, require_reachable
+from sccl.solvers.effort import Effort
+from sccl.synth.answering import How, answer, settled_symmetry
+from sccl.synth.ask import Solve, ask
+from sccl.synth.contract import Notify, Request
+from sccl.synth.frontier import Frontier
+from sccl.synth.ksync import backends
+from sccl.synth.ksync.sweep import LIMIT_EFFORT, sweep
+from sccl.transform import pose
+
+if TYPE_CHECKING:
+    from sccl.synth.ksync.options import Options
+
+
+def fastest(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the point of a sweep that takes the least time for the request's size.
+
+    Raises:
+        InputError: the options do not fit the request.
+        KeyboardInterrupt: the user interrupted before anything was found.
+    """
+    units = LIMIT_EFFORT if effort.units is None else min(effort.units, LIMIT_EFFORT)
+    frontier = sweep(
+        request.topology,
+        request.spec,
+        _solve(request, options, effort),
+        solver=options.solver,
+        covered=Range(options.k, options.max_steps, options.max_chunks),
+        limit_effort=units,
+        notify=notify,
+    )
+    best = _best(request, frontier)
+    if frontier.stopped == "interrupted":
+        if best is None:
+            raise KeyboardInterrupt
+        return GaveUp("interrupted", best)
+    if best is not None:
+        return best
+    why = frontier.open[0].reason if frontier.open else "no algorithm in the range that was swept"
+    return GaveUp(why)
+
+
+def of_numbers(request: Request, options: Options, effort: Effort) -> Outcome:
+    """Return the algorithm of C chunks, S steps and R rounds that the options ask for.
+
+    Raises:
+        InputError: only some of the three are given, or they do not fit the request.
+        KeyboardInterrupt: the user interrupted.
+    """
+    chunks, steps, rounds = options.chunks, options.steps, options.rounds
+    if chunks is None or steps is None or rounds is None:
+        raise ParameterError(
+            f"chunks is {chunks}, steps is {steps} and rounds is {rounds}: give all three for one "
+            "algorithm, or none for the fastest"
+        )
+    question = pose(request.topology, request.spec, chunks, steps, rounds)
+    require_reachable(question.instances)
+    found = ask(question, _solve(request, options, effort))
+    match found:
+        case Sat(algorithm):
+            bounds = lower_bounds(request.topology, request.spec)
+            time = _time_us(request, steps, algorithm.bandwidth_cost)
+            return Found(algorithm, _bound(request, time, bounds, ()))
+        case Unsat(evidence):
+            candidate = Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
+            return Impossible(Refutation(candidate, found.solver, evidence))
+        case _:
+            return GaveUp(found.reason)
+
+
+def _solve(request: Request, options: Options, effort: Effort) -> Solve:
+    symmetry = settled_symmetry(request.topology, request.spec, options.symmetry)
+    return partial(answer, How(backends.solve, options.solver, symmetry, effort))
+
+
+def _best(request: Request, frontier: Frontier) -> Found | None:
+    """Return the fastest point, the one of fewest steps of several; None: there is no point."""
+    if not frontier.points:
+        return None
+    times = [
+        _time_us(request, p.candidate.steps, p.candidate.cost) for p in frontier.points
+    ]  # fmt: skip
+    best = min(range(len(times)), key=times.__getitem__)
+    bound = _bound(request, times[best], frontier.bounds, frontier.limits)
+    return Found(frontier.points[best].algorithm, bound)
+
+
+def _bound(
+    request: Request, time_us: Fraction, bounds: LowerBounds, limits: tuple[StepLimit, ...]
+) -> Bound:
+    """Return the time that no algorithm beats, whatever its k and C.
+
+    The limit of R/C of a number of steps holds for every smaller one, and the bandwidth bound for
+    all: so the least time is at the fewest steps, or just beyond one whose limit is known.
+
+    Args:
+        limits: of numbers of steps, ascending.
+    """
+    least = []
+    steps = bounds.steps
+    for limit in limits:
+        least.append(_time_us(request, steps, max(limit.lower, bounds.bandwidth)))
+        steps = limit.steps + 1
+    least.append(_time_us(request, steps, bounds.bandwidth))
+    proofs = tuple(proof for limit in limits for proof in limit.proofs)
+    return Bound(Measure.TIME_US, time_us, min(least), bounds.scope, proofs)
+
+
+def _time_us(request: Request, steps: int, bandwidth_cost: Fraction) -> Fraction:
+    """Return microseconds, of the decimals that the machine states."""
+    costs = Costs.of(request.topology)
+    per_byte = 1 / (Fraction(str(costs.gb_per_s)) * 1000)
+    alpha = Fraction(str(costs.alpha_us))
+    return steps * alpha + bandwidth_cost * request.size_bytes * per_byte

@@ -1,0 +1,81 @@
+"""All synthesisers, found by their folders, and the one door to them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import replace
+from typing import cast
+
+import sccl.synth
+from sccl.core.algorithm import Algorithm
+from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.errors import JudgeError, unknown_name
+from sccl.judge import require_valid
+from sccl.solvers.effort import Effort
+from sccl.synth.contract import Notify, Options, Request, Synthesizer, check_request
+
+NO_SYNTHESISERS = frozenset({"allreduce"})
+"""Folders that put together what the others find."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the synthesisers; none is loaded."""
+    folders = (m.name for m in pkgutil.iter_modules(sccl.synth.__path__) if m.ispkg)
+    return tuple(sorted(set(folders) - NO_SYNTHESISERS))
+
+
+def load(name: str) -> Synthesizer:
+    """Return a synthesiser.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in names():
+        hint = f"the synthesisers are {', '.join(names())}"
+        raise unknown_name("synthesiser", name, names(), hint)
+    return cast("Synthesizer", importlib.import_module(f"sccl.synth.{name}"))
+
+
+def plan(
+    synthesizer: Synthesizer,
+    request: Request,
+    options: Options | None = None,
+    effort: Effort | None = None,
+    notify: Notify = lambda _: None,
+) -> Outcome:
+    """Return what a synthesiser says of a request; a plan has passed the judge.
+
+    Raises:
+        InputError: it does not take the request, or the options do not fit it.
+        JudgeError: it gave a plan that is not valid, or for another topology or collective.
+        KeyboardInterrupt: the user interrupted before anything was found.
+    """
+    check_request(synthesizer, request)
+    effort = effort or Effort()
+    if effort.units is not None and effort.units <= 0:
+        return GaveUp("no effort is allowed")
+    outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
+    match outcome:
+        case Found():
+            return _judged(synthesizer, request, outcome)
+        case GaveUp(best=Found() as best):
+            return replace(outcome, best=_judged(synthesizer, request, best))
+        case _:
+            return outcome
+
+
+def _judged(synthesizer: Synthesizer, request: Request, found: Found) -> Found:
+    """Return what was found if it is a valid plan of what was asked for.
+
+    Raises:
+        JudgeError: it is not.
+    """
+    made, made_by = found.plan, f"synthesiser {synthesizer.NAME!r}"
+    if not isinstance(made, Algorithm | SymmetricAlgorithm):
+        raise JudgeError(f"{made_by} gave a schedule, which nothing here judges yet")
+    asked = request.spec.at(made.collective.chunks)
+    if made.topology != request.topology or made.collective != asked:
+        raise JudgeError(f"{made_by} gave a plan of another topology or collective")
+    return replace(found, plan=require_valid(made, made_by))

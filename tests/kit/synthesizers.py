@@ -1,0 +1,222 @@
+"""The conformance of a synthesiser, written once: :func:`check_synthesizer` is one call for all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.schedules import pieces
+from sccl.core.files.text import text_of
+from sccl.core.outcome import Found, GaveUp, Impossible, Measure, Outcome
+from sccl.core.schedule import Schedule
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import InputError
+from sccl.judge import violations
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Feature, Options, Request, Synthesizer
+from sccl.topo import resolve
+from tests.kit.paths import ROOT
+from tests.kit.processes import PATIENCE_S
+
+ANY = Feature(0)
+ENOUGH = Effort(units=20.0)
+"""Units, and no seconds: what is found depends on no clock."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request that some plan fulfils.
+
+    Attributes:
+        needs: features without which it is refused.
+    """
+
+    name: str
+    request: Request
+    needs: Feature
+
+
+def _case(topology: str, collective: str, size_bytes: int, needs: Feature = ANY) -> Case:
+    machine = resolve(topology)
+    spec = named(collective, machine.ranks)
+    return Case(f"{collective}-{topology}", Request(machine, spec, size_bytes), needs)
+
+
+def _swap() -> Case:
+    """Return an alltoall by a name that no synthesiser knows."""
+    ring = resolve("ring:4")
+    spec = replace(named("alltoall", 4), name="swap")
+    return Case("swap-ring:4", Request(ring, spec, 1 << 16), Feature.CUSTOM)
+
+
+def _star() -> Case:
+    """Return three ranks at a switch."""
+    links = tuple(Link(*edge, 1, 0.5, 25.0) for r in range(3) for edge in ((r, 3), (3, r)))
+    star = Topology("star", 3, links, 0.5, 25.0, switches=(Switch("hub"),))
+    return Case("broadcast-star", Request(star, named("broadcast", 3), 1 << 16), Feature.SWITCHES)
+
+
+def _uneven() -> Case:
+    ring = resolve("ring:3")
+    links = (replace(ring.links[0], gb_per_s=2 * ring.gb_per_s), *ring.links[1:])
+    request = Request(replace(ring, links=links), named("allgather", 3), 1 << 16)
+    return Case("allgather-uneven", request, Feature.UNEQUAL_LINKS)
+
+
+CASES = (
+    _case("dgx1", "allgather", 1 << 20),
+    _case("ring:4", "allgather", 1),
+    _case("line:3", "scatter", 1 << 30),
+    _case("full:4", "allreduce", 1 << 20, Feature.COMBINES),
+    _case("ring:4", "reduce", 1 << 20, Feature.COMBINES),
+    _swap(),
+    _star(),
+    _uneven(),
+)
+"""All but the first are small."""
+
+
+def check_synthesizer(synthesizer: Synthesizer) -> None:
+    """Check all that the contract promises of a synthesiser.
+
+    Raises:
+        AssertionError: it does not keep to it.
+    """
+    check_fields(synthesizer)
+    check_options(synthesizer)
+    outcomes = [(case, _planned(synthesizer, case)) for case in CASES]
+    for case, outcome in outcomes:
+        if outcome is not None:
+            check_outcome(synthesizer, case, outcome)
+    assert any(isinstance(outcome, Found) for _, outcome in outcomes)
+    check_little_effort(synthesizer)
+    check_same_bytes(synthesizer)
+    check_interrupt(synthesizer)
+
+
+def check_fields(synthesizer: Synthesizer) -> None:
+    """Check what it says of itself."""
+    assert synthesizer.NAME in registry.names()
+    assert registry.load(synthesizer.NAME) is synthesizer
+    assert synthesizer.SOURCE.strip()
+    assert synthesizer.FEATURES & (Feature.STEPS | Feature.TIMES)
+
+
+def check_options(synthesizer: Synthesizer) -> None:
+    """Check that options have defaults, help and ranges from which verbs can be made."""
+    kind = synthesizer.Options
+    assert issubclass(kind, Options)
+    assert kind.__struct_config__.frozen
+    assert kind() == kind()
+    schema = msgspec.json.schema(kind)["$defs"][kind.__name__]
+    for field in msgspec.structs.fields(kind):
+        assert not field.required, f"{field.name} has no default"
+        assert schema["properties"][field.name].get("description"), f"{field.name} has no help"
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"no-such-option": 1}, kind)
+
+
+def _planned(synthesizer: Synthesizer, case: Case) -> Outcome | None:
+    """Return what it says of a case; None: it refuses it, as it should, in one sentence."""
+    if case.needs in synthesizer.FEATURES:
+        return registry.plan(synthesizer, case.request, effort=ENOUGH)
+    with pytest.raises(InputError) as refused:
+        registry.plan(synthesizer, case.request, effort=ENOUGH)
+    assert synthesizer.NAME in str(refused.value)
+    assert "\n" not in str(refused.value)
+    return None
+
+
+def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> None:
+    """Check that what it says of a request that can be fulfilled is true."""
+    assert not isinstance(outcome, Impossible), f"{case.name} is possible"
+    best = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if isinstance(outcome, GaveUp):
+        assert outcome.reason
+        assert best is None or Feature.ANYTIME in synthesizer.FEATURES or not best.proved
+    if best is None:
+        return
+    plan, bound = best.plan, best.bound
+    is_timed = isinstance(plan, Schedule)
+    assert (Feature.TIMES if is_timed else Feature.STEPS) in synthesizer.FEATURES
+    assert plan.topology == case.request.topology
+    assert plan.collective == case.request.spec.at(plan.collective.chunks)
+    assert bound.least is None or bound.least <= bound.attained
+    assert best.proved <= (Feature.PROVES in synthesizer.FEATURES)
+    if isinstance(plan, Algorithm | SymmetricAlgorithm):
+        assert violations(plan) == []
+        if bound.measure is Measure.COST:
+            assert bound.attained == plan.bandwidth_cost
+
+
+def check_little_effort(synthesizer: Synthesizer) -> None:
+    """Check that no effort, or hardly any, is said to be the reason, and refutes nothing.
+
+    Of the smallest alone: whoever decides nothing may go on to try very much.
+    """
+    for case in CASES[1:4]:
+        if case.needs not in synthesizer.FEATURES:
+            continue
+        none = registry.plan(synthesizer, case.request, effort=Effort(units=0.0))
+        assert isinstance(none, GaveUp)
+        little = registry.plan(synthesizer, case.request, effort=Effort(units=1e-9))
+        check_outcome(synthesizer, case, little)
+
+
+def told(outcome: Outcome) -> str:
+    """Return all that an outcome says, plans as their files."""
+    match outcome:
+        case Found(plan, bound):
+            text = (
+                "".join(pieces(plan))
+                if isinstance(plan, Schedule)
+                else text_of(algorithm_to_wire(plan))
+            )
+            return f"{text}\n{bound}"
+        case GaveUp(reason, best):
+            return f"{reason}\n{told(best) if best else ''}"
+        case Impossible(evidence):
+            return str(evidence)
+
+
+def all_told(synthesizer: Synthesizer) -> dict[str, str]:
+    """Return what it says of every case that it takes but the large ones."""
+    small = [case for case in CASES[1:] if case.needs in synthesizer.FEATURES]
+    return {
+        case.name: told(registry.plan(synthesizer, case.request, effort=ENOUGH)) for case in small
+    }
+
+
+def _program(*words: str, hash_seed: str = "0") -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.programs.planned", *words],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def check_same_bytes(synthesizer: Synthesizer) -> None:
+    """Check that it says the same again, here and where sets of strings have another order."""
+    here = all_told(synthesizer)
+    assert all_told(synthesizer) == here
+    assert _program(synthesizer.NAME, hash_seed="4711") == here
+
+
+def check_interrupt(synthesizer: Synthesizer) -> None:
+    """Check that Ctrl-C is heard while native code works for it."""
+    said = _program(synthesizer.NAME, "--interrupt")
+    assert said in {"nothing native", "KeyboardInterrupt", "GaveUp"}

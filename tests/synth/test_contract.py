@@ -1,0 +1,145 @@
+"""Every synthesiser against the contract, and what the door to them refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Refutation, TooFar
+from sccl.errors import CollectiveError, InputError, JudgeError, ParameterError, UnknownNameError
+from sccl.solvers.effort import Effort
+from sccl.synth import ksync, limit, registry
+from sccl.synth.contract import Request, Synthesizer
+from sccl.topo import resolve
+from tests.kit.synthesizers import CASES, ENOUGH, check_synthesizer
+
+
+def synthesizer(module: ModuleType) -> Synthesizer:
+    return cast("Synthesizer", module)
+
+
+KSYNC, LIMIT = synthesizer(ksync), synthesizer(limit)
+DGX1 = CASES[0].request
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_synthesiser_keeps_to_the_contract(name: str) -> None:
+    check_synthesizer(registry.load(name))
+
+
+def test_members_are_found_by_their_folders_and_loaded_without_solvers() -> None:
+    assert registry.names() == ("ksync", "limit")
+    code = (
+        "import sys; from sccl.synth import registry;"
+        "[registry.load(name) for name in registry.names()];"
+        "assert not {'ortools', 'z3', 'pysat', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(UnknownNameError, match="did you mean 'ksync'"):
+        registry.load("ksynk")
+
+
+@pytest.mark.parametrize(("size", "csr"), [(1, (2, 2, 3)), (1 << 20, (6, 3, 7))])
+def test_the_fastest_of_dgx1_is_proved_at_every_size(size: int, csr: tuple[int, ...]) -> None:
+    found = registry.plan(KSYNC, replace(DGX1, size_bytes=size), effort=ENOUGH)
+    assert isinstance(found, Found)
+    plan = found.plan
+    assert isinstance(plan, Algorithm)
+    assert (plan.collective.chunks, plan.steps, plan.rounds) == csr
+    time = csr[1] * Fraction("0.7") + Fraction(csr[2], csr[0]) * size / 25_000
+    assert (found.bound.attained, found.bound.least, found.proved) == (time, time, True)
+    assert found.bound.gap == 0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"), [((2, 2, 3), Found), ((3, 2, 4), Impossible), ((1, 1, 1), Impossible)]
+)
+def test_ksync_finds_or_refutes_given_numbers(numbers: tuple[int, int, int], kind: type) -> None:
+    chunks, steps, rounds = numbers
+    options = ksync.Options(chunks=chunks, steps=steps, rounds=rounds)
+    outcome = registry.plan(KSYNC, DGX1, options, ENOUGH)
+    assert isinstance(outcome, kind)
+    if isinstance(outcome, Impossible):
+        assert isinstance(outcome.evidence, Refutation)
+        assert outcome.evidence.candidate.chunks == chunks
+        assert outcome.evidence.reason
+
+
+def test_ksync_wants_all_three_numbers_or_none() -> None:
+    with pytest.raises(ParameterError, match="give all three"):
+        registry.plan(KSYNC, DGX1, ksync.Options(chunks=2))
+
+
+def test_a_slower_point_has_its_gap() -> None:
+    options = ksync.Options(chunks=1, steps=2, rounds=2)
+    found = registry.plan(KSYNC, DGX1, options, ENOUGH)
+    assert isinstance(found, Found)
+    assert not found.proved
+    assert found.bound.gap is not None
+    assert found.bound.gap > 0
+
+
+def test_the_limit_of_a_number_of_steps_is_attained_or_near() -> None:
+    broadcast = replace(DGX1, spec=named("broadcast", 8))
+    found = registry.plan(LIMIT, broadcast, limit.Options(steps=3), ENOUGH)
+    assert isinstance(found, Found)
+    assert (found.bound.measure, found.bound.attained) == (Measure.COST, Fraction(9, 22))
+    assert found.proved
+    assert found.bound.proofs
+    near = registry.plan(LIMIT, DGX1, limit.Options(steps=3), ENOUGH)
+    assert isinstance(near, Found)
+    assert near.bound.least == Fraction(7, 6)
+    assert near.bound.gap is not None
+    assert 0 < near.bound.gap < Fraction(1, 100)
+    none = registry.plan(LIMIT, DGX1, limit.Options(steps=1), ENOUGH)
+    assert isinstance(none, Impossible)
+    assert isinstance(none.evidence, TooFar)
+    assert (none.evidence.steps, none.evidence.distance) == (1, 2)
+
+
+def test_requests_check_themselves() -> None:
+    with pytest.raises(ParameterError, match="size is 0 bytes"):
+        replace(DGX1, size_bytes=0)
+    with pytest.raises(CollectiveError, match="is for 4 ranks"):
+        Request(resolve("ring:3"), named("allgather", 4), 1)
+
+
+def _liar(plan: Any) -> Synthesizer:
+    fields = {"NAME": "liar", "FEATURES": ksync.FEATURES, "Options": ksync.Options}
+    found = Found(plan, Bound(Measure.COST, Fraction(1)))
+    return cast("Synthesizer", SimpleNamespace(**fields, plan=lambda *_: found))
+
+
+def test_nothing_leaves_the_door_unjudged() -> None:
+    found = registry.plan(KSYNC, DGX1, effort=ENOUGH)
+    assert isinstance(found, Found)
+    plan = found.plan
+    assert isinstance(plan, Algorithm)
+    outcome = registry.plan(_liar(plan), DGX1)
+    assert isinstance(outcome, Found)
+    assert outcome.plan == plan
+    with pytest.raises(JudgeError, match="liar"):
+        registry.plan(_liar(replace(plan, sends=plan.sends[1:])), DGX1)
+    with pytest.raises(JudgeError, match="of another topology or collective"):
+        registry.plan(_liar(plan), replace(DGX1, topology=replace(DGX1.topology, name="other")))
+
+
+def test_seconds_that_end_prove_nothing() -> None:
+    outcome = registry.plan(LIMIT, DGX1, effort=Effort(timeout_s=1e-6))
+    assert isinstance(outcome, GaveUp)
+    assert outcome.best is None
+    assert outcome.gap is None
+
+
+def test_options_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError):
+        registry.plan(LIMIT, replace(DGX1, spec=named("allreduce", 8)), limit.Options(steps=5))
