@@ -3,6 +3,10 @@
 Those of the standard library cannot end a task that runs, and die together. Here each process is
 watched by a thread. A process that dies is replaced and its task begun again, a few times; one that
 cannot be started is told to whoever waits for its task.
+
+Tried and lost: the pools of pebble. Their workers outlive a parent that is killed; with the start
+method "spawn" a script without a guard around its main part breaks, and a notebook's threads forbid
+the other ones; and a task whose worker dies would still have to be begun again here.
 """
 
 from __future__ import annotations

@@ -54,14 +54,6 @@ def test_a_timeout_is_unknown(solver: str) -> None:
     assert "timeout" in answer.reason or "canceled" in answer.reason
 
 
-def test_the_default_solver_answers_alike_on_every_run() -> None:
-    instance = Case("dgx1", "allgather", 2, 2, 3, True, "").question.instances[0]
-    first, second = backends.solve(instance), backends.solve(instance)
-    assert isinstance(first, Sat)
-    assert isinstance(second, Sat)
-    assert first.algorithm == second.algorithm
-
-
 def test_wrong_algorithms_never_leave_the_face(monkeypatch: pytest.MonkeyPatch) -> None:
     from sccl.synth.ksync import cpsat
 
