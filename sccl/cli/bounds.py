@@ -15,6 +15,7 @@ from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.core.limit import StepLimit
+from sccl.core.topology import constraint_name
 from sccl.prove.bounds import (
     AnyBounds,
     Certificate,
@@ -104,7 +105,7 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
             f"{proof.bound} per C, whatever they are (all prices: --json)"
         )
         for step in range(proof.steps):
-            prices = [(price, name) for name, s, price in proof.prices if s == step]
+            prices = [(p, constraint_name(key)) for key, s, p in proof.prices if s == step]
             shown = ", ".join(f"{name} {price}" for price, name in sorted(prices)[-4:])
             more = f" and {len(prices) - 4} more" if len(prices) > 4 else ""
             text = f"  step {step}: {shown}{more}"
@@ -134,8 +135,8 @@ def _print(console: Console, found: LowerBounds, machine: str) -> None:
 
 def _print_prices(console: Console, certificate: Certificate, constraints: int) -> None:
     by_price: dict[Fraction, list[str]] = defaultdict(list)
-    for name, price in certificate.prices:
-        by_price[price].append(name)
+    for key, price in certificate.prices:
+        by_price[price].append(constraint_name(key))
     console.print("prices (what a transfer over an edge costs; constraints not named are free):")
     for price, names in sorted(by_price.items()):
         everything = len(names) == constraints

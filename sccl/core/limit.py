@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-Prices = tuple[tuple[str, int, Fraction], ...]
+from sccl.core.topology import ConstraintKey
+
+Prices = tuple[tuple[ConstraintKey, int, Fraction], ...]
 """(constraint, step from 0, price) where a price is not 0."""
 
 

@@ -41,7 +41,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A member ``(L, b)`` of the bandwidth relation: edges L carry at most b chunks a round.
+    """A shared member ``(L, b)`` of the bandwidth relation: edges L carry at most b a round.
 
     Source: SCCL section 3.2.1 (point-to-point link, node egress or ingress, shared bus).
 
@@ -55,6 +55,29 @@ class Budget:
     edges: tuple[Edge, ...]
     chunks_per_round: int
     gb_per_s: float | None = None
+
+
+ConstraintKey = Edge | str
+"""What tells constraints apart: of a link its edge, of a shared budget its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A member ``(L, b)`` of the bandwidth relation, whether of a link's lanes or of a budget."""
+
+    key: ConstraintKey
+    edges: tuple[Edge, ...]
+    chunks_per_round: int
+
+    @property
+    def name(self) -> str:
+        """Return what people read: ``"link 0->1"``, or the budget's name."""
+        return constraint_name(self.key)
+
+
+def constraint_name(key: ConstraintKey) -> str:
+    """Return what people read of a constraint."""
+    return key if isinstance(key, str) else link_name(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +246,11 @@ class Topology:
         """Return the chunks per round of every link, by edge."""
         return {link.edge: link.lanes for link in self.links}
 
-    def constraints(self) -> tuple[Budget, ...]:
+    def constraints(self) -> tuple[Constraint, ...]:
         """Return the whole bandwidth relation B: one member per link, then the shared budgets."""
-        own = (Budget(link_name(edge), (edge,), n) for edge, n in self.lanes().items())
-        return (*own, *self.budgets)
+        own = (Constraint(edge, (edge,), n) for edge, n in self.lanes().items())
+        shared = (Constraint(b.name, b.edges, b.chunks_per_round) for b in self.budgets)
+        return (*own, *shared)
 
     def budget_speeds(self) -> tuple[float, ...]:
         """Return the speed of the lanes that each budget counts, 10^9 bytes per second.

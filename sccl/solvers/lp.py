@@ -30,7 +30,6 @@ __all__ = [
     "SolveResult",
     "Variable",
     "fast_sum",
-    "nonzero",
     "rational",
     "solve",
 ]
@@ -95,8 +94,3 @@ class Growing:
 def rational(value: float) -> Fraction:
     """Return a dual value as a non-negative fraction near it; the certificate's check is exact."""
     return max(Fraction(0), Fraction(round(value * _DENOMINATOR), _DENOMINATOR))
-
-
-def nonzero(prices: dict[str, Fraction]) -> tuple[tuple[str, Fraction], ...]:
-    """Return the prices that are not zero, by name."""
-    return tuple(sorted((name, price) for name, price in prices.items() if price))

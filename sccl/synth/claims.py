@@ -28,7 +28,7 @@ from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.topology import Topology
+from sccl.core.topology import Topology, constraint_name
 from sccl.errors import InputError
 from sccl.prove.bounds import bandwidth_bound, farthest_pair
 from sccl.prove.check.cover import Covered
@@ -51,7 +51,7 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
         yield BandwidthWire(
             at_least=str(dual.bandwidth(found.value / unit.chunks)),
             machine=number,
-            prices=tuple((name, str(price)) for name, price in found.prices),
+            prices=tuple((constraint_name(key), str(price)) for key, price in found.prices),
             cuts=tuple((cut.ranks, str(cut.weight)) for cut in found.cuts),
         )
 
@@ -65,7 +65,9 @@ def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterat
                 steps=limit.steps,
                 at_least=str(proof.bound if trees else dual.bandwidth(proof.bound)),
                 machine=number,
-                prices=tuple((name, step, str(price)) for name, step, price in proof.prices),
+                prices=tuple(
+                    (constraint_name(key), s, str(price)) for key, s, price in proof.prices
+                ),
                 trees=trees,
             )
 

@@ -87,13 +87,13 @@ def test_false_certificates_are_refused() -> None:
     machine = resolve("ring:4")
     collective = named("allgather", 4).at(1)
     cut = Cut((0,), Fraction(1), 3)
-    half = Certificate(Fraction(3), (("link 1->0", Fraction(1)),), (cut,))
+    half = Certificate(Fraction(3), (((1, 0), Fraction(1)),), (cut,))
     with pytest.raises(ValueError, match="cuts weigh"):
         check_certificate(machine, collective, half)  # leaves the link 3->0 unpaid
     with pytest.raises(ValueError, match="no such constraint"):
         check_certificate(machine, collective, replace(half, prices=(("x", Fraction(1)),)))
     with pytest.raises(ValueError, match="negative"):
-        check_certificate(machine, collective, replace(half, prices=(("link 1->0", Fraction(-1)),)))
+        check_certificate(machine, collective, replace(half, prices=(((1, 0), Fraction(-1)),)))
     with pytest.raises(ValueError, match="nothing has a price"):
         check_certificate(machine, collective, replace(half, prices=()))
 

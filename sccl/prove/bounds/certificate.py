@@ -24,10 +24,19 @@ from math import lcm
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge, Rank
-from sccl.core.topology import Topology
+from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.errors import UnreachableError
 
 Number = int | Fraction
+
+Prices = tuple[tuple[ConstraintKey, Fraction], ...]
+"""(constraint, price), in the order of the constraints' names."""
+
+
+def priced(prices: Mapping[ConstraintKey, Fraction]) -> Prices:
+    """Return the prices that are not zero, by name."""
+    by_name = sorted(prices.items(), key=lambda item: constraint_name(item[0]))
+    return tuple((key, price) for key, price in by_name if price)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +60,12 @@ class Certificate:
 
     Attributes:
         value: the bound on R that is claimed, for the collective it was made for.
-        prices: (constraint name, price) of the constraints that have one.
+        prices: (constraint, price) of the constraints that have one, by their names.
         cuts: the weighted cuts; empty if lengths prove the bound.
     """
 
     value: Fraction
-    prices: tuple[tuple[str, Fraction], ...]
+    prices: Prices
     cuts: tuple[Cut, ...]
 
     @property
@@ -77,14 +86,15 @@ def check_certificate(
         ValueError: a price or weight is negative, a constraint does not exist, the cuts together
             outweigh the price of an edge, or nothing is priced.
     """
-    constraints = {c.name: c for c in topology.constraints()}
+    constraints = {c.key: c for c in topology.constraints()}
     length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
     budget = Fraction(0)
-    for name, price in certificate.prices:
-        if price < 0 or name not in constraints:
+    for key, price in certificate.prices:
+        if price < 0 or key not in constraints:
+            name = constraint_name(key)
             raise ValueError(f"price {price} of {name!r}: negative, or there is no such constraint")
-        budget += price * constraints[name].chunks_per_round
-        for edge in constraints[name].edges:
+        budget += price * constraints[key].chunks_per_round
+        for edge in constraints[key].edges:
             length[edge] += price
     if budget <= 0:
         raise ValueError("nothing has a price")

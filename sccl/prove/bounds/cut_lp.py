@@ -15,9 +15,9 @@ import networkx as nx
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.topology import Topology
-from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks
-from sccl.solvers.lp import Model, fast_sum, nonzero, rational, solve
+from sccl.core.topology import ConstraintKey, Topology
+from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks, priced
+from sccl.solvers.lp import Model, fast_sum, rational, solve
 
 _TOLERANCE = 1e-6
 
@@ -52,7 +52,7 @@ def _solve_cut_lp(
     rounds = model.add_variable(lb=0.0)
     load = {edge: model.add_variable(lb=0.0) for edge in sorted(topology.edges)}
     budget_rows = {
-        c.name: model.add_linear_constraint(
+        c.key: model.add_linear_constraint(
             fast_sum([load[e] for e in c.edges]) - c.chunks_per_round * rounds <= 0.0
         )
         for c in topology.constraints()
@@ -70,7 +70,7 @@ def _solve_cut_lp(
         return None
     duals = result.dual_values()
     weights = [rational(duals[row]) for row in cut_rows]
-    prices = {name: rational(-duals[row]) for name, row in budget_rows.items()}
+    prices = {key: rational(-duals[row]) for key, row in budget_rows.items()}
     loads = {edge: result.variable_values(x) for edge, x in load.items()}
     return loads, _scaled(topology, cuts, weights, prices)
 
@@ -79,7 +79,7 @@ def _scaled(
     topology: Topology,
     cuts: list[frozenset[int]],
     weights: list[Fraction],
-    prices: dict[str, Fraction],
+    prices: dict[ConstraintKey, Fraction],
 ) -> Certificate:
     """Return the certificate with the weights scaled down so that no edge is overcharged.
 
@@ -93,7 +93,7 @@ def _scaled(
         )
         if weight:
             price = sum(
-                (prices[c.name] for c in topology.constraints() if (src, dst) in c.edges),
+                (prices[c.key] for c in topology.constraints() if (src, dst) in c.edges),
                 Fraction(0),
             )
             share = min(share, price / weight)
@@ -102,7 +102,7 @@ def _scaled(
         for x, w in zip(cuts, weights, strict=True)
         if w * share > 0
     )
-    return Certificate(Fraction(0), nonzero(prices), used)
+    return Certificate(Fraction(0), priced(prices), used)
 
 
 def _demand_arcs(

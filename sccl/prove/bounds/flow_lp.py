@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.topology import Topology
-from sccl.prove.bounds.certificate import Certificate, Cut, shortest_paths
-from sccl.solvers.lp import Model, Variable, fast_sum, nonzero, rational, solve
+from sccl.core.topology import ConstraintKey, Topology
+from sccl.prove.bounds.certificate import Certificate, Cut, priced, shortest_paths
+from sccl.solvers.lp import Model, Variable, fast_sum, rational, solve
 
 _MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple certificates remain
 
@@ -54,8 +54,7 @@ def _single_sink(
     turned = _prices(topology.reversed(), [(frozenset([sink]), wanted)])
     if turned is None:
         return None
-    original = {f"link {b}->{a}": f"link {a}->{b}" for a, b in topology.edges}
-    prices = tuple(sorted((original.get(name, name), price) for name, price in turned.prices))
+    prices = priced({_turned_back(key): price for key, price in turned.prices})
     cuts = _as_cuts(topology.reversed(), turned, frozenset([sink])).cuts
     everyone = range(topology.ranks)
     outside = (tuple(r for r in everyone if r not in cut.ranks) for cut in cuts)
@@ -64,6 +63,11 @@ def _single_sink(
         prices,
         tuple(Cut(ranks, c.weight, 0) for ranks, c in zip(outside, cuts, strict=True)),
     )
+
+
+def _turned_back(key: ConstraintKey) -> ConstraintKey:
+    """Return the constraint of a machine that is one of the reversed machine."""
+    return key if isinstance(key, str) else (key[1], key[0])
 
 
 def _as_cuts(topology: Topology, lengths: Certificate, sources: frozenset[int]) -> Certificate:
@@ -75,7 +79,7 @@ def _as_cuts(topology: Topology, lengths: Certificate, sources: frozenset[int]) 
     length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
     for constraint in topology.constraints():
         for edge in constraint.edges:
-            length[edge] += price.get(constraint.name, Fraction(0))
+            length[edge] += price.get(constraint.key, Fraction(0))
     far = shortest_paths(topology.successors(), length, sources)
     levels = sorted({far[r] for r in range(topology.ranks) if r in far})
     cuts = tuple(
@@ -109,7 +113,7 @@ def _prices(topology: Topology, commodities: list[_Commodity]) -> Certificate | 
                 net = fast_sum(into[rank]) - fast_sum(out_of[rank])
                 model.add_linear_constraint(net >= float(wanted[rank]))
     rows = {
-        c.name: model.add_linear_constraint(
+        c.key: model.add_linear_constraint(
             fast_sum([x for e in c.edges for x in on_edge[e]]) - c.chunks_per_round * rounds <= 0.0
         )
         for c in topology.constraints()
@@ -119,5 +123,5 @@ def _prices(topology: Topology, commodities: list[_Commodity]) -> Certificate | 
     if result is None:
         return None
     duals = result.dual_values()
-    prices = {name: rational(-duals[row]) for name, row in rows.items()}
-    return Certificate(Fraction(0), nonzero(prices), ())
+    prices = {key: rational(-duals[row]) for key, row in rows.items()}
+    return Certificate(Fraction(0), priced(prices), ())

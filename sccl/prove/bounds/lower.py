@@ -8,7 +8,7 @@ from typing import Any
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.instance import check_direct
-from sccl.core.topology import Topology
+from sccl.core.topology import Topology, constraint_name
 from sccl.errors import CollectiveError
 from sccl.prove.bounds.bandwidth import bandwidth_bound
 from sccl.prove.bounds.certificate import Certificate
@@ -99,7 +99,7 @@ def bounds_json(bounds: LowerBounds) -> dict[str, Any]:
             "chunks": bounds.dual.spec.unit,
             "rounds_at_least": str(certificate.value),
             "kind": certificate.kind,
-            "prices": {name: str(price) for name, price in certificate.prices},
+            "prices": {constraint_name(key): str(price) for key, price in certificate.prices},
             "cuts": [
                 {"ranks": list(c.ranks), "weight": str(c.weight), "entering_chunks": c.chunks}
                 for c in certificate.cuts

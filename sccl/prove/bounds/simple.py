@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.topology import Topology
-from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks
+from sccl.core.topology import ConstraintKey, Topology
+from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks, priced
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 
@@ -29,16 +29,14 @@ def simple_certificates(topology: Topology, collective: Collective) -> Iterator[
     single = all(len(wanted - sources) <= 1 for sources, wanted in classes)
     starts = len({sources for sources, _ in classes})
     if single and starts * len(topology.edges) <= _LENGTH_WORK:
-        prices = tuple((f"link {a}->{b}", Fraction(1)) for a, b in sorted(topology.edges))
+        prices = tuple((edge, Fraction(1)) for edge in sorted(topology.edges))
         yield Certificate(Fraction(0), prices, ())
 
 
 def _ratio(topology: Topology, collective: Collective, certificate: Certificate) -> Fraction:
     """Return what a single cut proves: chunks that must enter over what can in a round."""
-    limit = {c.name: c.chunks_per_round for c in topology.budgets}
-    lanes = topology.lanes()
-    limit |= {f"link {a}->{b}": n for (a, b), n in lanes.items()}
-    capacity = sum(limit[name] for name, _ in certificate.prices)
+    limit = {c.key: c.chunks_per_round for c in topology.constraints()}
+    capacity = sum(limit[key] for key, _ in certificate.prices)
     return Fraction(entering_chunks(collective, set(certificate.cuts[0].ranks)), capacity)
 
 
@@ -67,20 +65,21 @@ def _price_cut(topology: Topology, inside: frozenset[int]) -> Certificate | None
     entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
     if not entering:
         return None
-    prices = tuple((name, Fraction(1)) for name, _ in sorted(_cover(topology, entering)))
+    prices = priced({key: Fraction(1) for key, _ in _cover(topology, entering)})
     return Certificate(Fraction(0), prices, (Cut(tuple(sorted(inside)), Fraction(1), 0),))
 
 
-def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[str, int]]:
-    """Return constraints that hold all of some edges: their names, and chunks per round."""
+def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[ConstraintKey, int]]:
+    """Return constraints that hold all of some edges, and their chunks per round."""
     lanes = topology.lanes()
-    left, found = set(edges), []
+    left = set(edges)
+    found: list[tuple[ConstraintKey, int]] = []
     for budget in topology.budgets:
         covered = left.intersection(budget.edges)
         if budget.chunks_per_round < sum(lanes[e] for e in covered):
             found.append((budget.name, budget.chunks_per_round))
             left -= covered
-    return [*found, *((f"link {u}->{v}", lanes[u, v]) for u, v in left)]
+    return [*found, *((edge, lanes[edge]) for edge in left)]
 
 
 def most_carried(topology: Topology, edges: Iterable[Edge]) -> int:

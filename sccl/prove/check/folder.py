@@ -29,7 +29,7 @@ from sccl.prove.check.cover import Candidate, Covered, needed
 from sccl.prove.check.impossible import unsat
 from sccl.prove.check.members import is_member
 from sccl.prove.check.plain import written_out
-from sccl.prove.check.prices import by_steps, overall, short
+from sccl.prove.check.prices import by_steps, keys_of, overall, short
 from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
 from sccl.prove.check.words import in_words
@@ -135,9 +135,11 @@ def _steps(case: Case, claim: StepsWire, work: Work) -> str:
 
 
 def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
-    prices = [(name, Fraction(price)) for name, price in claim.prices]
+    machine = case.machine(claim.machine)
+    key_of = keys_of(machine)
+    prices = [(key_of(name), Fraction(price)) for name, price in claim.prices]
     cuts = [(ranks, Fraction(weight)) for ranks, weight in claim.cuts]
-    found = overall(case.machine(claim.machine), case.unit, prices, cuts, work.spend)
+    found = overall(machine, case.unit, prices, cuts, work.spend)
     proves = case.dual.bandwidth(found)
     if proves < Fraction(claim.at_least):
         raise ValueError(f"the prices prove only R/C >= {short(proves)}")
@@ -152,9 +154,11 @@ def _limit(case: Case, claim: LimitWire, work: Work) -> str:
         raise ValueError("trees up and down are on the machine itself, number 0")
     if claim.steps % phases:
         raise ValueError(f"{claim.steps} steps are not whole phases")
-    prices = [(name, step, Fraction(price)) for name, step, price in claim.prices]
+    machine = case.topology if claim.trees else case.machine(claim.machine)
+    key_of = keys_of(machine)
+    prices = [(key_of(name), step, Fraction(price)) for name, step, price in claim.prices]
     found = by_steps(
-        case.topology if claim.trees else case.machine(claim.machine),
+        machine,
         case.spec.at(case.spec.unit) if claim.trees else case.unit,
         claim.steps // phases,
         prices,

@@ -10,7 +10,7 @@ from sccl.core.words import counted
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.cover import number_of_vectors, vectors
 from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, parse_drat
-from sccl.prove.check.prices import by_steps
+from sccl.prove.check.prices import by_steps, keys_of
 from sccl.prove.check.question import Case, read_regular
 from sccl.prove.check.second import drat_trim
 from sccl.prove.check.trees import Spend
@@ -95,7 +95,8 @@ def _priced(case: Case, instance: Instance, vector: VectorWire, spend: Spend) ->
     Raises:
         ValueError: they do not.
     """
-    prices = [(name, step, Fraction(price)) for name, step, price in vector.prices]
+    key_of = keys_of(instance.topology)
+    prices = [(key_of(name), step, Fraction(price)) for name, step, price in vector.prices]
     found = by_steps(
         instance.topology, case.unit, instance.steps, prices, spend, rounds=vector.rounds
     )

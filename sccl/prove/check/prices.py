@@ -7,17 +7,17 @@ what the cheapest way to serve all chunks costs. ``docs/mathematics.md`` has the
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import lcm
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.topology import Topology
+from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.check.trees import Spend, cheapest_paths, cheapest_tree, cheapest_up_and_down
 from sccl.prove.check.work import TooMuchError
 
-Priced = Sequence[tuple[str, int, Fraction]]
+Priced = Sequence[tuple[ConstraintKey, int, Fraction]]
 """(constraint, step from 0, price)."""
 
 Cuts = Sequence[tuple[Iterable[int], Fraction]]
@@ -50,18 +50,19 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
     """
     spend(steps * (1 + len(machine.links)) + len(prices))
     scale = _common([price for _, _, price in prices])
-    constraints = {c.name: c for c in machine.constraints()}
+    constraints = {c.key: c for c in machine.constraints()}
     costs: list[dict[Edge, int]] = [dict.fromkeys(machine.edges, 0) for _ in range(steps)]
     spent = [0] * steps
-    for name, step, price in prices:
-        if price < 0 or name not in constraints or not 0 <= step < steps:
+    for key, step, price in prices:
+        if price < 0 or key not in constraints or not 0 <= step < steps:
+            name = constraint_name(key)[:60]
             raise ValueError(
-                f"price {short(price)} of {name[:60]!r} in step {step}: expected 0 or more, of a "
+                f"price {short(price)} of {name!r} in step {step}: expected 0 or more, of a "
                 "constraint and a step that exist"
             )
         whole = int(price * scale)
-        spent[step] += whole * constraints[name].chunks_per_round
-        for edge in constraints[name].edges:
+        spent[step] += whole * constraints[key].chunks_per_round
+        for edge in constraints[key].edges:
             costs[step][edge] += whole
     if rounds is not None:
         if len(rounds) != steps:
@@ -83,7 +84,7 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
 def overall(
     machine: Topology,
     collective: Collective,
-    prices: Sequence[tuple[str, Fraction]],
+    prices: Sequence[tuple[ConstraintKey, Fraction]],
     cuts: Cuts,
     spend: Spend,
 ) -> Fraction:
@@ -100,17 +101,16 @@ def overall(
             outweigh the price of a link, nothing is priced, or a chunk cannot be served.
         TooMuchError: that takes too much work.
     """
-    constraints = {c.name: c for c in machine.constraints()}
+    constraints = {c.key: c for c in machine.constraints()}
     scale = _common([*(price for _, price in prices), *(weight for _, weight in cuts)])
     costs = dict.fromkeys(machine.edges, 0)
     budget = 0
-    for name, price in prices:
-        if price < 0 or name not in constraints:
-            raise ValueError(
-                f"price {short(price)} of {name[:60]!r}: no such constraint, or below 0"
-            )
-        budget += int(price * scale) * constraints[name].chunks_per_round
-        for edge in constraints[name].edges:
+    for key, price in prices:
+        if price < 0 or key not in constraints:
+            name = constraint_name(key)[:60]
+            raise ValueError(f"price {short(price)} of {name!r}: no such constraint, or below 0")
+        budget += int(price * scale) * constraints[key].chunks_per_round
+        for edge in constraints[key].edges:
             costs[edge] += int(price * scale)
     if budget <= 0:
         raise ValueError("nothing has a price")
@@ -120,6 +120,15 @@ def overall(
         else _shortest(costs, collective, machine.ranks, spend)
     )
     return Fraction(demand, budget * collective.chunks)
+
+
+def keys_of(machine: Topology) -> Callable[[str], ConstraintKey]:
+    """Return what finds a machine's constraint by the name that a certificate's file has for it.
+
+    What has no such name stays a name: that of a budget that does not exist.
+    """
+    keys = {c.name: c.key for c in machine.constraints()}
+    return lambda name: keys.get(name, name)
 
 
 def short(value: Fraction) -> str:

@@ -9,7 +9,7 @@ from sccl.collectives import Spec
 from sccl.core.candidate import Candidate
 from sccl.core.cost import Costs
 from sccl.core.limit import StepLimit
-from sccl.core.topology import Topology
+from sccl.core.topology import Topology, constraint_name
 from sccl.prove.bounds import any_bounds_json, bounds_json
 from sccl.synth.allreduce.classes import GATHERED, ClassFrontier
 from sccl.synth.allreduce.every_class import AllreduceFrontier
@@ -139,7 +139,9 @@ def limit_json(limit: StepLimit) -> dict[str, Any]:
                 "problem": proof.problem,
                 "topology": proof.topology,
                 "bound": str(proof.bound),
-                "prices": [[name, step, str(price)] for name, step, price in proof.prices]
+                "prices": [
+                    [constraint_name(key), step, str(price)] for key, step, price in proof.prices
+                ]
                 or "bandwidth bound",
             }
             for proof in limit.proofs

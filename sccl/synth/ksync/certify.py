@@ -22,6 +22,7 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import constraint_name
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.cover import Covered, needed, vectors
 from sccl.solvers.sat import CONFLICTS, refutation
@@ -187,7 +188,7 @@ class _Writer:
         proof = certificate(limit)
         if proof is None or proof.value <= goal:
             return None, limit.effort
-        prices = tuple((name, s, str(p)) for name, s, p in proof.prices)
+        prices = tuple((constraint_name(key), s, str(p)) for key, s, p in proof.prices)
         return VectorWire(rounds=rounds, prices=prices), limit.effort
 
     def refuted(

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.core.limit import Prices
+from sccl.core.topology import constraint_name
 from sccl.synth.limit.solve import Limit
 
 
@@ -28,7 +30,7 @@ class LimitCertificate:
 
     steps: int
     value: Fraction
-    prices: tuple[tuple[str, int, Fraction], ...]
+    prices: Prices
     rounds: tuple[int, ...] | None = None
 
 
@@ -37,7 +39,6 @@ def certificate(limit: Limit) -> LimitCertificate | None:
     if not limit.prices:
         return None
     resources = limit.problem.resources
-    prices = sorted(
-        (name, step, price) for i, step, price in limit.prices for name in resources[i].names
-    )
+    prices = [(key, step, price) for i, step, price in limit.prices for key in resources[i].keys]
+    prices.sort(key=lambda priced: (constraint_name(priced[0]), priced[1]))
     return LimitCertificate(limit.problem.steps, limit.lower, tuple(prices), limit.problem.rounds)

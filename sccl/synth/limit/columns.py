@@ -66,7 +66,7 @@ class Columns:
             for edge, times in resource.edges:
                 self.meets[i, edge] = times
         # What all of a resource's constraints carry in a round: the weight of its price.
-        self.capacity = np.array([len(r.names) * r.chunks_per_round for r in problem.resources])
+        self.capacity = np.array([len(r.keys) * r.chunks_per_round for r in problem.resources])
 
     @property
     def spent(self) -> float:

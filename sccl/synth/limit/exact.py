@@ -71,7 +71,7 @@ def exact_solution(master: Master, solution: Solution) -> ExactSolution | None:
     resources = master.problem.resources
     prices = [[Fraction(0)] * master.problem.steps for _ in resources]
     for row, (i, step) in enumerate(basis.uses, start=len(basis.whole)):
-        prices[i][step] = -_fraction(dual[row, 0]) / len(resources[i].names)
+        prices[i][step] = -_fraction(dual[row, 0]) / len(resources[i].keys)
     if min(parts) < 0 or any(p < 0 for row in prices for p in row):
         return None
     if not _holds(master, parts, prices):
@@ -104,7 +104,7 @@ def _holds(master: Master, parts: list[Fraction], prices: list[list[Fraction]]) 
     whole = [Fraction(0)] * len(problem.commodities)
     for column, part in zip(master.columns, parts, strict=True):
         whole[column.commodity] += part
-    capacity = [len(r.names) * r.chunks_per_round for r in problem.resources]
+    capacity = [len(r.keys) * r.chunks_per_round for r in problem.resources]
     bought = [
         sum((row[s] * n for row, n in zip(prices, capacity, strict=True)), Fraction(0))
         for s in range(problem.steps)

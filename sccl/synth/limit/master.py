@@ -66,7 +66,7 @@ class Master:
     def load(self, column: Column, resource: int, times: int) -> Fraction:
         """Return what one constraint of a resource carries, per C, if the column is used wholly."""
         chunks = self.problem.commodities[column.commodity].chunks
-        return chunks * times / len(self.problem.resources[resource].names)
+        return chunks * times / len(self.problem.resources[resource].keys)
 
     def solve(self) -> Solution:
         """Return an optimal basic solution of the LP over the columns so far.
@@ -80,7 +80,7 @@ class Master:
         duals = result.dual_values()
         prices = np.zeros((len(self.problem.resources), self.problem.steps))
         for (i, step), row in self.rows.items():
-            names = len(self.problem.resources[i].names)
+            names = len(self.problem.resources[i].keys)
             prices[i, step] = max(0.0, -duals[row]) / names
         return Solution(result, prices)
 

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import Orbits, class_orbits
 from sccl.topo.symmetry.permutations import Permutation
@@ -57,12 +57,12 @@ class Resource:
     """An orbit of bandwidth constraints.
 
     Attributes:
-        names: of the constraints.
+        keys: of the constraints.
         chunks_per_round: b of each.
         edges: (edge, times): how often the constraints of the orbit together hold an edge.
     """
 
-    names: tuple[str, ...]
+    keys: tuple[ConstraintKey, ...]
     chunks_per_round: int
     edges: tuple[tuple[int, int], ...]
 
@@ -216,20 +216,20 @@ def _resources(
     topology: Topology, edges: tuple[Edge, ...], symmetries: tuple[Permutation, ...]
 ) -> tuple[Resource, ...]:
     number = {edge: i for i, edge in enumerate(edges)}
-    constraints = topology.constraints()
-    keys = [(frozenset(c.edges), c.chunks_per_round) for c in constraints]
-    by_key = dict(zip(keys, constraints, strict=True))  # equal constraints bind alike: one will do
-    orbits = Orbits(by_key)
+    # equal constraints bind alike: one will do
+    binding = {(frozenset(c.edges), c.chunks_per_round): c for c in topology.constraints()}
+    orbits = Orbits(binding)
     for image in symmetries:
-        for members, width in by_key:
+        for members, width in binding:
             there = frozenset((image[u], image[v]) for u, v in members)
             orbits.join((members, width), (there, width))
     found = []
-    for key, orbit in orbits.members().items():
+    for (_, width), orbit in orbits.members().items():
         times: dict[int, int] = {}
-        for other in orbit:
-            for edge in by_key[other].edges:
+        alike = [binding[bound] for bound in orbit]
+        for constraint in alike:
+            for edge in constraint.edges:
                 times[number[edge]] = times.get(number[edge], 0) + 1
-        names = tuple(by_key[other].name for other in orbit)
-        found.append(Resource(names, key[1], tuple(sorted(times.items()))))
+        keys = tuple(constraint.key for constraint in alike)
+        found.append(Resource(keys, width, tuple(sorted(times.items()))))
     return tuple(found)
