@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sccl.errors import SolverError, ToolError
-from sccl.solvers import cpsat, lp, processes, sat, smt
+from sccl.solvers import cpsat, lp, milp, processes, sat, smt
 from sccl.solvers.child import Child
 from sccl.solvers.effort import Effort, Spending
 from tests.kit.processes import Pipe, wait_for_end
@@ -131,6 +131,46 @@ def test_a_program_that_grows_and_one_without_an_optimum() -> None:
     model.add_linear_constraint(x[1] <= 0.5)
     with pytest.raises(SolverError, match="no solver finds the optimum"):
         growing.optimum()
+
+
+# --- mixed-integer programs ----------------------------------------------------------------------
+
+
+def knapsack(number: int, *, most: float) -> tuple[lp.Model, list[lp.Variable]]:
+    """Return a knapsack of things that are all nearly alike, one of which may be cut."""
+    model = lp.Model()
+    x = [model.add_variable(lb=0.0, ub=1.0, is_integer=i > 0) for i in range(number)]
+    sizes = [20.0 + (i * i) % 17 for i in range(number)]
+    for turn in range(3):
+        sizes = [*sizes[5:], *sizes[:5]]
+        load = lp.fast_sum([a * v for a, v in zip(sizes, x, strict=True)])
+        model.add_linear_constraint(load <= most - turn)
+    model.maximize(lp.fast_sum([(20.0 + (3 * i) % 11) * v for i, v in enumerate(x)]))
+    return model, x
+
+
+def test_integer_programs_solved_alike_on_every_run() -> None:
+    model, x = knapsack(24, most=251.0)
+    first, second = (milp.solve(model, Effort(seed=4, units=0.03)) for _ in range(2))
+    assert first == second
+    assert first.found
+    assert first.bound >= first.objective
+    near = milp.solve(model, Effort(), gap=0.5)
+    assert near.optimal
+    assert near.objective <= near.bound <= 1.5 * near.objective
+    assert all(abs(near.value(v) - round(near.value(v))) < 1e-5 for v in x[1:])
+
+
+def test_integer_programs_without_values() -> None:
+    model, x = knapsack(24, most=251.0)
+    late = milp.solve(model, Effort(1e-3))
+    assert (late.found, late.optimal, late.refuted) == (False, False, False)
+    model.add_linear_constraint(2.0 * x[1] == 1.0)
+    assert milp.solve(model, Effort()).refuted
+    endless = lp.Model()
+    endless.maximize(endless.add_variable(lb=0.0, is_integer=True))
+    with pytest.raises(SolverError, match="it ends with unbounded"):
+        milp.solve(endless, Effort())
 
 
 # --- formulas ------------------------------------------------------------------------------------
