@@ -14,6 +14,7 @@ from nbconvert import HTMLExporter, LatexExporter
 from nbformat import v4
 
 import sccl
+from tests.kit import once
 from tests.kit.paths import ROOT
 
 FOLDER = ROOT / "notebooks"
@@ -23,6 +24,17 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 def read(path: Path) -> Any:
     reader: Any = nbformat  # which has no types for it
     return reader.read(path, as_version=4)
+
+
+def executed(path: Path) -> Any:
+    """Return a notebook with what its cells print, from the only time that it runs."""
+
+    def run() -> Any:
+        notebook = read(path)
+        NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(path.parent))
+        return notebook
+
+    return once.value(f"notebook {path.stem}", run)
 
 
 def test_there_are_some() -> None:
@@ -40,8 +52,7 @@ def test_it_is_kept_without_outputs(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_it_runs_and_becomes_a_page(path: Path) -> None:
-    notebook = read(path)
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(path.parent))
+    notebook = executed(path)
     said = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
     assert not [o for o in said if o.output_type == "stream" and o.name == "stderr"]
     assert any("text/html" in o.get("data", {}) for o in said)
@@ -102,8 +113,7 @@ def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
 
 
 def test_the_lie_of_the_notebook_on_proofs_is_caught() -> None:
-    notebook = read(FOLDER / "04_proofs.ipynb")
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(FOLDER))
+    notebook = executed(FOLDER / "04_proofs.ipynb")
     texts = [o.text for c in notebook.cells if c.cell_type == "code" for o in c.outputs
              if o.output_type == "stream"]  # fmt: skip
     assert any("the prices prove only R/C >= 2" in text for text in texts)

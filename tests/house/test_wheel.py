@@ -10,24 +10,27 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import once
 from tests.kit.paths import ROOT
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def installed() -> Path:
     """Return a folder into which the wheel is installed."""
-    built = tmp_path_factory.mktemp("wheel")
+    return once.folder("wheel", build) / "site"
+
+
+def build(folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(built), str(ROOT)], check=True)
-    (wheel,) = built.glob("sccl-*.whl")
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], check=True)
+    (wheel,) = folder.glob("sccl-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "sccl/_data/topologies/dgx1.json" in names
     assert "sccl/_data/codegen_templates/common/steps.hpp.jinja" in names
     assert "sccl/view/explorer/page/page.html" in names
     assert "sccl/py.typed" in names
-    target = tmp_path_factory.mktemp("site")
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
-    return target
+    target = ["--target", str(folder / "site")]
+    subprocess.run([*pip, "install", "--no-deps", *target, str(wheel)], check=True)
 
 
 def run(site: Path, *arguments: str) -> str:
@@ -43,26 +46,27 @@ def run(site: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_wheel_brings_its_own_catalogue(site: Path) -> None:
-    assert "z52-pcie" in run(site, "topo", "list")
+def test_the_wheel_brings_its_own_catalogue(installed: Path) -> None:
+    assert "z52-pcie" in run(installed, "topo", "list")
     code = "import sccl.core.files.disk as f; print(f.data_dir('topologies'), f.__file__)"
     where = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=site,
-        env={**os.environ, "PYTHONPATH": str(site)},
+        cwd=installed,
+        env={**os.environ, "PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.split()
-    assert all(Path(path).is_relative_to(site) for path in where), where
+    assert all(Path(path).is_relative_to(installed) for path in where), where
 
 
-def test_the_wheel_synthesises(site: Path) -> None:
-    out = run(site, "pareto", "--collective", "allgather", "--topo", "z52", "--out", "found")
+def test_the_wheel_synthesises(installed: Path, tmp_path: Path) -> None:
+    found, page = str(tmp_path / "found"), str(tmp_path / "page.html")
+    out = run(installed, "pareto", "--collective", "allgather", "--topo", "z52", "--out", found)
     assert "proved" in out
-    assert (site / "found" / "allgather-z52-c2-s4-r7.json").exists()
-    run(site, "explore", "found", "-o", "page.html")
-    assert "allgather on z52" in (site / "page.html").read_text()
+    assert (tmp_path / "found" / "allgather-z52-c2-s4-r7.json").exists()
+    run(installed, "explore", found, "-o", page)
+    assert "allgather on z52" in (tmp_path / "page.html").read_text()
     for solver in ("cadical", "z3"):
         arguments = "solve --collective allgather --topo ring:4 --chunks 2 --steps 2 --rounds 3"
-        assert "sat" in run(site, *arguments.split(), "--solver", solver)
+        assert "sat" in run(installed, *arguments.split(), "--solver", solver)
