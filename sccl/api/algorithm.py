@@ -23,6 +23,7 @@ from sccl.core.files.text import text_of
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.judge import violations
+from sccl.tasks.codegen import write_code
 from sccl.tasks.explore import shown
 from sccl.topo.symmetry.expand import expand
 from sccl.view.explorer.html import page
@@ -211,8 +212,6 @@ class Algorithm:
             InputError: there is no such target, the judge rejects the algorithm, or the folder
                 cannot be written.
         """
-        from sccl.tasks.codegen import write_code  # noqa: PLC0415 - loads templates
-
         return write_code({self.name: self.value}, Path(folder), target, force=force).directory
 
     def __repr__(self) -> str:

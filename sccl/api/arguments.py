@@ -1,4 +1,9 @@
-"""Arguments of the public functions: checked against their hints before anything is done."""
+"""Arguments of the public functions: checked against their hints before anything is done.
+
+Tried in place of this: beartype takes 0.19 s to load, which every program would wait for, takes
+True for a number and refuses NumPy's integers; ``msgspec.convert`` refuses those, too, and knows no
+functions, paths or classes of ours in unions. With either, the sentences would still be made here.
+"""
 
 from __future__ import annotations
 

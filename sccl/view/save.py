@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sccl.core.files.disk import check_can_write, write_atomically, write_bytes_atomically
 from sccl.errors import ParameterError
+from sccl.view.libraries import alt, vl_convert
 from sccl.view.theme import specification
-
-if TYPE_CHECKING:
-    import altair as alt
 
 _SCALE = 2.0  # of PNG files, for screens with small pixels
 _MOST_PIXELS = 16_384  # a side of a picture: more takes gigabytes
@@ -140,8 +137,6 @@ def page(chart: alt.TopLevelMixin, title: str, size: Size = DRAWN) -> str:
 @cache
 def _libraries() -> str:
     """Return the code that draws charts; to bundle it takes seconds."""
-    import vl_convert  # noqa: PLC0415 - loads much
-
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return bundle
 
@@ -166,8 +161,6 @@ def _resized(text: str, size: Size) -> str:
 
 def svg(chart: alt.TopLevelMixin) -> str:
     """Return a chart as SVG; equal charts give equal text."""
-    import vl_convert  # noqa: PLC0415
-
     return _numbered_anew(vl_convert.vegalite_to_svg(specification(chart)))
 
 
@@ -183,8 +176,6 @@ def _numbered_anew(text: str) -> str:
 
 
 def _png(text: str, scale: float) -> bytes:
-    import vl_convert  # noqa: PLC0415
-
     found = _SVG_SIZE.search(text)
     if found and max(float(found[1]), float(found[2])) * scale > _MOST_PIXELS:
         raise ParameterError(
@@ -195,8 +186,6 @@ def _png(text: str, scale: float) -> bytes:
 
 
 def _pdf(text: str) -> bytes:
-    import vl_convert  # noqa: PLC0415
-
     # The writer numbers several fonts in the order of a hash table that changes with each run: so
     # there is one, without its bold face.
     return vl_convert.svg_to_pdf(re.sub(r'\bfont-weight="\w+"', "", text))

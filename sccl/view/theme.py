@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sccl.view.libraries import alt
+
 if TYPE_CHECKING:
-    import altair as alt
     from altair.typing import ChartType
 
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
@@ -43,15 +44,11 @@ V = TypeVar("V")
 
 def rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
     """Return rows as a chart's data, in it and as they are."""
-    import altair as alt  # noqa: PLC0415 - loads much
-
     return alt.Data(values=[dict(value) for value in values])
 
 
 def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
     """Return a scale that gives each name its colour, dashes or shape."""
-    import altair as alt  # noqa: PLC0415
-
     return alt.Scale(domain=list(names), range=[nth(values, i) for i in range(len(names))])
 
 
@@ -66,8 +63,6 @@ def nth(values: Sequence[V], i: int) -> V:
 
 def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | None:
     """Return the legend of several lines, which may have dots; None for one."""
-    import altair as alt  # noqa: PLC0415
-
     if len(names) < 2:
         return None
     room = WIDTH // max(len(name) * TEXT * 6 // 10 + 40 for name in names)
@@ -79,8 +74,6 @@ def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | N
 
 def dashes() -> alt.Legend:
     """Return the legend of kinds of lines, below one another."""
-    import altair as alt  # noqa: PLC0415
-
     return alt.Legend(orient="bottom", columns=1, symbolType="stroke", symbolSize=_DASHED)
 
 
@@ -116,8 +109,6 @@ def themed(chart: C) -> C:
 
 def stacked(charts: Sequence[ChartType]) -> ChartType:
     """Return charts below one another, each with its own scales."""
-    import altair as alt  # noqa: PLC0415
-
     plain = [chart.copy() for chart in charts]
     for chart in plain:
         chart.config = alt.Undefined  # only the outermost chart may have one

@@ -80,7 +80,7 @@ MAY_IMPORT = {
     | {"collectives", "prove/bounds", "synth", "synth/ksync", "synth/limit", "topo/symmetry"}
     | {"transform"},
     "runtime": _NOUNS | {"emit"},
-    "view": _NOUNS | {"view/charts", "view/drawing", "altair", "vl_convert"},
+    "view": _NOUNS | {"view/charts", "view/drawing", "altair", "lazy_loader", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},

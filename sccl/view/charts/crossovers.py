@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sccl.view import theme
 from sccl.view.charts.known import at_field
 from sccl.view.charts.labels import Frame, Rectangle, dot, text_size
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -45,8 +46,6 @@ def crossover_layers(
         curves: what labels must not cover.
         axes: the channels of ``size`` and ``time``.
     """
-    import altair as alt  # noqa: PLC0415 - loads much
-
     rows: list[dict[str, Any]] = []
     left_out = []
     labels = _places(crossings, curves, frame)

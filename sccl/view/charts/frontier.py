@@ -12,6 +12,7 @@ from sccl.view.charts.known import axes, bounds, shaded
 from sccl.view.charts.labels import Frame, Rectangle, along, dot, place
 from sccl.view.charts.marks import mark_layers, marks_of
 from sccl.view.charts.values import Cost, FrontierData, classes_of, named_by_class
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -29,8 +30,6 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     Raises:
         ParameterError: there is nothing to draw.
     """
-    import altair as alt  # noqa: PLC0415 - loads much
-
     if not any(one.points for one in frontiers):
         raise ParameterError("there is no point to draw: give a frontier that has one")
     question = classes_of(frontiers)
@@ -88,8 +87,6 @@ def _frame(frontiers: Sequence[FrontierData], *, single: bool) -> Frame:
 
 def _stairs(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
     """Return what is dominated by the points, as a line."""
-    import altair as alt  # noqa: PLC0415
-
     names = [one.name for one in frontiers]
     corners = [
         {"steps": steps, "cost": cost, "name": one.name, "order": i}
@@ -124,8 +121,6 @@ def _labels(
     frontiers: Sequence[FrontierData], frame: Frame, taken: Sequence[Rectangle]
 ) -> list[ChartType]:
     """Return the exact R/C of every point that has room for it."""
-    import altair as alt  # noqa: PLC0415
-
     names = [one.name for one in frontiers]
     colours = theme.series_scale(names, theme.COLOURS).range
     points = {

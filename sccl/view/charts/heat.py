@@ -12,9 +12,9 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.view import theme
 from sccl.view.drawing.budgets import binding
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
-    import altair as alt
     from altair.typing import ChartType
 
 _MOST_ROWS, _MOST_CELLS = 320, 40_000
@@ -35,8 +35,6 @@ def utilisation_chart(algorithm: Algorithm) -> ChartType:
     Budgets that several links share stand above the links. With more links than can be named, a
     row is all links that leave a rank.
     """
-    import altair as alt  # noqa: PLC0415 - loads much
-
     title, rows = _rows(algorithm.topology)
     load: Counter[tuple[Edge, int]] = Counter((s.edge, s.step) for s in algorithm.sends)
     cells: list[dict[str, Any]] = []
@@ -84,8 +82,6 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
     Where chunks are reduced it is the last step that adds something. Of more than a few hundred
     chunks the first are drawn, and the chart says so.
     """
-    import altair as alt  # noqa: PLC0415 - loads much
-
     collective = algorithm.collective
     shown = range(min(collective.num_chunks, _MOST_ROWS, max(_MOST_CELLS // collective.ranks, 1)))
     cells = _arrivals(algorithm, shown)
@@ -129,8 +125,6 @@ def _arrivals(algorithm: Algorithm, shown: range) -> list[dict[str, Any]]:
 
 def _dashes(starts: Sequence[dict[str, Any]], ranks: int) -> ChartType:
     """Return a dash in cells too small for the word."""
-    import altair as alt  # noqa: PLC0415
-
     length = _width(ranks) / ranks / 2
     return (
         alt.Chart(theme.rows(starts))
@@ -155,8 +149,6 @@ def _heat_map(
         colour: of values.
         dark: the value from which a cell's number is written in white.
     """
-    import altair as alt  # noqa: PLC0415
-
     columns, rows = len(across[1]), len(down[1])
     width, height = _width(columns), _height(rows)
     every = 1 if height >= _LEAST_ROW * rows else math.ceil(_ROW * rows / height)
@@ -184,8 +176,6 @@ def _heat_map(
 
 def _white(where: str, colour: alt.Color) -> Any:
     """Return a colour that is white where nothing is sent, or nothing had to arrive."""
-    import altair as alt  # noqa: PLC0415
-
     return alt.when(where).then(alt.value("white")).otherwise(colour)
 
 
@@ -205,8 +195,6 @@ def _has_numbers(columns: int, rows: int) -> bool:
 
 
 def _titled(drawn: ChartType, algorithm: Algorithm, what: str, *told: str) -> ChartType:
-    import altair as alt  # noqa: PLC0415
-
     a = algorithm
     costs = f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
     title = alt.Title(

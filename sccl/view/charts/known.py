@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sccl.view import theme
 from sccl.view.charts.labels import Frame, Rectangle, text_size
 from sccl.view.charts.values import FrontierData
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -22,8 +23,6 @@ _SHADES = {
 
 def axes(frame: Frame) -> dict[str, Any]:
     """Return the channels of S and R/C, by the fields ``steps`` and ``cost``."""
-    import altair as alt  # noqa: PLC0415
-
     first, last = math.ceil(frame.x[0]), math.floor(frame.x[1])
     every = math.ceil((last - first + 1) / _MOST_TICKS)
     ticks = list(range(first, last + 1, every))
@@ -61,8 +60,6 @@ def _searched(one: FrontierData, steps: int) -> Fraction:
 
 def shaded(one: FrontierData, frame: Frame) -> list[ChartType]:
     """Return the region without algorithms."""
-    import altair as alt  # noqa: PLC0415
-
     never, searched = _SHADES
     bottom, top = frame.y
     strips = []
@@ -129,8 +126,6 @@ def _named(text: str, box: Rectangle, frame: Frame) -> dict[str, Any]:
 
 
 def _bound_layers(lines: list[dict[str, Any]], frame: Frame) -> list[ChartType]:
-    import altair as alt  # noqa: PLC0415
-
     channels = axes(frame)
     base = alt.Chart(theme.rows(lines))
     rules = base.mark_rule(strokeDash=[6, 4], strokeWidth=1.5, color=theme.INK).encode(

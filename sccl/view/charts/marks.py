@@ -11,6 +11,7 @@ from sccl.view import theme
 from sccl.view.charts.known import axes
 from sccl.view.charts.labels import Frame
 from sccl.view.charts.values import Cost, CostPoint, FrontierData
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -91,8 +92,6 @@ def mark_layers(
     marks: Sequence[dict[str, Any]], frontiers: Sequence[FrontierData], frame: Frame
 ) -> list[ChartType]:
     """Return marks in the colours of their frontiers, and their legend."""
-    import altair as alt  # noqa: PLC0415 - loads much
-
     scale = theme.series_scale([one.name for one in frontiers], theme.COLOURS)
     colours = dict(zip(scale.domain, scale.range, strict=True))
     rows = []
@@ -124,8 +123,6 @@ def _legend(kinds: Sequence[str], plain: str, frame: Frame) -> ChartType:
     Args:
         plain: the colour of kinds that are drawn in their frontier's.
     """
-    import altair as alt  # noqa: PLC0415
-
     legend = alt.Legend(orient="bottom", columns=3, symbolSize=90)
     strokes = [_MARKS[kind][2] or plain for kind in kinds]
     inside = [

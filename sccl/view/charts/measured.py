@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.charts.timing import size_axis
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
-    import altair as alt
     from altair.typing import ChartType
 
 
@@ -44,8 +44,6 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
     Raises:
         ParameterError: no row has a value, or a value is not positive on a logarithmic axis.
     """
-    import altair as alt  # noqa: PLC0415 - loads much
-
     kept: list[dict[str, Any]] = [
         {"x": float(row[x]), "y": float(row[y]), "series": str(row[series])}
         for row in rows
@@ -72,8 +70,6 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
 
 def _dotted_lines(base: alt.Chart, names: Sequence[str]) -> ChartType:
     """Return a line for each series, whose dots alone are in the legend."""
-    import altair as alt  # noqa: PLC0415
-
     legend = theme.series_legend(names, dots=True)
     by: dict[str, Any] = {
         "color": alt.Color("series:N", title=None, legend=legend,

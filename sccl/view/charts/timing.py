@@ -15,6 +15,7 @@ from sccl.view import theme
 from sccl.view.charts.crossovers import Crossover, crossover_layers
 from sccl.view.charts.labels import Frame, Rectangle, along, apart, text_size
 from sccl.view.charts.values import CostPoint, FrontierData, classes_of, named_by_class
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -79,8 +80,6 @@ def time_chart(
     Raises:
         ParameterError: there is nothing to draw, or alpha or beta is not known, or negative.
     """
-    import altair as alt  # noqa: PLC0415 - loads much
-
     question = classes_of(frontiers)
     if question:
         frontiers = named_by_class(frontiers)
@@ -163,8 +162,6 @@ def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:
 
 
 def _axes(frame: Frame) -> dict[str, Any]:
-    import altair as alt  # noqa: PLC0415
-
     return {
         "x": alt.X("size:Q", title="Buffer size (bytes)",
                    scale=alt.Scale(type="log", base=2, domain=list(frame.x), nice=False),
@@ -176,8 +173,6 @@ def _axes(frame: Frame) -> dict[str, Any]:
 
 
 def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
-    import altair as alt  # noqa: PLC0415
-
     names = list(dict.fromkeys(line.series for line in lines))
     rows = [
         {"size": size, "time": line.time_us(size), "line": str(i), "name": line.series}
@@ -218,8 +213,6 @@ def _covered(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
 
 def _names(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
     """Return each line's name at its right end."""
-    import altair as alt  # noqa: PLC0415
-
     heights = [frame.pixels(frame.x[1], line.time_us(frame.x[1]))[1] for line in lines]
     spread = apart(heights, text_size("")[1], frame.height)
     numbers = list(dict.fromkeys(line.number for line in lines))

@@ -14,6 +14,7 @@ from sccl.view import theme
 from sccl.view.drawing.budgets import shared
 from sccl.view.drawing.geometry import Point
 from sccl.view.drawing.layout import Layout, control_points, on_curve
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -98,8 +99,6 @@ def link_layers(
     lines: Sequence[Line], axes: Mapping[str, Any], widths: Mapping[int, float], opacity: float
 ) -> list[ChartType]:
     """Return the layers of a chart that draw links, and legends of what differs among them."""
-    import altair as alt  # noqa: PLC0415 - loads much
-
     rows = [
         {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "lanes": line.lanes,
          "budget": _SHARED if line.shared else _OWN, "order": i}
@@ -130,8 +129,6 @@ def link_layers(
 
 
 def _widths(widths: Mapping[int, float]) -> Any:
-    import altair as alt  # noqa: PLC0415
-
     counts = list(widths)
     legend = alt.Legend(orient="bottom", symbolType="stroke", symbolSize=900, values=_some(counts))
     return alt.StrokeWidth(
@@ -144,8 +141,6 @@ def _widths(widths: Mapping[int, float]) -> Any:
 
 
 def _dashes(kinds: Sequence[str]) -> Any:
-    import altair as alt  # noqa: PLC0415
-
     return alt.StrokeDash(
         "budget:N",
         title=None,

@@ -13,6 +13,7 @@ from sccl.view import theme
 from sccl.view.drawing.budgets import limited, words
 from sccl.view.drawing.layout import NAME, Layout, layout
 from sccl.view.drawing.links import Line, lines_of, link_layers, strokes
+from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -35,8 +36,6 @@ def topology_chart(topology: Topology) -> ChartType:
     way back; dashed links share a budget, such as that of a bus, and all links of a rank with a
     thick outline do. Machines with thousands of links are drawn without them.
     """
-    import altair as alt  # noqa: PLC0415 - loads much
-
     drawn = layout(topology)
     lines = lines_of(topology, drawn)
     digits = len(str(topology.ranks - 1))
@@ -84,8 +83,6 @@ class _Canvas:
 
     def axes(self) -> dict[str, Any]:
         """Return the encoding of places."""
-        import altair as alt  # noqa: PLC0415
-
         across = alt.Scale(domain=[self.left, self.right], nice=False, zero=False)
         down = alt.Scale(domain=[self.bottom, self.top], nice=False, zero=False)
         return {
@@ -161,8 +158,6 @@ def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[s
 
 def _boxes(drawn: Layout, canvas: _Canvas) -> tuple[list[ChartType], list[ChartType]]:
     """Return the frames, and their names, which links may cross."""
-    import altair as alt  # noqa: PLC0415
-
     if not drawn.boxes:
         return [], []
     rows = [
@@ -182,8 +177,6 @@ def _boxes(drawn: Layout, canvas: _Canvas) -> tuple[list[ChartType], list[ChartT
 
 
 def _nodes(topology: Topology, drawn: Layout, canvas: _Canvas) -> list[ChartType]:
-    import altair as alt  # noqa: PLC0415
-
     across = 2 * drawn.radius * canvas.side
     base = alt.Chart(theme.rows(_rows(topology, drawn, max(_OUTLINE, min(_BOLD, across / 8)))))
     shapes = alt.Scale(domain=["rank", "switch"], range=["circle", "square"])
