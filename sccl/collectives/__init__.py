@@ -1,6 +1,6 @@
 """Collectives by name, custom ones from files, their chunk counts and duals."""
 
-from sccl.collectives.duality import Dual, dual_of
+from sccl.collectives.duality import Dual, Phase, dual_of
 from sccl.collectives.spec import Spec, custom, misnamed, named, names, resolve
 
-__all__ = ["Dual", "Spec", "custom", "dual_of", "misnamed", "named", "names", "resolve"]
+__all__ = ["Dual", "Phase", "Spec", "custom", "dual_of", "misnamed", "named", "names", "resolve"]

@@ -15,6 +15,21 @@ _ALLREDUCE_SCOPE = "reducescatter-then-allgather compositions of equal steps and
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """What a dual is solved on, for one phase of a collective, or for both if they are alike.
+
+    Attributes:
+        number: by which certificates' files call it.
+        topology: the machine.
+        on_reversed: whether that is the reversed one: so it is for the reducescatter of allreduce.
+    """
+
+    number: int
+    topology: Topology
+    on_reversed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Dual:
     """The non-combining collective that is solved in place of ``original``.
 
@@ -45,15 +60,16 @@ class Dual:
         """Return the original's R/C for an R/C of the dual."""
         return dual_cost * self.phases / self.chunk_factor
 
-    def machines(self, topology: Topology) -> tuple[Topology, ...]:
-        """Return the topologies to solve on: the reversed one, ``topology`` itself, or both.
+    def solved_on(self, topology: Topology) -> tuple[Phase, ...]:
+        """Return the phases to solve, each with its machine: the reversed one, or itself, or both.
 
         Where links and budgets are the same both ways one solution serves both phases of allreduce.
         """
         backwards = topology.reversed()
         if self.phases == 2 and not backwards.carries_like(topology):
-            return (backwards, topology)
-        return (backwards,) if self.on_reversed else (topology,)
+            return (Phase(0, backwards, on_reversed=True), Phase(1, topology, on_reversed=False))
+        machine = backwards if self.on_reversed else topology
+        return (Phase(0, machine, self.on_reversed),)
 
     def describe(self, *, on_reversed: bool) -> str:
         """Return what is solved, in words."""

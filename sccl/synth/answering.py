@@ -69,8 +69,10 @@ def settled_symmetry(topology: Topology, spec: Spec, symmetry: str) -> str:
     """
     if symmetry not in {"auto", "none"}:
         dual = dual_of(spec)
-        for machine in dual.machines(topology):
-            groups(machine, dual.spec.at(dual.spec.unit), symmetry)  # complains, if they are none
+        for phase in dual.solved_on(topology):
+            groups(
+                phase.topology, dual.spec.at(dual.spec.unit), symmetry
+            )  # complains, if they are none
     return "none" if symmetry == "auto" and topology.ranks < _SYMMETRIC_RANKS else symmetry
 
 

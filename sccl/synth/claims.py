@@ -43,14 +43,14 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
     """Yield both lower bounds, the second for each machine that is solved on."""
     dual = dual_of(spec)
     unit = dual.spec.at(dual.spec.unit)
-    machines = dual.machines(topology)
-    steps = max(farthest_pair(machine, unit).steps for machine in machines)
+    phases = dual.solved_on(topology)
+    steps = max(farthest_pair(phase.topology, unit).steps for phase in phases)
     yield StepsWire(at_least=steps * dual.phases)
-    for number, machine in enumerate(machines):
-        found = bandwidth_bound(machine, unit)
+    for phase in phases:
+        found = bandwidth_bound(phase.topology, unit)
         yield BandwidthWire(
             at_least=str(dual.bandwidth(found.value / unit.chunks)),
-            machine=number,
+            machine=phase.number,
             prices=tuple((constraint_name(key), str(price)) for key, price in found.prices),
             cuts=tuple((cut.ranks, str(cut.weight)) for cut in found.cuts),
         )
@@ -59,7 +59,7 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
 def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitWire]:
     """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
     dual = dual_of(spec)
-    for number, proof in enumerate(limit.proofs):
+    for number, proof in enumerate(limit.proofs):  # of the phases in their order
         if proof.prices:
             yield LimitWire(
                 steps=limit.steps,
@@ -96,7 +96,7 @@ def halves_claims(
         claims: those before, with the limits of phases.
         algorithms: compositions; nothing is said of those of which nothing follows.
     """
-    covered = Covered.of(claims, spec, len(dual_of(spec).machines(topology)))
+    covered = Covered.of(claims, spec, dual_of(spec).solved_on(topology))
     known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
     for algorithm in algorithms:
         shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)

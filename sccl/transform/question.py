@@ -84,11 +84,11 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
             )
     instances = tuple(
         Instance(
-            machine,
+            phase.topology,
             dual.spec.at(chunks // dual.chunk_factor),
             steps // dual.phases,
             rounds // dual.phases,
         )
-        for machine in dual.machines(topology)
+        for phase in dual.solved_on(topology)
     )
     return Question(topology, collective, dual, steps, rounds, instances)

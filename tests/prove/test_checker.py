@@ -558,7 +558,7 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
         known[last + 1] = known_bounds.bandwidth / per_chunk
     for s in range(bounds.steps // 2, last + 1):
         claims += limit_claims(step_limit(machine, spec, 2 * s, bounds).limit, spec)
-    covered = Covered.of(claims, spec, len(dual_of(spec).machines(machine)))
+    covered = Covered.of(claims, spec, dual_of(spec).solved_on(machine))
     assert covered.least(sum(steps) - 1, equal=False) is None
     for total in range(sum(steps), 2 * last + 1):
         sums = [a + each[1][total - s] for s, a in each[0].items() if total - s in each[1]]

@@ -69,21 +69,20 @@ def lower_bounds(topology: Topology, spec: Spec) -> LowerBounds:
         )
     dual = dual_of(spec)
     unit = dual.spec.at(dual.spec.unit)
-    machines = dual.machines(topology)
-    reverse = [dual.on_reversed] if len(machines) == 1 else [True, False]
-    pairs = [farthest_pair(machine, unit) for machine in machines]
-    certificates = [bandwidth_bound(machine, unit) for machine in machines]
-    tightest = max(range(len(machines)), key=lambda i: certificates[i].value)
-    farthest = max(range(len(machines)), key=lambda i: pairs[i].steps)
+    phases = dual.solved_on(topology)
+    pairs = [(farthest_pair(phase.topology, unit), phase) for phase in phases]
+    certificates = [(bandwidth_bound(phase.topology, unit), phase) for phase in phases]
+    pair, farthest = max(pairs, key=lambda each: each[0].steps)
+    certificate, tightest = max(certificates, key=lambda each: each[0].value)
     return LowerBounds(
-        steps=pairs[farthest].steps * dual.phases,
-        bandwidth=dual.bandwidth(certificates[tightest].value / unit.chunks),
+        steps=pair.steps * dual.phases,
+        bandwidth=dual.bandwidth(certificate.value / unit.chunks),
         dual=dual,
-        pair=pairs[farthest],
-        certificate=certificates[tightest],
-        machine=machines[tightest],
-        on_reversed=reverse[tightest],
-        pair_on_reversed=reverse[farthest],
+        pair=pair,
+        certificate=certificate,
+        machine=tightest.topology,
+        on_reversed=tightest.on_reversed,
+        pair_on_reversed=farthest.on_reversed,
     )
 
 

@@ -7,12 +7,12 @@ kept by phase, in terms of the collective that was asked for: its C, and the pha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, islice, pairwise, product
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Phase, Spec, dual_of
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -30,7 +30,7 @@ Candidate = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class Phase:
+class RuledOut:
     """What is ruled out of a phase.
 
     Attributes:
@@ -79,28 +79,29 @@ class Covered:
     """
 
     unit: int
-    phases: tuple[Phase, ...]
+    phases: tuple[RuledOut, ...]
     tree_limits: tuple[tuple[int, Fraction], ...]
 
     @staticmethod
-    def of(claims: Iterable[Claim], spec: Spec, machines: int) -> Covered:
+    def of(claims: Iterable[Claim], spec: Spec, solved_on: Sequence[Phase]) -> Covered:
         """Return what claims rule out together.
 
         Args:
-            machines: how many there are to solve on: two, if phases are on different ones.
+            solved_on: the phases that claims are about: both, if their machines differ.
         """
         count = dual_of(spec).phases
-        phases = [Phase() for _ in range(machines)]
+        ruled_out = {phase.number: RuledOut() for phase in solved_on}
         trees: list[tuple[int, Fraction]] = []
         for claim in claims:
             if isinstance(claim, LimitWire) and claim.trees:
                 trees.append((claim.steps, Fraction(claim.at_least)))
             elif isinstance(claim, StepsWire):
-                for phase in phases:
+                for phase in ruled_out.values():
                     phase.steps = max(phase.steps, -(-claim.at_least // count))
             elif isinstance(claim, BandwidthWire | LimitWire | UnsatWire):
-                _take(phases[claim.machine], claim, count)
-        return Covered(spec.unit, (phases[0], phases[-1])[:count], tuple(trees))
+                _take(ruled_out[claim.machine], claim, count)
+        each = tuple(ruled_out.values())
+        return Covered(spec.unit, (each[0], each[-1])[:count], tuple(trees))
 
     def least(self, steps: int, *, equal: bool) -> Fraction | None:
         """Return what R/C is at least with up to ``steps`` steps; None: there is no algorithm.
@@ -136,7 +137,7 @@ class Covered:
         return any(phase.rules_out(chunks, s, r) for phase, s, r in each)
 
 
-def _take(phase: Phase, claim: BandwidthWire | LimitWire | UnsatWire, count: int) -> None:
+def _take(phase: RuledOut, claim: BandwidthWire | LimitWire | UnsatWire, count: int) -> None:
     """Add what a claim says of a phase: claims speak of two that are equal."""
     match claim:
         case BandwidthWire():

@@ -127,7 +127,7 @@ def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[State, st
 
 
 def _steps(case: Case, claim: StepsWire, work: Work) -> str:
-    found = [farthest(machine, case.unit, work.spend) for machine in case.machines]
+    found = [farthest(phase.topology, case.unit, work.spend) for phase in case.phases]
     steps, chunk, rank = max(found, key=lambda far: far[0])
     if steps * case.dual.phases < claim.at_least:
         raise ValueError(f"no chunk has more than {steps} links to go")
@@ -206,7 +206,7 @@ def _follows(
         claims = [c for c, how in held.claims if how in enough]
         try:
             _require_algorithm(case, claim, claims, held, work)
-            covered = Covered.of(claims, case.spec, len(case.machines))
+            covered = Covered.of(claims, case.spec, case.phases)
             if isinstance(claim, ParetoWire):
                 _pareto(case, claim, covered, work)
             else:

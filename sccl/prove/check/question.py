@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sccl.collectives import Dual, Spec, dual_of, misnamed, named, names
+from sccl.collectives import Dual, Phase, Spec, dual_of, misnamed, named, names
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.files.claims import CLAIMS, CertificateWire, Claim
 from sccl.core.files.collectives import collective_of_wire, collective_to_wire
@@ -27,7 +27,7 @@ class Case:
     """A certificate's machine, collective and claims.
 
     Attributes:
-        machines: those that the dual is solved on.
+        phases: those that are solved, each with its machine.
         origin: what the machine's name stands for, if that is another machine or none.
         is_named: whether the collective is one of sccl's own.
     """
@@ -36,7 +36,7 @@ class Case:
     topology: Topology
     spec: Spec
     dual: Dual
-    machines: tuple[Topology, ...]
+    phases: tuple[Phase, ...]
     claims: tuple[Claim, ...]
     origin: str
     is_named: bool
@@ -47,14 +47,14 @@ class Case:
         return self.dual.spec.at(self.dual.spec.unit)
 
     def machine(self, number: int) -> Topology:
-        """Return a machine by number.
+        """Return the machine of a phase, which claims give by its number.
 
         Raises:
             ValueError: there is none.
         """
-        if not 0 <= number < len(self.machines):
+        if not 0 <= number < len(self.phases):
             raise ValueError(f"machine {number} does not exist")
-        return self.machines[number]
+        return self.phases[number].topology
 
     def as_json(self) -> dict[str, Any]:
         """Return the machine and the collective as plain values."""
@@ -132,7 +132,7 @@ def read_case(folder: Path) -> Case:
         topology,
         spec,
         dual,
-        dual.machines(topology),
+        dual.solved_on(topology),
         wire.claims,
         _origin(topology),
         spec.name in names(),

@@ -50,7 +50,7 @@ def in_words(case: Case, claim: Claim) -> str:
         case StepsWire():
             return f"S >= {claim.at_least}{_for(case, _COMPOSITIONS)}"
         case BandwidthWire():
-            whole = _COMPOSITIONS if len(case.machines) == 1 else _EQUAL
+            whole = _COMPOSITIONS if len(case.phases) == 1 else _EQUAL
             return f"R/C >= {_number(claim.at_least)}{_for(case, whole)}"
         case LimitWire():
             whole = f" for {TREES}" if claim.trees else _for(case, _EQUAL)

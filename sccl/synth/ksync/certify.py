@@ -100,7 +100,7 @@ class _Writer:
     def covered(self) -> Covered:
         """Return what the claims so far rule out."""
         topology, spec = self.frontier.topology, self.frontier.spec
-        return Covered.of(self.claims, spec, len(dual_of(spec).machines(topology)))
+        return Covered.of(self.claims, spec, dual_of(spec).solved_on(topology))
 
     def limits(self) -> None:
         """Claim the limits of all numbers of steps up to the last point's."""
@@ -134,17 +134,23 @@ class _Writer:
     def refute(self, chunks: int, steps: int, rounds: int) -> UnsatWire | None:
         """Return the claim that a candidate is impossible, if that can be shown in time."""
         question = pose_question(self.frontier.topology, self.frontier.spec, chunks, steps, rounds)
-        for number, instance in enumerate(question.instances):
+        phases = question.dual.solved_on(self.frontier.topology)
+        solved = list(zip(phases, question.instances, strict=True))
+        for phase, instance in solved:
             found = tuple(self.vectors(instance))
             if found:
                 return UnsatWire(
-                    chunks=chunks, steps=steps, rounds=rounds, machine=number, vectors=found
+                    chunks=chunks, steps=steps, rounds=rounds, machine=phase.number, vectors=found
                 )
-        for number, instance in enumerate(question.instances):
+        for phase, instance in solved:
             solvers = self.search(instance)
             if solvers:
                 return UnsatWire(
-                    chunks=chunks, steps=steps, rounds=rounds, machine=number, searched=solvers
+                    chunks=chunks,
+                    steps=steps,
+                    rounds=rounds,
+                    machine=phase.number,
+                    searched=solvers,
                 )
         return None
 

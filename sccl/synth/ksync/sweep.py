@@ -417,7 +417,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         folder.prepare()
     from sccl.synth.limit.pricing import needs_no_search  # noqa: PLC0415 - loads the LP solver
 
-    machines, unit = dual.machines(topology), dual.spec.at(dual.spec.unit)
+    phases, unit = dual.solved_on(topology), dual.spec.at(dual.spec.unit)
     run = _Sweep(
         topology,
         spec,
@@ -431,6 +431,6 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         notify,
         expect,
         limit_effort,
-        limits_first=all(needs_no_search(machine, unit) for machine in machines),
+        limits_first=all(needs_no_search(phase.topology, unit) for phase in phases),
     )
     return run.frontier(run.run(), begin)

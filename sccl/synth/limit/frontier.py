@@ -127,26 +127,25 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     if steps > _MAX_STEPS:
         raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
     unit = dual.spec.at(dual.spec.unit)
-    machines = dual.machines(topology)
+    phases = dual.solved_on(topology)
     # On one-way links allreduce has two machines, and the bound may be that of the other one.
     floor = bounds.bandwidth * dual.chunk_factor / dual.phases
-    if len(machines) > 1:
+    if len(phases) > 1:
         floor = Fraction(0)
-    before = earlier.packings if earlier else (None,) * len(machines)
+    before = earlier.packings if earlier else (None,) * len(phases)
     packings = tuple(
         solve_packing(
-            pose_packing(machine, unit, steps // dual.phases),
+            pose_packing(phase.topology, unit, steps // dual.phases),
             floor,
-            seconds / len(machines),
+            seconds / len(phases),
             earlier=start,
-            effort=effort / len(machines),
+            effort=effort / len(phases),
         )
-        for machine, start in zip(machines, before, strict=True)
+        for phase, start in zip(phases, before, strict=True)
     )
-    several = len(machines) > 1  # the first machine is then the reversed one
     proofs = tuple(
-        proof_of(packing, on_reversed=i == 0 if several else dual.on_reversed)
-        for i, packing in enumerate(packings)
+        proof_of(packing, on_reversed=phase.on_reversed)
+        for phase, packing in zip(phases, packings, strict=True)
     )
     lower = max(dual.bandwidth(packing.lower) for packing in packings)
     upper = max(dual.bandwidth(packing.upper) for packing in packings)
@@ -380,7 +379,7 @@ def attain(
 
     limit, packings = packed.limit, packed.packings
     topology = packings[0].problem.topology
-    if dual.on_reversed or len(packings) > 1:  # the first machine is the reversed one
+    if limit.proofs[0].on_reversed:
         topology = topology.reversed()
     for chunks, rounds in _smallest(limit, dual):
         if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
