@@ -26,6 +26,7 @@ from tests.kit.found import frontier
 from tests.kit.matrix import MATRIX, Hard, all_of, load
 from tests.kit.paths import GOLDEN
 from tests.kit.projects import tool
+from tests.kit.targets import check_target
 
 
 @pytest.mark.parametrize("hard", MATRIX, ids=str)
@@ -64,10 +65,9 @@ def test_all_targets_share_the_steps() -> None:
     assert shown["host"].count("m.send(") == shown["cuda"].count("m.send(")
 
 
-def test_same_input_same_bytes() -> None:
-    algorithms = frontier("ring:4", "allreduce")
-    for target in targets():
-        assert generate(algorithms, target) == generate(list(algorithms), target)
+@pytest.mark.parametrize("target", targets())
+def test_every_target_keeps_to_its_contract(target: str) -> None:
+    check_target(target)
 
 
 DGX1_ALLGATHER = [

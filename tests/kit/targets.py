@@ -1,0 +1,65 @@
+"""The conformance of a target of generated code, written once: :func:`check_target`.
+
+What its text does when it is compiled and run is tested by target, in `tests/emit/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.text import text_of
+from sccl.emit import PROGRAM_FILE, Options, generate, targets
+from sccl.emit.shared import TRANSPORTS
+from tests.kit.found import frontier
+from tests.kit.paths import ROOT
+from tests.kit.processes import PATIENCE_S
+
+_FILES = {PROGRAM_FILE, "Makefile", "README.md", "sccl.h", "selection.hpp", "steps.hpp"}
+"""What every project has."""
+
+
+def check_target(name: str) -> None:
+    """Check what every target promises: whole projects of its own name, and the same bytes again.
+
+    Raises:
+        AssertionError: it does not keep to it.
+    """
+    assert name in targets()
+    for transport in TRANSPORTS:
+        check_project(name, generate(algorithms(), name, Options(transport=transport)))
+    check_same_bytes(name)
+
+
+def check_project(name: str, files: dict[str, str]) -> None:
+    """Check that a project is whole and says what it is of."""
+    assert files.keys() >= _FILES
+    assert all(text.endswith("\n") and text.isascii() for text in files.values())
+    program = json.loads(files[PROGRAM_FILE])
+    assert program["target"] == name
+    listed = [a for entry in program["collectives"] for a in entry["algorithms"]]
+    assert len(listed) == len(algorithms())
+
+
+def check_same_bytes(name: str) -> None:
+    """Check that it writes the same again, here and where sets of strings have another order."""
+    files = generate(algorithms(), name)
+    assert generate(list(algorithms()), name) == files
+    texts = [text_of(algorithm_to_wire(algorithm)) for algorithm in algorithms()]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.programs.emitted", name],
+        input=json.dumps(texts),
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "4711"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == files
+
+
+def algorithms() -> list[Algorithm]:
+    """Return algorithms of two collectives, one of which reduces."""
+    return [*frontier("ring:4", "allreduce"), *frontier("ring:4", "alltoall")]

@@ -1,0 +1,27 @@
+"""The files of a project, as JSON: of a target, and of algorithms whose files are read as JSON.
+
+Usage: python -m tests.programs.emitted TARGET
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.algorithms import algorithm_of_wire
+from sccl.core.files.shapes import AlgorithmWire
+from sccl.core.files.text import parse
+from sccl.emit import generate
+
+
+def algorithm(text: str) -> Algorithm:
+    """Return the algorithm of a file."""
+    found = algorithm_of_wire(parse(text, AlgorithmWire, "stdin"), "stdin")
+    assert isinstance(found, Algorithm)
+    return found
+
+
+if __name__ == "__main__":
+    given = [algorithm(text) for text in json.load(sys.stdin)]
+    sys.stdout.write(json.dumps(generate(given, sys.argv[1])))
