@@ -9,10 +9,14 @@ n lanes are one pipe of n times the rate, and so is a budget: rounds are a matte
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
+from typing import TypeVar
 
 from sccl.core.topology import Topology, link_name
 from sccl.errors import ParameterError
@@ -27,6 +31,8 @@ MAX_TICKS = 2**48
 """Of one chunk on one link, so that sums over long schedules stay far from the end of 64 bits."""
 
 _PS_PER_US = 10**6
+
+T = TypeVar("T", bound=Hashable)
 
 
 class AlphaModel(StrEnum):
@@ -83,34 +89,35 @@ class Clock:
             raise ParameterError(
                 f"tick is {tick_ps} ps, expected 1 to {MAX_TICK_PS} (a second): give another"
             )
-        links = [k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links]
-        budgets = [
-            b.chunks_per_round * Fraction(str(speed))
-            for b, speed in zip(topology.budgets, topology.budget_speeds(), strict=True)
-        ]
+        links = [(k.lanes, k.gb_per_s) for k in topology.links]
+        speeds = topology.budget_speeds()
+        budgets = [(b.chunks_per_round, v) for b, v in zip(topology.budgets, speeds, strict=True)]
         made = cls(
             tick_ps=tick_ps,
             model=model,
             chunk_bytes=chunk_bytes,
             sizes=sizes,
-            alpha=_ticks([Fraction(str(k.alpha_us)) * _PS_PER_US for k in topology.links], tick_ps),
-            beta=tuple(_ticks(_passing_ps(size, links), tick_ps) for size in sizes),
-            shared=tuple(_ticks(_passing_ps(size, budgets), tick_ps) for size in sizes),
+            alpha=_each([k.alpha_us for k in topology.links], partial(_alpha, tick_ps)),
+            beta=tuple(_each(links, partial(_passing, size, tick_ps)) for size in sizes),
+            shared=tuple(_each(budgets, partial(_passing, size, tick_ps)) for size in sizes),
         )
         made._check(topology)
         return made
 
     def _check(self, topology: Topology) -> None:
-        ticks = {link_name(k.edge): self.alpha[i] + n for i, (k, n) in
-                 enumerate(zip(topology.links, self.beta[-1], strict=True))}  # fmt: skip
-        ticks |= {b.name: n for b, n in zip(topology.budgets, self.shared[-1], strict=True)}
-        slowest = max(ticks, key=ticks.__getitem__)
-        if ticks[slowest] > MAX_TICKS:
-            raise ParameterError(
-                f"topology {topology.name!r}, {slowest}: a chunk of {self.sizes[-1]} bytes takes "
-                f"{ticks[slowest]} ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give "
-                "smaller chunks or a longer tick"
-            )
+        links = [alpha + beta for alpha, beta in zip(self.alpha, self.beta[-1], strict=True)]
+        ticks = max(*links, *self.shared[-1], 0)
+        if ticks <= MAX_TICKS:
+            return
+        slow = [link_name(k.edge) for k, n in zip(topology.links, links, strict=True) if n == ticks]
+        slow += [
+            b.name for b, n in zip(topology.budgets, self.shared[-1], strict=True) if n == ticks
+        ]
+        raise ParameterError(
+            f"topology {topology.name!r}, {slow[0]}: a chunk of {self.sizes[-1]} bytes takes {ticks} "
+            f"ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give smaller chunks or a "
+            "longer tick"
+        )
 
     def _size(self, chunk: int) -> int:
         """Return the place of a chunk's size among the sizes."""
@@ -153,14 +160,17 @@ def _sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
     return sizes
 
 
-def _passing_ps(size: int, gb_per_s: list[Fraction]) -> list[Fraction]:
-    """Return the picoseconds that a number of bytes takes on pipes of some rates."""
-    cost: dict[Fraction, Fraction] = {}  # links are many and rates few
-    for rate in gb_per_s:
-        if rate not in cost:
-            cost[rate] = size * 1000 / rate
-    return [cost[rate] for rate in gb_per_s]
+def _each(costs: Sequence[T], ticks: Callable[[T], int]) -> tuple[int, ...]:
+    """Return the ticks of every cost, each worked out once: links are many, and costs few."""
+    known = {cost: ticks(cost) for cost in set(costs)}
+    return tuple(known[cost] for cost in costs)
 
 
-def _ticks(ps: list[Fraction], tick_ps: int) -> tuple[int, ...]:
-    return tuple(-int(-time // tick_ps) for time in ps)
+def _alpha(tick_ps: int, alpha_us: float) -> int:
+    return math.ceil(Fraction(str(alpha_us)) * _PS_PER_US / tick_ps)
+
+
+def _passing(size: int, tick_ps: int, pipe: tuple[int, float]) -> int:
+    """Return the ticks that some bytes take to pass so many lanes of a speed, GB/s, together."""
+    lanes, gb_per_s = pipe
+    return math.ceil(size * 1000 / (lanes * Fraction(str(gb_per_s))) / tick_ps)
