@@ -109,14 +109,12 @@ class Clock:
         ticks = max(*links, *self.shared[-1], 0)
         if ticks <= MAX_TICKS:
             return
-        slow = [link_name(k.edge) for k, n in zip(topology.links, links, strict=True) if n == ticks]
-        slow += [
-            b.name for b, n in zip(topology.budgets, self.shared[-1], strict=True) if n == ticks
-        ]
+        pipes = [link_name(k.edge) for k in topology.links] + [b.name for b in topology.budgets]
+        slowest = pipes[[*links, *self.shared[-1]].index(ticks)]
         raise ParameterError(
-            f"topology {topology.name!r}, {slow[0]}: a chunk of {self.sizes[-1]} bytes takes {ticks} "
-            f"ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give smaller chunks or a "
-            "longer tick"
+            f"topology {topology.name!r}, {slowest}: a chunk of {self.sizes[-1]} bytes takes "
+            f"{ticks} ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give smaller "
+            "chunks or a longer tick"
         )
 
     def _size(self, chunk: int) -> int:
