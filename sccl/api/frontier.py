@@ -27,7 +27,7 @@ from sccl.synth.ksync import backends
 from sccl.synth.limit.frontier import LimitFrontier as SweptLimits
 from sccl.synth.limit.frontier import LimitPoint
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
-from sccl.tasks.find import equal_halves, limits_of_equal_halves
+from sccl.tasks.certify import certify_frontier, certify_limits
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.shown import Bounds
 from sccl.view.text.classes import class_summary, unswept_words
@@ -128,14 +128,8 @@ class Frontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads much
-
-        effort = checked_effort(timeout_s, seed=0)
-        found = self.value
-        if not isinstance(found, AllreduceFrontier):
-            return write_certificate(found, Path(folder), timeout_s)
-        equal = equal_halves(found, Settings(found.solver, effort))
-        return write_certificate(equal, Path(folder), timeout_s, composed=found.compositions)
+        settings = Settings(self.value.solver, checked_effort(timeout_s, seed=0))
+        return certify_frontier(self.value, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
         refuted = counted(len(self.refuted), "candidate")
@@ -323,14 +317,8 @@ class LimitFrontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        from sccl.synth.limit.certify import write_limit_certificate  # noqa: PLC0415 - loads much
-
-        found = self.value
-        if not isinstance(found, AllreduceFrontier):
-            return write_limit_certificate(found, None, Path(folder))
         settings = Settings(backends.DEFAULT, checked_effort(None, seed=0))
-        equal = limits_of_equal_halves(found, None, settings)
-        return write_limit_certificate(equal, found.trees, Path(folder), found.compositions)
+        return certify_limits(self.value, None, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
         title = heading(f"{self.name}, limits over all k and C")

@@ -31,8 +31,10 @@ from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.asked import asked
 from sccl.tasks.files import kind_among
-from sccl.tasks.find import find_algorithm, find_frontier, find_limits
 from sccl.tasks.frontiers import read_frontier
+from sccl.tasks.limits import find_limits
+from sccl.tasks.pareto import find_frontier
+from sccl.tasks.solve import find_algorithm
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import pose
 from sccl.view.shown import Bounds

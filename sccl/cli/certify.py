@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from sccl.cli.report import err, named
-
-if TYPE_CHECKING:
-    from sccl.core.algorithm import Algorithm
-    from sccl.synth.frontier import Frontier
-    from sccl.synth.limit.allreduce import TreeFrontier
-    from sccl.synth.limit.frontier import LimitFrontier
+from sccl.tasks.certify import Certificate
 
 
 def certify(
-    frontier: Frontier,
-    folder: Path,
-    seconds: float,
-    composed: Sequence[Algorithm] = (),
-    *,
-    quiet: bool,
+    write: Callable[[Path, Callable[[str], None]], Certificate], folder: Path, *, quiet: bool
 ) -> None:
-    """Write the certificate of a frontier and say where.
+    """Write a certificate and say where, and what it is about.
 
     Args:
-        seconds: for each proof.
-        composed: of allreduce, compositions of any two halves.
+        write: writes it into a folder, and says what it is doing.
     """
-    from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads much
-
     console = err()
     with console.status("certificate") as status:
-        path = write_certificate(
-            frontier,
-            folder,
-            seconds,
-            lambda text: status.update(f"certificate: {escape(text)}"),
-            composed,
-        )
-    _say(path, folder, quiet=quiet)
-
-
-def certify_limits(
-    frontier: LimitFrontier,
-    trees: TreeFrontier | None,
-    folder: Path,
-    composed: Sequence[Algorithm] = (),
-    *,
-    quiet: bool,
-) -> None:
-    """Write the certificate of a limit frontier and say where."""
-    from sccl.synth.limit.certify import write_limit_certificate  # noqa: PLC0415 - loads much
-
-    _say(write_limit_certificate(frontier, trees, folder, composed), folder, quiet=quiet)
+        made = write(folder, lambda text: status.update(f"certificate: {escape(text)}"))
+    if quiet:
+        return
+    check = f"sccl verify-certificate {quote(str(folder))}"
+    text = f"certificate: {named(made.file)}; check it with: {named(check)}"
+    console.print(text, markup=False, soft_wrap=True)
+    if made.scope:
+        console.print(f"certified: {made.scope}", markup=False, soft_wrap=True)
 
 
 def no_certificate(folder: Path) -> None:
@@ -65,10 +37,3 @@ def no_certificate(folder: Path) -> None:
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
     err().print("interrupted: no certificate is written", markup=False)
-
-
-def _say(path: Path, folder: Path, *, quiet: bool) -> None:
-    if not quiet:
-        check = f"sccl verify-certificate {quote(str(folder))}"
-        text = f"certificate: {named(path)}; check it with: {named(check)}"
-        err().print(text, markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from sccl.cli import options
-from sccl.cli.certify import no_certificate
+from sccl.cli.certify import certify, no_certificate
 from sccl.cli.plot import picture
 from sccl.cli.report import out, print_json
 from sccl.cli.signals import exit_code
@@ -25,7 +25,7 @@ from sccl.synth.claims import open_folder
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.limit.frontier import LimitFrontier
-from sccl.tasks.find import require_certifiable
+from sccl.tasks.certify import Certificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
 from sccl.view import check_picture
 
@@ -83,14 +83,14 @@ def deliver(
     outputs: Outputs,
     *,
     show: Callable[[Console, F, Costs], None],
-    certify: Callable[[Path], None],
+    write: Callable[[Path, Callable[[str], None]], Certificate],
 ) -> None:
     """Keep, print, certify and draw what was found.
 
     Args:
         kind: ``"frontier"`` or ``"limits"``, for the name of its file.
         show: prints it.
-        certify: writes the certificate into a folder.
+        write: writes the certificate into a folder, and says what it is doing.
 
     Raises:
         Exit: it was interrupted; then nothing is certified.
@@ -106,7 +106,7 @@ def deliver(
         show(out(), frontier, outputs.costs)
     interrupted = frontier.stopped == "interrupted"
     if outputs.certificate and not interrupted:
-        certify(outputs.certificate)
+        certify(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
         picture(plain, outputs.plot, quiet=outputs.json)
     if interrupted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -13,7 +12,6 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.asking import asked_for, settings_of
-from sccl.cli.certify import certify_limits
 from sccl.cli.classes import print_allreduce
 from sccl.cli.delivery import Outputs, deliver
 from sccl.cli.report import ExitCode, err, reported
@@ -22,7 +20,8 @@ from sccl.core.limit import StepLimit
 from sccl.synth.allreduce.every_class import AllreduceFrontier
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.synth.settings import Settings
-from sccl.tasks.find import find_limits, limits_of_equal_halves
+from sccl.tasks.certify import certify_limits
+from sccl.tasks.limits import find_limits
 from sccl.view.text.notes import limit_note
 from sccl.view.text.reasons import explain
 from sccl.view.text.tables import print_winners
@@ -74,30 +73,11 @@ def limits_of(
         "limits",
         outputs,
         show=_print,
-        certify=partial(_certify, found, max_steps, settings, quiet=json),
+        write=lambda folder, _: certify_limits(found, max_steps, settings, folder),
     )
     parts = found.classes if isinstance(found, AllreduceFrontier) else (found,)
     known = all(x.lower == x.upper for one in parts for x in one.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
-
-
-def _certify(
-    found: LimitFrontier | AllreduceFrontier,
-    max_steps: int | None,
-    settings: Settings,
-    folder: Path,
-    *,
-    quiet: bool,
-) -> None:
-    """Certify limits; of allreduce, those of compositions of equal halves, and of trees."""
-    if not isinstance(found, AllreduceFrontier):
-        certify_limits(found, None, folder, quiet=quiet)
-        return
-    equal = limits_of_equal_halves(found, max_steps, settings)
-    certify_limits(equal, found.trees, folder, found.compositions, quiet=quiet)
-    if not quiet:
-        trees = ", and trees" if found.trees else ""
-        err().print(f"certified: {equal.scope}, and of any two halves{trees}", soft_wrap=True)
 
 
 def _note(console: Console, event: StepLimit | LimitPoint) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +14,6 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.asking import asked_for, settings_of
-from sccl.cli.certify import certify
 from sccl.cli.classes import print_allreduce
 from sccl.cli.delivery import Outputs, deliver
 from sccl.cli.limits import limits_of
@@ -26,8 +24,9 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.allreduce.every_class import AllreduceFrontier
 from sccl.synth.frontier import Frontier, Point, completeness
-from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings
-from sccl.tasks.find import equal_halves, find_frontier
+from sccl.synth.settings import DEFAULT_TIMEOUT_S
+from sccl.tasks.certify import certify_frontier
+from sccl.tasks.pareto import find_frontier
 from sccl.view.text.notes import Notes, progress_bar
 from sccl.view.text.reasons import explain
 from sccl.view.text.tables import print_winners
@@ -84,7 +83,7 @@ def pareto(
         "frontier",
         outputs,
         show=_print,
-        certify=partial(_certify, frontier, settings, quiet=json),
+        write=partial(certify_frontier, frontier, settings),
     )
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
@@ -103,22 +102,6 @@ def _check_limits(covered: Range, workers: options.Workers, kept: options.Kept) 
             "--limit is about all k and all C, in this process: leave "
             f"{', '.join(name for name, there in given.items() if there)} out"
         )
-
-
-def _certify(
-    frontier: Frontier | AllreduceFrontier, settings: Settings, folder: Path, *, quiet: bool
-) -> None:
-    """Certify a frontier; of allreduce, that of compositions of equal halves."""
-    equal = frontier
-    if isinstance(frontier, AllreduceFrontier):
-        equal = equal_halves(frontier, settings)
-    assert isinstance(equal, Frontier)
-    composed = frontier.compositions if isinstance(frontier, AllreduceFrontier) else ()
-    seconds = settings.effort.timeout_s or DEFAULT_TIMEOUT_S
-    certify(equal, folder, seconds, composed, quiet=quiet)
-    if equal is not frontier and not quiet:
-        any_two = "; of any two halves what their limits prove; no other class"
-        err().print(f"certified: {equal.scope}{any_two}", soft_wrap=True)
 
 
 @contextmanager

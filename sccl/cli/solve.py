@@ -14,8 +14,7 @@ from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
-from sccl.tasks.find import find_algorithm
-from sccl.tasks.solve import solve_output
+from sccl.tasks.solve import find_algorithm, solve_output
 from sccl.transform import Question, pose
 from sccl.view.text.reasons import reason_of, solver_of
 

@@ -8,9 +8,33 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Sat, verdict
+from sccl.errors import ParameterError
+from sccl.prove.bounds import require_reachable
+from sccl.synth.ask import ask
+from sccl.synth.settings import Settings
+from sccl.tasks.asked import asking
 from sccl.tasks.outputs import Count, FileText, Output, Seconds, question_digests
+from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question
 from sccl.view.text.reasons import reason_of, solver_of
+
+
+def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer:
+    """Return whether a question has an algorithm.
+
+    Raises:
+        InputError: some rank cannot be reached, or the settings do not fit the question.
+    """
+    require_reachable(question.instances)
+    chunks, symmetry = question.collective.chunks, settings.symmetry
+    with asking(question.topology, spec, settings) as (solve, _):
+        for instance in question.instances if symmetry.endswith(".json") else ():
+            if not groups(instance.topology, instance.collective, symmetry):
+                raise ParameterError(
+                    f"{symmetry} turns chunks with a period that does not divide those of a class "
+                    f"at C={chunks}: give a multiple of the period as the number of chunks"
+                )
+        return ask(question, solve)
 
 
 class SolveOutput(Output, frozen=True, kw_only=True):

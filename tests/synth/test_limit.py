@@ -34,7 +34,7 @@ from sccl.synth.limit.palindrome import palindrome
 from sccl.synth.limit.problem import pose, pose_allreduce
 from sccl.synth.limit.solve import solve
 from sccl.synth.settings import Settings
-from sccl.tasks.find import find_limits
+from sccl.tasks.limits import find_limits
 from sccl.topo import resolve
 from sccl.topo.degrade import without
 from tests.kit.strategies import topologies

@@ -1,0 +1,64 @@
+"""Sweeping: the frontier of a collective on a machine, for some k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sccl.collectives import Spec
+from sccl.core.candidate import Range
+from sccl.core.topology import Topology
+from sccl.synth.allreduce.every_class import AllreduceFrontier, has_classes, sweep_allreduce
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Frontier
+from sccl.synth.ksync.sweep import LIMIT_EFFORT, Event, sweep
+from sccl.synth.settings import Settings
+from sccl.tasks.asked import asking, units_of
+
+
+def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where results go
+    topology: Topology,
+    spec: Spec,
+    covered: Range,
+    settings: Settings,
+    *,
+    folder: Folder | None = None,
+    notify: Callable[[Event], None] = lambda _: None,
+) -> Frontier | AllreduceFrontier:
+    """Return the frontier of a collective on a topology, as far as it was found.
+
+    That of allreduce is over several classes of algorithms.
+
+    Args:
+        covered: k, last S, largest C.
+        folder: where to keep the algorithms; None: nowhere.
+        notify: called with every event, for progress.
+
+    Raises:
+        InputError: the settings or the collective do not fit the topology.
+    """
+    with asking(topology, spec, settings) as (solve, expect):
+        return (sweep_allreduce if has_classes(spec) else sweep)(
+            topology,
+            spec,
+            solve,
+            solver=settings.solver,
+            covered=covered,
+            expect=expect,
+            folder=folder,
+            limit_effort=units_of(settings, LIMIT_EFFORT),
+            notify=notify,
+        )
+
+
+def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
+    """Return the sweep of the compositions of equal halves: what a certificate is about.
+
+    Raises:
+        InputError: compositions take more steps than were asked for.
+    """
+    covered = found.covered or Range()
+    with asking(found.topology, found.spec, settings) as (solve, _):
+        return sweep(
+            found.topology, found.spec, solve, solver=settings.solver, covered=covered,
+            limit_effort=units_of(settings, LIMIT_EFFORT),
+        )  # fmt: skip
