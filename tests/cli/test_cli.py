@@ -225,7 +225,7 @@ def test_check_takes_folders_and_passes_over_frontiers(tmp_path: Path) -> None:
     assert (code, "only frontiers or claims are given" in err) == (2, True)
     (tmp_path / "cut.json").write_text('{"kind": "algo')
     code, _, err = sccl("check", tmp_path)
-    assert (code, "cut.json: not JSON" in err) == (2, True)
+    assert (code, "cut.json, line 1 column 10: not JSON" in " ".join(err.split())) == (2, True)
 
 
 @pytest.mark.parametrize(
