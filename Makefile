@@ -15,8 +15,8 @@ demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 test: $(STAMP) $(VENV)/.tools ## all tests; skipped ones are listed with what they miss
 	$(PYTEST)
 
-quick: $(STAMP) ## the tests that need nothing but Python: no compiler, MPI, browser, notebook, page, wheel
-	$(PYTEST) -m "not (compiler or mpi or browser or notebook or page or wheel)"
+quick: $(STAMP) ## the short tests that need no compiler, MPI, browser, notebook, page or wheel
+	$(PYTEST) -m "not (compiler or mpi or browser or notebook or page or wheel or long)"
 
 nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fresh seeds
 	$(PYTEST) --nightly --hypothesis-seed=$$(date +%s)

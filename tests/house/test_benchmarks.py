@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks import pictures
+from benchmarks.__main__ import app
 from sccl.errors import FormatError, ParameterError
 from tests.kit.paths import ROOT
 
@@ -20,14 +20,8 @@ from tests.kit.paths import ROOT
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", verb, "--smoke", "-o", str(report)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, [verb, "--smoke", "-o", str(report)])
+    assert done.exit_code == 0, done.output
     assert json.loads(report.read_text())["complete"] is True
 
 

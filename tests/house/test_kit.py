@@ -52,10 +52,14 @@ def test_long_files_come_first_and_unknown_ones_before_them(request: pytest.Fixt
 
 def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
     report = tmp_path / "r.xml"
-    case = '<testcase classname="tests.{}" name="x" time="{}"/>'
-    rows = [case.format("a.test_b", 1.25), case.format("c.test_d", 7), case.format("a.test_b", 2.5)]
+    case = '<testcase classname="tests.{}" name="{}" time="{}"/>'
+    of_cases = [("a.test_b", "x", 1.25), ("c.test_d", "x", 7), ("a.test_b", "y", 2.4)]
+    rows = [case.format(*one) for one in of_cases]
     report.write_text(f"<testsuites><testsuite>{''.join(rows)}</testsuite></testsuites>")
-    assert order.durations(report) == {"tests/a/test_b.py": 4, "tests/c/test_d.py": 7}
+    assert order.durations(report) == {
+        "tests/a/test_b.py": 4, "tests/a/test_b.py::y": 2,
+        "tests/c/test_d.py": 7, "tests/c/test_d.py::x": 7,
+    }  # fmt: skip
 
 
 TESTS = """

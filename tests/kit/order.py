@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""Seconds by file, of all its tests together."""
+"""Seconds of each file, of all its tests together, and of each test of more than one second."""
 
 
+@cache
 def known() -> dict[str, int]:
-    """Return the seconds of each file as they were last measured."""
+    """Return the seconds of files and of tests, by their names, as they were last measured."""
     seconds: dict[str, int] = json.loads(DURATIONS.read_text())
     return seconds
 
@@ -33,12 +35,15 @@ def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def durations(report: Path) -> dict[str, int]:
-    """Return the whole seconds of each file by a report of ``pytest --junitxml``."""
+    """Return the whole seconds of files and tests by a report of ``pytest --junitxml``."""
     seconds: dict[str, float] = {}
     for case in ET.parse(report).iter("testcase"):  # noqa: S314 - it is our own
         file = case.attrib["classname"].replace(".", "/") + ".py"
-        seconds[file] = seconds.get(file, 0.0) + float(case.attrib["time"])
-    return {file: round(seconds[file]) for file in sorted(seconds)}
+        own = float(case.attrib["time"])
+        seconds[file] = seconds.get(file, 0.0) + own
+        seconds[f"{file}::{case.attrib['name']}"] = own
+    kept = [name for name in sorted(seconds) if seconds[name] >= 1.5 or "::" not in name]
+    return {name: round(seconds[name]) for name in kept}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What tests need beside Python: markers, by a test's file and the fixtures it asks for.
+"""What tests need: markers, by a test's file and name, the fixtures it asks for, its duration.
 
 ``make quick`` leaves them all out. pyproject.toml says what each means.
 """
@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.paths import ROOT
+from tests.kit import order
 
-BY_FILE = {
+BY_NAME = {
+    "tests/cli/test_json.py::test_projects_are_measured": "mpi",
     "tests/emit/test_gpu.py": "compiler",
     "tests/emit/test_host.py": "mpi",
+    "tests/house/test_benchmarks.py::test_smoke[collectives]": "mpi",
     "tests/house/test_notebooks.py": "notebook",
     "tests/house/test_readme.py": "page",
     "tests/house/test_wheel.py": "wheel",
 }
 
+"""By how the name of a test begins."""
+
 BY_FIXTURE = {"browser": "browser", "site": "page"}
+
+LONG_S = 2
+"""From how many seconds on, as they were last measured, a test is a long one."""
 
 
 def mark(item: pytest.Item) -> None:
     """Give a test the markers of what it needs."""
-    file = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
-    if file in BY_FILE:
-        item.add_marker(BY_FILE[file])
+    for name, marker in BY_NAME.items():
+        if item.nodeid.startswith(name):
+            item.add_marker(marker)
     for fixture in getattr(item, "fixturenames", ()):
         if fixture in BY_FIXTURE:
             item.add_marker(BY_FIXTURE[fixture])
+    if order.known().get(item.nodeid, 0) >= LONG_S:
+        item.add_marker("long")

@@ -38,6 +38,7 @@ from sccl.synth.limit.allreduce import tree_frontier
 from sccl.synth.limit.certify import write_limit_certificate
 from sccl.synth.limit.frontier import limit_frontier
 from sccl.topo import resolve
+from tests.kit import once
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
 from tests.prove.test_checker import composed
@@ -178,7 +179,10 @@ def test_round_vectors_of_certificates_are_all_there_are() -> None:
 def found(machine: str, collective: str, **covered: int) -> Frontier:
     topology = resolve(machine)
     spec = named(collective, topology.ranks)
-    return sweep(topology, spec, backends.solve, solver="cpsat", covered=Range(**covered))
+    return once.value(
+        f"swept {machine} {collective} {covered}",
+        lambda: sweep(topology, spec, backends.solve, solver="cpsat", covered=Range(**covered)),
+    )
 
 
 def failures(folder: Path) -> list[Verdict]:
@@ -198,14 +202,16 @@ def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) 
     assert every == {str(p.candidate) for p in frontier.points if p.within is None}
 
 
-@pytest.fixture(scope="module")
-def with_formulas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def with_formulas() -> Path:
     """Return a certificate in which candidates are refuted by formulas."""
-    folder = tmp_path_factory.mktemp("formulas")
-    with pytest.MonkeyPatch.context() as patch:
-        formulas_alone(patch)
-        write_certificate(found("ring:4", "broadcast", k=2, max_steps=4), folder)
-    return folder
+
+    def write(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            formulas_alone(patch)
+            write_certificate(found("ring:4", "broadcast", k=2, max_steps=4), folder)
+
+    return once.folder("a certificate by formulas", write)
 
 
 def test_formulas_with_proofs(with_formulas: Path) -> None:
@@ -272,11 +278,10 @@ def test_a_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path)
         break
 
 
-@pytest.fixture(scope="module")
-def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certified")
-    write_certificate(found("dgx1", "broadcast", k=4, max_steps=3), folder)
-    return folder
+@pytest.fixture
+def certified() -> Path:
+    frontier = found("dgx1", "broadcast", k=4, max_steps=3)
+    return once.folder("a certificate of dgx1", partial(write_certificate, frontier))
 
 
 def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
@@ -428,13 +433,19 @@ def test_names_of_files_cannot_leave_the_folder(certified: Path, tmp_path: Path)
         list(check_folder(tmp_path))
 
 
-def limits_of(machine: str, collective: str, folder: Path) -> list[Verdict]:
+def limits_of(machine: str, collective: str, to: Path) -> list[Verdict]:
+    """Fill a folder with certified limits and return what is found in it."""
+    write = partial(certify_limits, machine, collective)
+    copy(once.folder(f"certified limits {machine} {collective}", write), to)
+    return list(check_folder(to))
+
+
+def certify_limits(machine: str, collective: str, folder: Path) -> None:
     topology = resolve(machine)
     quick = partial(backends.solve, effort=backends.Effort(2.0))
     frontier = limit_frontier(topology, named(collective, topology.ranks), quick, max_steps=5)
     trees = tree_frontier(topology, max_steps=4) if collective == "allreduce" else None
     write_limit_certificate(frontier, trees, folder)
-    return list(check_folder(folder))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +25,18 @@ SENT = [case for case in BANK if case.topology in {"ring:4", "full:4", "z52-pcie
 """What is also sent to child processes: sat and unsat, one machine or two halves, a bus."""
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("case", BANK, ids=str)
+HARD_FOR_Z3 = {("alltoall", 3), ("alltoall", 2), ("allgather", 6)}
+"""Collectives and rounds on DGX-1 that it takes seconds for, and the others a part of one."""
+
+
+def asked() -> Iterator[Any]:
+    for case, solver in product(BANK, SOLVERS):
+        hard = case.topology == "dgx1" and (case.collective, case.rounds) in HARD_FOR_Z3
+        marks = [pytest.mark.nightly] if hard and solver == "z3" else []
+        yield pytest.param(solver, case, id=f"{case}-{solver}", marks=marks)
+
+
+@pytest.mark.parametrize(("solver", "case"), asked())
 def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
     check_backend(solver, case, here=True)
 

@@ -31,6 +31,7 @@ from sccl.topo import resolve
 from sccl.topo.degrade import without
 from sccl.view import frontier_chart
 from sccl.view.text.classes import class_summary, unswept_words
+from tests.kit import once
 from tests.kit.charts import rows_of, values
 from tests.kit.found import MACHINES
 
@@ -59,9 +60,12 @@ def states(one: ClassFrontier) -> list[str]:
     return [p.state for p in one.points if isinstance(p, Point)]
 
 
-@pytest.fixture(scope="module")
-def dgx1(tmp_path_factory: pytest.TempPathFactory) -> AllreduceFrontier:
-    return swept(resolve("dgx1"), tmp_path_factory.mktemp("found"))
+@pytest.fixture
+def dgx1() -> AllreduceFrontier:
+    return once.value(
+        "allreduce on dgx1, whose files are in a folder of their own",
+        lambda: swept(resolve("dgx1"), once.folder("allreduce on dgx1", lambda _: None)),
+    )
 
 
 # --- bounds --------------------------------------------------------------------------------------

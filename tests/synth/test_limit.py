@@ -216,7 +216,15 @@ def test_symmetry_changes_no_limit() -> None:
         assert len(reduced.problem.commodities) < len(whole.problem.commodities)
 
 
-@pytest.mark.parametrize(("machine", "last"), [("ring:4", 4), ("z52-pcie", 5), ("dgx1", 4)])
+@pytest.mark.parametrize(
+    ("machine", "last"),
+    [
+        ("ring:4", 4),
+        ("z52-pcie", 4),
+        pytest.param("z52-pcie", 5, marks=pytest.mark.nightly),
+        ("dgx1", 4),
+    ],
+)
 @pytest.mark.parametrize("name", names())
 def test_limit_frontiers(machine: str, last: int, name: str) -> None:
     topology = resolve(machine)
