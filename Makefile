@@ -19,7 +19,7 @@ quick: $(STAMP) ## the short tests that need no compiler, MPI, browser, notebook
 	$(PYTEST) -m "not (compiler or mpi or browser or notebook or page or wheel or long)"
 
 nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fresh seeds
-	$(PYTEST) --nightly --hypothesis-seed=$$(date +%s)
+	$(PYTEST) --nightly --hypothesis-seed=$(shell date +%s)
 
 durations: $(STAMP) $(VENV)/.tools ## which files of tests take longest, measured anew
 	$(PYTEST) --junitxml=build/tests.xml

@@ -22,6 +22,7 @@ from sccl.api.html import table
 from sccl.core.topology import Topology as Machine
 from sccl.errors import InputError, ParameterError, ToolError, TopologyError
 from sccl.synth.allreduce.every_class import AllreduceFrontier
+from tests.kit.nightly import times
 
 MODULES = sorted(
     {"sccl"} | {f"sccl.api.{p.stem}" for p in (Path(sccl.__file__).parent / "api").glob("[!_]*.py")}
@@ -215,7 +216,7 @@ def test_a_link_fails_or_is_added() -> None:
 
 
 @given(st.integers(3, 6), st.data())
-@settings(max_examples=20)
+@settings(max_examples=times(20))
 def test_adding_and_taking_out_are_inverses(ranks: int, data: st.DataObject) -> None:
     whole = sccl.topology(f"full:{ranks}")
     edge = data.draw(st.sampled_from(sorted(whole.links)))
@@ -329,7 +330,7 @@ def test_a_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFron
 
 
 @given(st.text(min_size=1).filter(str.strip))
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 def test_names_are_only_names(name: str) -> None:
     hostile = f"</td><script>{name}</script>"
     for shown in (

@@ -19,6 +19,7 @@ from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.topo.symmetry.expand import expand
 from tests.kit.bank import Case
+from tests.kit.nightly import times
 
 CASES = (
     Case("ring:4", "allgather", 2, 2, 3, True, ""),
@@ -129,7 +130,7 @@ def mutations(good: Algorithm) -> list[Algorithm]:
     return mutants
 
 
-@settings(max_examples=200)
+@settings(max_examples=times(200))
 @given(st.sampled_from(CASES), st.data())
 def test_several_mutations_at_once(case: Case, data: st.DataObject) -> None:
     mutant = solved(case)

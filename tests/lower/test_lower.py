@@ -33,6 +33,7 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit.found import frontier
 from tests.kit.matrix import EIGHT, FOUR, MATRIX, Hard, load
+from tests.kit.nightly import times
 from tests.kit.strategies import diameter, specs, topologies
 
 TYPES: list[Any] = [
@@ -126,7 +127,7 @@ def test_every_type_and_reduction(dtype: Any, op: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 def test_random_machines_collectives_and_schedules(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))

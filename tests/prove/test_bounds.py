@@ -17,6 +17,7 @@ from sccl.errors import UnreachableError
 from sccl.prove.bounds import Certificate, Cut, bandwidth_bound, check_certificate, lower_bounds
 from sccl.prove.bounds.certificate import entering_chunks
 from sccl.topo import resolve
+from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
 
@@ -62,7 +63,7 @@ def best_cut(topology: Topology, collective: Collective) -> Fraction:
     return best
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(topologies(max_ranks=5), st.sampled_from(["allgather", "broadcast", "gather", "scatter"]))
 def test_without_shared_budgets_the_bound_is_the_worst_cut(topology: Topology, name: str) -> None:
     plain = replace(topology, budgets=())
@@ -73,7 +74,7 @@ def test_without_shared_budgets_the_bound_is_the_worst_cut(topology: Topology, n
     assert certificate.kind == "cut" or name in {"gather", "scatter"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(topologies(), st.sampled_from(["allgather", "broadcast", "gather", "scatter", "alltoall"]))
 def test_certificates_prove_what_they_claim(topology: Topology, name: str) -> None:
     spec = named(name, topology.ranks)

@@ -39,6 +39,7 @@ from sccl.synth.limit.certify import write_limit_certificate
 from sccl.synth.limit.frontier import limit_frontier
 from sccl.topo import resolve
 from tests.kit import once
+from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
 from tests.prove.test_checker import composed
@@ -108,7 +109,7 @@ def test_a_resolution_asymmetric_tautology() -> None:
     assert not refutes(satisfiable, [*defines, "-3 0", "1 0", "2 0", "0"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(150))
 @given(st.data())
 def test_against_brute_force(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 5))
@@ -122,7 +123,7 @@ def test_against_brute_force(data: st.DataObject) -> None:
         assert refutes(clauses, proof)
 
 
-@settings(max_examples=200)
+@settings(max_examples=times(200))
 @given(st.data())
 def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
     """Random lemmas and deletions, RAT steps on old and new variables among them."""
@@ -143,7 +144,7 @@ def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
         pytest.fail(f"refuted {clauses} by {[*checked, step]}")
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(30))
 @given(topologies(max_ranks=3), st.data())
 def test_the_formula_means_the_instance(machine: Topology, data: st.DataObject) -> None:
     spec = dual_of(data.draw(specs(machine.ranks))).spec

@@ -49,6 +49,7 @@ from sccl.synth.limit.solve import solve
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.transform import compose
+from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
 
@@ -92,7 +93,7 @@ def priced(draw: st.DrawFn, max_ranks: int, max_steps: int) -> tuple[Topology, C
     return machine, [{edge: draw(cost) for edge in sorted(machine.edges)} for _ in range(steps)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(150))
 @given(priced(max_ranks=4, max_steps=4), st.data())
 def test_cheapest_trees_are_those_of_brute_force(
     given_: tuple[Topology, Costs], data: st.DataObject
@@ -107,7 +108,7 @@ def test_cheapest_trees_are_those_of_brute_force(
         assert cheapest_paths(costs, machine.ranks, holders, free)[target] == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(priced(max_ranks=3, max_steps=5))
 def test_cheapest_trees_up_and_down_are_those_of_brute_force(
     given_: tuple[Topology, Costs],
@@ -123,7 +124,7 @@ def test_cheapest_trees_up_and_down_are_those_of_brute_force(
     assert cheapest_up_and_down(costs, machine.ranks, free) == min(found, default=None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(priced(max_ranks=6, max_steps=6), st.data())
 def test_cheapest_trees_are_those_that_make_limits(
     given_: tuple[Topology, Costs], data: st.DataObject
@@ -158,7 +159,7 @@ def test_limits_are_proved_by_their_prices(machine: str, collective: str, steps:
     assert by_steps(topology, spec.at(spec.unit), steps, proof.prices, free) == (found.lower)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(topologies(max_ranks=5), st.data())
 def test_bounds_are_those_of_others(machine: Topology, data: st.DataObject) -> None:
     spec = dual_of(data.draw(specs(machine.ranks))).spec
@@ -539,7 +540,7 @@ def test_an_algorithm_is_best_of_a_class_that_it_is_in(
     assert "not of the class that is spoken of" in verdict.detail
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=times(15), deadline=None)
 @given(topologies(max_ranks=4))
 def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
     """On one-way links too, where a reducescatter and an allgather have limits of their own."""

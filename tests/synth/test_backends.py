@@ -36,7 +36,7 @@ def asked() -> Iterator[Any]:
         yield pytest.param(solver, case, id=f"{case}-{solver}", marks=marks)
 
 
-@pytest.mark.parametrize(("solver", "case"), asked())
+@pytest.mark.parametrize(("solver", "case"), list(asked()))
 def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
     check_backend(solver, case, here=True)
 

@@ -37,6 +37,7 @@ from sccl.synth.settings import Settings
 from sccl.tasks.limits import find_limits
 from sccl.topo import resolve
 from sccl.topo.degrade import without
+from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
 
@@ -133,7 +134,7 @@ def brute_force(topology: Topology, collective: Collective, steps: int) -> float
     return float(result.objective_value())
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(topologies(max_ranks=4), st.sampled_from(["allgather", "broadcast", "alltoall", "gather"]))
 def test_against_all_timed_trees(machine: Topology, name: str) -> None:
     spec = named(name, machine.ranks)
@@ -152,7 +153,7 @@ def test_against_all_timed_trees(machine: Topology, name: str) -> None:
         assert by_steps(machine, collective, steps + extra, proof.prices, free) == found.lower
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(topologies(max_ranks=5), st.sampled_from(names()))
 def test_what_is_written_down_attains_the_limit(machine: Topology, name: str) -> None:
     spec = named(name, machine.ranks)
@@ -171,7 +172,7 @@ def test_what_is_written_down_attains_the_limit(machine: Topology, name: str) ->
         assert near.bandwidth_cost >= found.lower
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 @given(topologies(max_ranks=4), st.integers(1, 3), st.integers(0, 2), st.integers(0, 1))
 def test_no_solver_finds_an_algorithm_below_the_limit(
     machine: Topology, chunks: int, extra_rounds: int, extra_steps: int
@@ -344,7 +345,7 @@ def brute_force_up_and_down(topology: Topology, steps: int) -> float:
     return float(result.objective_value())
 
 
-@settings(max_examples=15)
+@settings(max_examples=times(15))
 @given(topologies(max_ranks=3))
 def test_allreduce_by_trees_against_all_of_them(machine: Topology) -> None:
     least = fewest_tree_steps(machine)

@@ -21,6 +21,7 @@ from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.transform import pose
+from tests.kit.nightly import times
 from tests.kit.strategies import diameter, specs, topologies
 
 
@@ -39,7 +40,7 @@ def _ask(work: Callable[[Instance, backends.Effort], Answer], instance: Instance
     return work(instance, backends.Effort(120))
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(questions())
 def test_solvers_agree_and_the_judge_accepts(
     asked: tuple[Topology, Spec, int, int, int],
@@ -65,7 +66,7 @@ def test_solvers_agree_and_the_judge_accepts(
     assert "unknown" not in verdicts.values()
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(questions())
 def test_nothing_beats_the_bounds(asked: tuple[Topology, Spec, int, int, int]) -> None:
     topology, spec, chunks, steps, rounds = asked
@@ -79,7 +80,7 @@ def test_nothing_beats_the_bounds(asked: tuple[Topology, Spec, int, int, int]) -
         assert answer.algorithm.bandwidth_cost >= bounds.bandwidth
 
 
-@settings(max_examples=15)
+@settings(max_examples=times(15))
 @given(st.data())
 def test_the_sweep_finds_what_the_papers_procedure_finds(data: st.DataObject) -> None:
     """Against Algorithm 1 as printed: ascending R/C, one candidate at a time."""

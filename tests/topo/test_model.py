@@ -28,6 +28,7 @@ from sccl.tasks.frontiers import of_algorithms
 from sccl.topo import catalogue_names, generators, measure, model, resolve
 from sccl.view import topology_chart
 from sccl.view.text.show import print_algorithm
+from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
 SPEEDS = (5.0, 12.5, 25.0, 100.0, 0.1, 0.3, 12.1)
@@ -201,7 +202,7 @@ def _end(edge: Edge, ranks: int) -> tuple[int, bool]:
     return min(edge), edge[0] < ranks
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(150), deadline=None)
 @given(switched(), st.lists(st.sampled_from([*permutations(range(3), 2)]), min_size=1, max_size=5))
 def test_what_passes_a_switch_in_a_round_passes_its_links(
     machine: Topology, chunks: list[Edge]

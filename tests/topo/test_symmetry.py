@@ -44,6 +44,7 @@ from sccl.topo.symmetry.expand import expand
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
 from sccl.topo.symmetry.orbits import Orbits, rank_orbits
+from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies
 
 
@@ -263,7 +264,7 @@ def test_no_symmetric_algorithm_is_unknown_and_then_the_solver_decides() -> None
         check_symmetry(instance.topology, instance.collective, (1, 0, 2, 3, 4, 5, 6, 7))
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(40))
 @given(topologies(max_ranks=4), st.data())
 def test_symmetric_algorithms_of_random_machines_are_valid(
     machine: Topology, data: st.DataObject
@@ -337,7 +338,7 @@ def test_the_streaming_judge_sees_every_kind_of_violation() -> None:
         violations(replace(good, symmetries=(Symmetry(tuple(range(16)), 1, 3),)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(st.randoms())
 def test_both_judges_agree_on_damaged_algorithms(rng: random.Random) -> None:
     good = symmetric()

@@ -26,6 +26,7 @@ from sccl.view.explorer.data import page_data
 from sccl.view.explorer.html import page
 from sccl.view.shown import Bounds, Candidate, Shown, Sweep
 from tests.kit.found import frontier
+from tests.kit.nightly import times
 
 BOUNDS = Bounds(2, Fraction(7, 6), ("because",))
 
@@ -62,7 +63,7 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 
 @given(st.text(min_size=1, alphabet=st.sampled_from("</scripte>!-&\"'\\\u2028\u2029\x00 ]")))
-@settings(max_examples=50)
+@settings(max_examples=times(50))
 def test_any_name_stays_in_its_place(name: str) -> None:
     (a,) = frontier("full:4", "allgather")[:1]
     hostile = replace(

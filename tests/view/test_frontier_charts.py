@@ -30,6 +30,7 @@ from sccl.view.charts.marks import marks_of
 from sccl.view.save import svg
 from tests.kit.charts import ALLGATHER, BROADCAST, rows_of, values
 from tests.kit.found import frontier
+from tests.kit.nightly import times
 from tests.kit.svg import overlapping
 
 
@@ -210,7 +211,7 @@ def test_times_want_costs_that_make_sense(alpha: float, bandwidth: float, says: 
         time_chart([replace(ALLGATHER, alpha_us=None)])
 
 
-@settings(max_examples=12)
+@settings(max_examples=times(12))
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.fractions(Fraction(1, 99), 9, max_denominator=99)),
              min_size=1, max_size=6),
