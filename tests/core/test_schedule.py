@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from sccl.core.files.schedules import load_schedule, pieces, schedule_of_wire, s
 from sccl.core.files.shapes import ScheduleWire
 from sccl.core.files.text import digest, parse, text_of
 from sccl.core.schedule import MAX_TIME, Schedule, schedule_of
-from sccl.errors import CollectiveError, FormatError, InputError, ParameterError
+from sccl.errors import CollectiveError, FormatError, InputError, ParameterError, TooLargeError
 from sccl.topo import resolve
 from tests.kit.schedules import schedules
 
@@ -159,6 +160,14 @@ def test_bad_files_say_what_is_wrong(content: dict[str, Any], says: str, tmp_pat
         load_schedule(path)
     assert str(path) in str(error.value)
     assert isinstance(error.value, InputError)
+
+
+def test_a_short_file_does_not_speak_of_millions_of_pairs() -> None:
+    wire = schedule_to_wire(around_a_ring())
+    chunks = 3 * 10**5
+    many = msgspec.structs.replace(wire.collective, chunks=chunks, num_chunks=3 * chunks)
+    with pytest.raises(TooLargeError, match="6 sends for 900000 chunks"):
+        schedule_of_wire(msgspec.structs.replace(wire, collective=many), "there")
 
 
 def test_a_file_that_was_changed_has_lost_its_digest(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.collective import Collective
-from sccl.core.files.collectives import collective_of_wire, collective_to_wire, most_pairs
+from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
 from sccl.core.files.disk import read_text
 from sccl.core.files.kinds import SYMMETRIC_ALGORITHM
 from sccl.core.files.shapes import (
@@ -20,7 +20,7 @@ from sccl.core.files.text import digest, kind_in, parse
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
-from sccl.errors import FormatError, TooLargeError
+from sccl.errors import FormatError
 
 
 def load_algorithm(path: Path) -> tuple[AnyAlgorithm, bool]:
@@ -86,12 +86,7 @@ def algorithm_of_wire(wire: AnyAlgorithmWire, where: str) -> AnyAlgorithm:
 def _plain(
     wire: AlgorithmWire, topology: Topology, collective: Collective, where: str
 ) -> Algorithm:
-    if collective.size > (most := most_pairs(len(wire.sends))):
-        raise TooLargeError(
-            f"{where}: {len(wire.sends)} sends for {collective.num_chunks} chunks on "
-            f"{collective.ranks} ranks, with {collective.size} pairs of a chunk and a rank that "
-            f"holds or wants it; with so few sends, this version reads up to {most}"
-        )
+    check_pairs(collective, len(wire.sends), where)
     return Algorithm(
         topology=topology,
         collective=collective,

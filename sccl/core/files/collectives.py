@@ -10,7 +10,7 @@ from sccl.core.files.shapes import CollectiveWire, CustomCollectiveWire, Relatio
 from sccl.core.files.text import parse
 from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
-from sccl.errors import FormatError, InputError
+from sccl.errors import FormatError, InputError, TooLargeError
 
 _MAX_UNSENT = 2**18
 """Pairs of chunk and rank that a file may speak of without a line for each of them."""
@@ -56,6 +56,20 @@ def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
 def most_pairs(lines: int) -> int:
     """Return how many pairs of chunk and rank a file with so many lines may speak of."""
     return _MAX_UNSENT + _PER_LINE * lines
+
+
+def check_pairs(collective: Collective, sends: int, where: str) -> None:
+    """Check that a file of so many sends is about no more than can well be walked.
+
+    Raises:
+        TooLargeError: it is.
+    """
+    if collective.size > (most := most_pairs(sends)):
+        raise TooLargeError(
+            f"{where}: {sends} sends for {collective.num_chunks} chunks on {collective.ranks} "
+            f"ranks, with {collective.size} pairs of a chunk and a rank that holds or wants it; "
+            f"with so few sends, this version reads up to {most}"
+        )
 
 
 def pattern_of_pairs(

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from sccl.core.clock import AlphaModel
-from sccl.core.files.collectives import collective_of_wire, collective_to_wire
+from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
 from sccl.core.files.disk import read_text
 from sccl.core.files.shapes import ScheduleWire
 from sccl.core.files.text import digest, parse, text_with_digest
@@ -33,9 +33,11 @@ def schedule_of_wire(wire: ScheduleWire, where: str) -> Schedule:
 
     Raises:
         FormatError: it contradicts itself, or its rows are not in order.
+        TooLargeError: so few sends are about very many pairs of a chunk and a rank.
     """
     topology = topology_of_wire(wire.topology, f"{where}, $.topology")
     collective = collective_of_wire(wire.collective, where)
+    check_pairs(collective, len(wire.sends), where)
     table = np.array(wire.sends, dtype=np.int64).reshape(-1, 6)
     try:
         return Schedule(
