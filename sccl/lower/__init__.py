@@ -1,14 +1,14 @@
 """Lowering: an algorithm becomes a program of every rank, over slots of its buffers."""
 
-from sccl.lower.layout import Layout, bounds_of_parts, layout_of
+from sccl.lower.layout import BufferLayout, bounds_of_parts, layout_of
 from sccl.lower.passes import compiled
 from sccl.lower.program import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
 
 __all__ = [
     "Buffer",
+    "BufferLayout",
     "Instruction",
     "Landing",
-    "Layout",
     "Op",
     "Program",
     "RankProgram",

@@ -16,7 +16,7 @@ ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BufferLayout:
     """Blocks and parts of the input and output buffers of every rank.
 
     Chunk ``i * period + p`` is part i of pattern chunk p; a rank's blocks are its pattern chunks in
@@ -76,7 +76,7 @@ class Layout:
         }
 
 
-def layout_of(collective: Collective) -> Layout:
+def layout_of(collective: Collective) -> BufferLayout:
     """Return the layout of a collective's buffers, MPI's for those that MPI has."""
     period = _period(collective)
     ranks = range(collective.ranks)
@@ -87,7 +87,7 @@ def layout_of(collective: Collective) -> Layout:
         tuple(p for p in range(period) if rank in collective.wanted(p)) for rank in ranks
     )
     aliases = tuple(_aliases(collective, rank) for rank in ranks)
-    return Layout(collective.num_chunks // period, period, inputs, outputs, aliases)
+    return BufferLayout(collective.num_chunks // period, period, inputs, outputs, aliases)
 
 
 def _period(collective: Collective) -> int:

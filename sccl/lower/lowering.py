@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sccl.core.algorithm import Algorithm
 from sccl.judge import require_valid
 from sccl.lower.hazards import dependencies, latest, protect
-from sccl.lower.layout import Layout, layout_of
+from sccl.lower.layout import BufferLayout, layout_of
 from sccl.lower.program import (
     Address,
     Block,
@@ -78,7 +78,7 @@ class _Writer:
     def __init__(self, algorithm: Algorithm, landing: Landing) -> None:
         self.algorithm = algorithm
         self.landing = landing
-        self.layout: Layout = layout_of(algorithm.collective)
+        self.layout: BufferLayout = layout_of(algorithm.collective)
         self.trace: Trace = trace(algorithm)
         self.places = _place(algorithm, self.layout, self.trace, landing)
         self.code: list[list[tuple[BlockKey, Instruction]]] = [
@@ -169,7 +169,7 @@ class _Writer:
             self.code[value.rank].append((("local", 0), copy))
 
 
-def _place(algorithm: Algorithm, layout: Layout, found: Trace, landing: Landing) -> _Places:
+def _place(algorithm: Algorithm, layout: BufferLayout, found: Trace, landing: Landing) -> _Places:
     """Return a home for every needed value, and a landing slot for every arrival."""
     places = _Places()
     consumed = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sccl.core.collective import Collective
-from sccl.lower.layout import Layout
+from sccl.lower.layout import BufferLayout
 
 
 class Buffer(StrEnum):
@@ -156,7 +156,7 @@ class Program:
 
     name: str
     collective: Collective
-    layout: Layout
+    layout: BufferLayout
     steps: int
     landing: Landing
     ranks: tuple[RankProgram, ...]

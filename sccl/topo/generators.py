@@ -23,7 +23,7 @@ _MAX_PAIRS = 2**19  # a full machine of 1,024 ranks
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Wiring:
     """What a generator makes.
 
     Attributes:
@@ -53,7 +53,7 @@ class Generator:
     arguments: str
     example: str
     describes: str
-    make: Callable[[str], Shape]
+    make: Callable[[str], Wiring]
 
 
 def _size(text: str, minimum: int) -> int:
@@ -69,27 +69,27 @@ def _sides(text: str) -> tuple[int, ...]:
     return tuple(int(s) for s in sides)
 
 
-def _ring(text: str) -> Shape:
+def _ring(text: str) -> Wiring:
     n = _size(text, 2)
     return _offsets(n, [1])
 
 
-def _line(text: str) -> Shape:
+def _line(text: str) -> Wiring:
     n = _size(text, 2)
-    return Shape(n, pairwise(range(n)))
+    return Wiring(n, pairwise(range(n)))
 
 
-def _star(text: str) -> Shape:
+def _star(text: str) -> Wiring:
     n = _size(text, 2)
-    return Shape(n, ((0, other) for other in range(1, n)))
+    return Wiring(n, ((0, other) for other in range(1, n)))
 
 
-def _full(text: str) -> Shape:
+def _full(text: str) -> Wiring:
     n = _size(text, 2)
-    return Shape(n, combinations(range(n), 2))
+    return Wiring(n, combinations(range(n), 2))
 
 
-def _grid(text: str, *, periodic: bool) -> Shape:
+def _grid(text: str, *, periodic: bool) -> Wiring:
     sides = _sides(text)
     total = 1
     for side in sides:
@@ -105,18 +105,18 @@ def _grid(text: str, *, periodic: bool) -> Shape:
             there = rank + stride * ((at + 1) % side - at)
             if there > rank or (periodic and side > 2 and there < rank):
                 pairs.add(_sorted(rank, there))
-    return Shape(total, pairs)
+    return Wiring(total, pairs)
 
 
-def _hypercube(text: str) -> Shape:
+def _hypercube(text: str) -> Wiring:
     d = _size(text, 1)
     if 2**d > MAX_RANKS:
         raise ValueError(f"at most {MAX_RANKS} ranks")
     flips = ((n, n ^ 1 << i) for n in range(2**d) for i in range(d) if not n >> i & 1)
-    return Shape(2**d, flips)
+    return Wiring(2**d, flips)
 
 
-def _circulant(text: str) -> Shape:
+def _circulant(text: str) -> Wiring:
     size, _, offsets = text.partition(":")
     n = _size(size, 2)
     if not re.fullmatch(r"[0-9]{1,6}(,[0-9]{1,6})*", offsets):
@@ -127,16 +127,16 @@ def _circulant(text: str) -> Shape:
     return _offsets(n, jumps)
 
 
-def _offsets(n: int, jumps: Iterable[int]) -> Shape:
+def _offsets(n: int, jumps: Iterable[int]) -> Wiring:
     """Return the machine in which each rank is joined to those so far on, around."""
-    return Shape(n, (_sorted(rank, (rank + jump) % n) for jump in jumps for rank in range(n)))
+    return Wiring(n, (_sorted(rank, (rank + jump) % n) for jump in jumps for rank in range(n)))
 
 
 def _sorted(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
 
 
-def _switch(text: str) -> Shape:
+def _switch(text: str) -> Wiring:
     """Lanes of every rank into and out of a switch: links with a shared budget per rank."""
     size, sign, wide = text.partition("x")
     if sign and not re.fullmatch(r"[1-9][0-9]{0,3}", wide):
@@ -147,10 +147,10 @@ def _switch(text: str) -> Shape:
     pairs = list(combinations(range(n), 2))
     budgets = per_rank_budgets(permutations(range(n), 2), lanes, lanes)
     describes = f"{'one lane' if lanes == 1 else f'{lanes} lanes'} of each rank to a switch"
-    return Shape(n, pairs, dict.fromkeys(pairs, lanes), tuple(budgets), describes)
+    return Wiring(n, pairs, dict.fromkeys(pairs, lanes), tuple(budgets), describes)
 
 
-def _dragonfly(text: str) -> Shape:
+def _dragonfly(text: str) -> Wiring:
     """Groups of ``a`` joined ranks; each pair of groups is joined by one link between two ranks.
 
     Group i's links to the groups i+1, i+2, ... start at its ranks 0, 1, ... in turn, so that with
@@ -175,7 +175,7 @@ def _dragonfly(text: str) -> Shape:
             here = (other - group - 1) % members
             there = (group - other - 1) % groups % members
             width[group * members + here, other * members + there] = lanes[1]
-    return Shape(members * groups, width, lanes=width)
+    return Wiring(members * groups, width, lanes=width)
 
 
 _GENERATORS = (
@@ -217,31 +217,31 @@ def generate(text: str) -> Topology:
         raise unknown_name("topology generator", name, by_name, hint)
     generator = by_name[name]
     try:
-        shape = generator.make(arguments)
+        wiring = generator.make(arguments)
     except ValueError as error:
         raise ParameterError(
             f"topology {text!r}: {name} expects {error}, as in {generator.example!r}"
         ) from error
-    if not 2 <= shape.ranks <= MAX_RANKS:
+    if not 2 <= wiring.ranks <= MAX_RANKS:
         raise ParameterError(
-            f"topology {text!r} has {shape.ranks} ranks, expected 2 to {MAX_RANKS}"
+            f"topology {text!r} has {wiring.ranks} ranks, expected 2 to {MAX_RANKS}"
         )
-    pairs = list(islice(shape.pairs, _MAX_PAIRS + 1))
+    pairs = list(islice(wiring.pairs, _MAX_PAIRS + 1))
     if len(pairs) > _MAX_PAIRS:
         raise ParameterError(
-            f"topology {text!r}, of {shape.ranks} ranks, has more than {_MAX_PAIRS} joined pairs, "
+            f"topology {text!r}, of {wiring.ranks} ranks, has more than {_MAX_PAIRS} joined pairs, "
             "which this version does not build: give fewer ranks"
         )
-    lanes = {edge: shape.lanes.get((a, b), 1) for a, b in pairs for edge in ((a, b), (b, a))}
+    lanes = {edge: wiring.lanes.get((a, b), 1) for a, b in pairs for edge in ((a, b), (b, a))}
     return Topology(
         name=text,
-        ranks=shape.ranks,
+        ranks=wiring.ranks,
         links=tuple(Link(a, b, lanes[a, b], ALPHA_US, GB_PER_S) for a, b in sorted(lanes)),
-        budgets=shape.budgets,
+        budgets=wiring.budgets,
         alpha_us=ALPHA_US,
         gb_per_s=GB_PER_S,
         source=(
-            f"generated: {shape.describes or generator.describes}; alpha from TACCL (NSDI 2023) "
+            f"generated: {wiring.describes or generator.describes}; alpha from TACCL (NSDI 2023) "
             "Table 1, NVLink on NDv2; GB/s of one NVLink 2.0 lane"
         ),
     )

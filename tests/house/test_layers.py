@@ -64,7 +64,7 @@ MAY_IMPORT = {
     "transform": {"core", "errors", "collectives", "judge", "topo/symmetry"},
     "lower": {"core", "errors", "judge", "numpy"},
     "prove": set(),
-    "prove/check": _NOUNS | {"collectives", "judge", "topo", "msgspec"},
+    "prove/check": _NOUNS | {"collectives", "judge", "topo"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "networkx"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "synth": _NOUNS

@@ -35,7 +35,7 @@ _TURNS: tuple[Callable[[float, float], Point], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Block:
     """Nodes that belong together, and what to call them."""
 
     members: tuple[int, ...]
@@ -45,10 +45,10 @@ class Group:
 def arrange(
     nodes: Sequence[int],
     neighbours: Neighbours,
-    groups: Sequence[Group] = (),
+    groups: Sequence[Block] = (),
     depth: int = 0,
     gap: float = _GAP,
-) -> tuple[Drawing, list[Group]]:
+) -> tuple[Drawing, list[Block]]:
     """Return a drawing by groups, and the groups; by distances if there are none.
 
     Args:
@@ -83,7 +83,7 @@ def arrange(
 
 
 def arrange_around(
-    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Group]
+    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Block]
 ) -> Drawing:
     """Return a drawing by given groups, with all other nodes between them.
 
@@ -107,7 +107,7 @@ def _middle(points: Sequence[Point]) -> Point:
     return sum(x for x, _ in points) / count, sum(y for _, y in points) / count
 
 
-def blocks(nodes: Sequence[int], neighbours: Neighbours) -> list[Group]:
+def blocks(nodes: Sequence[int], neighbours: Neighbours) -> list[Block]:
     """Return the largest fully joined blocks of consecutive nodes that the graph consists of.
 
     They hold most of the links, or every two of them are joined alike, by at most as many links as
@@ -120,7 +120,7 @@ def blocks(nodes: Sequence[int], neighbours: Neighbours) -> list[Group]:
         within, between = size * (size - 1) // 2, _between(parts, neighbours)
         alike = len(set(between)) == 1 and between[0] <= within
         if alike or (size > 2 and sum(between) < len(parts) * within):
-            return [Group(part, f"group {i}") for i, part in enumerate(parts)]
+            return [Block(part, f"group {i}") for i, part in enumerate(parts)]
     return []
 
 
@@ -185,7 +185,7 @@ def _moved(point: Point, centre: Point) -> Point:
 
 
 def _cost(
-    option: Drawing, placed: Drawing, neighbours: Neighbours, cell: Mapping[int, Group]
+    option: Drawing, placed: Drawing, neighbours: Neighbours, cell: Mapping[int, Block]
 ) -> float:
     """Return how long the links to what is placed are (squared), and what lies in their way."""
     found = 0.0
