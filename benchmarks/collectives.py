@@ -16,6 +16,7 @@ from sccl.emit import generate, targets, write_project
 from sccl.runtime import Mpi, Trial, build, in_groups, load_project, speedup, timed
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 
@@ -59,7 +60,9 @@ def algorithms(topology: str, collective: str) -> list[Algorithm]:
     machine = resolve(topology)
     solve = partial(backends.solve, solver=backends.DEFAULT, effort=backends.Effort(60.0, 0))
     spec = named(collective, machine.ranks)
-    found = sweep(machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=1))
+    found = sweep(
+        machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=1), limits=PackingLimits
+    )
     return [expand(point.algorithm) for point in found.points]
 
 

@@ -27,7 +27,7 @@ from sccl.prove.bounds import (
 )
 from sccl.synth.allreduce.every_class import has_classes
 from sccl.synth.allreduce.plain import limit_json
-from sccl.synth.limit.frontier import step_limit
+from sccl.synth.limit.steps import step_limit
 from sccl.synth.settings import checked_effort
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.reasons import explain, explain_any, explain_any_steps, explain_steps

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
-from sccl.collectives import Dual
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.candidate import Candidate, Range
 from sccl.errors import ParameterError
 from sccl.prove.bounds import LowerBounds
@@ -17,6 +17,9 @@ MAX_CANDIDATES = 1_000_000
 
 LEAST_K = 5
 """The k of SCCL's evaluation (section 5.2)."""
+
+EXTRA_STEPS = 3
+"""How far beyond the latency bound a sweep goes if the user names no last step."""
 
 
 ALL = "all k-synchronous algorithms"
@@ -70,3 +73,24 @@ def settled(covered: Range, dual: Dual, bounds: LowerBounds) -> Range:
     unit = dual.spec.unit * dual.chunk_factor
     rounds = (bounds.bandwidth * unit / dual.phases).numerator
     return replace(covered, k=max(LEAST_K, rounds - bounds.steps // dual.phases))
+
+
+def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
+    """Return the last S to look at.
+
+    Raises:
+        ParameterError: less than the latency bound is asked for.
+    """
+    if asked is None:
+        return bounds.steps + EXTRA_STEPS * dual_of(spec).phases
+    if asked < bounds.steps:
+        raise ParameterError(
+            f"max-steps is {asked}, but {of_class(spec, bounds)} takes at least {bounds.steps} "
+            "steps here: give at least that many"
+        )
+    return asked
+
+
+def of_class(spec: Spec, bounds: LowerBounds) -> str:
+    """Return a collective and the class its bounds hold for, in words."""
+    return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name

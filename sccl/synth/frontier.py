@@ -82,15 +82,3 @@ def completeness(within: str) -> str:
         return f"Complete for {within}: the bandwidth bound is met and nothing is open; {less}."
     of_each = "each point is the limit of its S, and the last meets the bandwidth bound"
     return f"Complete for every k: {of_each}."
-
-
-def meets(candidate: Candidate, bounds: LowerBounds, limit: StepLimit | None) -> tuple[str, ...]:
-    """Return which of the lower bounds a candidate meets, of S, of R/C, and of R/C for its S."""
-    met = []
-    if candidate.steps == bounds.steps:
-        met.append("latency")
-    if candidate.cost == bounds.bandwidth:
-        met.append("bandwidth")
-    elif limit and candidate.cost == limit.lower:
-        met.append("limit")
-    return tuple(met)

@@ -13,6 +13,7 @@ from sccl.prove.bounds import lower_bounds
 from sccl.synth.allreduce.every_class import AllreduceFrontier, has_classes
 from sccl.synth.frontier import Frontier
 from sccl.synth.limit.frontier import LimitFrontier
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings
 from sccl.tasks.limits import limits_of_equal_halves
 from sccl.tasks.pareto import equal_halves
@@ -69,9 +70,11 @@ def certify_frontier(
 
     seconds = settings.effort.timeout_s or DEFAULT_TIMEOUT_S
     if not isinstance(found, AllreduceFrontier):
-        return Certificate(write_certificate(found, folder, seconds, notify))
+        return Certificate(write_certificate(found, folder, seconds, notify, limits=PackingLimits))
     equal = equal_halves(found, settings)
-    file = write_certificate(equal, folder, seconds, notify, found.compositions)
+    file = write_certificate(
+        equal, folder, seconds, notify, found.compositions, limits=PackingLimits
+    )
     any_two = "of any two halves what their limits prove; no other class"
     return Certificate(file, f"{equal.scope}; {any_two}")
 

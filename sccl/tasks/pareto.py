@@ -8,9 +8,11 @@ from sccl.collectives import Spec
 from sccl.core.candidate import Range
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.every_class import AllreduceFrontier, has_classes, sweep_allreduce
+from sccl.synth.events import Event
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
-from sccl.synth.ksync.sweep import LIMIT_EFFORT, Event, sweep
+from sccl.synth.ksync.sweep import LIMIT_EFFORT, sweep
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.settings import Settings
 from sccl.tasks.asked import asking, units_of
 
@@ -45,6 +47,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
             covered=covered,
             expect=expect,
             folder=folder,
+            limits=PackingLimits,
             limit_effort=units_of(settings, LIMIT_EFFORT),
             notify=notify,
         )
@@ -60,5 +63,6 @@ def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
     with asking(found.topology, found.spec, settings) as (solve, _):
         return sweep(
             found.topology, found.spec, solve, solver=settings.solver, covered=covered,
+            limits=PackingLimits,
             limit_effort=units_of(settings, LIMIT_EFFORT),
         )  # fmt: skip

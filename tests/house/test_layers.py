@@ -71,7 +71,7 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
     | {"transform", "sccl", "msgspec", "platformdirs"},
     "synth/ksync": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/limit"}
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
@@ -100,7 +100,6 @@ BESIDE = {
     ("topo", "topo/symmetry"),
     ("synth/limit", "synth"),
     ("synth/ksync", "synth"),
-    ("synth/ksync", "synth/limit"),  # a sweep asks for limits: until they are given to it
     *(("synth/allreduce", f"synth{folder}") for folder in ("", "/ksync", "/limit")),
     *(("view", f"view/{folder}") for folder in ("charts", "drawing")),
     *((f"view/{folder}", "view") for folder in ("charts", "drawing", "explorer", "text")),
@@ -189,7 +188,8 @@ def test_sweeps_know_no_solver() -> None:
     names = ["backends", "cadical", "cpsat", "orbits", "portfolio", "z3_reference"]
     solvers = tuple(f"sccl.synth.ksync.{name}" for name in names)
     folders = [PACKAGE / "synth" / folder for folder in ("allreduce", "limit")]
-    for path in [KSYNC / "sweep.py", *(p for folder in folders for p in folder.glob("*.py"))]:
+    search = (KSYNC / f"{name}.py" for name in ("sweep", "search", "level"))
+    for path in [*search, *(p for folder in folders for p in folder.glob("*.py"))]:
         assert not any(name.startswith(solvers) for name in imports(path)), path
 
 

@@ -10,6 +10,7 @@ from sccl.core.candidate import Range
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from tests.kit import once
@@ -44,7 +45,14 @@ def _synthesised(machine: str, collective: str, root: int | None) -> list[Algori
     solve = partial(backends.solve, solver="cpsat", effort=backends.Effort(20.0, 0))
     last = lower_bounds(topology, spec).steps + 1
     for k in (0, 1, 2, 4, 8, 16):
-        found = sweep(topology, spec, solve, solver="cpsat", covered=Range(k=k, max_steps=last))
+        found = sweep(
+            topology,
+            spec,
+            solve,
+            solver="cpsat",
+            covered=Range(k=k, max_steps=last),
+            limits=PackingLimits,
+        )
         if found.points:
             return [expand(point.algorithm) for point in found.points]
     raise AssertionError(f"{collective} on {machine} has no algorithm in {last} steps")

@@ -37,6 +37,7 @@ from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.allreduce import tree_frontier
 from sccl.synth.limit.certify import write_limit_certificate
 from sccl.synth.limit.frontier import limit_frontier
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
 from tests.kit import once
 from tests.kit.nightly import times
@@ -182,7 +183,14 @@ def found(machine: str, collective: str, **covered: int) -> Frontier:
     spec = named(collective, topology.ranks)
     return once.value(
         f"swept {machine} {collective} {covered}",
-        lambda: sweep(topology, spec, backends.solve, solver="cpsat", covered=Range(**covered)),
+        lambda: sweep(
+            topology,
+            spec,
+            backends.solve,
+            solver="cpsat",
+            covered=Range(**covered),
+            limits=PackingLimits,
+        ),
     )
 
 
@@ -194,7 +202,7 @@ def failures(folder: Path) -> list[Verdict]:
 @pytest.mark.parametrize("collective", names())
 def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) -> None:
     frontier = found(machine, collective, k=2)
-    write_certificate(frontier, tmp_path)
+    write_certificate(frontier, tmp_path, limits=PackingLimits)
     verdicts = list(check_folder(tmp_path))
     assert failures(tmp_path) == []
     pareto = [v.claim for v in verdicts if "Pareto-optimal" in v.claim]
@@ -210,7 +218,9 @@ def with_formulas() -> Path:
     def write(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             formulas_alone(patch)
-            write_certificate(found("ring:4", "broadcast", k=2, max_steps=4), folder)
+            write_certificate(
+                found("ring:4", "broadcast", k=2, max_steps=4), folder, limits=PackingLimits
+            )
 
     return once.folder("a certificate by formulas", write)
 
@@ -282,7 +292,9 @@ def test_a_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path)
 @pytest.fixture
 def certified() -> Path:
     frontier = found("dgx1", "broadcast", k=4, max_steps=3)
-    return once.folder("a certificate of dgx1", partial(write_certificate, frontier))
+    return once.folder(
+        "a certificate of dgx1", partial(write_certificate, frontier, limits=PackingLimits)
+    )
 
 
 def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
@@ -325,10 +337,12 @@ def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) 
 
 
 def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_certificate(found("ring:4", "allgather", k=1), tmp_path)
+    write_certificate(found("ring:4", "allgather", k=1), tmp_path, limits=PackingLimits)
     first = {file.name for file in tmp_path.iterdir()}
     (tmp_path / "mine.json").write_text("{}")
-    write_certificate(found("ring:4", "allgather", k=0, max_steps=2), tmp_path)
+    write_certificate(
+        found("ring:4", "allgather", k=0, max_steps=2), tmp_path, limits=PackingLimits
+    )
     claims = json.loads((tmp_path / CLAIMS).read_text())["claims"]
     files = {claim["file"] for claim in claims if claim["claim"] == "algorithm"}
     assert {file.name for file in tmp_path.iterdir()} == {*files, CLAIMS, "mine.json"}
@@ -336,14 +350,14 @@ def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert failures(tmp_path) == []
     before = (tmp_path / CLAIMS).read_text()
     with pytest.raises(InputError, match="is not a certificate of alltoall on ring:4"):
-        write_certificate(found("ring:4", "alltoall", k=1), tmp_path)
+        write_certificate(found("ring:4", "alltoall", k=1), tmp_path, limits=PackingLimits)
     assert (tmp_path / CLAIMS).read_text() == before
 
 
 def formulas_alone(patch: pytest.MonkeyPatch) -> None:
     """Have candidates refuted by formulas, as no prices are tried."""
     patch.setattr(certify._Writer, "priced", lambda *_: (None, 0.0))
-    patch.setattr(certify._Writer, "limits", lambda _: None)
+    patch.setattr(certify._Writer, "limit_claims", lambda _: None)
 
 
 def claimed(folder: Path) -> set[str]:
@@ -369,21 +383,25 @@ def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.M
         return written[-1]
 
     monkeypatch.setattr(certify._Writer, "refuted", at_first)
-    write_certificate(found("ring:4", "broadcast", k=1, max_steps=3), tmp_path)
+    write_certificate(
+        found("ring:4", "broadcast", k=1, max_steps=3), tmp_path, limits=PackingLimits
+    )
     assert written
     assert {path.name for path in tmp_path.iterdir()} == claimed(tmp_path)
     assert "failed" not in {v.state for v in check_folder(tmp_path)}  # nor a claim without proof
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, InputError("disk full"), RuntimeError])
-@pytest.mark.parametrize("where", ["refuted", "limits", "publishing"])
+@pytest.mark.parametrize("where", ["refuted", "limit_claims", "publishing"])
 def test_what_ends_early_leaves_what_was_there(
     where: str, error: type[BaseException] | Exception, tmp_path: Path
 ) -> None:
     """A new folder is gone; of an earlier certificate all is there, and nothing else."""
     frontier = found("ring:4", "broadcast", k=1, max_steps=2)
     earlier = tmp_path / "earlier"
-    write_certificate(found("ring:4", "broadcast", k=0, max_steps=2), earlier, 5.0)
+    write_certificate(
+        found("ring:4", "broadcast", k=0, max_steps=2), earlier, 5.0, limits=PackingLimits
+    )
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
     expected = error if isinstance(error, type) else type(error)
 
@@ -398,7 +416,7 @@ def test_what_ends_early_leaves_what_was_there(
             patch.setattr(certify._Writer, where, fail)
         for folder in (earlier, tmp_path / "new"):
             with pytest.raises(expected):
-                write_certificate(frontier, folder)
+                write_certificate(frontier, folder, limits=PackingLimits)
     assert not (tmp_path / "new").exists()
     assert {path.name for path in earlier.iterdir()} == claimed(earlier) == set(before)
     assert (earlier / CLAIMS).read_bytes() == before[CLAIMS]
@@ -468,7 +486,9 @@ def test_compositions_of_any_halves_are_certified(tmp_path: Path) -> None:
     limits = limit_frontier(machine, spec, quick, max_steps=6)
     worse = replace(composed(), rounds_per_step=(4, 5, 3, 2, 3))
     write_limit_certificate(limits, None, tmp_path / "limits", [composed(), worse])
-    write_certificate(found("dgx1", "allreduce"), tmp_path / "sweep", composed=[composed()])
+    write_certificate(
+        found("dgx1", "allreduce"), tmp_path / "sweep", composed=[composed()], limits=PackingLimits
+    )
     for folder in ("limits", "sweep"):
         verdicts = list(check_folder(tmp_path / folder))
         assert {v.state for v in verdicts} == {"ok"}
@@ -542,7 +562,7 @@ def test_the_published_certificates_hold(kind: str, machine: str, collective: st
 def test_what_a_sweep_shows_for_every_k_is_certified_for_every_k(tmp_path: Path) -> None:
     frontier = found("dgx1", "allgather", k=5)
     assert frontier.every_k
-    write_certificate(frontier, tmp_path)
+    write_certificate(frontier, tmp_path, limits=PackingLimits)
     optimal = [v.claim for v in check_folder(tmp_path) if "for every k and C" in v.claim]
     for shape in ("C=2 S=2 R=3", "C=6 S=3 R=7"):
         assert f"{shape} is Pareto-optimal among all algorithms, for every k and C" in optimal

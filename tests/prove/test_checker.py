@@ -42,10 +42,11 @@ from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import bound_claims, limit_claims
 from sccl.synth.limit.allreduce import fewest_tree_steps
 from sccl.synth.limit.certificate import certificate
-from sccl.synth.limit.frontier import step_limit
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.limit.pricing import pricer
 from sccl.synth.limit.problem import pose, pose_allreduce
 from sccl.synth.limit.solve import solve
+from sccl.synth.limit.steps import step_limit
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.transform import compose
@@ -223,8 +224,10 @@ def with_a_formula(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("formula")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certify._Writer, "priced", lambda *_: (None, 0.0))
-        patch.setattr(certify._Writer, "limits", lambda _: None)
-        certify.write_certificate(found("ring:3", "broadcast", k=1, max_steps=2), folder)
+        patch.setattr(certify._Writer, "limit_claims", lambda _: None)
+        certify.write_certificate(
+            found("ring:3", "broadcast", k=1, max_steps=2), folder, limits=PackingLimits
+        )
     return folder
 
 

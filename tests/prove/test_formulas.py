@@ -21,6 +21,7 @@ from sccl.prove.check.folder import check_folder
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.certify import write_certificate
 from sccl.synth.ksync.sweep import sweep
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
 from tests.kit.matrix import MACHINES
 
@@ -52,10 +53,12 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     collective, k = QUESTIONS[machine]
     topology = resolve(str(MACHINES / f"{machine}.json"))
     spec = named(collective, topology.ranks)
-    found = sweep(topology, spec, backends.solve, solver="cpsat", covered=Range(k=k))
+    found = sweep(
+        topology, spec, backends.solve, solver="cpsat", covered=Range(k=k), limits=PackingLimits
+    )
     folder = tmp_path_factory.mktemp("proofs") / f"{machine}-{collective}"
     folder.mkdir()
-    write_certificate(found, folder)
+    write_certificate(found, folder, limits=PackingLimits)
     return folder
 
 

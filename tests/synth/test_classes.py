@@ -26,6 +26,7 @@ from sccl.synth.allreduce.plain import allreduce_json
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Point
 from sccl.synth.ksync import backends
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.tasks.frontiers import known
 from sccl.topo import resolve
 from sccl.topo.degrade import without
@@ -46,6 +47,7 @@ def swept(machine: Topology, folder: Path | None = None, **covered: int) -> Allr
         solver="cpsat",
         covered=Range(**covered),
         folder=Folder(folder) if folder else None,
+        limits=PackingLimits,
     )
 
 
@@ -179,7 +181,6 @@ def test_an_open_half_leaves_its_pairs_unproved() -> None:
         gives_up,
         solver="test",
         covered=Range(),
-        limit_effort=0,
     )
     (composed,) = [one for one in found.classes if one.name == "composed"]
     assert states(composed) == ["best found", "best found", "proved for k = 5"]

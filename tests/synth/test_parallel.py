@@ -50,7 +50,6 @@ def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") 
             solver="cpsat",
             covered=Range(k=3, max_steps=3),
             expect=expect,
-            limit_effort=0,
         )
     result: dict[str, Any] = timeless(frontier_json(found))
     return result

@@ -20,10 +20,12 @@ from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations
 from sccl.synth.allreduce.plain import frontier_json
+from sccl.synth.events import Settled
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.sweep import Settled, sweep
+from sccl.synth.ksync.sweep import sweep
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.tasks.frontiers import known
 from sccl.topo import resolve
 from sccl.topo.degrade import without
@@ -32,7 +34,14 @@ from sccl.topo.degrade import without
 def run(topology: str, collective: str, **covered: int) -> Frontier:
     machine = resolve(topology)
     spec = named(collective, machine.ranks)
-    return sweep(machine, spec, backends.solve, solver="cpsat", covered=Range(**covered))
+    return sweep(
+        machine,
+        spec,
+        backends.solve,
+        solver="cpsat",
+        covered=Range(**covered),
+        limits=PackingLimits,
+    )
 
 
 def costs(frontier: Frontier) -> list[tuple[int, int, int]]:
@@ -82,7 +91,6 @@ def test_an_undecided_candidate_leaves_the_point_unproved() -> None:
         gives_up,
         solver="test",
         covered=Range(),
-        limit_effort=0,
     )
     assert costs(frontier) == [(2, 2, 3), (6, 3, 7)]
     first, last = frontier.points
@@ -102,6 +110,7 @@ def test_giving_up_everywhere_proves_nothing() -> None:
         lambda _: Unknown("tired", "test", 0.0),
         solver="test",
         covered=Range(max_steps=2, k=1),
+        limits=PackingLimits,
     )
     assert frontier.points == ()
     assert frontier.refuted == ()
@@ -126,7 +135,6 @@ def test_an_interrupt_leaves_a_truthful_part(tmp_path: Path) -> None:
         interrupted,
         solver="test",
         covered=Range(),
-        limit_effort=0,
         folder=Folder(tmp_path),
     )
     assert frontier.stopped == "interrupted"
@@ -157,6 +165,7 @@ def test_points_are_written_as_they_are_found(tmp_path: Path) -> None:
         covered=Range(),
         folder=Folder(tmp_path),
         notify=notify,
+        limits=PackingLimits,
     )
     first, second = "allgather-dgx1-c2-s2-r3.json", "allgather-dgx1-c6-s3-r7.json"
     assert seen == [[first], [first, second]]
@@ -203,6 +212,7 @@ def test_what_a_small_k_leaves_out_is_not_claimed() -> None:
         lambda i: backends.solve(i) if i.steps != 3 else Unknown("asked not to", "test", 0.0),
         solver="test",
         covered=Range(k=0, max_steps=4),
+        limits=PackingLimits,
     )
     assert not skipped.every_k
 
@@ -211,7 +221,14 @@ def test_what_is_proved_for_some_k_only_says_so() -> None:
     """On DGX-1 without link 0-4, (4, 5, 7) is complete for k = 2, and (4, 4, 7) beats it."""
     machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)])
     frontiers = [
-        sweep(machine, named("allgather", 8), backends.solve, solver="cpsat", covered=Range(k=k))
+        sweep(
+            machine,
+            named("allgather", 8),
+            backends.solve,
+            solver="cpsat",
+            covered=Range(k=k),
+            limits=PackingLimits,
+        )
         for k in (2, None)
     ]
     small, usual = frontiers
@@ -281,7 +298,12 @@ def test_a_tie_that_is_not_decided_is_not_open() -> None:
         return backends.solve(instance)
 
     frontier = sweep(
-        resolve("dgx1"), named("allgather", 8), gives_up, solver="test", covered=Range()
+        resolve("dgx1"),
+        named("allgather", 8),
+        gives_up,
+        solver="test",
+        covered=Range(),
+        limits=PackingLimits,
     )
     assert costs(frontier) == [(4, 2, 6), (6, 3, 7)]
     assert frontier.open == ()
@@ -300,6 +322,7 @@ def test_a_broken_solver_loses_nothing_that_was_found() -> None:
         breaks,
         solver="test",
         covered=Range(max_steps=3),
+        limits=PackingLimits,
     )
     assert costs(frontier) == [(2, 2, 3)]
     assert all("killed" in o.reason for o in frontier.open)
@@ -311,7 +334,15 @@ def test_files_of_an_earlier_run_are_not_discarded(tmp_path: Path) -> None:
 
     def run_into_folder() -> list[str]:
         covered = Range(max_steps=2)
-        sweep(machine, spec, backends.solve, solver="x", covered=covered, folder=Folder(tmp_path))
+        sweep(
+            machine,
+            spec,
+            backends.solve,
+            solver="x",
+            covered=covered,
+            folder=Folder(tmp_path),
+            limits=PackingLimits,
+        )
         return sorted(p.name for p in tmp_path.iterdir())
 
     earlier = tmp_path / "allgather-dgx1-c3-s2-r6.json"  # a sweep finds it before it finds better

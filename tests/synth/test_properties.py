@@ -20,6 +20,7 @@ from sccl.prove.bounds import check_certificate, lower_bounds
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.transform import pose
 from tests.kit.nightly import times
 from tests.kit.strategies import diameter, specs, topologies
@@ -89,7 +90,9 @@ def test_the_sweep_finds_what_the_papers_procedure_finds(data: st.DataObject) ->
     dual = dual_of(spec)
     k, last = 1, (diameter(topology) + 1) * dual.phases
     covered = Range(k=k, max_steps=last, max_chunks=6)
-    frontier = sweep(topology, spec, backends.solve, solver="cpsat", covered=covered)
+    frontier = sweep(
+        topology, spec, backends.solve, solver="cpsat", covered=covered, limits=PackingLimits
+    )
     bounds = frontier.bounds
     unit = dual.spec.unit * dual.chunk_factor
     expected: list[tuple[int, Fraction]] = []

@@ -102,7 +102,7 @@ def test_a_wider_sweep_goes_on_where_one_stopped(store: Store) -> None:
 
     def run(last: int) -> list[tuple[int, int]]:
         covered = Range(k=5, max_steps=last)
-        found = sweep(machine, spec, solve, solver="cpsat", covered=covered, limit_effort=0)
+        found = sweep(machine, spec, solve, solver="cpsat", covered=covered)
         return [(p.candidate.chunks, p.candidate.rounds) for p in found.points]
 
     assert run(2) == [(2, 3)]

@@ -31,12 +31,14 @@ from sccl.synth.allreduce.classes import (
 from sccl.synth.allreduce.composed import LimitHalf, SweptHalf, composed, composed_limits
 from sccl.synth.allreduce.quick_trees import quick_trees
 from sccl.synth.ask import Solve
-from sccl.synth.candidates import settled
+from sccl.synth.candidates import EXTRA_STEPS, settled
+from sccl.synth.events import Begun, Event
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier, Point
-from sccl.synth.ksync.sweep import LIMIT_EFFORT, Begun, Event, sweep
+from sccl.synth.ksync.sweep import LIMIT_EFFORT, sweep
 from sccl.synth.limit.allreduce import MAX_RANKS, TreeFrontier, fewest_tree_steps, tree_frontier
-from sccl.synth.limit.frontier import EXTRA_STEPS, LimitFrontier, LimitPoint, limit_frontier
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, limit_frontier
+from sccl.synth.oracle import LimitOracle
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
     *,
     solver: str,
     covered: Range,
+    limits: LimitOracle | None = None,
     limit_effort: float = LIMIT_EFFORT,
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
@@ -187,6 +190,7 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
         solve: answers an instance.
         solver: its name, for the record.
         covered: k of each half, last S, largest C.
+        limits: who knows limits of R/C; None: the sweep does without.
         limit_effort: how much to work on the limit of each number of steps.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with every event, for progress.
@@ -202,7 +206,8 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
     if folder:
         folder.prepare()
     given: dict[str, Any] = {
-        "solver": solver, "limit_effort": limit_effort, "notify": notify, "expect": expect
+        "solver": solver, "limits": limits, "limit_effort": limit_effort, "notify": notify,
+        "expect": expect,
     }  # fmt: skip
     alike = topology.reversed().carries_like(topology)
     k = covered.k if alike else _common_k(topology, covered)

@@ -18,6 +18,7 @@ from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome
 from sccl.errors import ParameterError
 from sccl.prove.bounds import LowerBounds, lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
+from sccl.synth import registry
 from sccl.synth.answering import How, answer, settled_symmetry
 from sccl.synth.ask import Solve, ask
 from sccl.synth.contract import Notify, Request
@@ -44,6 +45,7 @@ def fastest(request: Request, options: Options, effort: Effort, notify: Notify) 
         _solve(request, options, effort),
         solver=options.solver,
         covered=Range(options.k, options.max_steps, options.max_chunks),
+        limits=registry.limits(),
         limit_effort=units,
         notify=notify,
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 
 from sccl.collectives import dual_of
@@ -37,10 +36,7 @@ from sccl.synth.claims import (
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync.backends import UNIT_S, Effort
 from sccl.synth.ksync.backends import solve as solve_instance
-from sccl.synth.limit.certificate import certificate
-from sccl.synth.limit.frontier import step_limit
-from sccl.synth.limit.problem import pose
-from sccl.synth.limit.solve import solve
+from sccl.synth.oracle import LimitOracle, Limits
 from sccl.transform import pose as pose_question
 
 _FORMULA = 3_000_000  # variables of an instance times ranks: beyond, proofs take hours to check
@@ -51,6 +47,7 @@ _VECTORS = 500
 class _Writer:
     frontier: Frontier
     folder: Path
+    limits: LimitOracle
     effort: float
     notify: Callable[[str], None]
     composed: Sequence[AnyAlgorithm]
@@ -62,7 +59,7 @@ class _Writer:
         self.claims += bound_claims(topology, spec)
         for point in self.frontier.points:
             self.claims.append(algorithm_claim(self.folder, topology, spec, point.algorithm))
-        self.limits()
+        self.limit_claims()
         self.refutations()
         for optimal in self.optimal():
             if next(needed(self.covered(), optimal, lambda _: None), None) is None:
@@ -102,7 +99,7 @@ class _Writer:
         topology, spec = self.frontier.topology, self.frontier.spec
         return Covered.of(self.claims, spec, dual_of(spec).solved_on(topology))
 
-    def limits(self) -> None:
+    def limit_claims(self) -> None:
         """Claim the limits of all numbers of steps up to the last point's."""
         if not self.frontier.points:
             return
@@ -116,9 +113,12 @@ class _Writer:
 
     def limit(self, steps: int) -> StepLimit:
         """Return the limit of a number of steps that the sweep has not computed."""
+        return self.limits_of_frontier().of_steps(steps)
+
+    def limits_of_frontier(self) -> Limits:
+        """Return who knows limits; anew, as another start leads to other prices."""
         asked = self.frontier
-        packed = step_limit(asked.topology, asked.spec, steps, asked.bounds, effort=self.effort)
-        return packed.limit
+        return self.limits(asked.topology, asked.spec, asked.bounds, self.effort)
 
     def refutations(self) -> None:
         """Refute every candidate that the claims so far leave open, the hardest first."""
@@ -188,14 +188,11 @@ class _Writer:
         Returns:
             them, and the effort that it took.
         """
-        goal = Fraction(1, instance.collective.chunks)
-        problem = pose(instance.topology, instance.collective, instance.steps, rounds=rounds)
-        limit = solve(problem, enough=goal, effort=effort)
-        proof = certificate(limit)
-        if proof is None or proof.value <= goal:
-            return None, limit.effort
-        prices = tuple((constraint_name(key), s, str(p)) for key, s, p in proof.prices)
-        return VectorWire(rounds=rounds, prices=prices), limit.effort
+        proof, spent = self.limits_of_frontier().priced(instance, rounds, effort)
+        if not proof:
+            return None, spent
+        prices = tuple((constraint_name(key), s, str(p)) for key, s, p in proof)
+        return VectorWire(rounds=rounds, prices=prices), spent
 
     def refuted(
         self, instance: Instance, rounds: tuple[int, ...], effort: float
@@ -232,12 +229,14 @@ class _Writer:
         return ()
 
 
-def write_certificate(
+def write_certificate(  # noqa: PLR0913 - a frontier, and what may be spent on its proofs
     frontier: Frontier,
     folder: Path,
     seconds: float = 60.0,
     notify: Callable[[str], None] = lambda _: None,
     composed: Sequence[AnyAlgorithm] = (),
+    *,
+    limits: LimitOracle,
 ) -> Path:
     """Write the claims of a frontier and their proofs into a folder; return the list of claims.
 
@@ -245,12 +244,13 @@ def write_certificate(
         seconds: for each proof, about: they are spent as effort.
         notify: called with what is being proved, for progress.
         composed: of allreduce, compositions of any two halves that may be optimal among such.
+        limits: who knows limits of R/C, and prices that prove them.
 
     Raises:
         InputError: the folder cannot be written, or holds the certificate of another question.
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:
-        return _Writer(frontier, unfinished, seconds / UNIT_S, notify, composed).run()
+        return _Writer(frontier, unfinished, limits, seconds / UNIT_S, notify, composed).run()
 
     return write_claims(folder, frontier.topology, frontier.spec, make)

@@ -20,15 +20,15 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology, distances
 from sccl.synth.ask import Solve
+from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.folder import Folder
 from sccl.synth.limit.frontier import (
-    EXTRA_STEPS,
     LimitFrontier,
     LimitPoint,
     limit_frontier,
     near,
-    proof_of,
 )
+from sccl.synth.limit.steps import proof_of
 
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Limit

@@ -6,192 +6,28 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.core.collective import MAX_CLASSIFIED
-from sccl.core.limit import LimitProof, StepLimit
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError, SolverError
 from sccl.prove.bounds import LowerBounds, lower_bounds
 from sccl.synth.ask import Solve, ask
-from sccl.synth.candidates import scope_of
+from sccl.synth.candidates import last_step, scope_of
 from sccl.synth.folder import Folder
-from sccl.synth.round_vectors import round_vectors
+from sccl.synth.limit.steps import Packed, step_limit
 from sccl.topo.symmetry.expand import expand
-from sccl.transform import Question, pose
+from sccl.transform import pose
 
 if TYPE_CHECKING:
-    from sccl.synth.limit.problem import Problem
     from sccl.synth.limit.solve import Limit
-
-EXTRA_STEPS = 3
-"""How far beyond the latency bound a sweep goes if the user names no last step."""
-
-LIMIT_EFFORT = 30.0
-"""For a limit, the same on every machine: a unit takes one to five seconds."""
 
 _ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
 _ASKED_TIMES = (1, 2)
 _AGAIN_EFFORT = 6.0  # 1.9 finds allgather (340, 7, 2771) on ndv2x2
-_MAX_STEPS = 512
-
-
-def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
-    """Return the last S to look at.
-
-    Raises:
-        ParameterError: less than the latency bound is asked for.
-    """
-    if asked is None:
-        return bounds.steps + EXTRA_STEPS * dual_of(spec).phases
-    if asked < bounds.steps:
-        raise ParameterError(
-            f"max-steps is {asked}, but {_of_class(spec, bounds)} takes at least {bounds.steps} "
-            "steps here: give at least that many"
-        )
-    return asked
-
-
-def _of_class(spec: Spec, bounds: LowerBounds) -> str:
-    return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """The limit of a number of steps, and the packings that it is known by.
-
-    Attributes:
-        packings: of the dual, by machine it is solved on.
-    """
-
-    limit: StepLimit
-    packings: tuple[Limit, ...]
-
-    @property
-    def timed_out(self) -> bool:
-        """Return whether seconds ended it: its packing is then another on another day."""
-        return any(packing.timed_out for packing in self.packings)
-
-
-def proof_of(packing: Limit, *, on_reversed: bool = False) -> LimitProof:
-    """Return why a packing cannot be improved beyond its lower bound."""
-    from sccl.synth.limit.certificate import certificate  # noqa: PLC0415 - loads the LP solver
-
-    problem, proof = packing.problem, certificate(packing)
-    prices = proof.prices if proof else ()
-    name = problem.collective.name
-    return LimitProof(
-        name, on_reversed, problem.topology.name, problem.steps, packing.lower, prices
-    )
-
-
-def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
-    topology: Topology,
-    spec: Spec,
-    steps: int,
-    bounds: LowerBounds,
-    seconds: float = math.inf,
-    earlier: Packed | None = None,
-    effort: float = LIMIT_EFFORT,
-) -> Packed:
-    """Return the limit of R/C for S = ``steps``, and the packings that it is known by.
-
-    Args:
-        bounds: of the same collective.
-        seconds: after which what is known by then is returned; by default effort alone ends it.
-        effort: what may be spent, the same on every machine: see :func:`sccl.synth.limit.solve`.
-        earlier: the limit of a step (of the dual) less, to start from.
-
-    Raises:
-        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
-        TooLargeError: so many ranks, links and steps that it cannot be computed.
-    """
-    from sccl.synth.limit.problem import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
-
-    dual = dual_of(spec)
-    if steps < bounds.steps:
-        raise ParameterError(
-            f"steps is {steps}, but {_of_class(spec, bounds)} takes at least {bounds.steps} steps "
-            "here: give at least that many"
-        )
-    if steps % dual.phases:
-        raise ParameterError(
-            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
-            f"{bounds.scope}; 'sccl limits' has the limits of all classes, for every S"
-        )
-    if steps > _MAX_STEPS:
-        raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
-    unit = dual.spec.at(dual.spec.unit)
-    phases = dual.solved_on(topology)
-    # On one-way links allreduce has two machines, and the bound may be that of the other one.
-    floor = bounds.bandwidth * dual.chunk_factor / dual.phases
-    if len(phases) > 1:
-        floor = Fraction(0)
-    before = earlier.packings if earlier else (None,) * len(phases)
-    packings = tuple(
-        solve_packing(
-            pose_packing(phase.topology, unit, steps // dual.phases),
-            floor,
-            seconds / len(phases),
-            earlier=start,
-            effort=effort / len(phases),
-        )
-        for phase, start in zip(phases, before, strict=True)
-    )
-    proofs = tuple(
-        proof_of(packing, on_reversed=phase.on_reversed)
-        for phase, packing in zip(phases, packings, strict=True)
-    )
-    lower = max(dual.bandwidth(packing.lower) for packing in packings)
-    upper = max(dual.bandwidth(packing.upper) for packing in packings)
-    return Packed(StepLimit(steps, lower, upper, proofs), packings)
-
-
-def packing_refutes(question: Question, most_rounds: int) -> int:
-    """Return how many round vectors a packing bound refutes, if it refutes all of an instance.
-
-    With the rounds of each step given, the packing problem bounds C. If every way to spread R over
-    the steps packs fewer chunks, there is no algorithm. 0: it could not be shown so.
-
-    Args:
-        most_rounds: of column generation, for all of them together. Not seconds: what refuted a
-            candidate is part of the result, which must not depend on how busy a machine is.
-    """
-    from sccl.synth.limit.pricing import needs_no_search  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.problem import pose as pose_packing  # noqa: PLC0415
-
-    for instance in question.instances:
-        collective = instance.collective
-        if not needs_no_search(instance.topology, collective):
-            continue
-        unit = question.dual.spec.at(question.dual.spec.unit)
-        refuted, left = 0, most_rounds
-        for number, rounds in enumerate(round_vectors(instance), 1):
-            packing = pose_packing(instance.topology, unit, instance.steps, rounds=rounds)
-            goal = Fraction(1, collective.chunks)
-            left -= _exceeds(packing, goal, left) or left
-            if left <= 0:
-                break
-            refuted = number
-        else:
-            return refuted
-    return 0
-
-
-def _exceeds(packing: Problem, goal: Fraction, most_rounds: int) -> int:
-    """Return the rounds that prove a packing problem's optimum larger than ``goal``; 0: none do."""
-    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
-
-    try:
-        found = solve_packing(packing, enough=goal, most_rounds=most_rounds)
-    except SolverError:
-        return 0
-    return found.rounds if found.lower > goal else 0
 
 
 @dataclass(frozen=True, slots=True)

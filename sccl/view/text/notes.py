@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sccl.core.answer import verdict
 from sccl.core.limit import StepLimit
-from sccl.synth.ksync.sweep import (
+from sccl.synth.events import (
     Answered,
     Asking,
     Begun,

@@ -1,0 +1,109 @@
+"""What is known of the candidates of one number of steps, and which of them is next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.candidate import Candidate
+from sccl.core.frontier import Open, Refuted
+from sccl.core.limit import StepLimit
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The candidates of one number of steps.
+
+    Attributes:
+        undecided: cheapest first, each cheaper than the best.
+        best: the cheapest that has an algorithm.
+        asked: whether any has been asked for.
+        limited: whether the limit has been.
+    """
+
+    steps: int
+    undecided: tuple[Candidate, ...]
+    refuted: tuple[Refuted, ...] = ()
+    open: tuple[Open, ...] = ()
+    best: Candidate | None = None
+    asked: bool = False
+    limited: bool = False
+
+    def next(self) -> Candidate | None:
+        """Return the cheapest candidate at first, then the middle one; None: all are decided."""
+        return _next(self.undecided, asked=self.asked)
+
+    def ahead(self) -> Iterator[Candidate]:
+        """Yield the next candidate, then those that come after it by any answers, breadth first."""
+        queue = [(self.asked, self.undecided)]
+        seen: set[Candidate] = set()
+        for asked, undecided in queue:
+            candidate = _next(undecided, asked=asked)
+            if candidate is None:
+                continue
+            if candidate not in seen:
+                seen.add(candidate)
+                yield candidate
+            queue.append((True, tuple(c for c in undecided if c < candidate)))
+            queue.append((True, tuple(c for c in undecided if not candidate.implies_unsat(c))))
+
+    def record(self, answer: Answer) -> Level:
+        """Return what is known with the answer of the next candidate, and all that follows."""
+        candidate = self.next()
+        assert candidate is not None
+        level = replace(self, asked=True)
+        match answer:
+            case Sat():
+                cheaper = tuple(c for c in self.undecided if c < candidate)
+                return replace(level, best=candidate, undecided=cheaper)
+            case Unsat(evidence):
+                why = Refuted(candidate, evidence, answer.seconds)
+                follows = f"follows from {candidate}: no more rounds, no fewer chunks"
+                without = replace(
+                    level, undecided=self._but(candidate), refuted=(*self.refuted, why)
+                )
+                return without.refute(candidate.implies_unsat, follows)
+            case Unknown(reason):
+                still = (*self.open, Open(candidate, reason))
+                return replace(level, undecided=self._but(candidate), open=still)
+
+    def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
+        """Return what is known with the limit: it refutes whatever is below, of any k and C.
+
+        Args:
+            limit: None: it could not be computed.
+            seconds: that it took.
+        """
+        level = replace(self, limited=True)
+        if limit is None:
+            return level
+        why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} (limit certificate)"
+        return level.refute(lambda c: c.cost < limit.lower, why, seconds)
+
+    def refute(
+        self, is_refuted: Callable[[Candidate], bool], why: str, seconds: float = 0.0
+    ) -> Level:
+        """Return what is known without these candidates; ``seconds`` are the first one's."""
+        every = [*self.undecided, *(o.candidate for o in self.open)]
+        gone = [c for c in every if is_refuted(c)]
+        refuted = (Refuted(c, why, 0.0 if i else seconds) for i, c in enumerate(gone))
+        return replace(
+            self,
+            undecided=tuple(c for c in self.undecided if not is_refuted(c)),
+            refuted=(*self.refuted, *refuted),
+            open=tuple(o for o in self.open if not is_refuted(o.candidate)),
+        )
+
+    def left_open(self) -> tuple[Open, ...]:
+        """Return what is not decided and would be cheaper than the best."""
+        rest = (Open(c, "not tried: interrupted") for c in self.undecided)
+        every = sorted((*self.open, *rest), key=lambda o: o.candidate)
+        return tuple(o for o in every if not self.best or o.candidate.cost < self.best.cost)
+
+    def _but(self, candidate: Candidate) -> tuple[Candidate, ...]:
+        return tuple(c for c in self.undecided if c != candidate)
+
+
+def _next(undecided: tuple[Candidate, ...], *, asked: bool) -> Candidate | None:
+    return undecided[len(undecided) // 2 if asked else 0] if undecided else None

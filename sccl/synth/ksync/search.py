@@ -1,0 +1,228 @@
+"""The Pareto procedure (SCCL section 3.7, Algorithm 1) as a value: what is known, and what is next.
+
+For each number of steps S, from the latency bound up, the cheapest satisfiable candidate (R, C) is
+sought among those that would improve on fewer steps; the search ends where R/C meets the bandwidth
+bound. The paper tries candidates by ascending R/C until one is satisfiable, which refutes all
+cheaper ones one by one. The same point is found, and the same candidates refuted, with far fewer
+queries: the cheapest is tried first (it ends the search if it meets the bound), then the middle of
+what is left. A refutation carries to every candidate with no more rounds and no fewer chunks
+(:meth:`Candidate.implies_unsat`), and a solution makes everything dearer irrelevant.
+
+The limit of R/C for that many steps refutes what is cheaper before any search. It is asked for
+first where that is quick, else once the cheapest candidate has not been satisfiable.
+
+A candidate on which the solver gives up stays open. It never closes anything: a point that it might
+dominate is reported as the best found, not as proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from fractions import Fraction
+
+from sccl.collectives import Dual
+from sccl.core.answer import Answer
+from sccl.core.candidate import Candidate, Range
+from sccl.core.frontier import Open, Refuted
+from sccl.core.limit import StepLimit
+from sccl.synth.candidates import candidates
+from sccl.synth.ksync.level import Level
+
+
+class LimitsWhen(Enum):
+    """When the limit of a number of steps is asked for."""
+
+    NEVER = auto()
+    FIRST = auto()
+    IF_NOT_CHEAPEST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What a search looks through.
+
+    Attributes:
+        steps: lower bound on S: where it begins.
+        bandwidth: lower bound on R/C: where it ends.
+        last_steps: the last S.
+        covered: k and the largest C.
+    """
+
+    dual: Dual
+    steps: int
+    bandwidth: Fraction
+    last_steps: int
+    covered: Range
+    limits: LimitsWhen = LimitsWhen.NEVER
+
+    def level(self, steps: int, below: Fraction | None) -> Level:
+        """Return the candidates of a number of steps that cost less; None: all of them."""
+        every = candidates(self.dual, self.bandwidth, steps, self.covered)
+        return Level(steps, tuple(sorted(c for c in every if below is None or c.cost < below)))
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOf:
+    """The question what the limit of a number of steps is."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The cheapest candidate of a number of steps that has an algorithm.
+
+    Attributes:
+        optimal: which of the lower bounds it meets: ``"latency"``, of S; ``"bandwidth"``, of R/C;
+            else perhaps ``"limit"``, of R/C for its S.
+        proved: whether every candidate that would dominate it has been refuted,
+        within: in this range; None: nothing dominates it whatever k and C are.
+    """
+
+    candidate: Candidate
+    optimal: tuple[str, ...]
+    proved: bool
+    within: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as far as it is, from :meth:`begin`: a question, its answer, a question, ...
+
+    Attributes:
+        level: the number of steps that it is at.
+        best: of the numbers of steps before, where that improves.
+        refuted: candidates of the numbers of steps before.
+        open: likewise.
+        limits: as far as they are known, this level's too.
+        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``; empty: it goes on.
+    """
+
+    space: Space
+    level: Level
+    best: tuple[Best, ...] = ()
+    refuted: tuple[Refuted, ...] = ()
+    open: tuple[Open, ...] = ()
+    limits: tuple[StepLimit, ...] = ()
+    stopped: str = ""
+
+    @staticmethod
+    def begin(space: Space) -> Search:
+        """Return the search at the fewest steps."""
+        return _advanced(Search(space, space.level(space.steps, None)))
+
+    def next(self) -> Candidate | LimitOf | None:
+        """Return what to ask; None: it is over."""
+        if self.stopped:
+            return None
+        when = self.space.limits
+        wanted = when is LimitsWhen.FIRST or (
+            when is LimitsWhen.IF_NOT_CHEAPEST and self.level.asked
+        )
+        return LimitOf(self.level.steps) if wanted and not self.level.limited else self.level.next()
+
+    def ahead(self) -> Iterator[Candidate]:
+        """Yield the candidates that are likely to be asked for, the next one first."""
+        yield from self.level.ahead()
+        following = self.level.steps + self.space.dual.phases
+        if following <= self.space.last_steps:
+            yield from self.space.level(following, self.least).undecided[:1]
+
+    @property
+    def least(self) -> Fraction | None:
+        """Return the smallest R/C of the numbers of steps before."""
+        return self.best[-1].candidate.cost if self.best else None
+
+    @property
+    def limit(self) -> StepLimit | None:
+        """Return the limit of this level, if it is known."""
+        return next((x for x in self.limits if x.steps == self.level.steps), None)
+
+    def record(self, answer: Answer) -> Search:
+        """Return the search after the answer of a candidate."""
+        return _advanced(replace(self, level=self.level.record(answer)))
+
+    def record_limit(self, limit: StepLimit | None, seconds: float) -> Search:
+        """Return the search after a limit; None: it could not be computed."""
+        limits = (*self.limits, limit) if limit else self.limits
+        level = self.level.record_limit(limit, seconds)
+        return _advanced(replace(self, level=level, limits=limits))
+
+    def interrupted(self) -> Search:
+        """Return the search as it ends if nothing more may be asked; if it goes on, that is."""
+        return self if self.stopped else replace(_settled(self), stopped="interrupted")
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether no k gives more: every number of steps has its limit met, up to the last.
+
+        By a point of as many steps or fewer: also where k left no candidate that would improve.
+        """
+        lower = {limit.steps: limit.lower for limit in self.limits}
+        points = [best.candidate for best in self.best]
+        return all(
+            any(p.steps <= s and p.cost <= lower.get(s, 0) for p in points)
+            for s in range(self.space.steps, points[-1].steps, self.space.dual.phases)
+        )
+
+
+def _advanced(search: Search) -> Search:
+    """Return the search at the first level, from this one on, where something is undecided."""
+    while not search.stopped and not search.level.undecided:
+        search = _following(_settled(search))
+    return search
+
+
+def _following(search: Search) -> Search:
+    """Return the search at the next number of steps, or stopped."""
+    least, steps = search.least, search.level.steps + search.space.dual.phases
+    if least == search.space.bandwidth:
+        return replace(search, stopped="bandwidth-bound")
+    if steps > search.space.last_steps:
+        return replace(search, stopped="max-steps")
+    return replace(search, level=search.space.level(steps, least))
+
+
+def _settled(search: Search) -> Search:
+    """Return the search with all that is known of this level."""
+    level = search.level
+    search = replace(
+        search,
+        refuted=(*search.refuted, *sorted(level.refuted, key=lambda r: r.candidate)),
+        open=(*search.open, *level.left_open()),
+    )
+    if level.best is None:
+        return search
+    return replace(search, best=(*search.best, _judged(search, level.best)))
+
+
+def _judged(search: Search, candidate: Candidate) -> Best:
+    """Return a level's best, with what is proved of it."""
+    proved = not any(o.candidate.may_dominate(candidate) for o in search.open)
+    within = None if _beats_every_k(search, candidate) else search.space.covered
+    return Best(candidate, _met(search, candidate), proved, within)
+
+
+def _met(search: Search, candidate: Candidate) -> tuple[str, ...]:
+    """Return which of the lower bounds a candidate meets."""
+    met = ("latency",) if candidate.steps == search.space.steps else ()
+    limit = search.limit
+    if candidate.cost == search.space.bandwidth:
+        return (*met, "bandwidth")
+    return (*met, "limit") if limit and candidate.cost == limit.lower else met
+
+
+def _beats_every_k(search: Search, candidate: Candidate) -> bool:
+    """Return whether no k and no C gives what dominates a candidate.
+
+    With as many steps its limit or the bandwidth bound says so. With fewer, limits do: that of
+    one number of steps holds for every smaller one, too.
+    """
+    lower = {limit.steps: limit.lower for limit in search.limits}
+    bandwidth = search.space.bandwidth
+    if candidate.cost > max(lower.get(candidate.steps, bandwidth), bandwidth):
+        return False
+    before = candidate.steps - search.space.dual.phases
+    return before < search.space.steps or lower.get(before, bandwidth) > candidate.cost

@@ -1,0 +1,115 @@
+"""The limit of R/C for one number of steps, and the packings that it is known by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sccl.collectives import Spec, dual_of
+from sccl.core.limit import LimitProof, StepLimit
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.prove.bounds import LowerBounds
+from sccl.synth.candidates import of_class
+
+if TYPE_CHECKING:
+    from sccl.synth.limit.solve import Limit
+
+LIMIT_EFFORT = 30.0
+"""For a limit, the same on every machine: a unit takes one to five seconds."""
+
+_MAX_STEPS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The limit of a number of steps, and the packings that it is known by.
+
+    Attributes:
+        packings: of the dual, by machine it is solved on.
+    """
+
+    limit: StepLimit
+    packings: tuple[Limit, ...]
+
+    @property
+    def timed_out(self) -> bool:
+        """Return whether seconds ended it: its packing is then another on another day."""
+        return any(packing.timed_out for packing in self.packings)
+
+
+def proof_of(packing: Limit, *, on_reversed: bool = False) -> LimitProof:
+    """Return why a packing cannot be improved beyond its lower bound."""
+    from sccl.synth.limit.certificate import certificate  # noqa: PLC0415 - loads the LP solver
+
+    problem, proof = packing.problem, certificate(packing)
+    prices = proof.prices if proof else ()
+    name = problem.collective.name
+    return LimitProof(
+        name, on_reversed, problem.topology.name, problem.steps, packing.lower, prices
+    )
+
+
+def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
+    topology: Topology,
+    spec: Spec,
+    steps: int,
+    bounds: LowerBounds,
+    seconds: float = math.inf,
+    earlier: Packed | None = None,
+    effort: float = LIMIT_EFFORT,
+) -> Packed:
+    """Return the limit of R/C for S = ``steps``, and the packings that it is known by.
+
+    Args:
+        bounds: of the same collective.
+        seconds: after which what is known by then is returned; by default effort alone ends it.
+        effort: what may be spent, the same on every machine: see :func:`sccl.synth.limit.solve`.
+        earlier: the limit of a step (of the dual) less, to start from.
+
+    Raises:
+        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+        TooLargeError: so many ranks, links and steps that it cannot be computed.
+    """
+    from sccl.synth.limit.problem import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
+
+    dual = dual_of(spec)
+    if steps < bounds.steps:
+        raise ParameterError(
+            f"steps is {steps}, but {of_class(spec, bounds)} takes at least {bounds.steps} steps "
+            "here: give at least that many"
+        )
+    if steps % dual.phases:
+        raise ParameterError(
+            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
+            f"{bounds.scope}; 'sccl limits' has the limits of all classes, for every S"
+        )
+    if steps > _MAX_STEPS:
+        raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
+    unit = dual.spec.at(dual.spec.unit)
+    phases = dual.solved_on(topology)
+    # On one-way links allreduce has two machines, and the bound may be that of the other one.
+    floor = bounds.bandwidth * dual.chunk_factor / dual.phases
+    if len(phases) > 1:
+        floor = Fraction(0)
+    before = earlier.packings if earlier else (None,) * len(phases)
+    packings = tuple(
+        solve_packing(
+            pose_packing(phase.topology, unit, steps // dual.phases),
+            floor,
+            seconds / len(phases),
+            earlier=start,
+            effort=effort / len(phases),
+        )
+        for phase, start in zip(phases, before, strict=True)
+    )
+    proofs = tuple(
+        proof_of(packing, on_reversed=phase.on_reversed)
+        for phase, packing in zip(phases, packings, strict=True)
+    )
+    lower = max(dual.bandwidth(packing.lower) for packing in packings)
+    upper = max(dual.bandwidth(packing.upper) for packing in packings)
+    return Packed(StepLimit(steps, lower, upper, proofs), packings)

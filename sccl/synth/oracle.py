@@ -1,0 +1,58 @@
+"""What a sweep and its certificate ask about limits of R/C, whoever knows them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sccl.collectives import Spec
+from sccl.core.instance import Instance
+from sccl.core.limit import Prices, StepLimit
+from sccl.core.topology import Topology
+from sccl.prove.bounds import LowerBounds
+from sccl.transform import Question
+
+
+class Limits(Protocol):
+    """The limits of a collective on a machine."""
+
+    def are_quick(self) -> bool:
+        """Return whether they take less than a query, so that a sweep asks for them first."""
+        ...
+
+    def of_steps(self, steps: int) -> StepLimit:
+        """Return the limit of R/C for S = ``steps``, or bounds around it.
+
+        Raises:
+            SolverError: its solver broke.
+            TooLargeError: so many ranks, links and steps that it cannot be computed.
+        """
+        ...
+
+    def refuting(self, question: Question) -> int:
+        """Return how many round vectors a bound refutes, if that is all there are; 0: it is not."""
+        ...
+
+    def priced(
+        self, instance: Instance, rounds: tuple[int, ...], units: float
+    ) -> tuple[Prices, float]:
+        """Return prices at which all chunks cost more than the rounds of these steps buy.
+
+        Args:
+            units: what may be spent on it.
+
+        Returns:
+            them, empty if there are none, and what was spent.
+        """
+        ...
+
+
+class LimitOracle(Protocol):
+    """Gives the limits of any collective on any machine."""
+
+    def __call__(self, topology: Topology, spec: Spec, bounds: LowerBounds, units: float) -> Limits:
+        """Return the limits of a collective.
+
+        Args:
+            units: of effort, for the limit of a number of steps.
+        """
+        ...
