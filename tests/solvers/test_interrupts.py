@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from sccl.solvers.interrupt import run_interruptible
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
 
@@ -60,3 +64,30 @@ def test_trees_that_are_interrupted_leave_the_other_classes() -> None:
     assert "reduces what it has" in said
     assert "7/24" in said
     assert "Interrupted: this is the part that was found." in said
+
+
+def test_an_interrupt_stops_the_solver() -> None:
+    stopped = threading.Event()
+
+    def work() -> None:
+        _thread.interrupt_main()
+        assert stopped.wait(timeout=30)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_interruptible(work, stopped.set)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert stopped.is_set()
+
+
+def test_an_interrupt_before_the_solver_has_begun_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptible(int, lambda: None)

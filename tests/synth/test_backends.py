@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -113,24 +110,6 @@ def test_size_counts_the_variables() -> None:
     for case in BANK:
         for instance in case.question.instances:
             assert size(instance) == len(encode(instance).transfers)
-
-
-def test_an_interrupt_stops_the_solver() -> None:
-    from sccl.solvers.interrupt import run_interruptible
-
-    stopped = threading.Event()
-
-    def work() -> None:
-        _thread.interrupt_main()
-        assert stopped.wait(timeout=30)
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_interruptible(work, stopped.set)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert stopped.is_set()
 
 
 def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(

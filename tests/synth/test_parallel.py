@@ -35,7 +35,7 @@ from sccl.synth.ksync.child import Child
 from sccl.synth.ksync.sweep import sweep
 from sccl.topo import resolve
 from tests.kit.paths import ROOT
-from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
+from tests.kit.processes import PATIENCE_S, Pipe
 
 HOW = How(backends.solve, "cpsat", "none", backends.Effort())
 
@@ -79,88 +79,6 @@ def test_the_command_gives_the_same(tmp_path: Path) -> None:
     assert run("--jobs", "1") == run("--jobs", "2")
 
 
-def die_once(path: str) -> str:
-    if not Path(path).exists():
-        Path(path).write_text("")
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "survived"
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def complain() -> None:
-    raise ValueError("no")
-
-
-def result_of(future: Future[Any]) -> Any:
-    return future.result(timeout=60)
-
-
-def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
-    with Workers(2) as workers:
-        others = [workers.submit(os.getpid) for _ in range(4)]
-        assert result_of(workers.submit(die_once, str(tmp_path / "x"))) == "survived"
-        assert all(result_of(f) for f in others)
-        with pytest.raises(SolverError, match="died 3 times"):
-            result_of(workers.submit(die))
-        with pytest.raises(SolverError, match="ValueError: no"):
-            result_of(workers.submit(complain))
-
-
-def test_what_runs_can_be_abandoned(tmp_path: Path) -> None:
-    with Workers(1) as workers:
-        process = result_of(workers.submit(os.getpid))
-        pipe = Pipe(tmp_path / "pipe")
-        long = workers.submit(hold, str(pipe.path))
-        assert int(pipe.line()) == process
-        workers.abandon(long)
-        with pytest.raises(SolverError, match="given up"):
-            result_of(long)
-        assert result_of(workers.submit(os.getpid)) != process
-        never = workers.submit(signal.pause)
-    assert never.done()
-
-
-def hold(pipe: str) -> None:
-    with Path(pipe).open("w") as file:
-        file.write(f"{os.getpid()}\n")
-    signal.pause()
-
-
-HOLDER = """
-import signal, sys
-import typer
-from sccl.solvers.workers import Workers
-from tests.synth.test_parallel import hold
-from sccl.cli import report, signals
-@report.reported
-def work():
-    with Workers(2) as workers:
-        workers.submit(hold, sys.argv[1])
-        workers.submit(hold, sys.argv[1]).result()
-signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may have it ignored
-signals.listen()
-app = typer.Typer()
-app.command()(work)
-app(sys.argv[2:])
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
-)
-def test_workers_end_with_whoever_is_killed(number: int, code: int, tmp_path: Path) -> None:
-    pipe = Pipe(tmp_path / "pipe")
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(pipe.path)], cwd=ROOT)
-    workers = [int(pipe.line()) for _ in range(2)]
-    holder.send_signal(number)
-    assert holder.wait(PATIENCE_S) == code
-    for worker in workers:
-        wait_for_end(worker)
-
-
 def instance(rounds: int) -> Instance:
     return Instance(resolve("ring:4"), named("allgather", 4).at(1), 2, rounds)
 
@@ -200,18 +118,6 @@ def no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_a_worker_that_cannot_start_is_told_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[Workers.__module__], "start", no_process)
-    with Workers(2) as workers:
-        for future in [workers.submit(os.getpid) for _ in range(4)]:
-            with pytest.raises(ToolError, match=r"cannot start a worker .*Too many open"):
-                result_of(future)
-    command = ["pareto", "--collective", "allgather", "--topo", "dgx1", "--no-store"]
-    result = CliRunner().invoke(app, [*command, "--jobs", "4"])
-    assert result.exit_code == 4
-    assert result.stderr.splitlines()[-1].startswith("failed: cannot start a worker (Too many")
-
-
 def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(ToolError, match=r"cannot start a worker .*new thread"):
@@ -222,30 +128,12 @@ def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
         portfolio.answer(instance(2), backends.Effort())
 
 
-def test_a_task_that_cannot_be_sent_is_told_to_who_waits() -> None:
-    with Workers(1) as workers:
-        with pytest.raises(SolverError, match="pickle"):
-            result_of(workers.submit(os.kill, threading.Lock(), 0))  # type: ignore[arg-type]
-        assert result_of(workers.submit(os.getpid))
-
-
 def test_a_solver_whose_watcher_breaks_is_a_solver_that_broke(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Child, "answer", no_process)
     with pytest.raises(SolverError, match="Too many open files"):
         portfolio.answer(instance(2), backends.Effort())
-
-
-def test_an_interrupt_before_the_solver_has_begun_is_heard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupted(_: threading.Thread) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_interruptible(int, lambda: None)
 
 
 def test_numbers_of_jobs() -> None:
