@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from sccl.collectives import custom
 from sccl.core.answer import Sat
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.emit import Options, generate, write_project
-from sccl.runtime import find_mpi
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.topo import resolve
@@ -23,27 +20,32 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit.found import frontier
 from tests.kit.matrix import EIGHT, FOUR, Hard, all_of
-from tests.kit.projects import tool
+from tests.kit.projects import loopback, make, tool
 
 SHORT = tuple(h for h in EIGHT if h.topology == "dgx1" and h.shape[0] < 48)
 """Those of DGX-1 but for the longest, which are compiled and run on the host only."""
 
-COMPILED = tuple(h for h in SHORT if h.shape[0] in {2, 24})
-"""What nvcc compiles in a minute: allgather, gather, alltoall and an allreduce by trees."""
+COMPILED = (
+    Hard("dgx1", "allgather", (2, 2, 3)),
+    Hard("dgx1", "reduce", (6, 3, 5), root=3),
+)
+"""What nvcc and hipcc compile in seconds; every call of a machine is in it."""
+
+LONG = tuple(h for h in SHORT if h.shape[0] in {2, 24})
+"""What takes them a minute: allgather, gather, alltoall and an allreduce by trees."""
+
+FEW = tuple(h for h in FOUR if h.collective in {"allreduce", "some"})
+
+UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0"
+"""Compiles in a quarter of the time; what it runs is short."""
 
 
-def make(directory: Path, *words: str, **environment: str) -> str:
-    """Run make in a project and return all it printed."""
-    mpi = find_mpi(Path(sys.executable).parent)
-    done = subprocess.run(
-        [tool("make", "install it"), "-C", str(directory), f"MPICXX={mpi.compiler}", *words],
-        env={**mpi.environment(), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def test_what_is_compiled_has_every_call_of_a_machine() -> None:
+    calls = [
+        set(re.findall(r"m\.(\w+)\(", generate(all_of(rows), "cuda")["steps.hpp"]))
+        for rows in (COMPILED, SHORT)
+    ]
+    assert calls[0] == calls[1]
 
 
 def project(
@@ -56,10 +58,18 @@ def project(
     return directory
 
 
-def test_nvcc_compiles_without_spills_and_16_bytes_wide(tmp_path: Path) -> None:
-    nvcc = tool("nvcc", "install the CUDA toolkit")
-    directory = project(tmp_path / "p", "cuda")
-    report = make(directory, "ARCHS=80 90", "EXTRA=-Xptxas -v")
+WIDTH = pytest.mark.parametrize(
+    "rows", [COMPILED, pytest.param(LONG, marks=pytest.mark.nightly)], ids=["short", "long"]
+)
+
+
+@WIDTH
+def test_nvcc_compiles_without_spills_and_16_bytes_wide(
+    tmp_path: Path, rows: Sequence[Hard]
+) -> None:
+    tool("nvcc", "install the CUDA toolkit")
+    directory = project(tmp_path / "p", "cuda", rows)
+    report = make(directory, "ARCHS=80 90", "EXTRA=-Xptxas -v --keep")
     assert "sm_80" in report
     assert "sm_90" in report
     spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
@@ -67,15 +77,8 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(tmp_path: Path) -> None:
     assert {n for pair in spills for n in pair} == {"0"}
     assert (directory / "libsccl.so").exists()
     assert (directory / "bench").exists()
-    mpi = find_mpi(Path(sys.executable).parent)
-    flags = ["-ccbin", mpi.compiler, "-std=c++17", "-arch=sm_90"]
-    subprocess.run(
-        [nvcc, *flags, "-ptx", "-x", "cu", "communicator.cpp", "-o", "communicator.ptx"],
-        cwd=directory,
-        env=mpi.environment(),
-        check=True,
-    )
-    ptx = (directory / "communicator.ptx").read_text()
+    (kept,) = directory.glob("communicator.compute_90.ptx")
+    ptx = kept.read_text()
     send = ptx[ptx.index("Machine4send") :]
     assert re.search(r"ld\.v4\.\w32", send)
     assert re.search(r"st\.v4\.\w32", send)
@@ -91,25 +94,16 @@ def test_a_v100_is_told_which_toolkit_it_needs(tmp_path: Path) -> None:
         assert "a V100 needs CUDA 12.9 or older" in shown
 
 
-def test_hipcc_compiles_without_spills_and_16_bytes_wide(tmp_path: Path) -> None:
-    hipcc = tool("hipcc", "apt-get install hipcc rocm-device-libs libamdhip64-dev")
-    directory = project(tmp_path / "p", "hip")
-    make(directory)
+@WIDTH
+def test_hipcc_compiles_without_spills_and_16_bytes_wide(
+    tmp_path: Path, rows: Sequence[Hard]
+) -> None:
+    tool("hipcc", "apt-get install hipcc rocm-device-libs libamdhip64-dev")
+    directory = project(tmp_path / "p", "hip", rows)
+    make(directory, "EXTRA=-save-temps")
     assert (directory / "libsccl.so").exists()
-    mpi = find_mpi(Path(sys.executable).parent)
-    shown = subprocess.run(
-        [mpi.compiler, "-show"], capture_output=True, text=True, check=True, env=mpi.environment()
-    ).stdout
-    includes = [word for word in shown.split() if word.startswith("-I")]
-    flags = ["--hipcc-func-supp", "-O3", "-std=c++17", "--offload-arch=gfx906"]
-    flags += ["--cuda-device-only"]
-    subprocess.run(
-        [hipcc, *flags, *includes, "-S", "-x", "hip", "communicator.cpp", "-o", "communicator.s"],
-        cwd=directory,
-        env={**os.environ, "HIP_PLATFORM": "amd"},
-        check=True,
-    )
-    assembly = (directory / "communicator.s").read_text()
+    (kept,) = directory.glob("communicator-hip-*-gfx906.s")
+    assembly = kept.read_text()
     spills = re.findall(r"[vs]gpr_spill_count: *(\d+)", assembly)
     assert spills
     assert set(spills) == {"0"}
@@ -120,9 +114,9 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(tmp_path: Path) -> None
 @pytest.mark.parametrize(("target", "compiler"), [("cuda", "nvcc"), ("hip", "hipcc")])
 def test_the_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
     tool(compiler, "see the README")
-    directory = project(tmp_path / "p", target, FOUR, Options(transport="dma"))
-    make(directory, *(["ARCHS=90"] if target == "cuda" else []))
-    assert (directory / "libsccl.so").exists()
+    directory = project(tmp_path / "p", target, FEW, Options(transport="dma"))
+    make(directory, *(["ARCHS=90"] if target == "cuda" else []), "communicator.o")
+    assert (directory / "communicator.o").exists()
 
 
 WAYS = {
@@ -133,37 +127,35 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+RUNS = (
+    ["--counts", "1,100,1000,70001"],
+    ["--counts", "5,1000", "--type", "float16", "--op", "max"],
+    ["--counts", "5,1000", "--type", "bfloat16"],
+    ["--counts", "5,1000", "--type", "int8", "--op", "prod"],
+)
+"""The table of types and reductions is one for all: only those for four ranks go through it."""
+
+NIGHTLY = "eight ranks, dma"
+"""Nothing that four ranks don't show is likely to show there."""
+
+
+@pytest.mark.parametrize(
+    "way", [pytest.param(w, marks=[pytest.mark.nightly] * (w == NIGHTLY)) for w in WAYS]
+)
 def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
     """In loopback; HIP and CUDA are the same text here. Every algorithm runs, whatever its root."""
     directory = project(tmp_path / "p", "cuda", *WAYS[way])
-    make(directory, "emulated")
-    bench = [str(directory / "emulated" / "bench"), "--loopback", "--each"]
-    for arguments in (
-        ["--repeat", "3", "--counts", "1,100,1000,70001"],
-        ["--repeat", "1", "--counts", "5,1000", "--type", "float16", "--op", "max"],
-        ["--repeat", "1", "--counts", "5,1000", "--type", "bfloat16"],
-        ["--repeat", "1", "--counts", "5,1000", "--type", "int8", "--op", "prod"],
-    ):
-        done = subprocess.run(
-            [*bench, *arguments], capture_output=True, text=True, check=False, timeout=300
-        )
+    make(directory, "emulated", UNOPTIMISED)
+    for arguments in RUNS if WAYS[way][0] is FOUR else RUNS[:1]:
+        done = loopback(directory / "emulated", *arguments)
         assert done.returncode == 0, done.stderr
 
 
 def test_the_kernels_have_no_race(tmp_path: Path) -> None:
     """A slice must not touch another's part of a slot, even for chunks of unequal length."""
     directory = project(tmp_path / "p", "cuda", FOUR, Options(3))
-    make(directory, "emulated", "EMULATION_FLAGS=-fsanitize=thread")
-    bench = [str(directory / "emulated" / "bench"), "--loopback", "--each"]
-    done = subprocess.run(
-        [*bench, "--repeat", "1", "--counts", "100,1000,5001"],
-        env={**os.environ, "UCX_MEM_EVENTS": "no"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    make(directory, "emulated", "EMULATION_FLAGS=-O0 -g1 -fsanitize=thread")
+    done = loopback(directory / "emulated", "--counts", "100,1000,5001", UCX_MEM_EVENTS="no")
     assert "WARNING: ThreadSanitizer" not in done.stderr
     assert done.returncode == 0, done.stderr
 
@@ -178,13 +170,7 @@ def test_ranks_without_work_take_part(tmp_path: Path) -> None:
     write_project(
         directory, generate([expand(answer.algorithm), *frontier("ring:4", "allgather")], "cuda")
     )
-    make(directory, "emulated")
-    done = subprocess.run(
-        [str(directory / "emulated" / "bench"), "--loopback", "--counts", "1,500", "--repeat", "2"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    make(directory, "emulated", UNOPTIMISED)
+    done = loopback(directory / "emulated", "--counts", "1,500")
     assert done.returncode == 0, done.stderr
     assert "# sccl custom_hop, 4 ranks" in done.stdout
