@@ -1,4 +1,8 @@
-"""The reference of commands, from the commands themselves."""
+"""The reference of commands, from the commands themselves.
+
+Tried in its place: mkdocs-click finds no options, as Typer has a Click of its own; and its pages
+are there only once the site is built, not where the repository is shown.
+"""
 
 from __future__ import annotations
 

@@ -6,13 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sccl.api.arguments import checked
 from sccl.api.html import heading, paragraph, table
-
-if TYPE_CHECKING:
-    from sccl.prove.check.folder import Verdict
+from sccl.prove.check.folder import Verdict, check
+from sccl.prove.check.question import read_case
+from sccl.prove.check.words import classes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,10 +61,6 @@ def check_certificate(folder: str | PathLike[str]) -> Certificate:
     Raises:
         InputError: the folder holds no certificate.
     """
-    from sccl.prove.check.folder import check  # noqa: PLC0415 - few programs need it
-    from sccl.prove.check.question import read_case  # noqa: PLC0415
-    from sccl.prove.check.words import classes  # noqa: PLC0415
-
     case = read_case(Path(folder))
     about = (*case.lines(), *(f"optimal among {text}" for text in classes(case)))
     return Certificate(Path(folder), tuple(check(case)), about)

@@ -74,6 +74,7 @@ class _Console(Console):
         return super().status(told, **options)
 
     def on_broken_pipe(self) -> None:
+        """Let whoever called know that nobody reads."""
         raise BrokenPipeError
 
 
