@@ -59,6 +59,9 @@ def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
     Raises:
         InputError: compositions take more steps than were asked for.
     """
+    # Swept anew, not derived from the halves that are kept. On one-way links both phases need C, S
+    # and R in common, which sweeps of each half alone do not look for. Where links carry alike the
+    # instances are those of the allgather, so that a store answers them all.
     covered = found.covered or Range()
     with asking(found.topology, found.spec, settings) as (solve, _):
         return sweep(

@@ -193,6 +193,18 @@ def test_sweeps_know_no_solver() -> None:
         assert not any(name.startswith(solvers) for name in imports(path)), path
 
 
+def test_a_search_is_pure() -> None:
+    allowed = (
+        "sccl.core.",
+        "sccl.collectives.",
+        "sccl.synth.candidates.",
+        "sccl.synth.ksync.level.",
+    )
+    pure = ("__future__.", "collections.abc.", "dataclasses.", "enum.", "fractions.", *allowed)
+    for name in ("level", "search"):
+        assert all(used.startswith(pure) for used in imports(KSYNC / f"{name}.py")), name
+
+
 def test_no_cycles_between_modules() -> None:
     names = {
         ".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): p
