@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,24 @@ from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
 from sccl.api.shared import COLUMNS, Point, Shared
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.frontier import Open, Refuted
+from sccl.core.files.frontiers import frontier_to_plain, frontiers_of_plain
+from sccl.core.frontier import TREES, ClassFrontier, Open, Refuted
+from sccl.core.frontier import Frontier as Known
+from sccl.core.frontier import Point as KnownPoint
 from sccl.core.limit import StepLimit
 from sccl.core.words import counted
-from sccl.synth.allreduce.classes import TREES
 from sccl.synth.allreduce.every_class import AllreduceFrontier
-from sccl.synth.allreduce.plain import plain_of
+from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier as Swept
-from sccl.synth.frontier import Point as SweptPoint
 from sccl.synth.ksync import backends
 from sccl.synth.limit.frontier import LimitFrontier as SweptLimits
-from sccl.synth.limit.frontier import LimitPoint
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.certify import certify_frontier, certify_limits
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.shown import Bounds
-from sccl.view.text.classes import class_summary, unswept_words
 from sccl.view.text.reasons import any_in_words, in_words
+from sccl.view.words import class_summary, summary, unswept_words
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,14 +52,9 @@ class Frontier(Shared):
         return Topology(self.value.topology)
 
     @property
-    def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of each class of algorithms, by class; allreduce has up to three."""
-        return _classes(self.value)
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Return the points by ascending S, each with a smaller R/C than the one before."""
-        return _points(self.value)
+    def known(self) -> tuple[Known, ...]:
+        """Return what is known, as a value of :mod:`sccl.core.frontier`."""
+        return (noun_of(self.value),)
 
     @property
     def open(self) -> tuple[Open, ...]:
@@ -97,7 +91,7 @@ class Frontier(Shared):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
         asked = question_digests(self.value.topology, self.value.spec)
-        return head("frontier", asked) | plain_of(self.value)
+        return head("frontier", asked) | frontier_to_plain(self.known[0])
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -109,7 +103,7 @@ class Frontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        return _saved(self.value, self.to_json(), folder, "frontier")
+        return _saved(self, folder, "frontier")
 
     @checked
     def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
@@ -140,31 +134,15 @@ class Frontier(Shared):
 
 def _html(shown: Frontier | LimitFrontier) -> str:
     """Return the points, the bounds and what is known of each class."""
-    found = shown.value
+    found = shown.known[0]
     notes = [*shown.bounds.reasons]
-    if not isinstance(found, AllreduceFrontier):
+    if not found.several:
         rows = [point.cells for point in shown.points]
         return table(COLUMNS, rows) + "".join(map(paragraph, [*notes, shown.summary]))
     rows = [(*point.cells, point.of_class) for point in shown.points]
     notes += map(class_summary, found.classes)
     notes += [unswept_words(found.unswept)] if found.unswept else []
     return table((*COLUMNS, "Class"), rows) + "".join(map(paragraph, notes))
-
-
-def _points(found: Swept | SweptLimits | AllreduceFrontier) -> tuple[Point, ...]:
-    """Return the points that none of any class dominates."""
-    if isinstance(found, AllreduceFrontier):
-        return tuple(replace(_any_point(p), of_class=name) for name, p in found.stairs)
-    return tuple(map(_any_point, found.points))
-
-
-def _classes(found: Swept | SweptLimits | AllreduceFrontier) -> dict[str, tuple[Point, ...]]:
-    if isinstance(found, AllreduceFrontier):
-        return {
-            one.scope: tuple(replace(_any_point(p), of_class=one.name) for p in one.points)
-            for one in found.classes
-        }
-    return {found.scope: _points(found)}
 
 
 def _bounds(found: Swept | SweptLimits | AllreduceFrontier) -> Bounds:
@@ -174,59 +152,22 @@ def _bounds(found: Swept | SweptLimits | AllreduceFrontier) -> Bounds:
     return in_words(found.bounds)
 
 
-def _saved(
-    found: Swept | SweptLimits | AllreduceFrontier,
-    plain: dict[str, Any],
-    folder: str | PathLike[str],
-    kind: str,
-) -> Path:
+def _saved(shown: Frontier | LimitFrontier, path: str | PathLike[str], kind: str) -> Path:
     """Write a frontier and its algorithms, and return the frontier's file."""
-    kept = _folder(folder)
-    parts = found.classes if isinstance(found, AllreduceFrontier) else (found,)
-    rows = plain["classes"] if isinstance(found, AllreduceFrontier) else [plain]
-    files: dict[tuple[str, int, str], str] = {}
-    for row, part in zip(rows, parts, strict=True):
-        suffix = TREES if row.get("class") == TREES else ""
-        for one, point in zip(row["points"], part.points, strict=True):
-            one["file"] = str(kept.save(point.algorithm, suffix)) if point.algorithm else None
-            files[row.get("class", ""), one["steps"], one["bandwidth_cost"]] = one["file"]
-    for one in plain["points"]:
-        one["file"] = files[one.get("class", ""), one["steps"], one["bandwidth_cost"]]
-    return kept.save_frontier(plain, kind)
+    folder = _folder(path)
+    (found,) = shown.known
+    kept = replace(found, classes=tuple(_kept(part, folder) for part in found.classes))
+    return folder.save_frontier(shown.to_json() | frontier_to_plain(kept), kind)
 
 
-def _any_point(point: SweptPoint | LimitPoint) -> Point:
-    return _swept(point) if isinstance(point, SweptPoint) else _limit_point(point)
-
-
-def _swept(point: SweptPoint) -> Point:
-    c = point.candidate
-    return Point(
-        c.steps,
-        c.cost,
-        Algorithm(point.algorithm),
-        point.optimal,
-        point.proved,
-        seconds=round(point.seconds, 3),
-        chunks=c.chunks,
-        rounds=c.rounds,
-        within=point.within.words if point.within else "",
+def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
+    """Return a class with its points' algorithms written."""
+    suffix = TREES if part.name == TREES else ""
+    points = (
+        replace(p, file=folder.save(p.algorithm, suffix) if p.algorithm else None)
+        for p in part.points
     )
-
-
-def _limit_point(point: LimitPoint) -> Point:
-    found = Algorithm(point.algorithm) if point.algorithm else None
-    return Point(
-        point.limit.steps,
-        point.limit.upper,
-        found,
-        point.optimal,
-        point.proved,
-        point.attains,
-        seconds=round(point.seconds, 3),
-        chunks=found.chunks if found else None,
-        rounds=found.rounds if found else None,
-    )
+    return replace(part, points=tuple(points))
 
 
 def _folder(path: str | PathLike[str]) -> Folder:
@@ -264,14 +205,9 @@ class LimitFrontier(Shared):
         return self.value.limits
 
     @property
-    def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of each class of algorithms, by class; allreduce has up to three."""
-        return _classes(self.value)
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Return the points by ascending S, each with a smaller R/C than the one before."""
-        return _points(self.value)
+    def known(self) -> tuple[Known, ...]:
+        """Return what is known, as a value of :mod:`sccl.core.frontier`."""
+        return (noun_of(self.value),)
 
     @property
     def others(self) -> dict[str, tuple[Point, ...]]:
@@ -291,7 +227,7 @@ class LimitFrontier(Shared):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as ``sccl limits --json`` prints them."""
         asked = question_digests(self.value.topology, self.value.spec)
-        return head("frontier", asked) | plain_of(self.value)
+        return head("frontier", asked) | frontier_to_plain(self.known[0])
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
@@ -303,7 +239,7 @@ class LimitFrontier(Shared):
         Raises:
             InputError: the folder cannot be written to.
         """
-        return _saved(self.value, self.to_json(), folder, "limits")
+        return _saved(self, folder, "limits")
 
     @checked
     def certify(self, folder: str | PathLike[str]) -> Path:
@@ -345,70 +281,36 @@ class SavedFrontier(Shared):
         return self.value
 
     @property
-    def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of every class of algorithms in the file, with what files they name.
+    def known(self) -> tuple[Known, ...]:
+        """Return what is known, as values of :mod:`sccl.core.frontier`."""
+        return frontiers_of_plain(self.value, str(self.path))
+
+    def _algorithm_of(self, point: KnownPoint) -> Algorithm | None:
+        """Return the algorithm of a point, from the file that it names.
 
         Raises:
-            InputError: the file of an algorithm cannot be read.
+            InputError: the file cannot be read.
         """
-        parts = self.value.get("classes", [])
-        if not any("class" in part for part in parts):
-            parts = [self.value, *parts]
-        scopes = [part.get("scope") or part["bounds"].get("scope", "") for part in parts]
-        kept = [
-            tuple(map(self._point, part["points"], [p.within for p in chart.points]))
-            for part, chart in zip(parts, self._known().charts, strict=True)
-        ]
-        return dict(zip(scopes, kept, strict=True))
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Return the points by ascending S, each with a smaller R/C than the one before."""
-        if not any("class" in part for part in self.value.get("classes", [])):
-            return next(iter(self.classes.values()))
-        charts = self._known().charts
-        words = {(p.steps, p.cost): p.within for chart in charts for p in chart.points}
-        return tuple(
-            self._point(p, words.get((p["steps"], _cost_of(p)), "")) for p in self.value["points"]
-        )
-
-    def _point(self, plain: dict[str, Any], within: str) -> Point:
-        file = plain.get("file")
-        beside = self.path.parent / Path(file).name if file else None
-        return Point(
-            plain["steps"],
-            _cost_of(plain),
-            Algorithm(*load_algorithm(beside)) if beside else None,
-            tuple(plain.get("optimal", ())),
-            plain["proved"],
-            plain.get("attained", True),
-            plain.get("seconds"),
-            plain.get("chunks"),
-            plain.get("rounds"),
-            within,
-            plain.get("class", ""),
-        )
+        if point.file is None:
+            return None
+        return Algorithm(*load_algorithm(self.path.parent / point.file.name))
 
     def _repr_html_(self) -> str:
-        known = self._known()
-        found = heading(self.name)
-        if len(known.charts) > len(known.sweeps):  # classes, of which the points are the best
+        known, found = self.known, heading(self.name)
+        if known[0].several:
             rows: list[tuple[object, ...]] = [
-                (p.chunks or "-", p.steps, p.rounds or "-", p.bandwidth_cost, p.of_class, p.state)
-                for p in self.points
+                (*_shape(p), p.cost, name, p.state_words) for name, p in known[0].stairs
             ]
-            names = ("C", "S", "R", "R/C", "Class", "State")
-            return found + table(names, rows) + paragraph(self.summary)
-        several = len(known.charts) > 1
-        for chart, sweep in zip(known.charts, known.sweeps, strict=True):
-            rows = [
-                (p.chunks or "-", p.steps, p.rounds or "-", p.cost, p.state_words)
-                for p in chart.points
-            ]
-            found += heading(chart.scope) if several else ""
-            found += table(("C", "S", "R", "R/C", "State"), rows) + paragraph(sweep.summary)
+            columns = ("C", "S", "R", "R/C", "Class", "State")
+            return found + table(columns, rows) + paragraph(self.summary)
+        for one in known:
+            rows = [(*_shape(p), p.cost, p.state_words) for p in one.points]
+            scope = one.bounds.scope if one.bounds else one.scope
+            found += heading(scope) if len(known) > 1 else ""
+            found += table(("C", "S", "R", "R/C", "State"), rows) + paragraph(summary(one))
         return found
 
 
-def _cost_of(plain: dict[str, Any]) -> Fraction:
-    return Fraction(plain.get("limit") or plain["bandwidth_cost"])
+def _shape(point: KnownPoint) -> tuple[object, ...]:
+    """Return C, S and R as cells of a table."""
+    return point.chunks or "-", point.steps, point.rounds or "-"

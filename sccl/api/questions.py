@@ -31,7 +31,7 @@ from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.asked import asked
 from sccl.tasks.files import kind_among
-from sccl.tasks.frontiers import read_frontier
+from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.limits import find_limits
 from sccl.tasks.pareto import find_frontier
 from sccl.tasks.solve import find_algorithm
@@ -347,7 +347,7 @@ def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
     if kind in ALGORITHMS:
         return Algorithm.load(file)
     if kind == FRONTIER:
-        read_frontier(file)  # complains, if it is of another shape
+        read_frontiers(file)  # complains, if it is of another shape
         return SavedFrontier(file, json.loads(read_text(file)))
     return Topology.load(file)
 

@@ -16,12 +16,13 @@ from sccl.api.arguments import checked
 from sccl.api.chart import Chart
 from sccl.api.latex import Latex, tabular
 from sccl.core.files.disk import check_can_write, write_atomically
+from sccl.core.frontier import Frontier as Known
+from sccl.core.frontier import Point as KnownPoint
 from sccl.core.words import proved_for
 from sccl.errors import InputError, ToolError
 from sccl.tasks.explore import shown
-from sccl.tasks.frontiers import Known, known
 from sccl.view.explorer.html import page
-from sccl.view.shown import Sweep
+from sccl.view.words import summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,23 @@ class Point:
     within: str = ""
     of_class: str = ""
 
+    @classmethod
+    def of(cls, point: KnownPoint, algorithm: Algorithm | None, of_class: str) -> Point:
+        """Return a point with its algorithm."""
+        return cls(
+            point.steps,
+            point.cost,
+            algorithm,
+            point.optimal,
+            point.proved,
+            point.attained,
+            None if point.seconds is None else round(point.seconds, 3),
+            point.chunks,
+            point.rounds,
+            point.within.words if point.proved and point.within else "",
+            of_class,
+        )
+
     @property
     def state(self) -> str:
         """Return ``"proved"``, ``"proved for k = 2"`` (and the like), or ``"best found"``."""
@@ -91,7 +109,7 @@ COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
 
 
 class Shared(ABC):
-    """What every frontier can do: it needs what was found as plain values, and its points.
+    """What every frontier can do: it needs what is known, and where algorithms are.
 
     A frontier is a sequence of its points: ``for point in frontier``, ``len(frontier)``,
     ``frontier[-1]``.
@@ -106,13 +124,29 @@ class Shared(ABC):
 
     @property
     @abstractmethod
+    def known(self) -> tuple[Known, ...]:
+        """Return what is known; of files of earlier versions, also that of other classes."""
+
+    def _algorithm_of(self, point: KnownPoint) -> Algorithm | None:
+        """Return the algorithm of a point, if there is one."""
+        return Algorithm(point.algorithm) if point.algorithm else None
+
+    @property
     def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of every class of algorithms that was looked at, by class."""
+        """Return the points of each class of algorithms, by class; allreduce has up to three."""
+        return {
+            part.scope or (one.bounds.scope if one.bounds else ""): tuple(
+                Point.of(point, self._algorithm_of(point), part.name) for point in part.points
+            )
+            for one in self.known
+            for part in one.classes
+        }
 
     @property
     def points(self) -> tuple[Point, ...]:
         """Return the points by ascending S, each with a smaller R/C than the one before."""
-        return next(iter(self.classes.values()))
+        stairs = self.known[0].stairs
+        return tuple(Point.of(point, self._algorithm_of(point), name) for name, point in stairs)
 
     def _algorithms(self) -> Sequence[Algorithm]:
         """Return the algorithms of the points of all classes."""
@@ -134,12 +168,12 @@ class Shared(ABC):
     @property
     def name(self) -> str:
         """Return what it is the frontier of."""
-        return self._known().name
+        return self.known[0].name
 
     @property
     def summary(self) -> str:
         """Return how far it is known, in a sentence."""
-        return self._known().sweeps[0].summary
+        return summary(self.known[0])
 
     @checked
     def plot(self, *others: Shared) -> Chart:
@@ -228,41 +262,32 @@ class Shared(ABC):
         if not algorithms:
             raise InputError(f"{self.name}: no algorithm was found, so there is none to explore")
         items = shown((a.name, a.value, a.intact) for a in algorithms)
-        write_atomically(Path(path), page(items, self._known().sweeps, frontier=True))
+        write_atomically(Path(path), page(items, self.known, frontier=True))
         return Path(path)
-
-    def _known(self) -> Known:
-        return known(self.to_json(), "this frontier")
 
     def _title(self, others: Sequence[Shared], what: str) -> str:
         return f"{', '.join(one.name for one in (self, *others))}: {what}"
 
     def __repr__(self) -> str:
-        known = self._known()
-        if len(known.charts) > len(known.sweeps):  # classes, of which the points are the best
-            points = ", ".join(map(_text, self.to_json()["points"])) or "no point"
-            return f"{type(self).__name__}({self.name}: {points}; {self.summary.lower()})"
-        classes = [_in_short(*one) for one in zip(known.charts, known.sweeps, strict=True)]
+        first = self.known[0]
+        if first.several:
+            texts = ", ".join(point.text for point in first.points) or "no point"
+            return f"{type(self).__name__}({self.name}: {texts}; {self.summary.lower()})"
+        classes = [_in_short(one) for one in self.known]
         if len(classes) > 1:
-            scopes = [chart.scope for chart in known.charts]
+            scopes = [one.bounds.scope if one.bounds else one.scope for one in self.known]
             classes = [f"{scope}: {text}" for scope, text in zip(scopes, classes, strict=True)]
         return f"{type(self).__name__}({self.name}: {' | '.join(classes)})"
 
 
-def _in_short(chart: view.FrontierData, sweep: Sweep) -> str:
-    """Return the points of a class, and how far they are known."""
-    points = ", ".join(point.text for point in chart.points) or "no point"
-    return f"{points}; {sweep.summary.split(':')[0].lower()}"
-
-
-def _text(plain: dict[str, Any]) -> str:
-    if plain.get("chunks") and plain.get("attained", True):
-        return f"C={plain['chunks']} S={plain['steps']} R={plain['rounds']}"
-    return f"S={plain['steps']} R/C={plain.get('limit') or plain['bandwidth_cost']}"
+def _in_short(one: Known) -> str:
+    """Return the points of a frontier, and how far they are known."""
+    points = ", ".join(point.text for point in one.points) or "no point"
+    return f"{points}; {summary(one).split(':')[0].lower()}"
 
 
 def _charts(frontiers: Iterable[Shared]) -> list[view.FrontierData]:
-    return [one for frontier in frontiers for one in frontier._known().charts]  # noqa: SLF001
+    return view.lines_of(one for frontier in frontiers for one in frontier.known)
 
 
 _FRAME = (

@@ -7,6 +7,7 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +15,7 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.core.files.frontiers import bounds_to_wire, proved_limit_to_wire
 from sccl.core.limit import StepLimit
 from sccl.core.topology import constraint_name
 from sccl.prove.bounds import (
@@ -21,12 +23,9 @@ from sccl.prove.bounds import (
     Certificate,
     LowerBounds,
     any_bounds,
-    any_bounds_json,
-    bounds_json,
     lower_bounds,
 )
 from sccl.synth.allreduce.every_class import has_classes
-from sccl.synth.allreduce.plain import limit_json
 from sccl.synth.limit.steps import step_limit
 from sccl.synth.settings import checked_effort
 from sccl.tasks.outputs import head, question_digests
@@ -64,13 +63,14 @@ def bounds(
             seconds = effort.timeout_s or math.inf
             limit = step_limit(topology, spec, steps, found, seconds).limit
     if json:
-        found_json = bounds_json(found)
+        found_json = msgspec.to_builtins(bounds_to_wire(found.proved))
         if has_classes(spec):
-            found_json = any_bounds_json(any_bounds(topology)) | {
+            of_any = bounds_to_wire(any_bounds(topology).proved)
+            found_json = msgspec.to_builtins(of_any) | {
                 "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
         asked = {"topology": topology.name, "collective": spec.name}
-        more = {"limit": limit_json(limit)} if limit else {}
+        more = {"limit": msgspec.to_builtins(proved_limit_to_wire(limit))} if limit else {}
         start = head("bounds", question_digests(topology, spec))
         print_json(start | asked | found_json | more)
     else:

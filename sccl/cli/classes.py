@@ -7,22 +7,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.core.cost import Costs
+from sccl.core.frontier import Frontier, Point
 from sccl.core.words import counted
-from sccl.synth.allreduce.classes import cost_of
 from sccl.synth.allreduce.every_class import AllreduceFrontier
-from sccl.synth.frontier import Point
-from sccl.synth.limit.frontier import LimitPoint
-from sccl.view.text.classes import class_summary, unswept_words
+from sccl.synth.allreduce.nouns import noun_of
 from sccl.view.text.reasons import explain_any, explain_any_steps
 from sccl.view.text.tables import print_winners
+from sccl.view.words import class_summary, unswept_words
 
 
-def print_allreduce(console: Console, frontier: AllreduceFrontier, costs: Costs) -> None:
+def print_allreduce(console: Console, found: AllreduceFrontier, costs: Costs) -> None:
     """Print the frontier over all classes."""
-    bounds, limits = frontier.bounds, frontier.covered is None
-    more = ", limits over all k and C" if limits else ""
-    title = f"\n{frontier.spec.name} on {frontier.topology.name}{more}"
-    console.print(title, style="bold", markup=False)
+    bounds, frontier = found.bounds, noun_of(found)
+    more = ", limits over all k and C" if frontier.covered is None else ""
+    console.print(f"\n{frontier.name}{more}", style="bold", markup=False)
     console.print(
         f"bounds of every algorithm: S >= {bounds.steps}: {explain_any_steps(bounds)}; "
         f"R/C >= {bounds.bandwidth}: {explain_any(bounds)}"
@@ -30,12 +28,12 @@ def print_allreduce(console: Console, frontier: AllreduceFrontier, costs: Costs)
     if frontier.stairs:
         console.print(_table(frontier))
         console.print("proved: nothing of its class dominates the point")
-        found = [(name, p.algorithm) for name, p in frontier.stairs if p.algorithm is not None]
-        if any(isinstance(p, Point) and p.from_store for p in frontier.points):
+        if any(point.from_store for point in frontier.points):
             console.print(
                 "* what it once took: the answer is from the store (--no-store asks anew)"
             )
-        print_winners(console, costs, [a for _, a in found], [name for name, _ in found])
+        written = [(name, p.algorithm) for name, p in frontier.stairs if p.algorithm is not None]
+        print_winners(console, costs, [a for _, a in written], [name for name, _ in written])
     for one in frontier.classes:
         console.print(class_summary(one), markup=False)
     if text := unswept_words(frontier.unswept):
@@ -43,49 +41,44 @@ def print_allreduce(console: Console, frontier: AllreduceFrontier, costs: Costs)
     _print_open(console, frontier)
 
 
-def _table(frontier: AllreduceFrontier) -> Table:
+def _table(frontier: Frontier) -> Table:
     table = Table("C", "S", "R", "R/C", "Class", "Optimal in", "State", "Seconds", "File")
     for name, point in frontier.stairs:
-        a = point.algorithm
-        kept = isinstance(point, Point) and point.from_store
         table.add_row(
-            str(a.collective.chunks) if a else "-",
-            str(cost_of(point)[0]),
-            str(a.rounds) if a else "-",
+            str(point.chunks or "-"),
+            str(point.steps),
+            str(point.rounds or "-"),
             _cost(point),
             name,
             " and ".join(point.optimal) or "-",
-            f"[{'green' if point.proved else 'yellow'}]{_state(point)}[/]",
-            f"{point.seconds:.2f}{'*' if kept else ''}",
+            f"[{'green' if point.proved else 'yellow'}]{_state(point, frontier)}[/]",
+            f"{point.seconds or 0:.2f}{'*' if point.from_store else ''}",
             escape(str(point.file)) if point.file else "-",
         )
     return table
 
 
-def _state(point: Point | LimitPoint) -> str:
-    if isinstance(point, Point):
-        return point.state
-    return "proved" if point.proved else "open"
+def _state(point: Point, frontier: Frontier) -> str:
+    """Return what is known of a point; of a limit, whether it is."""
+    if frontier.covered is None:
+        return "proved" if point.proved else "open"
+    return point.state_words
 
 
-def _cost(point: Point | LimitPoint) -> str:
+def _cost(point: Point) -> str:
     """Return R/C; of a limit also what is near it, if it is not attained."""
-    _, cost = cost_of(point)
-    if isinstance(point, Point) or point.attains:
-        return str(cost)
-    a = point.algorithm
-    near = (
-        f"near it {float(a.bandwidth_cost):.5g}"
-        if a
-        else (point.stopped or "too large to write down")
-    )
-    return f"{float(cost):.5g} ({near})"
+    if point.attained:
+        return str(point.cost)
+    near = point.missing or "too large to write down"
+    if point.chunks is not None and point.rounds is not None:
+        near = f"near it {point.rounds / point.chunks:.5g}"
+    return f"{float(point.cost):.5g} ({near})"
 
 
-def _print_open(console: Console, frontier: AllreduceFrontier) -> None:
-    seconds = f"{frontier.seconds:.1f} s"
+def _print_open(console: Console, frontier: Frontier) -> None:
+    seconds = f"{frontier.seconds or 0:.1f} s"
     if frontier.covered is not None:
-        refuted = counted(frontier.refuted, "candidate")
+        refuted = counted(sum(len(half.refuted) for half in frontier.halves), "candidate")
         seconds = f"{refuted} of halves refuted, {len(frontier.open)} open, {seconds}"
     console.print(seconds)
     if frontier.stopped == "interrupted":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,9 +18,10 @@ from sccl.cli.signals import exit_code
 from sccl.collectives import Spec
 from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create
+from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.every_class import AllreduceFrontier
-from sccl.synth.allreduce.plain import plain_of
+from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.claims import open_folder
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
@@ -97,7 +98,8 @@ def deliver(
         InputError: something cannot be written.
     """
     start = head("frontier", question_digests(frontier.topology, frontier.spec))
-    plain = start | plain_of(frontier) | asdict(outputs.costs)
+    noun = replace(noun_of(frontier), costs=outputs.costs)
+    plain = start | frontier_to_plain(noun)
     if outputs.folder:
         outputs.folder.save_frontier(plain, kind)
     if outputs.json:
@@ -108,7 +110,7 @@ def deliver(
     if outputs.certificate and not interrupted:
         certify(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
-        picture(plain, outputs.plot, quiet=outputs.json)
+        picture(noun, outputs.plot, quiet=outputs.json)
     if interrupted:
         if outputs.certificate:
             no_certificate(outputs.certificate)

@@ -15,7 +15,7 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.tasks.explore import ExploreOutput, shown
 from sccl.tasks.files import frontier_files, is_folder, load_algorithms, paths_of
-from sccl.tasks.frontiers import read_frontier
+from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.outputs import algorithm_digests, file_digest
 from sccl.view.explorer.html import page
 
@@ -47,8 +47,8 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
     many = any(is_folder(path) for path in paths_of(files))
     with err().status("bounds and pictures"):
         items = shown(((str(x.file), x.algorithm, x.intact) for x in loaded), by_cost=many)
-        sweeps = [sweep for file in frontiers for sweep in read_frontier(file).sweeps]
-        text = page(items, sweeps, frontier=many)
+        known = [one for file in frontiers for one in read_frontiers(file)]
+        text = page(items, known, frontier=many)
     write_atomically(output, text)
     if json:
         inputs = algorithm_digests({str(x.file): x.algorithm for x in loaded})

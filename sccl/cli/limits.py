@@ -76,7 +76,7 @@ def limits_of(
         write=lambda folder, _: certify_limits(found, max_steps, settings, folder),
     )
     parts = found.classes if isinstance(found, AllreduceFrontier) else (found,)
-    known = all(x.lower == x.upper for one in parts for x in one.limits)
+    known = all(limit.known for one in parts for limit in one.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)
 
 

@@ -23,13 +23,14 @@ from sccl.core.cost import Costs
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.allreduce.every_class import AllreduceFrontier
-from sccl.synth.frontier import Frontier, Point, completeness
+from sccl.synth.frontier import Frontier, Point
 from sccl.synth.settings import DEFAULT_TIMEOUT_S
 from sccl.tasks.certify import certify_frontier
 from sccl.tasks.pareto import find_frontier
 from sccl.view.text.notes import Notes, progress_bar
 from sccl.view.text.reasons import explain
 from sccl.view.text.tables import print_winners
+from sccl.view.words import completeness
 
 
 @reported
@@ -166,7 +167,7 @@ def _print_state(console: Console, frontier: Frontier) -> None:
     if frontier.stopped == "interrupted":
         console.print("[yellow]Interrupted: this is the part that was found.[/]")
     elif frontier.complete:
-        head, why = completeness("" if frontier.every_k else frontier.covered.words).split(":")
+        head, why = completeness(None if frontier.every_k else frontier.covered).split(":")
         console.print(f"[green]{head}:[/]{why}")
     elif frontier.stopped == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")

@@ -17,6 +17,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import slug
 from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, TOPOLOGY
+from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ParameterError
 from sccl.tasks.files import (
@@ -27,12 +28,12 @@ from sccl.tasks.files import (
     kind_among,
     paths_of,
 )
-from sccl.tasks.frontiers import Known, known, of_algorithms, of_folder, read_frontier
+from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_frontiers
 from sccl.tasks.outputs import digest_of, question_digests
 from sccl.tasks.plot import PlotOutput
 from sccl.topo import resolve as resolve_topology
 from sccl.topo.symmetry.expand import expand
-from sccl.view import FrontierData
+from sccl.view import FrontierData, lines_of
 from sccl.view.charts.values import classes_of
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class What(StrEnum):
     TOPOLOGY = "topology"
 
 
-Source = Algorithm | Topology | FrontierData | Known
-"""What is drawn; Known: a frontier's file, given by itself."""
+Source = Algorithm | Topology | Frontier
+"""What is drawn."""
 
 
 @reported
@@ -118,22 +119,17 @@ def _digests(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def picture(plain: dict[str, Any], path: Path, *, quiet: bool) -> None:
-    """Draw what a sweep has found, as a frontier and as times by buffer size, and say where.
-
-    Args:
-        plain: what ``sccl pareto --json`` prints.
-    """
+def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
+    """Draw what a sweep has found, as a frontier and as times by buffer size, and say where."""
     console = err()
-    read = known(plain, "this sweep")
-    frontiers = read.charts
+    frontiers = lines_of([frontier])
     if not any(one.points for one in frontiers):
         console.print(f"{named(path)} is not written: no point was found", markup=False)
         return
     drawn = [view.frontier_chart(frontiers)]
     if sum(len(one.points) for one in frontiers) <= view.MOST_TIMES:
         drawn.append(view.time_chart(frontiers))
-    view.save(view.stacked(drawn), path, title=f"sccl: {read.name}")
+    view.save(view.stacked(drawn), path, title=f"sccl: {frontier.name}")
     if not quiet:
         console.print(f"picture: {named(path)}", markup=False, soft_wrap=True)
 
@@ -154,7 +150,7 @@ def load(text: str, what: What | None = None) -> list[Source]:
         return [resolve_topology(text)]
     kind = kind_among(path, (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY))
     if kind == FRONTIER:
-        return [read_frontier(path)]
+        return list(read_frontiers(path))
     if kind == CERTIFICATE:
         return []  # beside the algorithms of a certificate's folder
     if kind in ALGORITHMS:
@@ -173,12 +169,12 @@ def _wanted(sources: Sequence[Source], what: What | None) -> list[Source]:
     """Return what is drawn: where it is algorithms, frontiers beside them are passed over."""
     if not sources:
         raise InputError("only claims are given, and nothing that can be drawn: give other files")
-    others: list[Source] = [one for one in sources if not isinstance(one, FrontierData | Known)]
+    others: list[Source] = [one for one in sources if not isinstance(one, Frontier)]
     return others if others and what in _OF_ALGORITHM else list(sources)
 
 
 def _natural(sources: Sequence[Source]) -> What:
-    if any(isinstance(source, FrontierData | Known) for source in sources):
+    if any(isinstance(source, Frontier) for source in sources):
         return What.FRONTIER
     return What.TOPOLOGY if isinstance(sources[0], Topology) else What.UTILISATION
 
@@ -208,14 +204,10 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
             f"--what {what.value} draws frontiers and algorithms, and a topology is neither; leave "
             "it out"
         )
-    drawn: list[FrontierData] = []
-    for source in sources:
-        drawn += source.charts if isinstance(source, Known) else ()
-        drawn += [source] if isinstance(source, FrontierData) else []
-    read = [source for source in sources if isinstance(source, Known)]
-    questions = {name for source in read for name in (source.name, *source.also)}
+    read = [source for source in sources if isinstance(source, Frontier)]
     loose = of_algorithms([source for source in sources if isinstance(source, Algorithm)])
-    return [*drawn, *(one for one in loose if one.name not in questions)]
+    questions = parts_of(read)
+    return lines_of([*read, *(one for one in loose if one.name not in questions)])
 
 
 _OF_ALGORITHM: dict[What, Callable[[Algorithm], Any]] = {

@@ -1,10 +1,29 @@
-"""What is known of the best algorithms for a question."""
+"""What is known of the best algorithms for a question: points, limits, and what is left open.
+
+A frontier has a part for every class of algorithms that was looked at. Most questions have one;
+allreduce has up to three, whose points lie upon one another.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
 
-from sccl.core.candidate import Candidate
+from sccl.core.bounds import Bounds
+from sccl.core.candidate import Candidate, Range
+from sccl.core.cost import Costs
+from sccl.core.limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.words import proved_for
+
+COMPOSED, TREES, GATHERED = "composed", "trees", "gathered"
+"""The names of the classes of allreduces."""
+
+State = Literal["proved", "best found", "approached"]
+"""Of a point: nothing dominates it; or that is not known; or a limit of R/C that no algorithm here
+attains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +45,216 @@ class Open:
 
     candidate: Candidate
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a frontier.
+
+    Attributes:
+        steps: S.
+        cost: R/C; of a limit frontier, the limit.
+        chunks: C of its algorithm; None: there is none.
+        rounds: its R; likewise.
+        optimal: which lower bounds it meets: ``"latency"``, ``"bandwidth"``, ``"limit"``.
+        proved: whether nothing of its class dominates it. If not, it is the best found.
+        within: the k and C that the proof is restricted to; None: nothing dominates it for any.
+        attained: whether the algorithm has this R/C; else it is near it.
+        algorithm: None: it is too large to be written down, or was not read.
+        missing: why there is none, unless it is too large: ``"timeout"`` or ``"interrupted"``.
+        file: where it is kept.
+        rounds_per_step: of the algorithm, as far as the frontier says it.
+        seconds: that finding it took; None: its file does not say.
+        from_store: whether that was earlier, and the answer was kept.
+    """
+
+    steps: int
+    cost: Fraction
+    chunks: int | None
+    rounds: int | None
+    optimal: tuple[str, ...] = ()
+    proved: bool = False
+    within: Range | None = None
+    attained: bool = True
+    algorithm: AnyAlgorithm | None = None
+    missing: str = ""
+    file: Path | None = None
+    rounds_per_step: tuple[int, ...] = ()
+    seconds: float | None = None
+    from_store: bool = False
+
+    @property
+    def state(self) -> State:
+        """Return what is known of it."""
+        if not self.proved:
+            return "best found"
+        return "proved" if self.attained else "approached"
+
+    @property
+    def state_words(self) -> str:
+        """Return its state, and what its proof is restricted to."""
+        if self.state != "proved":
+            return self.state
+        return proved_for(self.within.words if self.within else "")
+
+    @property
+    def text(self) -> str:
+        """Return its algorithm in words; where none attains it, its costs."""
+        if self.chunks is None or not self.attained:
+            return f"S={self.steps} R/C={self.cost}"
+        return f"C={self.chunks} S={self.steps} R={self.rounds}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFrontier:
+    """What is known of one class of algorithms.
+
+    Attributes:
+        name: such as ``"trees"``; empty: the question has this class alone.
+        scope: the class, in words.
+        steps: no algorithm of the class has fewer steps; None: it is not known here,
+        bandwidth: nor a smaller R/C; likewise.
+        points: by ascending S, each with a smaller R/C than the one before.
+        limits: what holds for every k and C, by number of steps.
+        complete: whether this is the whole frontier of the class,
+        within: as far as k and C go that were searched; None: for all.
+        collective: whose algorithms they are, such as allgather's, which an allreduce may run.
+    """
+
+    name: str
+    scope: str
+    steps: int | None
+    bandwidth: Fraction | None
+    points: tuple[Point, ...]
+    limits: tuple[StepLimit, ...] = ()
+    complete: bool = False
+    within: Range | None = None
+    collective: str = ""
+    seconds: float | None = None
+
+    @property
+    def every_k(self) -> bool:
+        """Return whether this is the whole frontier of the class for all k and C."""
+        return self.complete and self.within is None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return the names of the files of its points."""
+        return tuple(point.file.name for point in self.points if point.file)
+
+    @property
+    def approached(self) -> tuple[tuple[int, Fraction], ...]:
+        """Return (S, R/C) of the limits that algorithms here come near, and do not attain."""
+        return tuple((point.steps, point.cost) for point in self.points if not point.attained)
+
+
+@dataclass(frozen=True, slots=True)
+class Unswept:
+    """A class that was not looked at, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """What is known of a question.
+
+    Attributes:
+        topology: the machine's name.
+        collective: its name.
+        root: its root, if it has one.
+        costs: by which points are compared; None: they are not known here.
+        bounds: what no algorithm of any of its classes can beat; None: they are not known here.
+        classes: what is known of each; of several, each has a name.
+        covered: what a sweep searched; None: these are limits, over all k and all C.
+        solver: that was asked.
+        open: candidates that may hide a better algorithm.
+        refuted: candidates that have no algorithm.
+        unswept: classes that were not looked at.
+        halves: the frontiers of which the algorithms of one class are composed.
+        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
+        seconds: of all of it; None: its file does not say.
+    """
+
+    topology: str
+    collective: str
+    root: int | None
+    costs: Costs | None
+    bounds: Bounds | None
+    classes: tuple[ClassFrontier, ...]
+    covered: Range | None = None
+    solver: str = ""
+    open: tuple[Open, ...] = ()
+    refuted: tuple[Refuted, ...] = ()
+    unswept: tuple[Unswept, ...] = ()
+    halves: tuple[Frontier, ...] = ()
+    stopped: str = ""
+    seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the question: ``"allgather on dgx1"``."""
+        root = f" (root {self.root})" if self.root else ""
+        return f"{self.collective}{root} on {self.topology}"
+
+    @property
+    def several(self) -> bool:
+        """Return whether it is over classes that have names."""
+        return not (len(self.classes) == 1 and not self.classes[0].name)
+
+    @property
+    def scope(self) -> str:
+        """Return its classes, in words."""
+        return "; ".join(one.scope for one in self.classes)
+
+    @property
+    def beyond(self) -> str | None:
+        """Return the class that it is about, where no bounds of its collective hold for it."""
+        return self.scope or None if self.bounds is None else None
+
+    @property
+    def stairs(self) -> tuple[tuple[str, Point], ...]:
+        """Return what no point of any class dominates, with the names of classes.
+
+        Of equal ones there is the first class's. What they are optimal in is about all algorithms,
+        and whether they are proved still about the point's class.
+        """
+        if not self.several:
+            return tuple(("", point) for point in self.classes[0].points)
+        every = [
+            ((point.steps, point.cost), i, one.name, point)
+            for i, one in enumerate(self.classes)
+            for point in one.points
+        ]
+        found: list[tuple[str, Point]] = []
+        for (_, cost), _, name, point in sorted(every, key=lambda item: item[:2]):
+            if not found or cost < found[-1][1].cost:
+                found.append((name, replace(point, optimal=self._optimal(point))))
+        return tuple(found)
+
+    def _optimal(self, point: Point) -> tuple[str, ...]:
+        """Return which of the bounds of all classes a point meets."""
+        least = self.bounds
+        if least is None:
+            return ()
+        met = (
+            ("latency", point.steps == least.steps),
+            ("bandwidth", point.cost == least.bandwidth),
+        )
+        return tuple(what for what, is_met in met if is_met)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Return what no point of any class dominates, by ascending S."""
+        return tuple(point for _, point in self.stairs)
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every class was looked at, and nothing of any is missing."""
+        return not self.unswept and all(one.complete for one in self.classes)
+
+    @property
+    def every_k(self) -> bool:
+        """Return whether that is so for all k and C."""
+        return self.complete and all(one.within is None for one in self.classes)

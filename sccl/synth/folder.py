@@ -53,7 +53,7 @@ class Folder:
         """Write a frontier and return its file: without seconds, and algorithms named as here.
 
         Args:
-            frontier: as :func:`sccl.pareto.frontier_json` gives it.
+            frontier: as :func:`sccl.core.files.frontiers.frontier_to_plain` gives it.
             kind: ``"frontier"`` or ``"limits"``, for the name of the file.
 
         Raises:

@@ -73,12 +73,3 @@ class Frontier:
     stopped: str
     scope: str
     seconds: float
-
-
-def completeness(within: str) -> str:
-    """Return what it means that a frontier is complete, within a range; empty: any k and C."""
-    if within:
-        less = "another k or C may give a smaller R/C in as many steps"
-        return f"Complete for {within}: the bandwidth bound is met and nothing is open; {less}."
-    of_each = "each point is the limit of its S, and the last meets the bandwidth bound"
-    return f"Complete for every k: {of_each}."

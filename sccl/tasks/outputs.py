@@ -16,6 +16,7 @@ from msgspec import Meta
 
 import sccl
 from sccl.collectives import Spec
+from sccl.core.files import frontiers
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.disk import read_text
@@ -30,18 +31,11 @@ Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
     Meta(description="The sha256 of each thing that was given: topology, collective, or file."),
 ]
-FileText = Annotated[str, Meta(description="A path, as it was given.")]
-FractionText = Annotated[
-    str, Meta(pattern="^[0-9]+(/[0-9]+)?$", description="A fraction such as 7/6.")
-]
-Count = Annotated[int, Meta(ge=0)]
-Seconds = Annotated[
-    float, Meta(ge=0, description="Seconds; not in files, which are the same again.")
-]
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of what is printed."""
+FileText = frontiers.FileText
+FractionText = frontiers.FractionText
+Count = frontiers.Count
+Seconds = frontiers.Seconds
+Part = frontiers.Part
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):

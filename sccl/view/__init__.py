@@ -6,7 +6,7 @@ from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
 from sccl.view.charts.measured import measured_chart
 from sccl.view.charts.timing import MOST_TIMES, time_chart
-from sccl.view.charts.values import CostPoint, FrontierData
+from sccl.view.charts.values import FrontierData, lines_of
 from sccl.view.drawing.layout import Box, Layout, layout
 from sccl.view.drawing.machine import topology_chart
 from sccl.view.save import check_picture, save
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_TIMES",
     "Box",
-    "CostPoint",
     "FrontierData",
     "Layout",
     "arrival_chart",
     "check_picture",
     "frontier_chart",
     "layout",
+    "lines_of",
     "measured_chart",
     "save",
     "stacked",

@@ -7,19 +7,17 @@ from typing import Any
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
+from sccl.core.frontier import Point
 from sccl.core.topology import Topology
-from sccl.view import (
-    CostPoint,
-    FrontierData,
-)
+from sccl.view import FrontierData
 
 BROADCAST = FrontierData(
     "broadcast on dgx1",
     (
-        CostPoint(2, Fraction(1), 2, 2, "proved"),
-        CostPoint(3, Fraction(9, 22), 22, 9, "proved"),
-        CostPoint(4, Fraction(4, 13), 13, 4, "best found"),
-        CostPoint(5, Fraction(5, 19), None, None, "approached"),
+        Point(2, Fraction(1), 2, 2, proved=True),
+        Point(3, Fraction(9, 22), 22, 9, proved=True),
+        Point(4, Fraction(4, 13), 13, 4),
+        Point(5, Fraction(5, 19), None, None, proved=True, attained=False),
     ),
     min_steps=2,
     bandwidth=Fraction(1, 6),
@@ -33,7 +31,7 @@ BROADCAST = FrontierData(
 
 ALLGATHER = FrontierData(
     "allgather on dgx1",
-    (CostPoint(2, Fraction(3, 2), 2, 3, "proved"), CostPoint(3, Fraction(7, 6), 6, 7, "proved")),
+    (Point(2, Fraction(3, 2), 2, 3, proved=True), Point(3, Fraction(7, 6), 6, 7, proved=True)),
     alpha_us=0.7,
     gb_per_s=25.0,
 )

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named
+from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.topology import Link, Topology
 from sccl.errors import UnreachableError
-from sccl.prove.bounds import Certificate, Cut, bandwidth_bound, check_certificate, lower_bounds
+from sccl.prove.bounds import Certificate, bandwidth_bound, check_certificate, lower_bounds
 from sccl.prove.bounds.certificate import entering_chunks
 from sccl.topo import resolve
 from tests.kit.nightly import times

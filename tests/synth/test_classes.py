@@ -14,6 +14,7 @@ from sccl.collectives import named
 from sccl.core.answer import Answer, Unknown
 from sccl.core.candidate import Range
 from sccl.core.files.algorithms import load_algorithm
+from sccl.core.files.frontiers import frontier_to_plain, frontiers_of_plain
 from sccl.core.instance import Instance
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
@@ -22,16 +23,15 @@ from sccl.prove.bounds import any_bounds
 from sccl.synth.allreduce.classes import ClassFrontier, cost_of
 from sccl.synth.allreduce.composed import least_sum
 from sccl.synth.allreduce.every_class import AllreduceFrontier, limit_allreduce, sweep_allreduce
-from sccl.synth.allreduce.plain import allreduce_json
+from sccl.synth.allreduce.nouns import class_noun, noun_of
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Point
 from sccl.synth.ksync import backends
 from sccl.synth.limit.oracle import PackingLimits
-from sccl.tasks.frontiers import known
 from sccl.topo import resolve
 from sccl.topo.degrade import without
-from sccl.view import frontier_chart
-from sccl.view.text.classes import class_summary, unswept_words
+from sccl.view import frontier_chart, lines_of
+from sccl.view.words import class_summary, unswept_words
 from tests.kit import once
 from tests.kit.charts import rows_of, values
 from tests.kit.found import MACHINES
@@ -196,7 +196,7 @@ def test_what_is_restricted_to_k_is_not_said_of_every_k() -> None:
     machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)])
     found = swept(machine, k=2)
     (composed,) = [one for one in found.classes if one.name == "composed"]
-    assert "Complete for k = 2" in class_summary(composed)
+    assert "Complete for k = 2" in class_summary(class_noun(composed))
     assert "proved for k = 2" in states(composed)
     trees = dict(costs(found, "trees"))
     assert Fraction(trees[7]) < Fraction(7, 16)  # what a class of compositions can't reach
@@ -205,14 +205,14 @@ def test_what_is_restricted_to_k_is_not_said_of_every_k() -> None:
 def test_classes_that_are_not_looked_at_are_named() -> None:
     found = swept(resolve("ring:3"), max_chunks=3)
     assert [one.name for one in found.classes] == ["composed"]
-    text = unswept_words(found.unswept)
+    text = unswept_words(noun_of(found).unswept)
     assert text.startswith("Other classes may do better: gathered")
     assert "trees" in text
     assert not found.complete
     with pytest.raises(ParameterError, match="multiples of 3"):
         swept(resolve("ring:3"), max_chunks=2)
     big = swept(resolve("ring:11"), max_steps=5)
-    assert "more than 10 ranks" in unswept_words(big.unswept)
+    assert "more than 10 ranks" in unswept_words(noun_of(big).unswept)
     assert [one.name for one in big.classes] == ["composed", "gathered"]
     assert costs(big, "composed") == []
 
@@ -231,15 +231,15 @@ def test_limits_have_the_shape_of_a_sweep(tmp_path: Path) -> None:
     assert costs(found, "composed") == [(4, "3/8"), (5, "1/3"), (6, "7/24")]
     assert costs(found) == [(2, "3/2"), (3, "7/6"), (4, "1/3"), (5, "7/24")]
     assert found.every_k
-    plain = allreduce_json(found)
+    plain = frontier_to_plain(noun_of(found))
     assert [p["class"] for p in plain["points"]] == ["gathered", "gathered", "trees", "trees"]
     assert [c["class"] for c in plain["classes"]] == ["composed", "trees", "gathered"]
 
 
 def test_only_what_no_class_reaches_is_shaded(dgx1: AllreduceFrontier) -> None:
-    read = known(allreduce_json(dgx1), "here")
+    (read,) = frontiers_of_plain(frontier_to_plain(noun_of(dgx1)), "here")
     assert read.name == "allreduce on dgx1"
-    chart = frontier_chart(read.charts)
+    chart = frontier_chart(lines_of([read]))
     assert chart.to_dict()["title"]["text"] == "allreduce on dgx1: latency against bandwidth"
     assert values(chart, "name") == {"composed", "trees", "gathered"}
     assert {"S \u2265 2", "R/C \u2265 7/24"} <= values(chart, "text")
@@ -256,9 +256,12 @@ def test_an_older_file_of_limits_is_still_read() -> None:
         "classes": [{"scope": "trees", "limits": [], "points": [
             {"steps": 4, "proved": True, "limit": "1/3"}]}],
     }  # fmt: skip
-    read = known(older, "here")
-    assert [len(chart.points) for chart in read.charts] == [1, 1]
-    assert len(read.sweeps) == 2
+    own, trees = frontiers_of_plain(older, "here")
+    assert [line.name for line in lines_of([own, trees])] == [
+        "allreduce on x, limits", "allreduce on x, trees",
+    ]  # fmt: skip
+    assert (own.beyond, trees.beyond) == (None, "trees")
+    assert [len(one.points) for one in (own, trees)] == [1, 1]
 
 
 def test_a_certificate_says_which_class_it_is_about(tmp_path: Path) -> None:
@@ -307,7 +310,7 @@ def test_the_explorer_has_one_frontier_of_all_classes(dgx1: AllreduceFrontier) -
 
     files = sorted({str(p.file) for one in dgx1.classes for p in one.points})
     items = shown((file, *load_algorithm(Path(file))) for file in files)
-    data = page_data(items, known(allreduce_json(dgx1), "here").sweeps, frontier=True)
+    data = page_data(items, [noun_of(dgx1)], frontier=True)
     (one,) = data["frontiers"]
     assert one["collective"] == "allreduce"
     assert one["bounds"] == {"steps": 2, "bandwidth": "7/24"}

@@ -23,12 +23,13 @@ from sccl.cli.main import app
 from sccl.collectives import named
 from sccl.core.answer import Sat
 from sccl.core.candidate import Range
+from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError, ToolError
 from sccl.solvers.interrupt import run_interruptible
 from sccl.solvers.workers import Workers
 from sccl.synth.ahead import Ahead
-from sccl.synth.allreduce.plain import frontier_json
+from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.answering import How, answer_text, answering
 from sccl.synth.ksync import backends, portfolio
 from sccl.synth.ksync.child import Child
@@ -51,7 +52,7 @@ def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") 
             covered=Range(k=3, max_steps=3),
             expect=expect,
         )
-    result: dict[str, Any] = timeless(frontier_json(found))
+    result: dict[str, Any] = timeless(frontier_to_plain(noun_of(found)))
     return result
 
 

@@ -16,19 +16,20 @@ from sccl.core.answer import Answer, Unknown
 from sccl.core.candidate import Range
 from sccl.core.cost import Costs, winners
 from sccl.core.files.algorithms import load_algorithm
+from sccl.core.files.frontiers import frontier_to_plain, frontiers_of_plain
 from sccl.core.instance import Instance
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations
-from sccl.synth.allreduce.plain import frontier_json
+from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.events import Settled
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
-from sccl.tasks.frontiers import known
 from sccl.topo import resolve
 from sccl.topo.degrade import without
+from sccl.view.words import summary
 
 
 def run(topology: str, collective: str, **covered: int) -> Frontier:
@@ -238,24 +239,24 @@ def test_what_is_proved_for_some_k_only_says_so() -> None:
     assert usual.points[-1].state == "proved"
     assert small.points[-1].algorithm.scope == "2-synchronous algorithms"
     assert usual.points[-1].algorithm.scope == "all k-synchronous algorithms"
-    assert [p["every_k"] for p in frontier_json(usual)["points"]] == [False, True]
-    read = known(frontier_json(small), "here")
-    assert read.sweeps[0].summary.startswith("Complete for k = 2: ")
-    assert {p.state_words for p in read.charts[0].points} == {"proved for k = 2"}
+    assert [p["every_k"] for p in frontier_to_plain(noun_of(usual))["points"]] == [False, True]
+    (read,) = frontiers_of_plain(frontier_to_plain(noun_of(small)), "here")
+    assert summary(read).startswith("Complete for k = 2: ")
+    assert {p.state_words for p in read.points} == {"proved for k = 2"}
     limited = run("dgx1", "allgather", max_chunks=1, max_steps=2)
     assert limited.points[0].state == "proved for k = 5 and C <= 1"
 
 
 def test_an_older_frontier_says_for_which_k_it_was_proved() -> None:
-    found = frontier_json(run("dgx1", "allgather", k=1, max_steps=3))
+    found = frontier_to_plain(noun_of(run("dgx1", "allgather", k=1, max_steps=3)))
     for point in found["points"]:
         del point["every_k"]
-    (chart,) = known(found, "here").charts
-    assert [p.state_words for p in chart.points] == ["proved for k = 1"] * 2
+    (read,) = frontiers_of_plain(found, "here")
+    assert [p.state_words for p in read.points] == ["proved for k = 1"] * 2
 
 
 def test_the_json_has_the_published_shape() -> None:
-    found = frontier_json(run("dgx1", "allgather"))
+    found = frontier_to_plain(noun_of(run("dgx1", "allgather")))
     assert found["schema"] == 1
     assert (found["topology"], found["collective"], found["k"]) == ("dgx1", "allgather", 5)
     assert (found["bounds"]["steps"], found["bounds"]["bandwidth"]) == (2, "7/6")

@@ -26,7 +26,7 @@ from sccl.emit.bundle import bundle
 from sccl.errors import FormatError, TopologyError
 from sccl.tasks.frontiers import of_algorithms
 from sccl.topo import catalogue_names, generators, measure, model, resolve
-from sccl.view import topology_chart
+from sccl.view import lines_of, topology_chart
 from sccl.view.text.show import print_algorithm
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
@@ -461,7 +461,7 @@ def test_algorithms_for_lanes_of_different_speed_are_compared_by_time() -> None:
         (entry,) = made.entries
         used = {entry.algorithms[s.index].algorithm.topology.gb_per_s for s in entry.switches}
         assert used == {100.0}
-    drawn = of_algorithms([slower, faster])
+    drawn = lines_of(of_algorithms([slower, faster]))
     assert [(one.gb_per_s, len(one.points)) for one in drawn] == [(25.0, 1), (100.0, 1)]
 
 

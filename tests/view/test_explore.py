@@ -24,8 +24,9 @@ from sccl.errors import ParameterError
 from sccl.view.explorer import html
 from sccl.view.explorer.data import page_data
 from sccl.view.explorer.html import page
-from sccl.view.shown import Bounds, Candidate, Shown, Sweep
+from sccl.view.shown import Bounds, Shown
 from tests.kit.found import frontier
+from tests.kit.frontiers import known
 from tests.kit.nightly import times
 
 BOUNDS = Bounds(2, Fraction(7, 6), ("because",))
@@ -121,13 +122,15 @@ def test_what_is_too_large_is_refused_with_its_number(
 def test_a_frontier_is_of_one_question() -> None:
     gather, ring = frontier("dgx1", "allgather"), frontier("ring:4", "allgather")
     sweeps = [
-        Sweep("dgx1", "allgather", None, (Candidate(1, 2, 2, "no"),), (), (), "Complete."),
-        Sweep("dgx1", "allgather", 3, (), (), (), "Of another root."),
+        known(("dgx1", "allgather", None), refuted=((1, 2, 2, "no"),)),
+        known(("dgx1", "allgather", 3), complete=False),  # of another root
     ]
     data = page_data(shown(*gather, *ring), sweeps, frontier=True)
     first, second = data["frontiers"]
     assert first["points"] == list(range(len(gather)))
-    assert (first["summary"], len(first["refuted"])) == ("Complete.", 1)
+    assert len(first["refuted"]) == 1
+    assert first["summary"].startswith("Complete for every k")
+    assert "Not the end" not in first["summary"]
     assert second["topology"] == "ring:4"
     assert second["summary"] == ""
 
@@ -135,10 +138,10 @@ def test_a_frontier_is_of_one_question() -> None:
 def test_of_equal_costs_a_frontier_has_one_point() -> None:
     a, b = (replace(x, proved=("pareto",)) for x in frontier("dgx1", "allgather")[:2])
     most = replace(a, proved=("latency", "pareto"))
-    sweep = Sweep("dgx1", "allgather", None, (), (), (), "Complete.")
+    sweep = known(("dgx1", "allgather", None))
     data = page_data(shown(a, b, most, b), [sweep, sweep], frontier=True)
     assert data["frontiers"][0]["points"] == [2, 1]
-    assert data["frontiers"][0]["summary"] == "Complete."
+    assert data["frontiers"][0]["summary"].count("Complete") == 1
     assert len(data["algorithms"]) == 4
 
 
@@ -149,9 +152,10 @@ def test_bounds_are_only_told_of_the_class_they_hold_for() -> None:
         Shown(replace(x, scope=scope), "a.json", True, of_class)
         for x, scope in ((a, "compositions, each half 5-synchronous"), (b, "trees"))
     ]
-    question = ("dgx1", "allreduce", None, (), ())
-    sweep = Sweep(*question, ((4, Fraction(3, 8)),), "Complete.")
-    of_trees = Sweep(*question, ((4, Fraction(1, 3)),), "All.", "trees", (4, Fraction(7, 24)))
+    question = ("dgx1", "allreduce", None)
+    sweep = known(question, limits=((4, Fraction(3, 8)),))
+    trees: dict[str, Any] = {"scope": "trees", "steps": 4, "bandwidth": Fraction(7, 24)}
+    of_trees = known(question, limits=((4, Fraction(1, 3)),), bounds=None, complete=False, **trees)
     data = page_data(found, [sweep, of_trees], frontier=False)
     assert [x["bounds"] is None for x in data["algorithms"]] == [False, True]
     assert [len(x["reasons"]) for x in data["algorithms"]] == [1, 2]
@@ -160,7 +164,7 @@ def test_bounds_are_only_told_of_the_class_they_hold_for() -> None:
     assert inside["class"] == "compositions, each half 5-synchronous"
     assert (outside["points"], outside["limits"]) == ([1], [[4, "1/3"]])
     assert outside["bounds"] == {"steps": 4, "bandwidth": "7/24"}
-    assert (outside["class"], outside["summary"]) == ("trees", "All.")
+    assert (outside["class"], outside["summary"][:11]) == ("trees", "Not the end")
     (_, alone) = page_data(found, [sweep], frontier=False)["frontiers"]
     assert (alone["limits"], alone["bounds"], alone["summary"]) == ([], None, "")
 

@@ -16,12 +16,15 @@ from playwright.sync_api import Page as Tab
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, Send, send
+from sccl.core.candidate import Range
+from sccl.core.frontier import Point
 from sccl.core.ids import Edge
 from sccl.judge import violations
 from sccl.topo import resolve
 from sccl.view.explorer.html import page
-from sccl.view.shown import Bounds, Candidate, Shown, Sweep
+from sccl.view.shown import Bounds, Shown
 from tests.kit.found import frontier
+from tests.kit.frontiers import known
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u2028'\"&amp;"
 STEP_MS = 1500
@@ -304,11 +307,15 @@ def test_what_is_refuted_for_the_k_searched_is_shaded(opened: Open) -> None:
     found = [replace(a, proved=("pareto",)) for a in frontier("dgx1", "allgather")[:2]]
     bounds = Bounds(2, Fraction(7, 6), ())
     items = [Shown(a, f"{i}.json", True, bounds) for i, a in enumerate(found)]
-    question = ("dgx1", "allgather", None, (), (), ())
-    restricted = tuple((one.file, "proved for k = 1") for one in items)
+    question = ("dgx1", "allgather", None)
+    points = tuple(
+        Point(a.steps, a.bandwidth_cost, a.collective.chunks, a.rounds, proved=True,
+              within=Range(k=1), file=Path(one.file))
+        for a, one in zip(found, items, strict=True)
+    )  # fmt: skip
     for sweep, marks in (
-        (Sweep(*question, "Complete for k = 1.", restricted=restricted), ["searched"] * 2),
-        (Sweep(*question, "Complete for every k."), ["proved"] * 2),
+        (known(question, points=points, within=Range(k=1)), ["searched"] * 2),
+        (known(question), ["proved"] * 2),
     ):
         tab = opened(page(items, [sweep], frontier=True))
         each = "all => all.map(e => e.getAttribute('class').split(' ')[1])"
@@ -325,13 +332,13 @@ def test_what_is_refuted_for_the_k_searched_is_shaded(opened: Open) -> None:
 
 def test_a_sweep_starts_with_its_frontier(opened: Open) -> None:
     found = frontier("dgx1", "allgather")
-    sweep = Sweep(
-        "dgx1", "allgather", None,
-        (Candidate(6, 2, 7, "limit"), Candidate(12, 2, 14, "limit")),
-        (Candidate(5, 3, 7, HOSTILE),),
-        ((2, Fraction(3, 2)),),
-        "One is open.",
-    )  # fmt: skip
+    sweep = known(
+        ("dgx1", "allgather", None),
+        refuted=((6, 2, 7, "limit"), (12, 2, 14, "limit")),
+        open=((5, 3, 7, HOSTILE),),
+        limits=((2, Fraction(3, 2)),),
+        complete=False,
+    )
     tab = opened(page(shown(found), [sweep], frontier=True))
     assert tab.is_visible("#frontier-view")
     assert not tab.is_visible("#algorithm-view")
@@ -421,14 +428,15 @@ def test_the_table_of_points_is_whole(width: int, opened: Open) -> None:
 
 def test_marks_are_those_of_the_static_charts(opened: Open) -> None:
     a, b, *_ = crowded(3, 5)
-    sweep = Sweep(
-        "ring:6", "broadcast", 0,
-        tuple(Candidate(c, 5, r, "no") for c in range(20, 90) for r in range(10, 40)),
-        (Candidate(3, 6, 4, "time"),),
-        ((3, Fraction(3, 2)), (4, Fraction(9, 10)), (5, Fraction(8, 10)), (9, Fraction(1, 2))),
-        "",
-        approached=((5, Fraction(8, 10)),),
-    )  # fmt: skip
+    limits = ((3, "3/2"), (4, "9/10"), (5, "8/10"), (9, "1/2"))
+    sweep = known(
+        ("ring:6", "broadcast", 0),
+        refuted=tuple((c, 5, r, "no") for c in range(20, 90) for r in range(10, 40)),
+        open=((3, 6, 4, "time"),),
+        limits=tuple((steps, Fraction(cost)) for steps, cost in limits),
+        points=(Point(5, Fraction(8, 10), None, None, proved=True, attained=False),),
+        complete=False,
+    )
     bounds = Bounds(3, Fraction(1, 2), ())
     found = [Shown(x, "a.json", True, bounds) for x in (a, replace(b, proved=()))]
     tab = opened(page(found, [sweep], frontier=True))

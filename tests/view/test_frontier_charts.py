@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.cost import bytes_text
+from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.tasks.frontiers import of_algorithms
 from sccl.view import (
-    CostPoint,
     FrontierData,
     frontier_chart,
+    lines_of,
     measured_chart,
     theme,
     time_chart,
@@ -38,9 +39,10 @@ from tests.kit.svg import overlapping
 def test_charts_of_frontiers_compile_and_their_labels_stand_apart(
     name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    found = of_algorithms([*frontier(name, "allgather"), *frontier(name, "broadcast")])
-    for several in (found[:1], found, [BROADCAST], [BROADCAST, ALLGATHER]):
-        for chart in (frontier_chart(several), time_chart(several)):
+    several = [*frontier(name, "allgather"), *frontier(name, "broadcast")]
+    found = lines_of(of_algorithms(several))
+    for lines in (found[:1], found, [BROADCAST], [BROADCAST, ALLGATHER]):
+        for chart in (frontier_chart(lines), time_chart(lines)):
             assert overlapping(svg(chart)) == []
     assert capfd.readouterr() == ("", "")
 
@@ -102,8 +104,8 @@ def test_a_limit_on_the_bound_is_not_marked() -> None:
 def test_marks_lie_clear_of_one_another() -> None:
     near = tuple((4, Fraction(100 - n, 100)) for n in range(1, 90))
     points = (
-        CostPoint(4, Fraction(1), 1, 4, "proved"),
-        CostPoint(5, Fraction(9, 10), 1, 5, "best found"),
+        Point(4, Fraction(1), 1, 4, proved=True),
+        Point(5, Fraction(9, 10), 1, 5),
     )
     one = replace(
         BROADCAST, points=points, open=near[:40], refuted=near[40:], limits=((4, Fraction(1, 2)),)
@@ -158,7 +160,7 @@ def test_every_crossover_says_its_size(
     steps: int, alpha: float | None, bandwidth: float | None
 ) -> None:
     points = tuple(
-        CostPoint(4 + n, Fraction(4 + n, 2 + 2 * n), 2 + 2 * n, 4 + n, "proved")
+        Point(4 + n, Fraction(4 + n, 2 + 2 * n), 2 + 2 * n, 4 + n, proved=True)
         for n in range(steps)
     )
     one = FrontierData("broadcast on ring:8", points, alpha_us=0.7, gb_per_s=25.0)
@@ -221,7 +223,7 @@ def test_times_want_costs_that_make_sense(alpha: float, bandwidth: float, says: 
 def test_any_frontier_can_be_drawn(
     costs: list[tuple[int, Fraction]], others: list[tuple[int, Fraction]], bounded: bool
 ) -> None:
-    points = tuple(CostPoint(s, c, 1, 1, "proved") for s, c in sorted(costs))
+    points = tuple(Point(s, c, 1, 1, proved=True) for s, c in sorted(costs))
     one = FrontierData("x", points, 1 if bounded else None, Fraction(1, 99) if bounded else None,
                        limits=tuple(others), refuted=tuple(others), open=tuple(others),
                        alpha_us=1.0, gb_per_s=1.0)  # fmt: skip

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from sccl.collectives import named
+from sccl.core.bounds import Bounds, Counted, Distance
 from sccl.core.topology import Topology
 from sccl.prove.bounds.simple import common_cuts, most_carried
 from sccl.prove.bounds.steps import FarthestPair, farthest_pair
@@ -51,6 +51,17 @@ class AnyBounds:
         """Return the lower bound on R/C."""
         return Fraction(self.sends, self.chunks_per_round)
 
+    @property
+    def proved(self) -> Bounds:
+        """Return the bounds with what proves them."""
+        pair = self.pair
+        return Bounds(
+            self.steps,
+            self.bandwidth,
+            distance=Distance("allgather", pair.chunk, pair.sources, pair.rank, pair.steps),
+            evidence=Counted("allreduce", self.sends, self.chunks_per_round, self.ranks),
+        )
+
 
 def any_bounds(topology: Topology) -> AnyBounds:
     """Return what no allreduce on a topology can beat.
@@ -67,27 +78,3 @@ def any_bounds(topology: Topology) -> AnyBounds:
         found = AnyBounds(1, most_carried(topology, entering), tuple(sorted(inside)), pair)
         best = max(best, found, key=lambda bound: bound.bandwidth)
     return best
-
-
-def any_bounds_json(bounds: AnyBounds) -> dict[str, Any]:
-    """Return the bounds of all allreduces as plain JSON values, in the shape of those of others."""
-    pair = bounds.pair
-    return {
-        "steps": bounds.steps,
-        "bandwidth": str(bounds.bandwidth),
-        "scope": "",
-        "certificate": {
-            "problem": "allreduce",
-            "kind": "cut" if bounds.ranks else "sends",
-            "ranks": list(bounds.ranks),
-            "sends_per_chunk": bounds.sends,
-            "chunks_per_round": bounds.chunks_per_round,
-            "steps": {
-                "problem": "allgather",
-                "chunk": pair.chunk,
-                "from": list(pair.sources),
-                "to": pair.rank,
-                "distance": pair.steps,
-            },
-        },
-    }

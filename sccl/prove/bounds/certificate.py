@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
+from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
@@ -37,21 +38,6 @@ def priced(prices: Mapping[ConstraintKey, Fraction]) -> Prices:
     """Return the prices that are not zero, by name."""
     by_name = sorted(prices.items(), key=lambda item: constraint_name(item[0]))
     return tuple((key, price) for key, price in by_name if price)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A set of ranks that chunks have to enter.
-
-    Attributes:
-        ranks: the set, ascending.
-        weight: its share in the certificate.
-        chunks: how many chunks start outside and are wanted inside.
-    """
-
-    ranks: tuple[int, ...]
-    weight: Fraction
-    chunks: int
 
 
 @dataclass(frozen=True, slots=True)

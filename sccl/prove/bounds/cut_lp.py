@@ -13,10 +13,11 @@ from fractions import Fraction
 
 import networkx as nx
 
+from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks, priced
+from sccl.prove.bounds.certificate import Certificate, entering_chunks, priced
 from sccl.solvers.lp import Model, fast_sum, rational, solve
 
 _TOLERANCE = 1e-6

@@ -10,10 +10,11 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import pairwise
 
+from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.certificate import Certificate, Cut, priced, shortest_paths
+from sccl.prove.bounds.certificate import Certificate, priced, shortest_paths
 from sccl.solvers.lp import Model, Variable, fast_sum, rational, solve
 
 _MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple certificates remain

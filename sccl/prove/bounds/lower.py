@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.bounds import Bounds, Distance, Priced
 from sccl.core.instance import check_direct
 from sccl.core.topology import Topology, constraint_name
 from sccl.errors import CollectiveError
@@ -49,6 +49,20 @@ class LowerBounds:
         """Return what the bandwidth certificate speaks about, in words."""
         return self.dual.describe(on_reversed=self.on_reversed)
 
+    @property
+    def proved(self) -> Bounds:
+        """Return the bounds with what proves them."""
+        of, pair = self.certificate, self.pair
+        farther = self.dual.describe(on_reversed=self.pair_on_reversed)
+        prices = tuple((constraint_name(key), price) for key, price in of.prices)
+        return Bounds(
+            self.steps,
+            self.bandwidth,
+            self.scope,
+            Distance(farther, pair.chunk, pair.sources, pair.rank, pair.steps),
+            Priced(self.problem, self.dual.spec.unit, of.value, prices, of.cuts),
+        )
+
 
 def lower_bounds(topology: Topology, spec: Spec) -> LowerBounds:
     """Return the bounds of a collective on a topology.
@@ -84,31 +98,3 @@ def lower_bounds(topology: Topology, spec: Spec) -> LowerBounds:
         on_reversed=tightest.on_reversed,
         pair_on_reversed=farthest.on_reversed,
     )
-
-
-def bounds_json(bounds: LowerBounds) -> dict[str, Any]:
-    """Return both lower bounds and their certificates as plain JSON values."""
-    certificate, pair = bounds.certificate, bounds.pair
-    return {
-        "steps": bounds.steps,
-        "bandwidth": str(bounds.bandwidth),
-        "scope": bounds.scope,
-        "certificate": {
-            "problem": bounds.problem,
-            "chunks": bounds.dual.spec.unit,
-            "rounds_at_least": str(certificate.value),
-            "kind": certificate.kind,
-            "prices": {constraint_name(key): str(price) for key, price in certificate.prices},
-            "cuts": [
-                {"ranks": list(c.ranks), "weight": str(c.weight), "entering_chunks": c.chunks}
-                for c in certificate.cuts
-            ],
-            "steps": {
-                "problem": bounds.dual.describe(on_reversed=bounds.pair_on_reversed),
-                "chunk": pair.chunk,
-                "from": list(pair.sources),
-                "to": pair.rank,
-                "distance": pair.steps,
-            },
-        },
-    }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
+from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.certificate import Certificate, Cut, entering_chunks, priced
+from sccl.prove.bounds.certificate import Certificate, entering_chunks, priced
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 

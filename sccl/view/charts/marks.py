@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sccl.core.frontier import Point
 from sccl.view import theme
 from sccl.view.charts.known import axes
 from sccl.view.charts.labels import Frame
-from sccl.view.charts.values import Cost, CostPoint, FrontierData
+from sccl.view.charts.values import Cost, FrontierData
 from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _of(one: FrontierData, frame: Frame, *, single: bool) -> list[tuple[int, Fra
     return found
 
 
-def _kind(point: CostPoint) -> str:
+def _kind(point: Point) -> str:
     if point.state == "proved" and point.within:
         return _SEARCHED
     return _STATES.get(point.state, point.state)

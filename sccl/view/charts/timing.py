@@ -10,11 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.cost import Costs, bytes_text, winners
+from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.charts.crossovers import Crossover, crossover_layers
 from sccl.view.charts.labels import Frame, Rectangle, along, apart, text_size
-from sccl.view.charts.values import CostPoint, FrontierData, classes_of, named_by_class
+from sccl.view.charts.values import FrontierData, classes_of, named_by_class
 from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class _Line:
 
     number: int
     name: str
-    point: CostPoint
+    point: Point
     costs: Costs
 
     @property

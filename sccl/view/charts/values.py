@@ -1,53 +1,17 @@
-"""What charts of frontiers are given: plain numbers, wherever they come from."""
+"""What charts draw of frontiers: one line for each class of algorithms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, count
-from typing import Literal
 
-from sccl.core.words import proved_for
-
-State = Literal["proved", "best found", "approached"]
-"""Of a point: nothing dominates it; or that is not known; or a limit of R/C that no algorithm here
-attains."""
+from sccl.core.candidate import Candidate
+from sccl.core.frontier import ClassFrontier, Frontier, Point
 
 Cost = tuple[int, Fraction]
 """(S, R/C)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CostPoint:
-    """A point of a frontier.
-
-    Attributes:
-        steps: S.
-        cost: R/C.
-        chunks: C of its algorithm; None if there is none.
-        rounds: its R.
-        within: the k and C that its proof is restricted to, in words; empty: none.
-    """
-
-    steps: int
-    cost: Fraction
-    chunks: int | None
-    rounds: int | None
-    state: State
-    within: str = ""
-
-    @property
-    def state_words(self) -> str:
-        """Return its state, and what its proof is restricted to."""
-        return proved_for(self.within) if self.state == "proved" else self.state
-
-    @property
-    def text(self) -> str:
-        """Return its algorithm in words."""
-        if self.chunks is None:
-            return f"S={self.steps} R/C={self.cost}"
-        return f"C={self.chunks} S={self.steps} R={self.rounds}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +34,7 @@ class FrontierData:
     """
 
     name: str
-    points: tuple[CostPoint, ...]
+    points: tuple[Point, ...]
     min_steps: int | None = None
     bandwidth: Fraction | None = None
     limits: tuple[Cost, ...] = ()
@@ -82,6 +46,43 @@ class FrontierData:
     alpha_us: float | None = None
     gb_per_s: float | None = None
     slowest_link: bool = False
+
+
+def lines_of(frontiers: Iterable[Frontier]) -> list[FrontierData]:
+    """Return what is drawn of frontiers: of several classes, a line for each."""
+    return [_line(frontier, part) for frontier in frontiers for part in frontier.classes]
+
+
+def _line(frontier: Frontier, part: ClassFrontier) -> FrontierData:
+    costs, bounds, several = frontier.costs, frontier.bounds, frontier.several
+    least = (bounds.steps, bounds.bandwidth) if bounds else (part.steps, part.bandwidth)
+    return FrontierData(
+        name=_name(frontier, part),
+        points=part.points,
+        min_steps=None if frontier.beyond else least[0],
+        bandwidth=None if frontier.beyond else least[1],
+        limits=tuple((limit.steps, limit.lower) for limit in part.limits),
+        refuted=() if several else _costs(one.candidate for one in frontier.refuted),
+        open=() if several else _costs(one.candidate for one in frontier.open),
+        scope=part.scope if several or bounds is None else bounds.scope,
+        question=frontier.name if several else "",
+        of_class=part.name,
+        alpha_us=costs.alpha_us if costs else None,
+        gb_per_s=costs.gb_per_s if costs else None,
+        slowest_link=costs is not None and costs.slowest_link,
+    )
+
+
+def _name(frontier: Frontier, part: ClassFrontier) -> str:
+    """Return what a line is called: limits are told apart from a sweep of the same question."""
+    if frontier.several or frontier.beyond:
+        return f"{frontier.name}, {part.name or part.scope}"
+    limits = frontier.covered is None and frontier.bounds is not None
+    return f"{frontier.name}, limits" if limits else frontier.name
+
+
+def _costs(candidates: Iterable[Candidate]) -> tuple[Cost, ...]:
+    return tuple((one.steps, one.cost) for one in candidates)
 
 
 def classes_of(frontiers: Sequence[FrontierData]) -> str:

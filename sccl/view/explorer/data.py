@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.candidate import Candidate
 from sccl.core.collective import Collective
 from sccl.core.cost import Costs, winners
+from sccl.core.frontier import ClassFrontier, Frontier
 from sccl.core.topology import Topology
 from sccl.view.drawing.budgets import binding, shared
 from sccl.view.drawing.layout import control_points, layout
-from sccl.view.shown import Candidate, Shown, ShownClass, Sweep
+from sccl.view.shown import Shown
+from sccl.view.words import state_of_class, summary
 
 _BEYOND = "This algorithm is of another class, so they do not bound it."
 
 
-def page_data(shown: Sequence[Shown], sweeps: Sequence[Sweep], *, frontier: bool) -> dict[str, Any]:
+def page_data(
+    shown: Sequence[Shown], frontiers: Sequence[Frontier], *, frontier: bool
+) -> dict[str, Any]:
     """Return all that a page shows; machines that several algorithms share are there once.
 
     Args:
+        frontiers: what is said beside their points.
         frontier: whether to start with the frontiers instead of the first algorithm.
     """
     topologies = list(dict.fromkeys(one.algorithm.topology for one in shown))
@@ -28,7 +34,7 @@ def page_data(shown: Sequence[Shown], sweeps: Sequence[Sweep], *, frontier: bool
         "start": "frontier" if frontier else "algorithm",
         "topologies": [_topology(t) for t in topologies],
         "algorithms": [_algorithm(s, topologies.index(s.algorithm.topology)) for s in shown],
-        "frontiers": _frontiers(shown, sweeps),
+        "frontiers": _frontiers(shown, frontiers),
     }
 
 
@@ -145,11 +151,11 @@ def _claims(shown: Shown) -> list[list[str]]:
 # --- frontiers -----------------------------------------------------------------------------------
 
 
-def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
+def _frontiers(shown: Sequence[Shown], known: Sequence[Frontier]) -> list[dict[str, Any]]:
     """Return one frontier per machine, collective, root, and class that the bounds do not hold for.
 
-    What a sweep of compositions found impossible, other algorithms may well reach. Where a sweep
-    tells of several classes, algorithms of other collectives that one of them runs belong to it.
+    What a sweep of compositions found impossible, other algorithms may well reach. Where a frontier
+    is over several classes, algorithms of other collectives that one of them runs belong to it.
     """
     groups: dict[tuple[Topology, str, int | None, str | None], list[int]] = {}
     for number, one in enumerate(shown):
@@ -160,10 +166,10 @@ def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str
     found = []
     for (machine, name, root, beyond), members in groups.items():
         asked = (machine.name, name, root, beyond)
-        own = [s for s in sweeps if (s.topology, s.collective, s.root, s.beyond) == asked]
-        if not own and all(_is_part(shown[i], sweeps) for i in members):
+        own = [f for f in known if (f.topology, f.collective, f.root, f.beyond) == asked]
+        if not own and all(_is_part(shown[i], known) for i in members):
             continue
-        parts = {file for s in own for one in s.classes for file in one.files}
+        parts = {file for part in _classes(own) for file in part.files}
         others = [
             i for i, one in enumerate(shown)
             if one.file in parts and one.algorithm.topology == machine
@@ -172,65 +178,79 @@ def _frontiers(shown: Sequence[Shown], sweeps: Sequence[Sweep]) -> list[dict[str
     return found
 
 
-def _is_part(one: Shown, sweeps: Sequence[Sweep]) -> bool:
-    """Return whether an algorithm is of a class of another collective's sweep."""
+def _classes(known: Iterable[Frontier]) -> list[ClassFrontier]:
+    """Return the classes that have names."""
+    return [part for one in known if one.several for part in one.classes]
+
+
+def _is_part(one: Shown, known: Sequence[Frontier]) -> bool:
+    """Return whether an algorithm is of a class of another collective's frontier."""
     a = one.algorithm
-    return any(
-        one.file in part.files
-        for s in sweeps
-        if (s.topology, s.collective) != (a.topology.name, a.collective.name)
-        and s.topology == a.topology.name
-        for part in s.classes
-    )
+    here = (f for f in known if f.topology == a.topology.name)
+    others = [f for f in here if f.collective != a.collective.name]
+    return any(one.file in part.files for part in _classes(others))
 
 
 def _frontier(
-    shown: Sequence[Shown], members: Sequence[int], sweeps: Sequence[Sweep]
+    shown: Sequence[Shown], members: Sequence[int], known: Sequence[Frontier]
 ) -> dict[str, Any]:
-    named = {file for s in sweeps for file in s.files}
+    every = [part for one in known for part in one.classes]
+    named = {file for part in every for file in part.files}
     members = [i for i in members if shown[i].file in named] or members
-    classes = list({one.name: one for s in sweeps for one in s.classes}.values())
+    classes = list({part.name: part for part in _classes(known)}.values())
     if not classes:
         members = _distinct(shown, members)
     algorithms = [shown[i].algorithm for i in members]
-    asked = sweeps[0].collective if classes else algorithms[0].collective.name
+    asked = known[0].collective if classes else algorithms[0].collective.name
     topology = algorithms[0].topology
     first = next(shown[i] for i in members if shown[i].algorithm.collective.name == asked)
     points = [(a.steps, a.bandwidth_cost) for a in algorithms]
     costs = Costs.of(topology)
     won = winners(points, costs)
-    limits = {steps: limit for s in sweeps for steps, limit in s.limits}
-    bounds = _bounds(first)
-    for s in sweeps:
-        if s.bounds:
-            bounds = {"steps": s.bounds[0], "bandwidth": str(s.bounds[1])}
-    said = dict(pair for s in sweeps for pair in s.restricted)
+    alone = [part for one in known if not one.several for part in one.classes]
+    limits = {limit.steps: limit.lower for part in alone for limit in part.limits}
+    said = _restricted(every)
     return {
         "topology": topology.name,
         "collective": asked,
         "root": first.algorithm.collective.root,
-        "bounds": bounds,
+        "bounds": _bounds_beyond(known) or _bounds(first),
         "points": list(members),
         "classes": [_shown_class(one, shown, members) for one in classes],
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
         "cost_note": costs.note,
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
         "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
-        "approached": sorted({(steps, str(cost)) for s in sweeps for steps, cost in s.approached}),
-        "refuted": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.refuted)],
-        "open": [_candidate(c) for c in dict.fromkeys(c for s in sweeps for c in s.open)],
+        "approached": sorted({(s, str(cost)) for part in alone for s, cost in part.approached}),
+        "refuted": _candidates((x.candidate, x.evidence) for one in known for x in one.refuted),
+        "open": _candidates((x.candidate, x.reason) for one in known for x in one.open),
         "class": "" if classes else _class(shown, members, said),
-        "summary": " ".join(dict.fromkeys(s.summary for s in sweeps)),
+        "summary": " ".join(dict.fromkeys(map(summary, known))),
     }
 
 
-def _shown_class(one: ShownClass, shown: Sequence[Shown], members: Sequence[int]) -> dict[str, Any]:
+def _bounds_beyond(known: Iterable[Frontier]) -> dict[str, Any] | None:
+    """Return the bounds of a class for which those of its collective do not hold, if known."""
+    parts = [one.classes[0] for one in known if one.beyond]
+    found = [{"steps": x.steps, "bandwidth": str(x.bandwidth)} for x in parts if x.steps]
+    return found[-1] if found else None
+
+
+def _restricted(parts: Iterable[ClassFrontier]) -> dict[str, str]:
+    """Return what is said of points that are proved for some k or C only, by file."""
+    points = (point for part in parts for point in part.points)
+    return {p.file.name: p.state_words for p in points if p.file and p.proved and p.within}
+
+
+def _shown_class(
+    one: ClassFrontier, shown: Sequence[Shown], members: Sequence[int]
+) -> dict[str, Any]:
     return {
         "name": one.name,
         "scope": one.scope,
-        "summary": one.summary,
+        "summary": state_of_class(one),
         "points": [i for i in members if shown[i].file in one.files],
-        "limits": [[steps, str(cost)] for steps, cost in one.limits],
+        "limits": [[limit.steps, str(limit.lower)] for limit in one.limits],
         "approached": [[steps, str(cost)] for steps, cost in one.approached],
     }
 
@@ -252,10 +272,9 @@ def _distinct(shown: Sequence[Shown], members: Sequence[int]) -> list[int]:
     return list(best.values())
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "chunks": candidate.chunks,
-        "steps": candidate.steps,
-        "rounds": candidate.rounds,
-        "reason": candidate.reason,
-    }
+def _candidates(found: Iterable[tuple[Candidate, str]]) -> list[dict[str, Any]]:
+    """Return candidates, each once, with why each is refuted or open."""
+    return [
+        {"chunks": c.chunks, "steps": c.steps, "rounds": c.rounds, "reason": why}
+        for c, why in dict.fromkeys(found)
+    ]

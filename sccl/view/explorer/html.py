@@ -17,10 +17,11 @@ from string import Template
 from typing import Any
 
 from sccl.core.files.disk import read_text
+from sccl.core.frontier import Frontier
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.view.explorer.data import page_data, title
-from sccl.view.shown import Shown, Sweep
+from sccl.view.shown import Shown
 
 MAX_SENDS = 100_000
 """Sends of all algorithms of a page, up to which it is small and quick."""
@@ -46,12 +47,14 @@ _SCRIPTS = (
 )
 
 
-def page(shown: Sequence[Shown], sweeps: Sequence[Sweep] = (), *, frontier: bool = False) -> str:
+def page(
+    shown: Sequence[Shown], frontiers: Sequence[Frontier] = (), *, frontier: bool = False
+) -> str:
     """Return the explorer as the text of one HTML file: the same bytes for the same input.
 
     Args:
         shown: at least one.
-        sweeps: of the same machines and collectives.
+        frontiers: of the same machines and collectives.
         frontier: whether to start with the frontiers instead of the first algorithm.
 
     Raises:
@@ -67,7 +70,7 @@ def page(shown: Sequence[Shown], sweeps: Sequence[Sweep] = (), *, frontier: bool
         title=html.escape(", ".join(list(titles)[:2])),
         style=style,
         script=script,
-        data=_json(page_data(shown, sweeps, frontier=frontier)),
+        data=_json(page_data(shown, frontiers, frontier=frontier)),
     )
 
 

@@ -1,0 +1,49 @@
+"""Frontiers of one class, for tests of what is shown of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from sccl.core.bounds import Bounds
+from sccl.core.candidate import Candidate
+from sccl.core.frontier import ClassFrontier, Frontier, Open, Point, Refuted
+from sccl.core.limit import StepLimit
+
+Shape = tuple[int, int, int, str]
+"""(C, S, R) of a candidate, and why it is refuted or open."""
+
+TRIVIAL = Bounds(1, Fraction(0))
+
+
+def known(
+    question: tuple[str, str, int | None],
+    *,
+    refuted: tuple[Shape, ...] = (),
+    open: tuple[Shape, ...] = (),  # noqa: A002 - as the field is called
+    limits: tuple[tuple[int, Fraction], ...] = (),
+    points: tuple[Point, ...] = (),
+    bounds: Bounds | None = TRIVIAL,
+    **of_class: Any,
+) -> Frontier:
+    """Return what is known of (topology, collective, root)."""
+    given: dict[str, Any] = {"scope": "", "steps": None, "bandwidth": None, "complete": True}
+    part = ClassFrontier(
+        name="",
+        points=points,
+        limits=tuple(StepLimit(steps, cost, cost) for steps, cost in limits),
+        **given | of_class,
+    )
+    return Frontier(
+        *question,
+        costs=None,
+        bounds=bounds,
+        classes=(part,),
+        refuted=tuple(Refuted(_candidate(one), one[3], 0.0) for one in refuted),
+        open=tuple(Open(_candidate(one), one[3]) for one in open),
+    )
+
+
+def _candidate(shape: Shape) -> Candidate:
+    chunks, steps, rounds, _ = shape
+    return Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
