@@ -18,7 +18,6 @@ from pysat.solvers import Solver
 
 from sccl.collectives import dual_of, named, names
 from sccl.core.answer import Sat
-from sccl.core.candidate import Range
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
@@ -30,20 +29,18 @@ from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, pa
 from sccl.prove.check.folder import Verdict, check_folder
 from sccl.solvers.sat import refutation
 from sccl.synth import claims
-from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends, certify
 from sccl.synth.ksync.certify import write_certificate
-from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.allreduce import tree_frontier
 from sccl.synth.limit.certify import write_limit_certificate
 from sccl.synth.limit.frontier import limit_frontier
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
 from tests.kit import once
+from tests.kit.certificates import composed, formulas_alone, swept
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
-from tests.prove.test_checker import composed
 
 Clauses = Sequence[tuple[int, ...]]
 
@@ -178,22 +175,6 @@ def test_round_vectors_of_certificates_are_all_there_are() -> None:
 # --- certificates of frontiers -------------------------------------------------------------------
 
 
-def found(machine: str, collective: str, **covered: int) -> Frontier:
-    topology = resolve(machine)
-    spec = named(collective, topology.ranks)
-    return once.value(
-        f"swept {machine} {collective} {covered}",
-        lambda: sweep(
-            topology,
-            spec,
-            backends.solve,
-            solver="cpsat",
-            covered=Range(**covered),
-            limits=PackingLimits,
-        ),
-    )
-
-
 def failures(folder: Path) -> list[Verdict]:
     return [v for v in check_folder(folder) if v.state != "ok"]
 
@@ -201,7 +182,7 @@ def failures(folder: Path) -> list[Verdict]:
 @pytest.mark.parametrize("machine", ["ring:4", "z52"])
 @pytest.mark.parametrize("collective", names())
 def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) -> None:
-    frontier = found(machine, collective, k=2)
+    frontier = swept(machine, collective, k=2)
     write_certificate(frontier, tmp_path, limits=PackingLimits)
     verdicts = list(check_folder(tmp_path))
     assert failures(tmp_path) == []
@@ -219,7 +200,7 @@ def with_formulas() -> Path:
         with pytest.MonkeyPatch.context() as patch:
             formulas_alone(patch)
             write_certificate(
-                found("ring:4", "broadcast", k=2, max_steps=4), folder, limits=PackingLimits
+                swept("ring:4", "broadcast", k=2, max_steps=4), folder, limits=PackingLimits
             )
 
     return once.folder("a certificate by formulas", write)
@@ -291,7 +272,7 @@ def test_a_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path)
 
 @pytest.fixture
 def certified() -> Path:
-    frontier = found("dgx1", "broadcast", k=4, max_steps=3)
+    frontier = swept("dgx1", "broadcast", k=4, max_steps=3)
     return once.folder(
         "a certificate of dgx1", partial(write_certificate, frontier, limits=PackingLimits)
     )
@@ -337,11 +318,11 @@ def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) 
 
 
 def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_certificate(found("ring:4", "allgather", k=1), tmp_path, limits=PackingLimits)
+    write_certificate(swept("ring:4", "allgather", k=1), tmp_path, limits=PackingLimits)
     first = {file.name for file in tmp_path.iterdir()}
     (tmp_path / "mine.json").write_text("{}")
     write_certificate(
-        found("ring:4", "allgather", k=0, max_steps=2), tmp_path, limits=PackingLimits
+        swept("ring:4", "allgather", k=0, max_steps=2), tmp_path, limits=PackingLimits
     )
     claims = json.loads((tmp_path / CLAIMS).read_text())["claims"]
     files = {claim["file"] for claim in claims if claim["claim"] == "algorithm"}
@@ -350,14 +331,8 @@ def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert failures(tmp_path) == []
     before = (tmp_path / CLAIMS).read_text()
     with pytest.raises(InputError, match="is not a certificate of alltoall on ring:4"):
-        write_certificate(found("ring:4", "alltoall", k=1), tmp_path, limits=PackingLimits)
+        write_certificate(swept("ring:4", "alltoall", k=1), tmp_path, limits=PackingLimits)
     assert (tmp_path / CLAIMS).read_text() == before
-
-
-def formulas_alone(patch: pytest.MonkeyPatch) -> None:
-    """Have candidates refuted by formulas, as no prices are tried."""
-    patch.setattr(certify._Writer, "priced", lambda *_: (None, 0.0))
-    patch.setattr(certify._Writer, "limit_claims", lambda _: None)
 
 
 def claimed(folder: Path) -> set[str]:
@@ -384,7 +359,7 @@ def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(certify._Writer, "refuted", at_first)
     write_certificate(
-        found("ring:4", "broadcast", k=1, max_steps=3), tmp_path, limits=PackingLimits
+        swept("ring:4", "broadcast", k=1, max_steps=3), tmp_path, limits=PackingLimits
     )
     assert written
     assert {path.name for path in tmp_path.iterdir()} == claimed(tmp_path)
@@ -397,10 +372,10 @@ def test_what_ends_early_leaves_what_was_there(
     where: str, error: type[BaseException] | Exception, tmp_path: Path
 ) -> None:
     """A new folder is gone; of an earlier certificate all is there, and nothing else."""
-    frontier = found("ring:4", "broadcast", k=1, max_steps=2)
+    frontier = swept("ring:4", "broadcast", k=1, max_steps=2)
     earlier = tmp_path / "earlier"
     write_certificate(
-        found("ring:4", "broadcast", k=0, max_steps=2), earlier, 5.0, limits=PackingLimits
+        swept("ring:4", "broadcast", k=0, max_steps=2), earlier, 5.0, limits=PackingLimits
     )
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
     expected = error if isinstance(error, type) else type(error)
@@ -487,7 +462,7 @@ def test_compositions_of_any_halves_are_certified(tmp_path: Path) -> None:
     worse = replace(composed(), rounds_per_step=(4, 5, 3, 2, 3))
     write_limit_certificate(limits, None, tmp_path / "limits", [composed(), worse])
     write_certificate(
-        found("dgx1", "allreduce"), tmp_path / "sweep", composed=[composed()], limits=PackingLimits
+        swept("dgx1", "allreduce"), tmp_path / "sweep", composed=[composed()], limits=PackingLimits
     )
     for folder in ("limits", "sweep"):
         verdicts = list(check_folder(tmp_path / folder))
@@ -560,7 +535,7 @@ def test_the_published_certificates_hold(kind: str, machine: str, collective: st
 
 
 def test_what_a_sweep_shows_for_every_k_is_certified_for_every_k(tmp_path: Path) -> None:
-    frontier = found("dgx1", "allgather", k=5)
+    frontier = swept("dgx1", "allgather", k=5)
     assert frontier.every_k
     write_certificate(frontier, tmp_path, limits=PackingLimits)
     optimal = [v.claim for v in check_folder(tmp_path) if "for every k and C" in v.claim]

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -49,7 +48,7 @@ from sccl.synth.limit.solve import solve
 from sccl.synth.limit.steps import step_limit
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
-from sccl.transform import compose
+from tests.kit.certificates import composed, formulas_alone, swept
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
@@ -219,14 +218,12 @@ def loaded_by(program: str) -> set[str]:
 def with_a_formula(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a certificate that rests on a formula."""
     from sccl.synth.ksync import certify
-    from tests.prove.test_certify import found
 
     folder = tmp_path_factory.mktemp("formula")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certify._Writer, "priced", lambda *_: (None, 0.0))
-        patch.setattr(certify._Writer, "limit_claims", lambda _: None)
+        formulas_alone(patch)
         certify.write_certificate(
-            found("ring:3", "broadcast", k=1, max_steps=2), folder, limits=PackingLimits
+            swept("ring:3", "broadcast", k=1, max_steps=2), folder, limits=PackingLimits
         )
     return folder
 
@@ -463,26 +460,6 @@ def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
 
 
 # --- allreduces of two halves --------------------------------------------------------------------
-
-
-def composed() -> Algorithm:
-    """Return an allreduce on dgx1 of two and three steps: C=48 S=5 R=16."""
-    scatter, _ = load_algorithm(PUBLISHED / "dgx1-reducescatter/reducescatter-dgx1-c16-s2.json")
-    gather, _ = load_algorithm(PUBLISHED / "dgx1-allgather/allgather-dgx1-c6-s3.json")
-    assert isinstance(scatter, Algorithm)
-    assert isinstance(gather, Algorithm)
-    thrice = replace(
-        scatter,
-        topology=gather.topology,
-        collective=named("reducescatter", 8).at(48),
-        rounds_per_step=tuple(3 * rounds for rounds in scatter.rounds_per_step),
-        sends=tuple(
-            send(s.chunk + 16 * copy, s.src, s.dst, s.step, reduce=True)
-            for copy in range(3)
-            for s in scatter.sends
-        ),
-    )
-    return compose(thrice, gather, named("allreduce", 8).at(48))
 
 
 def with_halves(folder: Path, *points: dict[str, Any], without: str = "") -> list[Verdict]:

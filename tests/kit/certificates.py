@@ -1,0 +1,63 @@
+"""What certificates are made of, for tests that write and damage them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.candidate import Range
+from sccl.core.files.algorithms import load_algorithm
+from sccl.synth.frontier import Frontier
+from sccl.synth.ksync import backends, certify
+from sccl.synth.ksync.sweep import sweep
+from sccl.synth.limit.oracle import PackingLimits
+from sccl.topo import resolve
+from sccl.transform import compose
+from tests.kit import once
+from tests.kit.paths import PUBLISHED
+
+
+def swept(machine: str, collective: str, **covered: int) -> Frontier:
+    """Return a sweep by the default solver, made once in a run."""
+    topology = resolve(machine)
+    spec = named(collective, topology.ranks)
+    return once.value(
+        f"swept {machine} {collective} {covered}",
+        lambda: sweep(
+            topology,
+            spec,
+            backends.solve,
+            solver="cpsat",
+            covered=Range(**covered),
+            limits=PackingLimits,
+        ),
+    )
+
+
+def formulas_alone(patch: pytest.MonkeyPatch) -> None:
+    """Have candidates refuted by formulas, as no prices are tried."""
+    patch.setattr(certify._Writer, "priced", lambda *_: (None, 0.0))
+    patch.setattr(certify._Writer, "limit_claims", lambda _: None)
+
+
+def composed() -> Algorithm:
+    """Return an allreduce on dgx1 of two and three steps: C=48 S=5 R=16."""
+    scatter, _ = load_algorithm(PUBLISHED / "dgx1-reducescatter/reducescatter-dgx1-c16-s2.json")
+    gather, _ = load_algorithm(PUBLISHED / "dgx1-allgather/allgather-dgx1-c6-s3.json")
+    assert isinstance(scatter, Algorithm)
+    assert isinstance(gather, Algorithm)
+    thrice = replace(
+        scatter,
+        topology=gather.topology,
+        collective=named("reducescatter", 8).at(48),
+        rounds_per_step=tuple(3 * rounds for rounds in scatter.rounds_per_step),
+        sends=tuple(
+            send(s.chunk + 16 * copy, s.src, s.dst, s.step, reduce=True)
+            for copy in range(3)
+            for s in scatter.sends
+        ),
+    )
+    return compose(thrice, gather, named("allreduce", 8).at(48))
