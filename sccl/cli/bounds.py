@@ -15,7 +15,7 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
-from sccl.core.files.frontiers import bounds_to_wire, proved_limit_to_wire
+from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
 from sccl.core.limit import StepLimit
 from sccl.core.topology import constraint_name
 from sccl.prove.bounds import (

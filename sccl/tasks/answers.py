@@ -10,13 +10,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.core.files.frontiers import (
-    BoundsCertificateWire,
-    BoundsWire,
-    FrontierWire,
-    ProvedLimitWire,
-)
-from sccl.tasks.outputs import FractionText, Inputs, Output
+from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
+from sccl.core.files.fields import FractionText
+from sccl.core.files.frontier_shapes import FrontierWire
+from sccl.tasks.outputs import Inputs, Output
 
 
 class ClassBoundsPart(BoundsWire, frozen=True, kw_only=True):

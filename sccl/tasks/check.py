@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.collectives import misnamed
+from sccl.core.files.fields import FileText, Part
 from sccl.judge import Violation, violations
 from sccl.tasks.files import Loaded, load_algorithms
-from sccl.tasks.outputs import FileText, Output, Part, algorithm_digests
+from sccl.tasks.outputs import Output, algorithm_digests
 
 
 class ViolationPart(Part, frozen=True, kw_only=True):

@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.fields import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.emit import Options, generate, write_project
 from sccl.tasks.judged import judged
-from sccl.tasks.outputs import Count, FileText, Output, algorithm_digests
+from sccl.tasks.outputs import Output, algorithm_digests
 
 
 class CodegenOutput(Output, frozen=True, kw_only=True):

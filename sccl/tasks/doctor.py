@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.core.files.fields import Part
 from sccl.runtime import Check, Outcome, State, mpi_folder, try_all
-from sccl.tasks.outputs import Output, Part
+from sccl.tasks.outputs import Output
 
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
 _ABSENT = "No module named"

@@ -16,10 +16,10 @@ from msgspec import Meta
 
 import sccl
 from sccl.collectives import Spec
-from sccl.core.files import frontiers
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.disk import read_text
+from sccl.core.files.fields import Part
 from sccl.core.files.kinds import ALGORITHMS, json_schema
 from sccl.core.files.text import digest
 from sccl.core.files.topologies import topology_to_wire
@@ -31,11 +31,6 @@ Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
     Meta(description="The sha256 of each thing that was given: topology, collective, or file."),
 ]
-FileText = frontiers.FileText
-FractionText = frontiers.FractionText
-Count = frontiers.Count
-Seconds = frontiers.Seconds
-Part = frontiers.Part
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sccl.tasks.outputs import FileText, Output
+from sccl.core.files.fields import FileText
+from sccl.tasks.outputs import Output
 
 
 class PlotOutput(Output, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.core.files.fields import Count, FileText, Part
 from sccl.emit import PROGRAM_FILE, Selection
 from sccl.errors import ParameterError
 from sccl.runtime import (
@@ -26,7 +27,7 @@ from sccl.runtime import (
     timed,
     tuned,
 )
-from sccl.tasks.outputs import Count, FileText, Output, Part, file_digest
+from sccl.tasks.outputs import Output, file_digest
 
 
 class TimingPart(Part, frozen=True, kw_only=True):

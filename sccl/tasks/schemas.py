@@ -6,13 +6,14 @@ from typing import Literal
 
 import msgspec
 
+from sccl.core.files.fields import Part
 from sccl.tasks.answers import BoundsOutput, FrontierOutput
 from sccl.tasks.certificates import VerifyCertificateOutput
 from sccl.tasks.check import CheckOutput
 from sccl.tasks.codegen import CodegenOutput
 from sccl.tasks.doctor import DoctorOutput
 from sccl.tasks.explore import ExploreOutput
-from sccl.tasks.outputs import ErrorOutput, Output, Part
+from sccl.tasks.outputs import ErrorOutput, Output
 from sccl.tasks.plot import PlotOutput
 from sccl.tasks.run import BenchOutput, RunOutput, TuneOutput
 from sccl.tasks.show import ShowOutput

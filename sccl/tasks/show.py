@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.judge import violations
 from sccl.tasks.files import Loaded
-from sccl.tasks.outputs import Count, FileText, FractionText, Output, Part, algorithm_digests
+from sccl.tasks.outputs import Output, algorithm_digests
 from sccl.view.text.show import utilisation
 
 

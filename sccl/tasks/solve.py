@@ -8,12 +8,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Sat, verdict
+from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.errors import ParameterError
 from sccl.prove.bounds import require_reachable
 from sccl.synth.ask import ask
 from sccl.synth.settings import Settings
 from sccl.tasks.asked import asking
-from sccl.tasks.outputs import Count, FileText, Output, Seconds, question_digests
+from sccl.tasks.outputs import Output, question_digests
 from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question
 from sccl.view.text.reasons import reason_of, solver_of

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.synth.store import Row
-from sccl.tasks.outputs import Count, FileText, Output, Part, Seconds
+from sccl.tasks.outputs import Output
 
 
 class VerdictPart(Part, frozen=True, kw_only=True):

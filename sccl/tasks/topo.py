@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.topology import Topology
-from sccl.tasks.outputs import Count, FileText, Output, Part, question_digests
+from sccl.tasks.outputs import Output, question_digests
 from sccl.topo import generators, measure
 
 

@@ -1,0 +1,222 @@
+"""Bounds and limits, with what proves them, as the shapes of files, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from sccl.core.bounds import Bounds, Counted, Cut, Distance, Priced
+from sccl.core.files.fields import (
+    Count,
+    FractionText,
+    Part,
+    checked_steps,
+    cost_of_text,
+    fraction_of_text,
+)
+from sccl.core.limit import StepLimit
+from sccl.core.topology import constraint_name
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+class CutWire(Part, frozen=True, kw_only=True):
+    """Ranks into which so many chunks must come, at a weight."""
+
+    ranks: tuple[int, ...]
+    weight: FractionText
+    entering_chunks: Count
+
+
+class DistanceWire(Part, frozen=True, kw_only=True):
+    """A chunk that has so far to go, which bounds S."""
+
+    problem: str
+    chunk: Count
+    sources: Annotated[tuple[int, ...], Meta(description="The ranks that hold it.")] = (
+        msgspec.field(name="from")
+    )
+    rank: int = msgspec.field(name="to")
+    distance: Count
+
+
+class BoundsCertificateWire(Part, frozen=True, kw_only=True):
+    """Why the bounds hold: prices of links and budgets, cuts, and a chunk with far to go."""
+
+    problem: Annotated[str, Meta(description="What was bounded: the question, or its dual.")]
+    chunks: Annotated[int | UnsetType, Meta(description="The C at which chunks are counted.")] = (
+        UNSET
+    )
+    rounds_at_least: FractionText | UnsetType = UNSET
+    kind: str
+    prices: dict[str, FractionText] | UnsetType = UNSET
+    cuts: tuple[CutWire, ...] | UnsetType = UNSET
+    ranks: Annotated[
+        tuple[int, ...] | UnsetType, Meta(description="Of all allreduces: the ranks of a cut.")
+    ] = UNSET
+    sends_per_chunk: Annotated[
+        int | UnsetType, Meta(description="Of all allreduces: what each chunk needs at least.")
+    ] = UNSET
+    chunks_per_round: Annotated[
+        int | UnsetType, Meta(description="Of all allreduces: what a round carries at most.")
+    ] = UNSET
+    steps: DistanceWire
+
+
+class BoundsWire(Part, frozen=True, kw_only=True):
+    """What no algorithm of a class can beat."""
+
+    steps: Annotated[int, Meta(ge=0, description="S is at least this.")]
+    bandwidth: Annotated[FractionText, Meta(description="R/C is at least this.")]
+    scope: Annotated[str, Meta(description="The class it is about; empty: all algorithms.")]
+    certificate: BoundsCertificateWire
+
+
+def bounds_to_wire(bounds: Bounds) -> BoundsWire:
+    """Return the file shape of bounds, which know what proves them."""
+    assert bounds.evidence is not None
+    return BoundsWire(
+        steps=bounds.steps,
+        bandwidth=str(bounds.bandwidth),
+        scope=bounds.scope,
+        certificate=_certificate_to_wire(bounds.evidence, _distance_to_wire(bounds.distance)),
+    )
+
+
+def _certificate_to_wire(found: Priced | Counted, steps: DistanceWire) -> BoundsCertificateWire:
+    match found:
+        case Priced():
+            return BoundsCertificateWire(
+                problem=found.problem,
+                chunks=found.chunks,
+                rounds_at_least=str(found.rounds),
+                kind=found.kind,
+                prices={name: str(price) for name, price in found.prices},
+                cuts=tuple(
+                    CutWire(ranks=cut.ranks, weight=str(cut.weight), entering_chunks=cut.chunks)
+                    for cut in found.cuts
+                ),
+                steps=steps,
+            )
+        case Counted():
+            return BoundsCertificateWire(
+                problem=found.problem,
+                kind=found.kind,
+                ranks=found.ranks,
+                sends_per_chunk=found.sends,
+                chunks_per_round=found.chunks_per_round,
+                steps=steps,
+            )
+
+
+def _distance_to_wire(found: Distance | None) -> DistanceWire:
+    assert found is not None
+    return DistanceWire(
+        problem=found.problem,
+        chunk=found.chunk,
+        sources=found.sources,
+        rank=found.rank,
+        distance=found.steps,
+    )
+
+
+def bounds_of_wire(wire: BoundsWire) -> Bounds:
+    """Return the bounds of a file, without what proves them where it does not say.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    of, steps = wire.certificate, wire.certificate.steps
+    distance = Distance(steps.problem, steps.chunk, steps.sources, steps.rank, steps.distance)
+    return Bounds(
+        checked_steps(wire.steps),
+        cost_of_text(wire.bandwidth),
+        wire.scope,
+        distance if of.kind else None,
+        _evidence_of_wire(of),
+    )
+
+
+def _evidence_of_wire(wire: BoundsCertificateWire) -> Priced | Counted | None:
+    if not wire.kind:
+        return None
+    if wire.sends_per_chunk is not UNSET:
+        ranks = wire.ranks or ()
+        return Counted(wire.problem, wire.sends_per_chunk, wire.chunks_per_round or 1, ranks)
+    return Priced(
+        wire.problem,
+        wire.chunks or 1,
+        fraction_of_text(wire.rounds_at_least or "0"),
+        tuple((name, fraction_of_text(price)) for name, price in (wire.prices or {}).items()),
+        tuple(Cut(c.ranks, fraction_of_text(c.weight), c.entering_chunks) for c in wire.cuts or ()),
+    )
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+
+class LimitWire(Part, frozen=True, kw_only=True):
+    """The infimum of R/C for a number of steps, over all k and C: between two bounds."""
+
+    steps: Count
+    lower: FractionText
+    upper: FractionText
+
+
+class LimitProofWire(Part, frozen=True, kw_only=True):
+    """Why a limit holds on a machine."""
+
+    problem: str
+    topology: str
+    bound: FractionText
+    prices: Annotated[
+        tuple[tuple[str, int, FractionText], ...] | str,
+        Meta(description="[constraint, step, price]; or 'bandwidth bound', which says it."),
+    ]
+
+
+class ProvedLimitWire(LimitWire, frozen=True, kw_only=True):
+    """A limit with its certificates."""
+
+    certificates: tuple[LimitProofWire, ...]
+
+
+def proved_limit_to_wire(limit: StepLimit) -> ProvedLimitWire:
+    """Return the shape of a limit and its proofs."""
+    return ProvedLimitWire(
+        steps=limit.steps,
+        lower=str(limit.lower),
+        upper=str(limit.upper),
+        certificates=tuple(
+            LimitProofWire(
+                problem=proof.problem,
+                topology=proof.topology,
+                bound=str(proof.bound),
+                prices=tuple(
+                    (constraint_name(key), step, str(price)) for key, step, price in proof.prices
+                )
+                or "bandwidth bound",
+            )
+            for proof in limit.proofs
+        ),
+    )
+
+
+def limits_to_wire(limits: Iterable[StepLimit]) -> tuple[LimitWire, ...]:
+    """Return the shapes of limits, without their proofs."""
+    return tuple(LimitWire(steps=x.steps, lower=str(x.lower), upper=str(x.upper)) for x in limits)
+
+
+def limits_of_wire(wires: Iterable[LimitWire]) -> tuple[StepLimit, ...]:
+    """Return the limits of a file, whose proofs are not kept.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    return tuple(
+        StepLimit(checked_steps(x.steps), cost_of_text(x.lower), cost_of_text(x.upper))
+        for x in wires
+    )

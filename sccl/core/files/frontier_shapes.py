@@ -1,0 +1,143 @@
+"""The shapes of frontiers in files: points and candidates, classes, and what holds them all."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from sccl.core.files.bounds import BoundsWire, LimitWire
+from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
+
+Optimal = Annotated[
+    tuple[str, ...],
+    Meta(
+        description="Which bounds are met: latency, bandwidth, limit. Those of its class for a "
+        "point in 'classes', else of every algorithm."
+    ),
+]
+
+
+class PointWire(Part, frozen=True, kw_only=True):
+    """An algorithm on a frontier; of a limit frontier, what attains a limit or comes near it."""
+
+    among: Annotated[
+        str | UnsetType, Meta(description="The class it is of, where there are several.")
+    ] = msgspec.field(name="class", default=UNSET)
+    chunks: int | None
+    steps: Count
+    rounds: int | None
+    bandwidth_cost: Annotated[
+        FractionText | None, Meta(description="R/C of the algorithm; null: too large to write.")
+    ]
+    rounds_per_step: tuple[int, ...] | UnsetType = UNSET
+    limit: Annotated[
+        FractionText | UnsetType, Meta(description="Of a limit frontier: the limit of R/C.")
+    ] = UNSET
+    optimal: Optimal
+    proved: Annotated[
+        bool, Meta(description="Nothing dominates it in its class; else: best found.")
+    ]
+    every_k: Annotated[
+        bool | UnsetType, Meta(description="It is proved for every k and C, not those searched.")
+    ] = UNSET
+    attained: Annotated[bool | UnsetType, Meta(description="Whether R/C is the limit.")] = UNSET
+    seconds: Seconds | UnsetType = UNSET
+    from_store: Annotated[
+        bool | UnsetType, Meta(description="The answer was kept; seconds are those it once took.")
+    ] = UNSET
+    file: FileText | None
+
+
+class CandidateWire(Part, frozen=True, kw_only=True):
+    """A candidate that is open, with the reason, or refuted, with the evidence."""
+
+    chunks: Count
+    steps: Count
+    rounds: Count
+    bandwidth_cost: FractionText
+    reason: str | UnsetType = UNSET
+    evidence: str | UnsetType = UNSET
+    seconds: Seconds | UnsetType = UNSET
+
+
+class ClassWire(Part, frozen=True, kw_only=True):
+    """The frontier of another class of algorithms for the same question."""
+
+    name: Annotated[str | UnsetType, Meta(description="What points call it.")] = msgspec.field(
+        name="class", default=UNSET
+    )
+    collective: str | UnsetType = UNSET
+    scope: Annotated[str, Meta(description="The class in words.")]
+    steps: Annotated[int | UnsetType, Meta(description="S is at least this in it.")] = UNSET
+    bandwidth: FractionText | UnsetType = UNSET
+    complete: bool
+    every_k: Annotated[bool | UnsetType, Meta(description="Complete for every k and C.")] = UNSET
+    seconds: Seconds | UnsetType = UNSET
+    limits: tuple[LimitWire, ...]
+    points: tuple[PointWire, ...]
+
+
+class UnsweptWire(Part, frozen=True, kw_only=True):
+    """A class that was not looked at, and why."""
+
+    name: str = msgspec.field(name="class")
+    why: str
+
+
+class FoundWire(Part, frozen=True, kw_only=True):
+    """What is known of a question: of one class of algorithms, or of several."""
+
+    topology: str
+    collective: str
+    root: int | None
+    alpha_us: Annotated[float, Meta(description="Latency of a step, by which points are compared.")]
+    gb_per_s: Annotated[float, Meta(description="Bandwidth of a lane, likewise.")]
+    slowest_link: Annotated[
+        bool | UnsetType, Meta(description="These are the slowest link's, and others are faster.")
+    ] = UNSET
+    k: Annotated[int | UnsetType, Meta(description="Of a sweep: R <= S + k was searched.")] = UNSET
+    max_steps: int | UnsetType | None = UNSET
+    max_chunks: int | UnsetType | None = UNSET
+    solver: str | UnsetType = UNSET
+    scope: Annotated[str, Meta(description="The class of algorithms it is about.")]
+    bounds: BoundsWire
+    complete: Annotated[bool, Meta(description="The whole frontier of its class.")]
+    every_k: Annotated[
+        bool | UnsetType, Meta(description="Complete for every k, not this alone.")
+    ] = UNSET
+    stopped: Annotated[
+        str, Meta(description="bandwidth-bound, max-steps or interrupted: why it ends there.")
+    ]
+    seconds: Seconds | UnsetType = UNSET
+    points: tuple[PointWire, ...]
+    limits: Annotated[
+        tuple[LimitWire, ...],
+        Meta(description="Of R/C, by S; of several classes none: each in 'classes' has its own."),
+    ]
+    open: Annotated[
+        tuple[CandidateWire, ...] | UnsetType, Meta(description="What may hide a better algorithm.")
+    ] = UNSET
+    unsat: Annotated[
+        tuple[CandidateWire, ...] | UnsetType, Meta(description="What does not exist, and why.")
+    ] = UNSET
+    classes: Annotated[
+        tuple[ClassWire, ...] | UnsetType, Meta(description="The frontiers of the classes.")
+    ] = UNSET
+    unswept: tuple[UnsweptWire, ...] | UnsetType = UNSET
+
+
+class HalfWire(FoundWire, frozen=True, kw_only=True):
+    """The frontier of a collective that algorithms are composed of."""
+
+    schema: Literal[1] = 1
+    kind: Literal["frontier"] = "frontier"
+
+
+class FrontierWire(HalfWire, frozen=True, kw_only=True):
+    """A frontier, with those of the halves that its algorithms are composed of."""
+
+    halves: Annotated[
+        tuple[HalfWire, ...] | UnsetType, Meta(description="What compositions are made of.")
+    ] = UNSET

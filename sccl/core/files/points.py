@@ -1,0 +1,104 @@
+"""Points and candidates of a frontier as the shapes of files, and back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+from msgspec import UNSET
+
+from sccl.core.candidate import Candidate, Range
+from sccl.core.files.fields import checked_steps, cost_of_text, seconds_of_wire, seconds_to_wire
+from sccl.core.files.frontier_shapes import CandidateWire, PointWire
+from sccl.core.frontier import Open, Point, Refuted
+
+
+def point_to_wire(point: Point, *, of_limits: bool, among: str = "") -> PointWire:
+    """Return the shape of a point.
+
+    Args:
+        of_limits: whether its frontier is of limits, whose points are for every k.
+        among: the class it is of, where there are several.
+    """
+    written = point.chunks is not None and point.rounds is not None
+    cost = str(Fraction(point.rounds or 0, point.chunks or 1)) if written else None
+    return PointWire(
+        among=among or UNSET,
+        steps=point.steps,
+        chunks=point.chunks,
+        rounds=point.rounds,
+        bandwidth_cost=cost,
+        proved=point.proved,
+        every_k=UNSET if of_limits else point.proved and point.within is None,
+        optimal=point.optimal,
+        rounds_per_step=UNSET if of_limits else point.rounds_per_step,
+        limit=str(point.cost) if of_limits else UNSET,
+        attained=point.attained if of_limits else UNSET,
+        seconds=seconds_to_wire(point.seconds),
+        from_store=UNSET if of_limits else point.from_store,
+        file=str(point.file) if point.file else None,
+    )
+
+
+def point_of_wire(wire: PointWire, covered: Range | None, default: Range | None) -> Point:
+    """Return a point.
+
+    Args:
+        covered: what its proof is restricted to if it is not for every k.
+        default: what it is restricted to if the file does not say.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    cost = wire.limit or wire.bandwidth_cost
+    within = default if wire.every_k is UNSET else None if wire.every_k else covered
+    return Point(
+        steps=checked_steps(wire.steps),
+        cost=cost_of_text(cost or ""),
+        chunks=wire.chunks,
+        rounds=wire.rounds,
+        optimal=wire.optimal,
+        proved=wire.proved,
+        within=None if wire.limit else within,
+        attained=wire.attained is not False,
+        file=Path(wire.file) if wire.file else None,
+        rounds_per_step=wire.rounds_per_step or (),
+        seconds=seconds_of_wire(wire.seconds),
+        from_store=wire.from_store is True,
+    )
+
+
+def open_to_wire(row: Open) -> CandidateWire:
+    """Return the shape of a candidate that is open."""
+    c = row.candidate
+    return CandidateWire(
+        chunks=c.chunks,
+        steps=c.steps,
+        rounds=c.rounds,
+        bandwidth_cost=str(c.cost),
+        reason=row.reason,
+    )
+
+
+def refuted_to_wire(row: Refuted) -> CandidateWire:
+    """Return the shape of a candidate that is refuted."""
+    c = row.candidate
+    return CandidateWire(
+        chunks=c.chunks,
+        steps=c.steps,
+        rounds=c.rounds,
+        bandwidth_cost=str(c.cost),
+        evidence=row.evidence,
+        seconds=seconds_to_wire(row.seconds),
+    )
+
+
+def candidate_of_wire(wire: CandidateWire) -> Candidate:
+    """Return the candidate of a row, open or refuted.
+
+    Raises:
+        ParameterError: a number is out of range.
+    """
+    return Candidate(
+        cost_of_text(wire.bandwidth_cost), wire.chunks, checked_steps(wire.steps), wire.rounds
+    )
