@@ -19,7 +19,7 @@ from sccl.cli.options import Output, writable
 from sccl.cli.report import ExitCode, err, out, reported
 from sccl.runtime import find_mpi
 from sccl.synth.ksync import backends
-from sccl.view import check_picture
+from sccl.view.charts import check_picture
 
 app = typer.Typer(
     name="python -m benchmarks",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.scale import series_of
 from sccl.core.files.disk import read_text
 from sccl.errors import FormatError, InputError, ParameterError
-from sccl.view import measured_chart, save, stacked
+from sccl.view.charts import measured_chart, save, stacked
 
 if TYPE_CHECKING:
-    from sccl.view import ChartType
+    from sccl.view.charts import ChartType
 
 Results = Sequence[Mapping[str, Any]]
 

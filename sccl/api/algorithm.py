@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sccl import view
 from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
@@ -26,18 +25,19 @@ from sccl.judge import violations
 from sccl.tasks.codegen import write_code
 from sccl.tasks.explore import shown
 from sccl.topo.symmetry.expand import expand
+from sccl.view import charts
 from sccl.view.explorer.html import page
 from sccl.view.text.show import print_algorithm, utilisation
 
 if TYPE_CHECKING:
-    from sccl.view import ChartType
+    from sccl.view.charts import ChartType
 
 What = Literal["utilisation", "arrival", "topology"]
 
 _CHARTS: dict[str, Callable[[core.Algorithm], ChartType]] = {
-    "utilisation": view.utilisation_chart,
-    "arrival": view.arrival_chart,
-    "topology": lambda algorithm: view.topology_chart(algorithm.topology),
+    "utilisation": charts.utilisation_chart,
+    "arrival": charts.arrival_chart,
+    "topology": lambda algorithm: charts.topology_chart(algorithm.topology),
 }
 _MOST_SENDS = 100_000  # up to which a table of steps counts them
 

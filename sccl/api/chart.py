@@ -7,14 +7,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl import view
 from sccl.api.arguments import checked
 from sccl.api.html import picture
 from sccl.errors import ParameterError
+from sccl.view import charts
 from sccl.view.save import Size, svg
 
 if TYPE_CHECKING:
-    from sccl.view import ChartType
+    from sccl.view.charts import ChartType
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,7 +58,7 @@ class Chart:
                 file cannot be written.
         """
         size = Size(width, height, scale)
-        view.save(self.value, Path(path), title=f"sccl: {self.title}", size=size)
+        charts.save(self.value, Path(path), title=f"sccl: {self.title}", size=size)
         return Path(path)
 
     def __repr__(self) -> str:

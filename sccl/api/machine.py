@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sccl import view
 from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph
@@ -20,6 +19,7 @@ from sccl.core.files.text import text_of
 from sccl.core.files.topologies import load_topology, topology_to_wire
 from sccl.errors import ParameterError
 from sccl.topo import LinkName, added_to, degrade, links_of, rank_of
+from sccl.view import charts
 from sccl.view.text.show import costs_text, print_topology, size_text
 
 _WIDTH = 160
@@ -194,7 +194,7 @@ class Topology:
 
     def plot(self) -> Chart:
         """Return a drawing: ranks placed so that structure shows, links as wide as their lanes."""
-        return Chart(view.topology_chart(self.value), self.name)
+        return Chart(charts.topology_chart(self.value), self.name)
 
     def __repr__(self) -> str:
         return f"Topology({size_text(self.value)})"

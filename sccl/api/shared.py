@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from sccl import view
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
 from sccl.api.chart import Chart
@@ -21,6 +20,7 @@ from sccl.core.frontier import Point as KnownPoint
 from sccl.core.words import proved_for
 from sccl.errors import InputError, ToolError
 from sccl.tasks.explore import shown
+from sccl.view import charts
 from sccl.view.explorer.html import page
 from sccl.view.words import summary
 
@@ -178,8 +178,8 @@ class Shared(ABC):
     @checked
     def plot(self, *others: Shared) -> Chart:
         """Return steps against R/C, with what is known below; of several, one over another."""
-        charts = _charts([self, *others])
-        return Chart(view.frontier_chart(charts), self._title(others, "frontier"))
+        lines = _charts([self, *others])
+        return Chart(charts.frontier_chart(lines), self._title(others, "frontier"))
 
     @checked
     def plot_times(
@@ -191,8 +191,8 @@ class Shared(ABC):
             alpha_us: latency of a step, microseconds; None: the machine's.
             gb_per_s: bandwidth of a lane, 10^9 bytes per second; None: the machine's.
         """
-        charts = _charts([self, *others])
-        drawn = view.time_chart(charts, alpha_us, gb_per_s)
+        lines = _charts([self, *others])
+        drawn = charts.time_chart(lines, alpha_us, gb_per_s)
         return Chart(drawn, self._title(others, "times by buffer size"))
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -286,8 +286,8 @@ def _in_short(one: Known) -> str:
     return f"{points}; {summary(one).split(':')[0].lower()}"
 
 
-def _charts(frontiers: Iterable[Shared]) -> list[view.FrontierData]:
-    return view.lines_of(one for frontier in frontiers for one in frontier.known)
+def _charts(frontiers: Iterable[Shared]) -> list[charts.FrontierData]:
+    return charts.lines_of(one for frontier in frontiers for one in frontier.known)
 
 
 _FRAME = (

@@ -28,7 +28,7 @@ from sccl.synth.frontier import Frontier
 from sccl.synth.limit.frontier import LimitFrontier
 from sccl.tasks.certify import Certificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
-from sccl.view import check_picture
+from sccl.view.charts import check_picture
 
 F = TypeVar("F", bound=Frontier | LimitFrontier | AllreduceFrontier)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from sccl import view
 from sccl.cli import complete, options
 from sccl.cli.report import err, named, out, print_output, reported
 from sccl.core.algorithm import Algorithm
@@ -33,11 +32,12 @@ from sccl.tasks.outputs import digest_of, question_digests
 from sccl.tasks.plot import PlotOutput
 from sccl.topo import resolve as resolve_topology
 from sccl.topo.symmetry.expand import expand
-from sccl.view import FrontierData, lines_of
+from sccl.view import charts
+from sccl.view.charts import FrontierData, lines_of
 from sccl.view.charts.values import classes_of
 
 if TYPE_CHECKING:
-    from sccl.view import ChartType
+    from sccl.view.charts import ChartType
 
 
 class What(StrEnum):
@@ -92,14 +92,14 @@ def plot(
     'sccl pareto --json' printed, or folders of --out) share one chart.
     """
     if output:
-        view.check_picture(output)
+        charts.check_picture(output)
     found = _wanted([x for path in paths_of(sources) for x in load(str(path), what)], what)
     wanted = what or _natural(found)
     if wanted is not What.TIME and (alpha_us, gb_per_s) != (None, None):
         raise ParameterError("--alpha-us and --gb-per-s go with --what time")
     chart, name = _draw(found, wanted, alpha_us, gb_per_s)
     path = output or Path(f"{name}.svg")
-    view.save(chart, path, title=f"sccl: {name}")
+    charts.save(chart, path, title=f"sccl: {name}")
     if json:
         inputs = _digests(sources)
         print_output(PlotOutput(inputs=inputs, what=wanted.value, file=str(path)))
@@ -126,10 +126,10 @@ def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
     if not any(one.points for one in frontiers):
         console.print(f"{named(path)} is not written: no point was found", markup=False)
         return
-    drawn = [view.frontier_chart(frontiers)]
-    if sum(len(one.points) for one in frontiers) <= view.MOST_TIMES:
-        drawn.append(view.time_chart(frontiers))
-    view.save(view.stacked(drawn), path, title=f"sccl: {frontier.name}")
+    drawn = [charts.frontier_chart(frontiers)]
+    if sum(len(one.points) for one in frontiers) <= charts.MOST_TIMES:
+        drawn.append(charts.time_chart(frontiers))
+    charts.save(charts.stacked(drawn), path, title=f"sccl: {frontier.name}")
     if not quiet:
         console.print(f"picture: {named(path)}", markup=False, soft_wrap=True)
 
@@ -188,14 +188,14 @@ def _draw(
         alone = frontiers[0].name if len(frontiers) == 1 else "frontiers"
         name = classes_of(frontiers) or alone
         chart = (
-            view.frontier_chart(frontiers)
+            charts.frontier_chart(frontiers)
             if what is What.FRONTIER
-            else view.time_chart(frontiers, alpha_us, gb_per_s)
+            else charts.time_chart(frontiers, alpha_us, gb_per_s)
         )
         return chart, slug(f"{name} {what.value}")
     drawn = [_single(source, what) for source in sources]
     name = slug(f"{drawn[0][1]} {what.value}")
-    return view.stacked([chart for chart, _ in drawn]) if len(drawn) > 1 else drawn[0][0], name
+    return charts.stacked([chart for chart, _ in drawn]) if len(drawn) > 1 else drawn[0][0], name
 
 
 def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
@@ -211,15 +211,15 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
 
 
 _OF_ALGORITHM: dict[What, Callable[[Algorithm], Any]] = {
-    What.UTILISATION: view.utilisation_chart,
-    What.ARRIVAL: view.arrival_chart,
-    What.TOPOLOGY: lambda algorithm: view.topology_chart(algorithm.topology),
+    What.UTILISATION: charts.utilisation_chart,
+    What.ARRIVAL: charts.arrival_chart,
+    What.TOPOLOGY: lambda algorithm: charts.topology_chart(algorithm.topology),
 }
 
 
 def _single(source: Source, what: What) -> tuple[ChartType, str]:
     if isinstance(source, Topology) and what is What.TOPOLOGY:
-        return view.topology_chart(source), source.name
+        return charts.topology_chart(source), source.name
     if not isinstance(source, Algorithm):
         kind = "a topology" if isinstance(source, Topology) else "a frontier"
         raise ParameterError(

@@ -9,7 +9,7 @@ from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.frontier import Point
 from sccl.core.topology import Topology
-from sccl.view import FrontierData
+from sccl.view.charts import FrontierData
 
 BROADCAST = FrontierData(
     "broadcast on dgx1",

@@ -30,7 +30,7 @@ from sccl.synth.ksync import backends
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
 from sccl.topo.degrade import without
-from sccl.view import frontier_chart, lines_of
+from sccl.view.charts import frontier_chart, lines_of
 from sccl.view.words import class_summary, unswept_words
 from tests.kit import once
 from tests.kit.charts import rows_of, values

@@ -26,7 +26,7 @@ from sccl.emit.bundle import bundle
 from sccl.errors import FormatError, TopologyError
 from sccl.tasks.frontiers import of_algorithms
 from sccl.topo import catalogue_names, generators, measure, model, resolve
-from sccl.view import lines_of, topology_chart
+from sccl.view.charts import lines_of, topology_chart
 from sccl.view.text.show import print_algorithm
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies

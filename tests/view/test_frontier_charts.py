@@ -17,14 +17,8 @@ from sccl.core.cost import bytes_text
 from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.tasks.frontiers import of_algorithms
-from sccl.view import (
-    FrontierData,
-    frontier_chart,
-    lines_of,
-    measured_chart,
-    theme,
-    time_chart,
-)
+from sccl.view import theme
+from sccl.view.charts import FrontierData, frontier_chart, lines_of, measured_chart, time_chart
 from sccl.view.charts.known import bounds
 from sccl.view.charts.labels import Frame, dot
 from sccl.view.charts.marks import marks_of

@@ -10,10 +10,7 @@ import pytest
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
 from sccl.topo import resolve
-from sccl.view import (
-    arrival_chart,
-    utilisation_chart,
-)
+from sccl.view.charts import arrival_chart, utilisation_chart
 from sccl.view.save import svg
 from tests.kit.charts import one_step, rows_of
 from tests.kit.found import frontier

@@ -12,7 +12,7 @@ import pytest
 
 from sccl.core.topology import Link, Switch, Topology
 from sccl.topo import resolve
-from sccl.view import topology_chart
+from sccl.view.charts import topology_chart
 from sccl.view.drawing.budgets import limited
 from sccl.view.drawing.layout import layout
 from sccl.view.drawing.links import lines_of, strokes

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser
 
 from sccl.errors import ParameterError
 from sccl.topo import catalogue_names, generators, resolve
-from sccl.view import (
+from sccl.view.charts import (
     arrival_chart,
     frontier_chart,
     measured_chart,
