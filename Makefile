@@ -34,8 +34,9 @@ check: $(STAMP) ## lint, format, types, layers
 docs: $(STAMP) ## the documentation's site, in build/site
 	$(BIN)/mkdocs build --strict
 
-reference: $(STAMP) ## the parts of pages that are made of commands, docstrings and schemas
+reference: $(STAMP) ## what documents are made of: commands, docstrings, schemas, imports
 	$(BIN)/python -m docs.made
+	$(BIN)/python -m docs.house
 
 pictures: $(STAMP) ## the pictures of README and documents, drawn anew
 	$(BIN)/python -m docs.draw
