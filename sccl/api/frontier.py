@@ -19,7 +19,7 @@ from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
 from sccl.core.limit import StepLimit
 from sccl.core.words import counted
-from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier as Swept

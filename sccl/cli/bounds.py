@@ -25,7 +25,7 @@ from sccl.prove.bounds import (
     any_bounds,
     lower_bounds,
 )
-from sccl.synth.allreduce.every_class import has_classes
+from sccl.synth.allreduce.classes import has_classes
 from sccl.synth.limit.steps import step_limit
 from sccl.synth.settings import checked_effort
 from sccl.tasks.outputs import head, question_digests

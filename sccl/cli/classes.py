@@ -9,7 +9,7 @@ from rich.table import Table
 from sccl.core.cost import Costs
 from sccl.core.frontier import Frontier, Point
 from sccl.core.words import counted
-from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.allreduce.nouns import noun_of
 from sccl.view.text.reasons import explain_any, explain_any_steps
 from sccl.view.text.tables import print_winners

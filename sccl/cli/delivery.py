@@ -20,7 +20,7 @@ from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create
 from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.claims import open_folder
 from sccl.synth.folder import Folder

@@ -17,7 +17,7 @@ from sccl.cli.delivery import Outputs, deliver
 from sccl.cli.report import ExitCode, err, reported
 from sccl.core.cost import Costs
 from sccl.core.limit import StepLimit
-from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.synth.settings import Settings
 from sccl.tasks.certify import certify_limits

@@ -22,7 +22,7 @@ from sccl.core.candidate import Range
 from sccl.core.cost import Costs
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.frontier import Frontier, Point
 from sccl.synth.settings import DEFAULT_TIMEOUT_S
 from sccl.tasks.certify import certify_frontier

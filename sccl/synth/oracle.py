@@ -11,6 +11,10 @@ from sccl.core.topology import Topology
 from sccl.prove.bounds import LowerBounds
 from sccl.transform import Question
 
+LIMIT_EFFORT = 8.0
+"""For the limit of a number of steps, which prunes a sweep: units of effort, of one to five seconds
+that no load changes."""
+
 
 class Limits(Protocol):
     """The limits of a collective on a machine."""
@@ -47,9 +51,14 @@ class Limits(Protocol):
 
 
 class LimitOracle(Protocol):
-    """Gives the limits of any collective on any machine."""
+    """Gives the limits of any collective on any machine.
 
-    def __call__(self, topology: Topology, spec: Spec, bounds: LowerBounds, units: float) -> Limits:
+    What spends other effort than :data:`LIMIT_EFFORT` is a ``partial`` of one, with its units.
+    """
+
+    def __call__(
+        self, topology: Topology, spec: Spec, bounds: LowerBounds, units: float = LIMIT_EFFORT
+    ) -> Limits:
         """Return the limits of a collective.
 
         Args:

@@ -10,7 +10,8 @@ from sccl.collectives import Spec
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
-from sccl.synth.allreduce.every_class import AllreduceFrontier, has_classes
+from sccl.synth.allreduce.classes import has_classes
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.frontier import Frontier
 from sccl.synth.limit.frontier import LimitFrontier
 from sccl.synth.limit.oracle import PackingLimits

@@ -14,12 +14,15 @@ from sccl.core.instance import Instance
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.solvers.effort import Effort
-from sccl.synth.allreduce.every_class import AllreduceFrontier, has_classes, limit_allreduce
+from sccl.synth.allreduce.classes import has_classes
+from sccl.synth.allreduce.frontier import AllreduceFrontier
+from sccl.synth.allreduce.limits import limit_allreduce
 from sccl.synth.answering import How, answer
 from sccl.synth.ask import Solve
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint, limit_frontier
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
+from sccl.synth.limit.sweep import limit_frontier
 from sccl.synth.settings import Settings
 from sccl.tasks.asked import how_of, units_of
 from sccl.topo.symmetry.groups import groups

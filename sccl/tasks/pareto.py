@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sccl.collectives import Spec
 from sccl.core.candidate import Range
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.every_class import AllreduceFrontier, has_classes, sweep_allreduce
+from sccl.synth.allreduce.classes import has_classes
+from sccl.synth.allreduce.frontier import AllreduceFrontier
+from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.events import Event
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
-from sccl.synth.ksync.sweep import LIMIT_EFFORT, sweep
+from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
+from sccl.synth.oracle import LIMIT_EFFORT, LimitOracle
 from sccl.synth.settings import Settings
 from sccl.tasks.asked import asking, units_of
 
@@ -47,8 +51,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
             covered=covered,
             expect=expect,
             folder=folder,
-            limits=PackingLimits,
-            limit_effort=units_of(settings, LIMIT_EFFORT),
+            limits=_limits(settings),
             notify=notify,
         )
 
@@ -66,6 +69,10 @@ def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
     with asking(found.topology, found.spec, settings) as (solve, _):
         return sweep(
             found.topology, found.spec, solve, solver=settings.solver, covered=covered,
-            limits=PackingLimits,
-            limit_effort=units_of(settings, LIMIT_EFFORT),
+            limits=_limits(settings),
         )  # fmt: skip
+
+
+def _limits(settings: Settings) -> LimitOracle:
+    """Return who knows limits of R/C, with the effort that the settings allow."""
+    return partial(PackingLimits, units=units_of(settings, LIMIT_EFFORT))

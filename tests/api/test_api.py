@@ -21,7 +21,7 @@ import sccl
 from sccl.api.html import table
 from sccl.core.topology import Topology as Machine
 from sccl.errors import InputError, ParameterError, ToolError, TopologyError
-from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from tests.kit.nightly import times
 
 MODULES = sorted(

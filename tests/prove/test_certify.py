@@ -33,8 +33,8 @@ from sccl.synth.ksync import backends, certify
 from sccl.synth.ksync.certify import write_certificate
 from sccl.synth.limit.allreduce import tree_frontier
 from sccl.synth.limit.certify import write_limit_certificate
-from sccl.synth.limit.frontier import limit_frontier
 from sccl.synth.limit.oracle import PackingLimits
+from sccl.synth.limit.sweep import limit_frontier
 from sccl.topo import resolve
 from tests.kit import once
 from tests.kit.certificates import composed, formulas_alone, swept

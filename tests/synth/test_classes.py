@@ -22,8 +22,10 @@ from sccl.judge import violations
 from sccl.prove.bounds import any_bounds
 from sccl.synth.allreduce.classes import ClassFrontier, cost_of
 from sccl.synth.allreduce.composed import least_sum
-from sccl.synth.allreduce.every_class import AllreduceFrontier, limit_allreduce, sweep_allreduce
+from sccl.synth.allreduce.frontier import AllreduceFrontier
+from sccl.synth.allreduce.limits import limit_allreduce
 from sccl.synth.allreduce.nouns import class_noun, noun_of
+from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Point
 from sccl.synth.ksync import backends

@@ -28,12 +28,13 @@ from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
 from sccl.synth.limit.allreduce import fewest_tree_steps, gather_frontier, tree_frontier
 from sccl.synth.limit.certificate import certificate
-from sccl.synth.limit.frontier import LimitFrontier, limit_frontier
+from sccl.synth.limit.frontier import LimitFrontier
 from sccl.synth.limit.multiply import multiply_out, round_off
 from sccl.synth.limit.palindrome import palindrome
 from sccl.synth.limit.problem import pose, pose_allreduce
 from sccl.synth.limit.solve import solve
 from sccl.synth.limit.steps import step_limit
+from sccl.synth.limit.sweep import limit_frontier
 from sccl.synth.settings import Settings
 from sccl.tasks.limits import find_limits
 from sccl.topo import resolve

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from sccl.collectives import Spec, dual_of
 from sccl.core.candidate import Range
 from sccl.core.limit import StepLimit
 from sccl.prove.bounds import AnyBounds
-from sccl.synth.frontier import Point
+from sccl.synth.frontier import Frontier, Point
 from sccl.synth.limit import allreduce
-from sccl.synth.limit.frontier import LimitPoint
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 
 COMPOSED, TREES, GATHERED = "composed", "trees", "gathered"
 
@@ -47,6 +48,16 @@ class ClassFrontier:
     within: Range | None
     seconds: float
 
+    def bounded(self, bounds: AnyBounds) -> ClassFrontier:
+        """Return it with bounds that are no weaker than those of all algorithms."""
+        steps, bandwidth = max(self.steps, bounds.steps), max(self.bandwidth, bounds.bandwidth)
+        return replace(self, steps=steps, bandwidth=bandwidth)
+
+
+def has_classes(spec: Spec) -> bool:
+    """Return whether a collective is an allreduce, which several classes of algorithms do."""
+    return spec.name == "allreduce" and dual_of(spec).phases == 2
+
 
 def cost_of(point: Point | LimitPoint) -> tuple[int, Fraction]:
     """Return (S, R/C) of a point; of a limit's, the limit."""
@@ -72,3 +83,27 @@ def staircase(
             optimal = tuple(what for what, is_met in met if is_met)
             found.append((name, replace(point, optimal=optimal)))
     return tuple(found)
+
+
+def gathered(found: Frontier | LimitFrontier) -> ClassFrontier:
+    """Return the class of gathering: what is found of an allgather."""
+    within = None
+    if isinstance(found, Frontier) and not found.every_k:
+        within = found.covered
+    restricted = f", {within.k}-synchronous" if within else ""
+    return ClassFrontier(
+        GATHERED,
+        SCOPES[GATHERED] + restricted,
+        found.bounds.steps,
+        found.bounds.bandwidth,
+        found.points,
+        found.limits,
+        found.complete,
+        within,
+        found.seconds,
+    )
+
+
+def why_stopped(classes: Sequence[ClassFrontier]) -> str:
+    """Return why nothing more was looked at in the end, unless the user interrupted."""
+    return "bandwidth-bound" if all(one.complete for one in classes) else "max-steps"

@@ -9,7 +9,7 @@ from sccl.core.candidate import Range
 from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Point, Unswept
 from sccl.synth.allreduce.classes import ClassFrontier as FoundClass
-from sccl.synth.allreduce.every_class import AllreduceFrontier
+from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.frontier import Frontier as Swept
 from sccl.synth.frontier import Point as SweptPoint
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint

@@ -24,7 +24,8 @@ from sccl.synth.ask import Solve, ask
 from sccl.synth.contract import Notify, Request
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.sweep import LIMIT_EFFORT, sweep
+from sccl.synth.ksync.sweep import sweep
+from sccl.synth.oracle import LIMIT_EFFORT
 from sccl.transform import pose
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ def fastest(request: Request, options: Options, effort: Effort, notify: Notify) 
         _solve(request, options, effort),
         solver=options.solver,
         covered=Range(options.k, options.max_steps, options.max_chunks),
-        limits=registry.limits(),
-        limit_effort=units,
+        limits=partial(registry.limits(), units=units),
         notify=notify,
     )
     best = _best(request, frontier)

@@ -28,8 +28,6 @@ from sccl.synth.oracle import LimitOracle, Limits
 from sccl.transform import Question, pose
 
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
-LIMIT_EFFORT = 8.0
-"""For the limit of a number of steps, which prunes a sweep, in units of effort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +227,6 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     solver: str,
     covered: Range,
     limits: LimitOracle | None = None,
-    limit_effort: float = LIMIT_EFFORT,
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
     expect: Expect = lambda _: None,
@@ -242,8 +239,6 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         solver: its name, for the record.
         covered: k, last S, largest C.
         limits: who knows limits of R/C; None: the sweep does without.
-        limit_effort: what that of each number of steps may cost, in a unit of one to five seconds
-            that no load changes.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with every event, for progress.
         expect: told what is likely to be asked next, to answer that at the same time.
@@ -263,7 +258,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         folder.prepare()
     asked, when = None, LimitsWhen.NEVER
     if limits is not None and topology.ranks <= _LIMIT_RANKS:
-        asked = limits(topology, spec, bounds, limit_effort)
+        asked = limits(topology, spec, bounds)
         when = LimitsWhen.FIRST if asked.are_quick() else LimitsWhen.IF_NOT_CHEAPEST
     space = Space(dual, bounds.steps, bounds.bandwidth, last_steps, covered, when)
     answers = _Answers(topology, spec, solve, solver, asked, when, expect)

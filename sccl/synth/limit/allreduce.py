@@ -22,13 +22,10 @@ from sccl.core.topology import Topology, distances
 from sccl.synth.ask import Solve
 from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.folder import Folder
-from sccl.synth.limit.frontier import (
-    LimitFrontier,
-    LimitPoint,
-    limit_frontier,
-    near,
-)
+from sccl.synth.limit.attain import near
+from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.synth.limit.steps import proof_of
+from sccl.synth.limit.sweep import limit_frontier
 
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Limit

@@ -9,7 +9,7 @@ from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome
 from sccl.prove.bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Request
-from sccl.synth.limit.frontier import attain
+from sccl.synth.limit.attain import attain
 from sccl.synth.limit.steps import LIMIT_EFFORT, step_limit
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.prove.bounds import AnyBounds, LowerBounds, any_bounds, lower_bounds
-from sccl.synth.allreduce.classes import COMPOSED, SCOPES
-from sccl.synth.allreduce.every_class import has_classes
+from sccl.synth.allreduce.classes import COMPOSED, SCOPES, has_classes
 from sccl.view.shown import Bounds
 
 

@@ -1,0 +1,204 @@
+"""Sweeping allreduce: its halves by sweeps of their own, then the classes that they make."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.collectives import Spec, dual_of, named
+from sccl.core.candidate import Range
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.prove.bounds import lower_bounds
+from sccl.synth.ahead import Expect
+from sccl.synth.allreduce.classes import (
+    GATHERED,
+    TREES,
+    ClassFrontier,
+    cost_of,
+    gathered,
+    why_stopped,
+)
+from sccl.synth.allreduce.composed import SweptHalf, composed
+from sccl.synth.allreduce.frontier import AllreduceFrontier
+from sccl.synth.allreduce.plan import FEW_CHUNKS, INTERRUPTED, Plan
+from sccl.synth.allreduce.quick_trees import quick_trees
+from sccl.synth.ask import Solve
+from sccl.synth.candidates import EXTRA_STEPS, settled
+from sccl.synth.events import Begun, Event
+from sccl.synth.folder import Folder
+from sccl.synth.frontier import Frontier
+from sccl.synth.ksync.sweep import sweep
+from sccl.synth.oracle import LimitOracle
+
+
+def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it reports
+    topology: Topology,
+    spec: Spec,
+    solve: Solve,
+    *,
+    solver: str,
+    covered: Range,
+    limits: LimitOracle | None = None,
+    folder: Folder | None = None,
+    notify: Callable[[Event], None] = lambda _: None,
+    expect: Expect = lambda _: None,
+) -> AllreduceFrontier:
+    """Return the frontier of allreduce over its classes, as far as they are found.
+
+    Args:
+        spec: allreduce.
+        solve: answers an instance.
+        solver: its name, for the record.
+        covered: k of each half, last S, largest C.
+        limits: who knows limits of R/C; None: the sweep does without.
+        folder: where to keep the algorithms; None: nowhere.
+        notify: called with every event, for progress.
+        expect: told what is likely to be asked next.
+
+    Raises:
+        InputError: some rank cannot be reached, or the range has nothing in it.
+    """
+    begin = time.perf_counter()
+    plan = Plan.of(topology, spec, covered.max_steps)
+    _refuse_few_chunks(spec, covered)
+    if folder:
+        folder.prepare()
+    run = _Run(plan, solve, solver, covered, limits, folder, notify, expect)
+    return run.frontier(run.halves(), begin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A sweep of allreduce: what is looked at, and what it is given."""
+
+    plan: Plan
+    solve: Solve
+    solver: str
+    covered: Range
+    limits: LimitOracle | None
+    folder: Folder | None
+    notify: Callable[[Event], None]
+    expect: Expect
+
+    @property
+    def gathers(self) -> bool:
+        """Return whether gathering is looked at: the allgather is swept for all numbers of chunks.
+
+        With the chunks of an allreduce limited it is swept for those of a half alone.
+        """
+        return self.covered.max_chunks is None
+
+    def halves(self) -> tuple[Frontier, ...]:
+        """Return the sweeps of the halves; where links carry alike, that of the allgather alone."""
+        topology, covered = self.plan.topology, self.covered
+        k = covered.k if self.plan.alike else _common_k(topology, covered)
+        few = None if self.gathers else (covered.max_chunks or 0) // topology.ranks
+        self.notify(Begun("allgather, as a half of allreduce and for gathering:"))
+        folder = self.folder if self.gathers else None
+        gather = self.half("allgather", Range(k, self.plan.asked, few), folder)
+        if not self.plan.wants_scatter(gather):
+            return (gather,)
+        self.notify(Begun("reducescatter, as a half of allreduce:"))
+        wanted = Range(k, self.plan.last_scatter, covered.max_chunks)
+        return (self.half("reducescatter", wanted, None), gather)
+
+    def half(self, name: str, covered: Range, folder: Folder | None) -> Frontier:
+        """Return the sweep of a half."""
+        return sweep(
+            self.plan.topology,
+            named(name, self.plan.topology.ranks),
+            self.solve,
+            solver=self.solver,
+            covered=covered,
+            limits=self.limits,
+            folder=folder,
+            notify=self.notify,
+            expect=self.expect,
+        )
+
+    def frontier(self, halves: tuple[Frontier, ...], begin: float) -> AllreduceFrontier:
+        """Return the frontier over the classes that halves make, and trees.
+
+        Args:
+            begin: when the first sweep did, by ``time.perf_counter``.
+        """
+        plan, covered = self.plan, replace(self.covered, k=halves[-1].covered.k)
+        classes = self.of_halves(halves, covered)
+        unswept = [] if self.gathers else [(GATHERED, FEW_CHUNKS)]
+        why = plan.why_no_trees(halves, covered)
+        trees = None if why else self.trees(classes)
+        if trees:
+            classes.insert(1, trees)
+        else:
+            why = why or INTERRUPTED
+            unswept.append((TREES, why))
+        return AllreduceFrontier(
+            plan.topology,
+            plan.spec,
+            covered,
+            self.solver,
+            plan.bounds,
+            tuple(one.bounded(plan.bounds) for one in classes),
+            tuple(unswept),
+            halves,
+            None,
+            INTERRUPTED if why == INTERRUPTED else why_stopped(classes),
+            time.perf_counter() - begin,
+        )
+
+    def of_halves(self, halves: Sequence[Frontier], covered: Range) -> list[ClassFrontier]:
+        """Return the classes that halves make: composed, if both are there, and gathered."""
+        both = self.plan.alike or len(halves) > 1
+        classes = [_composed(self.plan, halves, covered, self.folder)] if both else []
+        return classes + ([gathered(halves[-1])] if self.gathers else [])
+
+    def trees(self, others: Sequence[ClassFrontier]) -> ClassFrontier | None:
+        """Return the class of trees, where it improves on others; None: the user interrupted."""
+        self.notify(Begun("trees:"))
+        last = min(self.plan.last, 2 * self.plan.bounds.steps + 2 * EXTRA_STEPS)
+        costs = [cost_of(point) for one in others for point in one.points]
+        try:
+            return quick_trees(self.plan.topology, last, costs, self.folder)
+        except KeyboardInterrupt:
+            return None
+
+
+def _composed(
+    plan: Plan, halves: Sequence[Frontier], covered: Range, folder: Folder | None
+) -> ClassFrontier:
+    first, then = halves[0], halves[-1]
+    ranks = plan.spec.ranks
+    ends = [
+        half.bounds.steps + EXTRA_STEPS
+        if half.covered.max_steps is None
+        else half.covered.max_steps
+        for half in (first, then)
+    ]
+    alone = len(halves) == 1
+    return composed(
+        plan.spec,
+        SweptHalf(first, ranks if alone else 1, ends[0], backwards=alone),
+        SweptHalf(then, ranks, ends[1], backwards=False),
+        covered,
+        plan.last,
+        folder,
+    )
+
+
+def _common_k(topology: Topology, covered: Range) -> int | None:
+    """Return a k for both halves: that of the one whose bandwidth bound takes the larger."""
+    found = []
+    for name in ("allgather", "reducescatter"):
+        spec = named(name, topology.ranks)
+        found.append(settled(Range(covered.k), dual_of(spec), lower_bounds(topology, spec)).k)
+    return max(k for k in found if k is not None)
+
+
+def _refuse_few_chunks(spec: Spec, covered: Range) -> None:
+    if covered.max_chunks is not None and covered.max_chunks < spec.ranks:
+        raise ParameterError(
+            f"max-chunks is {covered.max_chunks}, but the chunks of {spec.name} come in multiples "
+            f"of {spec.ranks}: give at least that many"
+        )

@@ -1,0 +1,80 @@
+"""What attains a limit of R/C, or is near it: an algorithm of few chunks, or a packing's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sccl.collectives import Dual
+from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Sat
+from sccl.core.collective import MAX_CLASSIFIED
+from sccl.core.limit import StepLimit
+from sccl.synth.ask import Solve, ask
+from sccl.synth.limit.steps import Packed
+from sccl.topo.symmetry.expand import expand
+from sccl.transform import pose
+
+if TYPE_CHECKING:
+    from sccl.synth.limit.solve import Limit
+
+_ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
+_ASKED_TIMES = (1, 2)
+_AGAIN_EFFORT = 6.0  # 1.9 finds allgather (340, 7, 2771) on ndv2x2
+
+
+def attain(
+    packed: Packed, dual: Dual, solve: Solve | None, *, from_packing: bool = True
+) -> Algorithm | None:
+    """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
+
+    Args:
+        solve: None: no search for few chunks.
+        from_packing: whether the packing may be written down.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
+
+    limit, packings = packed.limit, packed.packings
+    topology = packings[0].problem.topology
+    if limit.proofs[0].on_reversed:
+        topology = topology.reversed()
+    for chunks, rounds in _smallest(limit, dual):
+        if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
+            break
+        answer = ask(pose(topology, dual.original, chunks, limit.steps, rounds), solve)
+        if isinstance(answer, Sat):
+            return expand(answer.algorithm)
+    if len(packings) > 1 or not from_packing:
+        return None  # two phases that would have to agree in C and in rounds
+    packing = packings[0]
+    found = multiply_out(packing)
+    if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
+        found = multiply_out(solve_packing(packing.problem, packing.lower, effort=_AGAIN_EFFORT))
+    found = found or near(packing)
+    if found is None:
+        return None
+    whole = found.collective.chunks * dual.chunk_factor
+    question = pose(topology, dual.original, whole, limit.steps, found.rounds * dual.phases)
+    return expand(question.recover([found]))
+
+
+def near(packing: Limit) -> Algorithm | None:
+    """Return an algorithm near a packing, of as many chunks as can well be written down."""
+    from sccl.synth.limit.multiply import round_off  # noqa: PLC0415 - loads the LP solver
+
+    return next(filter(None, (round_off(packing, times) for times in _ROUNDED_TIMES)), None)
+
+
+def _smallest(limit: StepLimit, dual: Dual) -> Iterator[tuple[int, int]]:
+    """Yield the smallest (C, R) with R/C at the limit."""
+    unit = dual.spec.unit * dual.chunk_factor
+    per_unit = limit.upper * unit / dual.phases
+    chunks = unit * per_unit.denominator
+    while chunks * limit.upper < limit.steps:
+        chunks += unit * per_unit.denominator
+    for times in _ASKED_TIMES:
+        yield chunks * times, int(chunks * times * limit.upper)
