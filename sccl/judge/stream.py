@@ -73,6 +73,7 @@ class _State:
         self.arrived: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
 
     def take(self, batch: Batch) -> Violation | None:
+        """Execute sends of the present step or of a later one, and return what is wrong first."""
         step, chunks, sources, destinations = batch
         if not self.step <= step < len(self.rounds):
             return Violation(
@@ -134,6 +135,7 @@ class _State:
         return None
 
     def finish(self) -> Violation | None:
+        """End the last step, and return what is wanted and not there."""
         if (found := self.close()) is not None:
             return found
         for (_, wanted), chunks in self.collective.classes().items():

@@ -77,18 +77,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
-    if steps < bounds.steps:
-        raise ParameterError(
-            f"steps is {steps}, but {of_class(spec, bounds)} takes at least {bounds.steps} steps "
-            "here: give at least that many"
-        )
-    if steps % dual.phases:
-        raise ParameterError(
-            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
-            f"{bounds.scope}; 'sccl limits' has the limits of all classes, for every S"
-        )
-    if steps > _MAX_STEPS:
-        raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
+    _check_steps(spec, steps, bounds, dual.phases)
     unit = dual.spec.at(dual.spec.unit)
     phases = dual.solved_on(topology)
     # On one-way links allreduce has two machines, and the bound may be that of the other one.
@@ -113,3 +102,19 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     lower = max(dual.bandwidth(packing.lower) for packing in packings)
     upper = max(dual.bandwidth(packing.upper) for packing in packings)
     return Packed(StepLimit(steps, lower, upper, proofs), packings)
+
+
+def _check_steps(spec: Spec, steps: int, bounds: LowerBounds, phases: int) -> None:
+    """Complain of a number of steps that no limit is computed for."""
+    if steps < bounds.steps:
+        raise ParameterError(
+            f"steps is {steps}, but {of_class(spec, bounds)} takes at least {bounds.steps} steps "
+            "here: give at least that many"
+        )
+    if steps % phases:
+        raise ParameterError(
+            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
+            f"{bounds.scope}; 'sccl limits' has the limits of all classes, for every S"
+        )
+    if steps > _MAX_STEPS:
+        raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")

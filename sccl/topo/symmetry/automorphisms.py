@@ -72,6 +72,7 @@ class _Coloured:
         self.edges.append((a, b))
 
     def automorphism_generators(self) -> list[list[int]]:
+        """Return permutations of the vertices that generate all symmetries, by BLISS in igraph."""
         import igraph  # noqa: PLC0415 - slow to load, and few commands need it
 
         number = {colour: i for i, colour in enumerate(sorted(set(self.colours), key=str))}
