@@ -22,7 +22,7 @@ from sccl.errors import InputError, ToolError
 from sccl.tasks.explore import shown
 from sccl.view import charts
 from sccl.view.explorer.html import page
-from sccl.view.words import summary
+from sccl.view.words import state, summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -283,7 +283,7 @@ class Shared(ABC):
 def _in_short(one: Known) -> str:
     """Return the points of a frontier, and how far they are known."""
     points = ", ".join(point.text for point in one.points) or "no point"
-    return f"{points}; {summary(one).split(':')[0].lower()}"
+    return f"{points}; {state(one).head.lower()}"
 
 
 def _charts(frontiers: Iterable[Shared]) -> list[charts.FrontierData]:

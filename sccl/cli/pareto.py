@@ -167,8 +167,8 @@ def _print_state(console: Console, frontier: Frontier) -> None:
     if frontier.stopped == "interrupted":
         console.print("[yellow]Interrupted: this is the part that was found.[/]")
     elif frontier.complete:
-        head, why = completeness(None if frontier.every_k else frontier.covered).split(":")
-        console.print(f"[green]{head}:[/]{why}")
+        state = completeness(None if frontier.every_k else frontier.covered)
+        console.print(f"[green]{state.head}:[/] {state.rest}.")
     elif frontier.stopped == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     for o in frontier.open[:10]:

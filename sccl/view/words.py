@@ -3,29 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sccl.core.candidate import Range
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Unswept
 from sccl.core.words import counted
 
-NOT_THE_END = "Not the end: more steps or effort may give a smaller R/C."
-_MORE_STEPS = "Not the end: more steps may give a smaller R/C."
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far something is known: in a word or two, and what that means."""
+
+    head: str
+    rest: str
+
+    def __str__(self) -> str:
+        return f"{self.head}: {self.rest}."
+
+
+_NOT_THE_END = State("Not the end", "more steps or effort may give a smaller R/C")
+_MORE_STEPS = State("Not the end", "more steps may give a smaller R/C")
+_INTERRUPTED = State("Interrupted", "this is the part that was found")
 _RUN = " Run the allgather; each rank then reduces what it has (codegen makes an allgather of it)."
 
 
-def completeness(within: Range | None) -> str:
+def completeness(within: Range | None) -> State:
     """Return what it means that a frontier is complete, within a range; None: any k and C."""
     if within:
         less = "another k or C may give a smaller R/C in as many steps"
         met = "the bandwidth bound is met and nothing is open"
-        return f"Complete for {within.words}: {met}; {less}."
+        return State(f"Complete for {within.words}", f"{met}; {less}")
     of_each = "each point is the limit of its S, and the last meets the bandwidth bound"
-    return f"Complete for every k: {of_each}."
+    return State("Complete for every k", of_each)
 
 
-def state_of_class(one: ClassFrontier) -> str:
+def state_of_class(one: ClassFrontier) -> State:
     """Return how far the frontier of a class is known."""
-    return completeness(one.within) if one.complete else NOT_THE_END
+    return completeness(one.within) if one.complete else _NOT_THE_END
+
+
+def state(frontier: Frontier) -> State:
+    """Return how far a frontier of one class is known."""
+    if frontier.stopped == "interrupted":
+        return _INTERRUPTED
+    if frontier.complete:
+        return completeness(frontier.classes[0].within)
+    if frontier.open:
+        opened = counted(len(frontier.open), "candidate")
+        return State(f"{opened} open", "each may hide a better algorithm")
+    return _MORE_STEPS
 
 
 def class_summary(one: ClassFrontier) -> str:
@@ -44,19 +70,9 @@ def unswept_words(unswept: Sequence[Unswept]) -> str:
 
 
 def summary(frontier: Frontier) -> str:
-    """Return how far a frontier is known, in a sentence."""
-    if frontier.stopped == "interrupted":
-        return "Interrupted: this is the part that was found."
-    if frontier.several:
-        words = (_in_short(one) for one in frontier.classes)
-        unswept = unswept_words(frontier.unswept)
-        return " ".join([*words, *([unswept] if unswept else [])])
-    if frontier.complete:
-        return completeness(frontier.classes[0].within)
-    if frontier.open:
-        return f"{counted(len(frontier.open), 'candidate')} open: each may hide a better algorithm."
-    return _MORE_STEPS
-
-
-def _in_short(one: ClassFrontier) -> str:
-    return f"{one.name.capitalize()}: {state_of_class(one).split(':')[0].rstrip('.').lower()}."
+    """Return how far a frontier is known, in a sentence; of several classes, one for each."""
+    if frontier.stopped == "interrupted" or not frontier.several:
+        return str(state(frontier))
+    words = (f"{c.name.capitalize()}: {state_of_class(c).head.lower()}." for c in frontier.classes)
+    unswept = unswept_words(frontier.unswept)
+    return " ".join([*words, *([unswept] if unswept else [])])

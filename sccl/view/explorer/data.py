@@ -248,7 +248,7 @@ def _shown_class(
     return {
         "name": one.name,
         "scope": one.scope,
-        "summary": state_of_class(one),
+        "summary": str(state_of_class(one)),
         "points": [i for i in members if shown[i].file in one.files],
         "limits": [[limit.steps, str(limit.lower)] for limit in one.limits],
         "approached": [[steps, str(cost)] for steps, cost in one.approached],
