@@ -20,7 +20,7 @@ from sccl.core.limit import StepLimit
 from sccl.core.topology import constraint_name
 from sccl.prove.bounds import (
     AnyBounds,
-    Certificate,
+    BandwidthProof,
     LowerBounds,
     any_bounds,
     lower_bounds,
@@ -48,7 +48,7 @@ def bounds(
     timeout: options.LimitTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Lower bounds on steps and on R/C, with certificates to check by hand.
+    """Lower bounds on steps and on R/C, with proofs to check by hand.
 
     Of allreduce: those of every algorithm, and those of compositions of equal halves.
 
@@ -119,7 +119,7 @@ def _print_any(console: Console, found: AnyBounds, machine: str) -> None:
 
 
 def _print(console: Console, found: LowerBounds, machine: str) -> None:
-    dual, certificate = found.dual, found.certificate
+    dual, proof = found.dual, found.proof
     of_class = f", {_EQUAL_HALVES}" if found.scope else ""
     title = f"{dual.original.name} on {machine}{of_class}"
     console.print(title, style="bold", markup=False)
@@ -129,13 +129,13 @@ def _print(console: Console, found: LowerBounds, machine: str) -> None:
         console.print(f"these bounds are of a class: {found.scope}")
     console.print(f"S >= {found.steps}: {explain_steps(found)}")
     console.print(f"R/C >= {found.bandwidth}: {explain(found)}", soft_wrap=True)
-    if certificate.kind != "cut":
-        _print_prices(console, certificate, len(found.machine.constraints()))
+    if proof.kind != "cut":
+        _print_prices(console, proof, len(found.machine.constraints()))
 
 
-def _print_prices(console: Console, certificate: Certificate, constraints: int) -> None:
+def _print_prices(console: Console, proof: BandwidthProof, constraints: int) -> None:
     by_price: dict[Fraction, list[str]] = defaultdict(list)
-    for key, price in certificate.prices:
+    for key, price in proof.prices:
         by_price[price].append(constraint_name(key))
     console.print("prices (what a transfer over an edge costs; constraints not named are free):")
     for price, names in sorted(by_price.items()):

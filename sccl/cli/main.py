@@ -53,7 +53,7 @@ VERBS = (
         FIND,
         "bounds",
         "bounds",
-        "Lower bounds on steps and on R/C, with certificates to check by hand.",
+        "Lower bounds on steps and on R/C, with proofs to check by hand.",
         "sccl bounds --collective alltoall --topo torus:4x4",
     ),
     Verb(

@@ -30,7 +30,7 @@ class Cut:
 
     Attributes:
         ranks: the set, ascending.
-        weight: its share in the certificate.
+        weight: its share in the proof.
         chunks: how many chunks start outside and are wanted inside.
     """
 

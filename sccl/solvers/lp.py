@@ -92,5 +92,5 @@ class Growing:
 
 
 def rational(value: float) -> Fraction:
-    """Return a dual value as a non-negative fraction near it; the certificate's check is exact."""
+    """Return a dual value as a non-negative fraction near it; the proof's check is exact."""
     return max(Fraction(0), Fraction(round(value * _DENOMINATOR), _DENOMINATOR))

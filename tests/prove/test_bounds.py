@@ -1,4 +1,4 @@
-"""Lower bounds: known values, certificates re-checked, and what certificates may not do."""
+"""Lower bounds: known values, proofs re-checked, and what proofs may not do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.topology import Link, Topology
 from sccl.errors import UnreachableError
-from sccl.prove.bounds import Certificate, bandwidth_bound, check_certificate, lower_bounds
-from sccl.prove.bounds.certificate import entering_chunks
+from sccl.prove.bounds import BandwidthProof, bandwidth_bound, check_proof, lower_bounds
+from sccl.prove.bounds.proof import entering_chunks
 from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
@@ -70,34 +70,34 @@ def test_without_shared_budgets_the_bound_is_the_worst_cut(topology: Topology, n
     plain = replace(topology, budgets=())
     spec = named(name, plain.ranks)
     collective = spec.at(spec.unit)
-    certificate = bandwidth_bound(plain, collective)
-    assert certificate.value == best_cut(plain, collective)
-    assert certificate.kind == "cut" or name in {"gather", "scatter"}
+    proof = bandwidth_bound(plain, collective)
+    assert proof.value == best_cut(plain, collective)
+    assert proof.kind == "cut" or name in {"gather", "scatter"}
 
 
 @settings(max_examples=times(60))
 @given(topologies(), st.sampled_from(["allgather", "broadcast", "gather", "scatter", "alltoall"]))
-def test_certificates_prove_what_they_claim(topology: Topology, name: str) -> None:
+def test_proofs_prove_what_they_claim(topology: Topology, name: str) -> None:
     spec = named(name, topology.ranks)
     collective = spec.at(spec.unit)
-    certificate = bandwidth_bound(topology, collective)
-    assert certificate.value > 0
-    assert check_certificate(topology, collective, certificate) == certificate.value
+    proof = bandwidth_bound(topology, collective)
+    assert proof.value > 0
+    assert check_proof(topology, collective, proof) == proof.value
 
 
-def test_false_certificates_are_refused() -> None:
+def test_false_proofs_are_refused() -> None:
     machine = resolve("ring:4")
     collective = named("allgather", 4).at(1)
     cut = Cut((0,), Fraction(1), 3)
-    half = Certificate(Fraction(3), (((1, 0), Fraction(1)),), (cut,))
+    half = BandwidthProof(Fraction(3), (((1, 0), Fraction(1)),), (cut,))
     with pytest.raises(ValueError, match="cuts weigh"):
-        check_certificate(machine, collective, half)  # leaves the link 3->0 unpaid
+        check_proof(machine, collective, half)  # leaves the link 3->0 unpaid
     with pytest.raises(ValueError, match="no such constraint"):
-        check_certificate(machine, collective, replace(half, prices=(("x", Fraction(1)),)))
+        check_proof(machine, collective, replace(half, prices=(("x", Fraction(1)),)))
     with pytest.raises(ValueError, match="negative"):
-        check_certificate(machine, collective, replace(half, prices=(((1, 0), Fraction(-1)),)))
+        check_proof(machine, collective, replace(half, prices=(((1, 0), Fraction(-1)),)))
     with pytest.raises(ValueError, match="nothing has a price"):
-        check_certificate(machine, collective, replace(half, prices=()))
+        check_proof(machine, collective, replace(half, prices=()))
 
 
 def test_unreachable_demand_names_the_pair() -> None:

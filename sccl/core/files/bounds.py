@@ -82,11 +82,11 @@ def bounds_to_wire(bounds: Bounds) -> BoundsWire:
         steps=bounds.steps,
         bandwidth=str(bounds.bandwidth),
         scope=bounds.scope,
-        certificate=_certificate_to_wire(bounds.evidence, _distance_to_wire(bounds.distance)),
+        certificate=_evidence_to_wire(bounds.evidence, _distance_to_wire(bounds.distance)),
     )
 
 
-def _certificate_to_wire(found: Priced | Counted, steps: DistanceWire) -> BoundsCertificateWire:
+def _evidence_to_wire(found: Priced | Counted, steps: DistanceWire) -> BoundsCertificateWire:
     match found:
         case Priced():
             return BoundsCertificateWire(
@@ -179,7 +179,7 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
 
 
 class ProvedLimitWire(LimitWire, frozen=True, kw_only=True):
-    """A limit with its certificates."""
+    """A limit with its proofs."""
 
     certificates: tuple[LimitProofWire, ...]
 

@@ -1,19 +1,19 @@
-"""Lower bounds on steps and on R/C, each with a certificate that anyone can re-check."""
+"""Lower bounds on steps and on R/C, each with a proof that anyone can re-check."""
 
 from sccl.prove.bounds.allreduce import AnyBounds, any_bounds
 from sccl.prove.bounds.bandwidth import bandwidth_bound
-from sccl.prove.bounds.certificate import Certificate, check_certificate
 from sccl.prove.bounds.lower import LowerBounds, lower_bounds
+from sccl.prove.bounds.proof import BandwidthProof, check_proof
 from sccl.prove.bounds.steps import FarthestPair, farthest_pair, require_reachable
 
 __all__ = [
     "AnyBounds",
-    "Certificate",
+    "BandwidthProof",
     "FarthestPair",
     "LowerBounds",
     "any_bounds",
     "bandwidth_bound",
-    "check_certificate",
+    "check_proof",
     "farthest_pair",
     "lower_bounds",
     "require_reachable",

@@ -1,7 +1,7 @@
 """The bandwidth lower bound: the LP over all routings, its dual made exact (SCCL section 3.7, b_l).
 
-Floating-point solutions of LPs only *propose* certificates; every value returned here comes out of
-:func:`sccl.prove.bounds.certificate.check_certificate` in exact arithmetic, and the best proposal
+Floating-point solutions of LPs only *propose* proofs; every value returned here comes out of
+:func:`sccl.prove.bounds.proof.check_proof` in exact arithmetic, and the best proposal
 wins.
 """
 
@@ -13,48 +13,48 @@ from fractions import Fraction
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.certificate import Certificate, check_certificate, entering_chunks
-from sccl.prove.bounds.simple import simple_certificates
+from sccl.prove.bounds.proof import BandwidthProof, check_proof, entering_chunks
+from sccl.prove.bounds.simple import simple_proofs
 
-_CUT_LP_RANKS = 64  # above, only simple certificates: valid bounds, perhaps not the best
+_CUT_LP_RANKS = 64  # above, only simple proofs: valid bounds, perhaps not the best
 
 
-def bandwidth_bound(topology: Topology, collective: Collective) -> Certificate:
+def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProof:
     """Return the best certified lower bound on R for ``collective``; divide by C for R/C.
 
     Args:
         collective: a non-combining one whose demand is reachable.
     """
-    best = _best(topology, collective, simple_certificates(topology, collective))
+    best = _best(topology, collective, simple_proofs(topology, collective))
     return _best(topology, collective, (best, *_by_linear_programming(topology, collective, best)))
 
 
 def _by_linear_programming(
-    topology: Topology, collective: Collective, start: Certificate
-) -> Iterator[Certificate]:
+    topology: Topology, collective: Collective, start: BandwidthProof
+) -> Iterator[BandwidthProof]:
     # Imported here because MathOpt takes longer to load than most bounds take to compute.
-    from sccl.prove.bounds.cut_lp import cut_certificate  # noqa: PLC0415
-    from sccl.prove.bounds.flow_lp import flow_certificate  # noqa: PLC0415
+    from sccl.prove.bounds.cut_lp import cut_proof  # noqa: PLC0415
+    from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
 
     several = any(len(wanted - sources) > 1 for sources, wanted in collective.classes())
     proposal = None
     if not several:
-        proposal = flow_certificate(topology, collective)
+        proposal = flow_proof(topology, collective)
     elif topology.ranks <= _CUT_LP_RANKS:
-        proposal = cut_certificate(topology, collective, start)
+        proposal = cut_proof(topology, collective, start)
     if proposal is not None and proposal.prices:
         yield proposal
 
 
 def _best(
-    topology: Topology, collective: Collective, proposals: Iterable[Certificate]
-) -> Certificate:
+    topology: Topology, collective: Collective, proposals: Iterable[BandwidthProof]
+) -> BandwidthProof:
     """Return the proposal that proves most, its value and demands computed (earlier ones first)."""
-    best = Certificate(Fraction(0), (), ())
+    best = BandwidthProof(Fraction(0), (), ())
     for proposal in proposals:
         if not proposal.prices:
             continue
-        value = check_certificate(topology, collective, proposal)
+        value = check_proof(topology, collective, proposal)
         if value > best.value:
             best = replace(proposal, value=value)
     cuts = (replace(c, chunks=entering_chunks(collective, set(c.ranks))) for c in best.cuts)

@@ -17,7 +17,7 @@ from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.certificate import Certificate, entering_chunks, priced
+from sccl.prove.bounds.proof import BandwidthProof, entering_chunks, priced
 from sccl.solvers.lp import Model, fast_sum, rational, solve
 
 _TOLERANCE = 1e-6
@@ -25,13 +25,13 @@ _TOLERANCE = 1e-6
 _Arc = tuple[object, object, float]
 
 
-def cut_certificate(
-    topology: Topology, collective: Collective, start: Certificate
-) -> Certificate | None:
-    """Return the certificate of the cut LP, or None if the LP was not solved.
+def cut_proof(
+    topology: Topology, collective: Collective, start: BandwidthProof
+) -> BandwidthProof | None:
+    """Return the proof of the cut LP, or None if the LP was not solved.
 
     Args:
-        start: a certificate whose cuts are the first to be tried.
+        start: a proof whose cuts are the first to be tried.
     """
     cuts = [frozenset(c.ranks) for c in start.cuts]
     demand = list(_demand_arcs(topology, collective))
@@ -39,16 +39,16 @@ def cut_certificate(
         solved = _solve_cut_lp(topology, collective, cuts)
         if solved is None:
             return None
-        loads, certificate = solved
+        loads, proof = solved
         fresh = set(_violated_cuts(topology, demand, loads)) - set(cuts)
         if not fresh:
-            return certificate
+            return proof
         cuts += sorted(fresh, key=sorted)
 
 
 def _solve_cut_lp(
     topology: Topology, collective: Collective, cuts: list[frozenset[int]]
-) -> tuple[dict[Edge, float], Certificate] | None:
+) -> tuple[dict[Edge, float], BandwidthProof] | None:
     model = Model()
     rounds = model.add_variable(lb=0.0)
     load = {edge: model.add_variable(lb=0.0) for edge in sorted(topology.edges)}
@@ -81,8 +81,8 @@ def _scaled(
     cuts: list[frozenset[int]],
     weights: list[Fraction],
     prices: dict[ConstraintKey, Fraction],
-) -> Certificate:
-    """Return the certificate with the weights scaled down so that no edge is overcharged.
+) -> BandwidthProof:
+    """Return the proof with the weights scaled down so that no edge is overcharged.
 
     Rounding duals to fractions can break the dual constraints a little; this mends them exactly.
     """
@@ -103,7 +103,7 @@ def _scaled(
         for x, w in zip(cuts, weights, strict=True)
         if w * share > 0
     )
-    return Certificate(Fraction(0), priced(prices), used)
+    return BandwidthProof(Fraction(0), priced(prices), used)
 
 
 def _demand_arcs(

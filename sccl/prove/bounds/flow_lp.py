@@ -14,17 +14,17 @@ from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.certificate import Certificate, priced, shortest_paths
+from sccl.prove.bounds.proof import BandwidthProof, priced, shortest_paths
 from sccl.solvers.lp import Model, Variable, fast_sum, rational, solve
 
-_MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple certificates remain
+_MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes; simple proofs remain
 
 _Commodity = tuple[frozenset[int], Counter[int]]
 """Sources (flow may start anywhere in them) and how much each rank wants."""
 
 
-def flow_certificate(topology: Topology, collective: Collective) -> Certificate | None:
-    """Return the certificate of the flow LP, or None where it does not apply or is too large."""
+def flow_proof(topology: Topology, collective: Collective) -> BandwidthProof | None:
+    """Return the proof of the flow LP, or None where it does not apply or is too large."""
     demand = [
         (frozenset(int(r) for r in sources), int(next(iter(wanted - sources))), len(chunks))
         for (sources, wanted), chunks in collective.classes().items()
@@ -46,7 +46,7 @@ def flow_certificate(topology: Topology, collective: Collective) -> Certificate 
 
 def _single_sink(
     topology: Topology, demand: list[tuple[frozenset[int], int, int]]
-) -> Certificate | None:
+) -> BandwidthProof | None:
     """Solve gather as scatter on the reversed topology: one commodity in place of P."""
     wanted: Counter[int] = Counter()
     for sources, _, count in demand:
@@ -59,7 +59,7 @@ def _single_sink(
     cuts = _as_cuts(topology.reversed(), turned, frozenset([sink])).cuts
     everyone = range(topology.ranks)
     outside = (tuple(r for r in everyone if r not in cut.ranks) for cut in cuts)
-    return Certificate(
+    return BandwidthProof(
         Fraction(0),
         prices,
         tuple(Cut(ranks, c.weight, 0) for ranks, c in zip(outside, cuts, strict=True)),
@@ -71,7 +71,9 @@ def _turned_back(key: ConstraintKey) -> ConstraintKey:
     return key if isinstance(key, str) else (key[1], key[0])
 
 
-def _as_cuts(topology: Topology, lengths: Certificate, sources: frozenset[int]) -> Certificate:
+def _as_cuts(
+    topology: Topology, lengths: BandwidthProof, sources: frozenset[int]
+) -> BandwidthProof:
     """Return the same bound by cuts: the ranks farther than each distance from the one source set.
 
     The cut between two levels weighs their difference, so an edge bears at most its length.
@@ -91,10 +93,10 @@ def _as_cuts(topology: Topology, lengths: Certificate, sources: frozenset[int]) 
         )
         for low, high in pairwise(levels)
     )
-    return Certificate(Fraction(0), lengths.prices, cuts)
+    return BandwidthProof(Fraction(0), lengths.prices, cuts)
 
 
-def _prices(topology: Topology, commodities: list[_Commodity]) -> Certificate | None:
+def _prices(topology: Topology, commodities: list[_Commodity]) -> BandwidthProof | None:
     edges = sorted(topology.edges)
     if len(edges) * len(commodities) > _MAX_VARIABLES:
         return None
@@ -125,4 +127,4 @@ def _prices(topology: Topology, commodities: list[_Commodity]) -> Certificate | 
         return None
     duals = result.dual_values()
     prices = {key: rational(-duals[row]) for key, row in rows.items()}
-    return Certificate(Fraction(0), priced(prices), ())
+    return BandwidthProof(Fraction(0), priced(prices), ())

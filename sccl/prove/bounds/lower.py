@@ -11,7 +11,7 @@ from sccl.core.instance import check_direct
 from sccl.core.topology import Topology, constraint_name
 from sccl.errors import CollectiveError
 from sccl.prove.bounds.bandwidth import bandwidth_bound
-from sccl.prove.bounds.certificate import Certificate
+from sccl.prove.bounds.proof import BandwidthProof
 from sccl.prove.bounds.steps import FarthestPair, farthest_pair
 
 
@@ -19,14 +19,14 @@ from sccl.prove.bounds.steps import FarthestPair, farthest_pair
 class LowerBounds:
     """No k-synchronous algorithm of the class has fewer steps, nor a smaller R/C.
 
-    Certificates speak about ``dual.spec`` with C = ``dual.spec.unit``: for a combining collective
+    Proofs speak about ``dual.spec`` with C = ``dual.spec.unit``: for a combining collective
     that is its dual, perhaps on the reversed topology.
 
     Attributes:
         steps: lower bound on S of the collective that was asked for.
         bandwidth: lower bound on R/C of the collective that was asked for.
         pair: proves the bound on steps, on the reverse if ``pair_on_reversed``.
-        certificate: proves the bound on R/C, on ``machine``.
+        proof: proves the bound on R/C, on ``machine``.
         machine: the topology or its reverse, as ``on_reversed`` says.
     """
 
@@ -34,7 +34,7 @@ class LowerBounds:
     bandwidth: Fraction
     dual: Dual
     pair: FarthestPair
-    certificate: Certificate
+    proof: BandwidthProof
     machine: Topology
     on_reversed: bool
     pair_on_reversed: bool
@@ -46,13 +46,13 @@ class LowerBounds:
 
     @property
     def problem(self) -> str:
-        """Return what the bandwidth certificate speaks about, in words."""
+        """Return what the bandwidth proof speaks about, in words."""
         return self.dual.describe(on_reversed=self.on_reversed)
 
     @property
     def proved(self) -> Bounds:
         """Return the bounds with what proves them."""
-        of, pair = self.certificate, self.pair
+        of, pair = self.proof, self.pair
         farther = self.dual.describe(on_reversed=self.pair_on_reversed)
         prices = tuple((constraint_name(key), price) for key, price in of.prices)
         return Bounds(
@@ -85,15 +85,15 @@ def lower_bounds(topology: Topology, spec: Spec) -> LowerBounds:
     unit = dual.spec.at(dual.spec.unit)
     phases = dual.solved_on(topology)
     pairs = [(farthest_pair(phase.topology, unit), phase) for phase in phases]
-    certificates = [(bandwidth_bound(phase.topology, unit), phase) for phase in phases]
+    proofs = [(bandwidth_bound(phase.topology, unit), phase) for phase in phases]
     pair, farthest = max(pairs, key=lambda each: each[0].steps)
-    certificate, tightest = max(certificates, key=lambda each: each[0].value)
+    proof, tightest = max(proofs, key=lambda each: each[0].value)
     return LowerBounds(
         steps=pair.steps * dual.phases,
-        bandwidth=dual.bandwidth(certificate.value / unit.chunks),
+        bandwidth=dual.bandwidth(proof.value / unit.chunks),
         dual=dual,
         pair=pair,
-        certificate=certificate,
+        proof=proof,
         machine=tightest.topology,
         on_reversed=tightest.on_reversed,
         pair_on_reversed=farthest.on_reversed,

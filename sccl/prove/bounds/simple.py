@@ -1,4 +1,4 @@
-"""Certificates that need no LP: the cuts that usually bind, and lengths that are all the same."""
+"""Proofs that need no LP: the cuts that usually bind, and lengths that are all the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.certificate import Certificate, entering_chunks, priced
+from sccl.prove.bounds.proof import BandwidthProof, entering_chunks, priced
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 
@@ -17,13 +17,13 @@ _SYMMETRIC_LINKS = 50_000  # beyond, symmetries take longer to find than cuts to
 _LENGTH_WORK = 12_000_000  # sources times edges: beyond, exact shortest paths take minutes
 
 
-def simple_certificates(topology: Topology, collective: Collective) -> Iterator[Certificate]:
-    """Yield certificates worth trying on every machine, a cut first; values are not filled in.
+def simple_proofs(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
+    """Yield proofs worth trying on every machine, a cut first; values are not filled in.
 
     On symmetric machines one of them is already the best bound there is.
     """
     priced = (_price_cut(topology, cut) for cut in common_cuts(topology, collective))
-    cuts = [certificate for certificate in priced if certificate is not None]
+    cuts = [proof for proof in priced if proof is not None]
     if cuts:
         yield max(cuts, key=lambda c: _ratio(topology, collective, c))
     classes = collective.classes()
@@ -31,14 +31,14 @@ def simple_certificates(topology: Topology, collective: Collective) -> Iterator[
     starts = len({sources for sources, _ in classes})
     if single and starts * len(topology.edges) <= _LENGTH_WORK:
         prices = tuple((edge, Fraction(1)) for edge in sorted(topology.edges))
-        yield Certificate(Fraction(0), prices, ())
+        yield BandwidthProof(Fraction(0), prices, ())
 
 
-def _ratio(topology: Topology, collective: Collective, certificate: Certificate) -> Fraction:
+def _ratio(topology: Topology, collective: Collective, proof: BandwidthProof) -> Fraction:
     """Return what a single cut proves: chunks that must enter over what can in a round."""
     limit = {c.key: c.chunks_per_round for c in topology.constraints()}
-    capacity = sum(limit[key] for key, _ in certificate.prices)
-    return Fraction(entering_chunks(collective, set(certificate.cuts[0].ranks)), capacity)
+    capacity = sum(limit[key] for key, _ in proof.prices)
+    return Fraction(entering_chunks(collective, set(proof.cuts[0].ranks)), capacity)
 
 
 def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
@@ -57,8 +57,8 @@ def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozense
                 yield inside
 
 
-def _price_cut(topology: Topology, inside: frozenset[int]) -> Certificate | None:
-    """Return the certificate of a single cut: the cheapest cover of the edges that enter it.
+def _price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | None:
+    """Return the proof of a single cut: the cheapest cover of the edges that enter it.
 
     A shared budget covers several edges at one price, so it is taken greedily where that is cheaper
     than the links it covers; any cover is valid, and an LP may find a better one.
@@ -67,7 +67,7 @@ def _price_cut(topology: Topology, inside: frozenset[int]) -> Certificate | None
     if not entering:
         return None
     prices = priced({key: Fraction(1) for key, _ in _cover(topology, entering)})
-    return Certificate(Fraction(0), prices, (Cut(tuple(sorted(inside)), Fraction(1), 0),))
+    return BandwidthProof(Fraction(0), prices, (Cut(tuple(sorted(inside)), Fraction(1), 0),))
 
 
 def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[ConstraintKey, int]]:

@@ -18,7 +18,7 @@ _MANY_SOURCES = 256
 
 @dataclass(frozen=True, slots=True)
 class FarthestPair:
-    """The certificate of a latency bound: this chunk needs this many steps.
+    """The proof of a latency bound: this chunk needs this many steps.
 
     Attributes:
         steps: links on a shortest path from the nearest source to ``rank``.

@@ -78,7 +78,7 @@ class Level:
         level = replace(self, limited=True)
         if limit is None:
             return level
-        why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} (limit certificate)"
+        why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} (limit of R/C)"
         return level.refute(lambda c: c.cost < limit.lower, why, seconds)
 
     def refute(

@@ -1,4 +1,4 @@
-"""The limit of R/C for a number of steps, over all k and all C, with certificates.
+"""The limit of R/C for a number of steps, over all k and all C, with proofs.
 
 It names its contract alone: whoever needs the points must not load the solvers.
 """

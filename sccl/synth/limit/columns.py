@@ -37,7 +37,11 @@ class Share:
 
 @dataclass(slots=True)
 class Bound:
-    """The best bound from below, and the prices that prove it."""
+    """The best bound from below, and the prices that prove it.
+
+    Attributes:
+        prices: (resource, step, price of each of its constraints) where a price is not 0.
+    """
 
     value: Fraction
     prices: tuple[tuple[int, int, Fraction], ...] = ()

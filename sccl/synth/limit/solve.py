@@ -21,16 +21,24 @@
                                       '-- new trees ---'
 
 ``closed``, ``stuck`` and ``spent`` make the packing exact, and ask for trees at exact prices once.
+
+Prices prove a limit, and :mod:`sccl.prove.check.prices` checks them: if the constraints' prices,
+times what each carries in a round, add up to at most 1 in every step, then R rounds buy at most R,
+however they are spread over the steps. So if the timed trees of all chunks together cost at least D
+per C, whatever trees they are, then R/C >= D. Likewise for rounds per step that are given: if they
+buy at most 1, then D * C <= 1.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.core.limit import Prices
+from sccl.core.topology import constraint_name
 from sccl.synth.limit.columns import Columns, Share
 from sccl.synth.limit.master import Solution
 from sccl.synth.limit.problem import Problem
@@ -51,8 +59,7 @@ class Limit:
         lower: no algorithm of S steps has a smaller R/C.
         upper: the packing has this R/C; equal to ``lower`` if the limit is known.
         packing: shares that add up to 1 per commodity.
-        prices: (resource, step, price of each of its constraints): they prove ``lower``, unless
-            the bandwidth bound does (then empty).
+        prices: they prove ``lower``, unless the bandwidth bound does (then empty).
         rounds: of column generation.
         effort: what it took: no clock has a part in it.
         timed_out: whether seconds ended it, so that the packing depends on how busy the machine
@@ -63,7 +70,7 @@ class Limit:
     lower: Fraction
     upper: Fraction
     packing: tuple[Share, ...]
-    prices: tuple[tuple[int, int, Fraction], ...]
+    prices: Prices
     rounds: int
     seconds: float
     effort: float = 0.0
@@ -201,9 +208,15 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
         columns.best.value,
         search.upper,
         search.packing,
-        columns.best.prices,
+        _of_constraints(problem, columns.best.prices),
         search.rounds,
         end - begin,
         columns.spent,
         timed_out=end > deadline,
     )
+
+
+def _of_constraints(problem: Problem, prices: Iterable[tuple[int, int, Fraction]]) -> Prices:
+    """Return the prices of all constraints of some resources, by the constraints' names."""
+    named = [(key, s, price) for i, s, price in prices for key in problem.resources[i].keys]
+    return tuple(sorted(named, key=lambda priced: (constraint_name(priced[0]), priced[1])))

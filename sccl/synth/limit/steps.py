@@ -42,13 +42,10 @@ class Packed:
 
 def proof_of(packing: Limit, *, on_reversed: bool = False) -> LimitProof:
     """Return why a packing cannot be improved beyond its lower bound."""
-    from sccl.synth.limit.certificate import certificate  # noqa: PLC0415 - loads the LP solver
-
-    problem, proof = packing.problem, certificate(packing)
-    prices = proof.prices if proof else ()
-    name = problem.collective.name
+    of = packing.problem
+    machine = of.topology.name
     return LimitProof(
-        name, on_reversed, problem.topology.name, problem.steps, packing.lower, prices
+        of.collective.name, on_reversed, machine, of.steps, packing.lower, packing.prices
     )
 
 

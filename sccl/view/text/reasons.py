@@ -88,29 +88,29 @@ def explain_steps(found: LowerBounds) -> str:
 
 
 def explain(found: LowerBounds) -> str:
-    """Return the bandwidth certificate as a sentence."""
-    certificate, unit = found.certificate, found.dual.spec.unit
+    """Return the bandwidth proof as a sentence."""
+    proof, unit = found.proof, found.dual.spec.unit
     split = f"with C={unit}, "
-    if certificate.kind == "lengths":
+    if proof.kind == "lengths":
         return (
             f"{split}the shortest paths of all chunks, at the prices below, cost "
-            f"{certificate.value} times what one round can carry{_to_original(found.dual)}"
+            f"{proof.value} times what one round can carry{_to_original(found.dual)}"
         )
     texts = []
-    for cut in certificate.cuts:
+    for cut in proof.cuts:
         inside = "{" + ", ".join(str(r) for r in cut.ranks) + "}"
-        weight = f" (weight {cut.weight})" if len(certificate.cuts) > 1 else ""
+        weight = f" (weight {cut.weight})" if len(proof.cuts) > 1 else ""
         texts.append(f"{counted(cut.chunks, 'chunk')} must enter ranks {inside}{weight}")
-    first = certificate.cuts[0].weight if len(texts) == 1 else 1  # one cut needs no weight
-    total = sum(c.weight / first * c.chunks for c in certificate.cuts)
-    capacity = total / certificate.value
+    first = proof.cuts[0].weight if len(texts) == 1 else 1  # one cut needs no weight
+    total = sum(c.weight / first * c.chunks for c in proof.cuts)
+    capacity = total / proof.value
     what = "at most" if len(texts) == 1 else "together at most"
     crossing = f"{' and '.join(texts)}, {what} {capacity} can in a round"
     return f"{split}{crossing}{_to_original(found.dual)}"
 
 
 def _to_original(dual: Dual) -> str:
-    """Return how numbers of a dual become those of its original, after a certificate's sentence."""
+    """Return how numbers of a dual become those of its original, after a proof's sentence."""
     times = [f"C is {dual.chunk_factor} times"] if dual.chunk_factor > 1 else []
     times += [f"R {dual.phases} times"] if dual.phases > 1 else []
     return f"; of {dual.original.name}, {' and '.join(times)} that of its dual" if times else ""

@@ -1,6 +1,6 @@
 """What proves a bandwidth bound, and the exact check of it.
 
-A certificate prices the members of the bandwidth relation B. The price of an edge, l(e), is the sum
+A proof prices the members of the bandwidth relation B. The price of an edge, l(e), is the sum
 of the prices of the constraints it is in. In R rounds at most ``R * sum_b price_b * b`` can be
 bought. So if everything that has to be moved costs at least D at these prices, then
 R >= D / sum_b price_b * b. There are two ways to see what it costs:
@@ -41,7 +41,7 @@ def priced(prices: Mapping[ConstraintKey, Fraction]) -> Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class BandwidthProof:
     """Prices of constraints, and the cuts that show what the demand costs (none: by lengths).
 
     Attributes:
@@ -60,10 +60,8 @@ class Certificate:
         return {0: "lengths", 1: "cut"}.get(len(self.cuts), "cuts")
 
 
-def check_certificate(
-    topology: Topology, collective: Collective, certificate: Certificate
-) -> Fraction:
-    """Return the bound on R that a certificate really proves, computed from its prices and cuts.
+def check_proof(topology: Topology, collective: Collective, proof: BandwidthProof) -> Fraction:
+    """Return the bound on R that a proof really proves, computed from its prices and cuts.
 
     Args:
         collective: a non-combining one.
@@ -75,7 +73,7 @@ def check_certificate(
     constraints = {c.key: c for c in topology.constraints()}
     length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
     budget = Fraction(0)
-    for key, price in certificate.prices:
+    for key, price in proof.prices:
         if price < 0 or key not in constraints:
             name = constraint_name(key)
             raise ValueError(f"price {price} of {name!r}: negative, or there is no such constraint")
@@ -84,11 +82,11 @@ def check_certificate(
             length[edge] += price
     if budget <= 0:
         raise ValueError("nothing has a price")
-    if not certificate.cuts:
+    if not proof.cuts:
         return _shortest_total(topology, collective, length) / budget
     spent: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
     demand = Fraction(0)
-    for cut in certificate.cuts:
+    for cut in proof.cuts:
         if cut.weight < 0:
             raise ValueError(f"cut {cut.ranks} has the negative weight {cut.weight}")
         inside = set(cut.ranks)
