@@ -15,8 +15,8 @@ from benchmarks.timing import Verdict
 from sccl.collectives import named
 from sccl.core.instance import Instance
 from sccl.prove.bounds import lower_bounds
-from sccl.synth.ksync.model import size
 from sccl.synth.ksync.orbit_model import Paths, encode_orbits
+from sccl.synth.ksync.transfer_model import size
 from sccl.topo import resolve
 from sccl.topo.symmetry.groups import groups
 

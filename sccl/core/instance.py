@@ -46,12 +46,12 @@ def check_direct(topology: Topology) -> None:
     """Check that a machine has no switch nodes, which hold nothing and are no ranks.
 
     Raises:
-        TopologyError: it has; :func:`sccl.topo.model` turns them into links with budgets.
+        TopologyError: it has; :func:`sccl.topo.machine_model` turns them into links with budgets.
     """
     if topology.switches:
         raise TopologyError(
             f"topology {topology.name!r} has switch nodes, which k-synchronous synthesis cannot "
-            "express; ask through sccl.topo.model, which makes links with budgets of them"
+            "express; ask through sccl.topo.machine_model, which makes links with budgets of them"
         )
 
 

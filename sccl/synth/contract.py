@@ -125,13 +125,13 @@ def check_request(synthesizer: Synthesizer, request: Request) -> None:
     where = f"topology {topology.name!r}"
     if topology.switches and Feature.SWITCHES not in features:
         raise TopologyError(
-            f"{where} has switch nodes, which {name} does not take; sccl.topo.model makes links "
-            "with budgets of them"
+            f"{where} has switch nodes, which {name} does not take; sccl.topo.machine_model "
+            "makes links with budgets of them"
         )
     if not topology.equally_fast and Feature.UNEQUAL_LINKS not in features:
         raise TopologyError(
-            f"{where} has lanes of different speeds, which {name} does not take; sccl.topo.model "
-            "makes lanes of one speed of them"
+            f"{where} has lanes of different speeds, which {name} does not take; "
+            "sccl.topo.machine_model makes lanes of one speed of them"
         )
     if spec.combining and Feature.COMBINES not in features:
         raise CollectiveError(f"{spec.name} reduces chunks, which {name} does not: give another")

@@ -11,7 +11,7 @@ from sccl.core.topology import Topology
 from sccl.prove.bounds import LowerBounds
 from sccl.transform import Question
 
-LIMIT_EFFORT = 8.0
+SWEEP_LIMIT_UNITS = 8.0
 """For the limit of a number of steps, which prunes a sweep: units of effort, of one to five seconds
 that no load changes."""
 
@@ -53,11 +53,11 @@ class Limits(Protocol):
 class LimitOracle(Protocol):
     """Gives the limits of any collective on any machine.
 
-    What spends other effort than :data:`LIMIT_EFFORT` is a ``partial`` of one, with its units.
+    What spends other effort than :data:`SWEEP_LIMIT_UNITS` is a ``partial`` of one, with its units.
     """
 
     def __call__(
-        self, topology: Topology, spec: Spec, bounds: LowerBounds, units: float = LIMIT_EFFORT
+        self, topology: Topology, spec: Spec, bounds: LowerBounds, units: float = SWEEP_LIMIT_UNITS
     ) -> Limits:
         """Return the limits of a collective.
 

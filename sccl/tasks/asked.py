@@ -17,7 +17,7 @@ from sccl.synth.answering import How, answering, settled_symmetry
 from sccl.synth.ask import Solve
 from sccl.synth.ksync import backends
 from sccl.synth.settings import Settings, keeping
-from sccl.topo import model, rank_of
+from sccl.topo import machine_model, rank_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def asked(machine: Topology, collective: str | Spec, root: str | int | None = No
     Raises:
         InputError: there is no such collective or root, or the machine cannot be modelled exactly.
     """
-    made = model(machine)
+    made = machine_model(machine)
     rank = None if root is None else rank_of(machine, root)
     if isinstance(collective, str):
         collective = resolve_collective(collective, machine.ranks, rank)

@@ -16,7 +16,7 @@ from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
-from sccl.synth.oracle import LIMIT_EFFORT, LimitOracle
+from sccl.synth.oracle import SWEEP_LIMIT_UNITS, LimitOracle
 from sccl.synth.settings import Settings
 from sccl.tasks.asked import asking, units_of
 
@@ -75,4 +75,4 @@ def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
 
 def _limits(settings: Settings) -> LimitOracle:
     """Return who knows limits of R/C, with the effort that the settings allow."""
-    return partial(PackingLimits, units=units_of(settings, LIMIT_EFFORT))
+    return partial(PackingLimits, units=units_of(settings, SWEEP_LIMIT_UNITS))

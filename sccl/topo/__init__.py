@@ -2,21 +2,21 @@
 
 from sccl.topo.catalogue import catalogue_names, resolve
 from sccl.topo.generators import Generator, generators
+from sccl.topo.machine_model import MachineModel, machine_model
 from sccl.topo.measures import Measures, measure
-from sccl.topo.model import Model, model
 from sccl.topo.naming import LinkName, added_to, links_of, rank_of
 
 __all__ = [
     "Generator",
     "LinkName",
+    "MachineModel",
     "Measures",
-    "Model",
     "added_to",
     "catalogue_names",
     "generators",
     "links_of",
+    "machine_model",
     "measure",
-    "model",
     "rank_of",
     "resolve",
 ]

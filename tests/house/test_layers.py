@@ -158,7 +158,7 @@ def test_every_room_has_a_floor() -> None:
 def test_the_reference_does_not_use_the_encoder() -> None:
     for name in ("z3_reference", "smtlib"):
         assert not any(
-            i.startswith(("sccl.synth.ksync.model", "sccl.synth.ksync.orbit_model"))
+            i.startswith(("sccl.synth.ksync.transfer_model", "sccl.synth.ksync.orbit_model"))
             for i in imports(KSYNC / f"{name}.py")
         )
 

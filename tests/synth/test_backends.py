@@ -14,7 +14,7 @@ import pytest
 from sccl.core.answer import Sat, Unknown, Unsat
 from sccl.errors import JudgeError, ParameterError, SolverError, UnknownNameError
 from sccl.synth.ksync import backends
-from sccl.synth.ksync.model import encode, size
+from sccl.synth.ksync.transfer_model import encode, size
 from tests.kit.bank import BANK, Case, check_backend
 
 SOLVERS = [name for name in backends.names() if name != "portfolio"]

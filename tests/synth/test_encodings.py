@@ -14,8 +14,8 @@ from ortools.sat.python import cp_model
 from sccl.core.instance import Instance
 from sccl.synth.ksync import cpsat
 from sccl.synth.ksync.cadical import clauses
-from sccl.synth.ksync.model import Model, encode
 from sccl.synth.ksync.smtlib import smtlib_text
+from sccl.synth.ksync.transfer_model import TransferModel, encode
 from sccl.synth.ksync.z3_reference import encode_paper
 from sccl.synth.round_vectors import round_vectors
 from tests.kit.bank import BANK, Case
@@ -109,7 +109,7 @@ def _within_budgets(instance: Instance, sends: Schedule, q: tuple[int, ...]) -> 
     )
 
 
-def as_schedule(model: Model, chosen: list[int]) -> Schedule:
+def as_schedule(model: TransferModel, chosen: list[int]) -> Schedule:
     """Return the sends of a solution."""
     picked = (model.transfers[i] for i in chosen)
     return frozenset((t.chunk, t.src, t.dst, t.step) for t in picked)

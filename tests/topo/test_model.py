@@ -25,7 +25,7 @@ from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.emit.bundle import bundle
 from sccl.errors import FormatError, TopologyError
 from sccl.tasks.frontiers import of_algorithms
-from sccl.topo import catalogue_names, generators, measure, model, resolve
+from sccl.topo import catalogue_names, generators, machine_model, measure, resolve
 from sccl.view.charts import lines_of, topology_chart
 from sccl.view.text.show import print_algorithm
 from tests.kit.nightly import times
@@ -48,7 +48,7 @@ def test_a_model_has_the_same_rates(machine: Topology, data: st.DataObject) -> N
     speeds = [data.draw(st.sampled_from(SPEEDS)) for _ in machine.links]
     links = tuple(replace(k, gb_per_s=g) for k, g in zip(machine.links, speeds, strict=True))
     stated = replace(machine, links=links)
-    made = model(stated).topology
+    made = machine_model(stated).topology
     unit = speed(made)
     rate = {k.edge: k.lanes * Fraction(str(k.gb_per_s)) for k in stated.links}
     assert {k.edge: k.lanes * unit for k in made.links} == rate
@@ -56,8 +56,8 @@ def test_a_model_has_the_same_rates(machine: Topology, data: st.DataObject) -> N
         own = {Fraction(str(k.gb_per_s)) for k in stated.links if k.edge in before.edges}
         of_each = own.pop() if len(own) == 1 else Fraction(str(stated.gb_per_s))
         assert after.chunks_per_round * unit == before.chunks_per_round * of_each
-    assert model(made).topology == made  # done once
-    assert model(stated.reversed()).topology == made.reversed()
+    assert machine_model(made).topology == made  # done once
+    assert machine_model(stated.reversed()).topology == made.reversed()
     wire = topology_to_wire(made)
     assert topology_of_wire(parse(text_of(wire), TopologyWire, "x"), "x") == made
 
@@ -69,7 +69,7 @@ def triangle(*speeds: float, **changes: object) -> Topology:
 
 
 def test_speeds_become_lanes_and_it_is_said() -> None:
-    made = model(triangle(100, 25, 12.5))
+    made = machine_model(triangle(100, 25, 12.5))
     assert made.topology.lanes() == {(0, 1): 8, (1, 2): 2, (2, 0): 1}
     assert made.topology.gb_per_s == 12.5
     said = "lanes of 12.5 GB/s: a lane of 100 GB/s is 8, one of 25 GB/s is 2, one of 12.5 GB/s is 1"
@@ -78,14 +78,14 @@ def test_speeds_become_lanes_and_it_is_said() -> None:
 
 
 def test_a_speed_that_no_link_has_may_be_the_unit() -> None:
-    assert sorted(model(triangle(100, 12.5, 5)).topology.lanes().values()) == [2, 5, 40]
-    assert sorted(model(triangle(0.3, 0.1, 0.7)).topology.lanes().values()) == [1, 3, 7]
+    assert sorted(machine_model(triangle(100, 12.5, 5)).topology.lanes().values()) == [2, 5, 40]
+    assert sorted(machine_model(triangle(0.3, 0.1, 0.7)).topology.lanes().values()) == [1, 3, 7]
 
 
 def test_a_budget_counts_chunks_of_its_links_or_of_the_machine() -> None:
     one = Budget("a", ((0, 1),), 3)
     two = Budget("b", ((0, 1), (1, 2)), 3)
-    made = model(triangle(100, 50, 50, budgets=(one, two)))
+    made = machine_model(triangle(100, 50, 50, budgets=(one, two)))
     assert speed(made.topology) == 25
     assert [b.chunks_per_round for b in made.topology.budgets] == [12, 3]
     assert made.notes[0].endswith("; a budget over links of different speed in chunks of 25 GB/s")
@@ -94,7 +94,7 @@ def test_a_budget_counts_chunks_of_its_links_or_of_the_machine() -> None:
 def test_speeds_without_a_small_ratio_are_refused_in_a_sentence() -> None:
     says = r"link 2->0 has 12.5 GB/s, one of link 0->1 100.12345 GB/s.*round gb_per_s"
     with pytest.raises(TopologyError, match=says):
-        model(triangle(100.12345, 25, 12.5))
+        machine_model(triangle(100.12345, 25, 12.5))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_speeds_without_a_small_ratio_are_refused_in_a_sentence() -> None:
 )
 def test_machines_of_one_speed_are_their_own_models(name: str) -> None:
     machine = resolve(name)
-    assert model(machine).topology is machine
-    assert model(machine).notes == ()
+    assert machine_model(machine).topology is machine
+    assert machine_model(machine).notes == ()
 
 
 def test_files_without_the_new_fields_keep_their_digests() -> None:
@@ -143,7 +143,7 @@ def around(
 
 
 def test_a_switch_is_links_with_budgets_per_rank() -> None:
-    made = model(around(8, [dict.fromkeys(range(8), (18, 18))]))
+    made = machine_model(around(8, [dict.fromkeys(range(8), (18, 18))]))
     assert made.topology.carries_like(resolve("switch:8x18"))
     assert {k.alpha_us for k in made.topology.links} == {0.75}
     assert made.notes == ("switch 's0' as 56 links between ranks with egress and ingress budgets",)
@@ -151,7 +151,7 @@ def test_a_switch_is_links_with_budgets_per_rank() -> None:
 
 def test_planes_add_up() -> None:
     planes = [dict.fromkeys(range(8), (n, n)) for n in (2, 4, 6, 6)]
-    assert model(around(8, planes)).topology.carries_like(resolve("switch:8x18"))
+    assert machine_model(around(8, planes)).topology.carries_like(resolve("switch:8x18"))
 
 
 def passes(machine: Topology, wanted: dict[Edge, int]) -> bool:
@@ -208,7 +208,7 @@ def test_what_passes_a_switch_in_a_round_passes_its_links(
     machine: Topology, chunks: list[Edge]
 ) -> None:
     try:
-        made = model(machine).topology
+        made = machine_model(machine).topology
     except TopologyError:
         return  # refused, which the tests below are about
     wanted = {edge: chunks.count(edge) for edge in chunks}
@@ -280,7 +280,7 @@ def test_solvers_reach_what_a_tiny_model_of_switches_reaches(
     ranks = 1 + max(r for members in switches for r in members)
     machine = around(ranks, switches)
     expected = {sum(rounds) for rounds in reachable(machine, chunks, steps)}
-    made = model(machine).topology
+    made = machine_model(machine).topology
     collective = named("allgather", ranks).at(chunks)
     found = {
         rounds
@@ -301,7 +301,7 @@ def with_switch(switch: Switch) -> Topology:
 )  # fmt: skip
 def test_a_switch_that_copies_or_holds_is_refused(switch: Switch) -> None:
     with pytest.raises(TopologyError, match="switch 's' copies or holds chunks"):
-        model(with_switch(switch))
+        machine_model(with_switch(switch))
 
 
 @pytest.mark.parametrize(
@@ -322,21 +322,21 @@ def test_a_switch_that_copies_or_holds_is_refused(switch: Switch) -> None:
 )  # fmt: skip
 def test_switches_that_links_cannot_say_are_refused(machine: Topology, says: str) -> None:
     with pytest.raises(TopologyError, match=says):
-        model(machine)
+        machine_model(machine)
 
 
 def test_a_budget_counts_lanes_of_the_speed_it_states() -> None:
     whole = resolve("ring:4")
     bus = Budget("bus", ((0, 1), (1, 2)), 3, 2.5 * whole.gb_per_s)
-    made = model(replace(whole, budgets=(bus,))).topology
+    made = machine_model(replace(whole, budgets=(bus,))).topology
     (budget,) = made.budgets
     assert (speed(made), made.lanes()[0, 1]) == (Fraction(str(whole.gb_per_s)) / 2, 2)
     assert (budget.chunks_per_round, budget.gb_per_s) == (15, None)
     same = replace(whole, budgets=(replace(bus, gb_per_s=whole.gb_per_s),))
-    assert model(same).topology == same
+    assert machine_model(same).topology == same
     odd = replace(whole, budgets=(replace(bus, gb_per_s=1e-7),))
     with pytest.raises(TopologyError, match=r"one of link 0->1 .* GB/s|a lane of budget 'bus'"):
-        model(odd)
+        machine_model(odd)
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ def test_algorithms_for_lanes_of_different_speed_are_compared_by_time() -> None:
 def test_what_is_shown_of_lanes_that_differ_in_speed_says_so() -> None:
     machine = triangle(100, 25, 12.5)
     assert not machine.equally_fast
-    assert model(machine).topology.equally_fast
+    assert machine_model(machine).topology.equally_fast
     subtitle = topology_chart(machine).to_dict()["title"]["subtitle"]
     assert "lanes are not equally fast: 12.5 to 100 GB/s; widths count lanes" in subtitle
     console = Console(file=StringIO(), width=200)

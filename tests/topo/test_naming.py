@@ -20,7 +20,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology
 from sccl.errors import InputError, ParameterError, UnknownNameError
 from sccl.judge import violations
-from sccl.topo import added_to, links_of, model, rank_of, resolve
+from sccl.topo import added_to, links_of, machine_model, rank_of, resolve
 from sccl.topo.degrade import plus, without
 
 LABELS = ("GPU0", "GPU1", "a-b", "b", "a", "GPU 5", "b:1", "twice", "twice")
@@ -120,8 +120,8 @@ def test_costs_of_links_stay_when_parts_go_or_come_or_turn() -> None:
     more = plus(machine, {(0, 1): 1, (0, 2): 1})
     cost = {k.edge: (k.lanes, k.alpha_us, k.gb_per_s) for k in more.links}
     assert (cost[0, 1], cost[0, 2]) == ((2, 1.0, 100.0), (1, 1.0, 25.0))
-    twice = model(without(model(machine).topology, ranks=[3])).topology
-    assert twice.lanes() == without(model(machine).topology, ranks=[3]).lanes()
+    twice = machine_model(without(machine_model(machine).topology, ranks=[3])).topology
+    assert twice.lanes() == without(machine_model(machine).topology, ranks=[3]).lanes()
 
 
 def uneven() -> Topology:
@@ -154,7 +154,11 @@ def test_every_verb_that_asks_says_what_a_machine_is_modelled_as(
         code, _, err = run(verb[0], *ask, *verb[1:])
         assert (code, SAID in err) == (0, True)
     found, intact = load_algorithm(tmp_path / "found.json")
-    assert (intact, found.topology, found.collective.root) == (True, model(uneven()).topology, 2)
+    assert (intact, found.topology, found.collective.root) == (
+        True,
+        machine_model(uneven()).topology,
+        2,
+    )
     assert isinstance(found, Algorithm)
     assert not violations(found)
     assert run("check", tmp_path / "found.json")[0] == 0
@@ -188,8 +192,10 @@ def test_limits_and_certificates_are_of_the_same_model(file: Path, tmp_path: Pat
     assert SLOWEST in out
     assert run("verify-certificate", proofs)[0] == 0
     bounds = json.loads(run("bounds", "--collective", "allgather", "--topo", file, "--json")[1])
-    assert sccl.bounds("allgather", sccl.Topology(model(uneven()).topology)).bandwidth == (
-        sccl.bounds("allgather", sccl.Topology(model(uneven()).topology.reversed())).bandwidth
+    assert sccl.bounds("allgather", sccl.Topology(machine_model(uneven()).topology)).bandwidth == (
+        sccl.bounds(
+            "allgather", sccl.Topology(machine_model(uneven()).topology.reversed())
+        ).bandwidth
     )
     assert bounds["bandwidth"] == "2/3"  # 2 chunks into {0, 1} or {1, 2}, over 3 lanes of 25 GB/s
 

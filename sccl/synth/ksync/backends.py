@@ -17,7 +17,7 @@ from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, Spending
-from sccl.synth.ksync.model import MAX_TRANSFERS, size
+from sccl.synth.ksync.transfer_model import MAX_TRANSFERS, size
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
 from sccl.topo.symmetry.group import Group
 from sccl.transform import prune

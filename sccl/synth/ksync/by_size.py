@@ -25,7 +25,7 @@ from sccl.synth.contract import Notify, Request
 from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
-from sccl.synth.oracle import LIMIT_EFFORT
+from sccl.synth.oracle import SWEEP_LIMIT_UNITS
 from sccl.transform import pose
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def fastest(request: Request, options: Options, effort: Effort, notify: Notify) 
         InputError: the options do not fit the request.
         KeyboardInterrupt: the user interrupted before anything was found.
     """
-    units = LIMIT_EFFORT if effort.units is None else min(effort.units, LIMIT_EFFORT)
+    units = SWEEP_LIMIT_UNITS if effort.units is None else min(effort.units, SWEEP_LIMIT_UNITS)
     frontier = sweep(
         request.topology,
         request.spec,

@@ -13,7 +13,7 @@ from sccl.core.instance import Instance
 from sccl.solvers import sat
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.ksync.child import Child
-from sccl.synth.ksync.model import Model, decode, encode
+from sccl.synth.ksync.transfer_model import TransferModel, decode, encode
 from sccl.synth.round_vectors import round_vectors
 
 
@@ -44,7 +44,7 @@ def answer_here(instance: Instance, effort: Effort) -> Answer:
     return Unsat(text, "cadical", spending.seconds())
 
 
-def clauses(model: Model, rounds: tuple[int, ...]) -> list[sat.Clause]:
+def clauses(model: TransferModel, rounds: tuple[int, ...]) -> list[sat.Clause]:
     """Return the CNF of the model for these rounds per step; variable i of the model is i + 1."""
     cnf: list[sat.Clause] = []
     top = len(model.transfers)

@@ -26,7 +26,7 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort, Spending
-from sccl.synth.ksync.model import Model, decode, encode
+from sccl.synth.ksync.transfer_model import TransferModel, decode, encode
 
 _DIVE = Strategy(workers=1, linear=0, presolved=False)
 _MIX = Strategy(workers=8, linear=1, presolved=False)
@@ -89,13 +89,13 @@ def answer(instance: Instance, effort: Effort) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    model: Model
+    model: TransferModel
     cp: CpModel
     chosen: list[IntVar]
     rounds: list[IntVar]
 
 
-def _build(model: Model) -> _Problem:
+def _build(model: TransferModel) -> _Problem:
     cp = CpModel()
     x = [cp.new_bool_var("") for _ in model.transfers]
     steps = range(model.instance.steps)

@@ -1,9 +1,9 @@
 """The time-indexed model of algorithms that are invariant under symmetries: one variable per orbit.
 
-As in :mod:`sccl.synth.ksync.model`, but for one chunk of each orbit of chunks, and for the links
-of one orbit under its stabiliser together. An orbit of (chunk, link, step) that loads a constraint
-n times counts n times there; by symmetry all constraints of an orbit are loaded alike, so one row
-each is enough.
+As in :mod:`sccl.synth.ksync.transfer_model`, but for one chunk of each orbit of chunks, and for the
+links of one orbit under its stabiliser together. An orbit of (chunk, link, step) that loads a
+constraint n times counts n times there; by symmetry all constraints of an orbit are loaded alike,
+so one row each is enough.
 
 A solution is an algorithm. That there is none says nothing of algorithms without the symmetry.
 """

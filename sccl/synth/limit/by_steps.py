@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome, TooFar
 from sccl.prove.bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Request
 from sccl.synth.limit.attain import attain
-from sccl.synth.limit.steps import LIMIT_EFFORT, step_limit
-
-if TYPE_CHECKING:
-    from sccl.synth.limit.options import Options
+from sccl.synth.limit.options import LIMIT_UNITS, Options
+from sccl.synth.limit.steps import step_limit
 
 
 def at_limit(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -35,7 +32,7 @@ def at_limit(request: Request, options: Options, effort: Effort, notify: Notify)
             TooFar(steps, far.steps, far.chunk, far.sources, far.rank, bounds.pair_on_reversed)
         )
     seconds = math.inf if effort.timeout_s is None else effort.timeout_s
-    units = LIMIT_EFFORT if effort.units is None else effort.units
+    units = LIMIT_UNITS if effort.units is None else effort.units
     packed = step_limit(topology, spec, steps, bounds, seconds, effort=units)
     limit = packed.limit
     notify(limit)

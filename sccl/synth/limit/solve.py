@@ -41,14 +41,10 @@ from sccl.core.limit import Prices
 from sccl.core.topology import constraint_name
 from sccl.synth.limit.columns import Columns, Share
 from sccl.synth.limit.master import Solution
+from sccl.synth.limit.options import LIMIT_UNITS
 from sccl.synth.limit.problem import Problem
 
 _CLOSE = 1e-6
-EFFORT = 30.0
-"""Of a limit; no clock has a part in it, but a unit takes one to five seconds.
-
-Measured: 1.9 from nothing for allgather on ndv2x2 with S = 7, in 9.4 s.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
     earlier: Limit | None = None,
     notify: Callable[[float, float], None] = lambda _low, _high: None,
     most_rounds: int | None = None,
-    effort: float = EFFORT,
+    effort: float = LIMIT_UNITS,
 ) -> Limit:
     """Return the limit of a packing problem, or bounds around it if effort or time runs out.
 

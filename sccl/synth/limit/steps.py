@@ -13,12 +13,10 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import LowerBounds
 from sccl.synth.candidates import of_class
+from sccl.synth.limit.options import LIMIT_UNITS
 
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Limit
-
-LIMIT_EFFORT = 30.0
-"""For a limit, the same on every machine: a unit takes one to five seconds."""
 
 _MAX_STEPS = 512
 
@@ -56,7 +54,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     bounds: LowerBounds,
     seconds: float = math.inf,
     earlier: Packed | None = None,
-    effort: float = LIMIT_EFFORT,
+    effort: float = LIMIT_UNITS,
 ) -> Packed:
     """Return the limit of R/C for S = ``steps``, and the packings that it is known by.
 

@@ -35,7 +35,7 @@ _TURNS: tuple[Callable[[float, float], Point], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class NodeGroup:
     """Nodes that belong together, and what to call them."""
 
     members: tuple[int, ...]
@@ -45,20 +45,20 @@ class Block:
 def arrange(
     nodes: Sequence[int],
     neighbours: Neighbours,
-    groups: Sequence[Block] = (),
+    groups: Sequence[NodeGroup] = (),
     depth: int = 0,
     gap: float = _GAP,
-) -> tuple[Drawing, list[Block]]:
+) -> tuple[Drawing, list[NodeGroup]]:
     """Return a drawing by groups, and the groups; by distances if there are none.
 
     Args:
         nodes: ascending; the part of the graph to draw.
         neighbours: of every node.
-        groups: given ones; else fully joined blocks of consecutive nodes are looked for.
+        groups: given ones; else fully joined groups of consecutive nodes are looked for.
         depth: how many groups this one lies in; two cells change direction with it.
         gap: between cells, beside a cell's side of 1.
     """
-    found = list(groups) or blocks(nodes, neighbours)
+    found = list(groups) or fully_joined(nodes, neighbours)
     if not found:
         return spread(nodes, neighbours), []
     inside = [_inside(group.members, neighbours, depth + 1) for group in found]
@@ -83,7 +83,7 @@ def arrange(
 
 
 def arrange_around(
-    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Block]
+    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[NodeGroup]
 ) -> Drawing:
     """Return a drawing by given groups, with all other nodes between them.
 
@@ -107,8 +107,8 @@ def _middle(points: Sequence[Point]) -> Point:
     return sum(x for x, _ in points) / count, sum(y for _, y in points) / count
 
 
-def blocks(nodes: Sequence[int], neighbours: Neighbours) -> list[Block]:
-    """Return the largest fully joined blocks of consecutive nodes that the graph consists of.
+def fully_joined(nodes: Sequence[int], neighbours: Neighbours) -> list[NodeGroup]:
+    """Return the largest fully joined groups of consecutive nodes that the graph consists of.
 
     They hold most of the links, or every two of them are joined alike, by at most as many links as
     there are in one.
@@ -120,7 +120,7 @@ def blocks(nodes: Sequence[int], neighbours: Neighbours) -> list[Block]:
         within, between = size * (size - 1) // 2, _between(parts, neighbours)
         alike = len(set(between)) == 1 and between[0] <= within
         if alike or (size > 2 and sum(between) < len(parts) * within):
-            return [Block(part, f"group {i}") for i, part in enumerate(parts)]
+            return [NodeGroup(part, f"group {i}") for i, part in enumerate(parts)]
     return []
 
 
@@ -185,7 +185,7 @@ def _moved(point: Point, centre: Point) -> Point:
 
 
 def _cost(
-    option: Drawing, placed: Drawing, neighbours: Neighbours, cell: Mapping[int, Block]
+    option: Drawing, placed: Drawing, neighbours: Neighbours, cell: Mapping[int, NodeGroup]
 ) -> float:
     """Return how long the links to what is placed are (squared), and what lies in their way."""
     found = 0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sccl.core.topology import Topology
 from sccl.view.drawing.bends import CLEAR, bends_of, control_points, narrowest, on_curve
 from sccl.view.drawing.geometry import Point, spacing
-from sccl.view.drawing.groups import Block, arrange, arrange_around
+from sccl.view.drawing.groups import NodeGroup, arrange, arrange_around
 from sccl.view.drawing.shapes import Neighbours, natural
 from sccl.view.drawing.stress import spread
 
@@ -95,7 +95,7 @@ def _place(topology: Topology, neighbours: Neighbours) -> tuple[dict[int, Point]
     """Return the best drawing, and its boxes: a known shape, if all chassis lie apart in it."""
     nodes = sorted(neighbours)
     chassis = topology.chassis if len(topology.chassis) > 1 else ()
-    groups = [Block(ranks, f"chassis {i}") for i, ranks in enumerate(chassis)]
+    groups = [NodeGroup(ranks, f"chassis {i}") for i, ranks in enumerate(chassis)]
     best: tuple[float, dict[int, Point], tuple[Box, ...]] | None = None
     for drawing in natural(nodes, neighbours):
         placed = fitted(drawing)
@@ -115,7 +115,7 @@ def _place(topology: Topology, neighbours: Neighbours) -> tuple[dict[int, Point]
 
 
 def _with_others(
-    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[Block]
+    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[NodeGroup]
 ) -> tuple[dict[int, Point], tuple[Box, ...]]:
     """Return a drawing with switches, or ranks without a chassis, outside the boxes of chassis.
 
@@ -155,7 +155,7 @@ def fitted(drawing: Mapping[int, Point], margin: float = MARGIN) -> dict[int, Po
     }
 
 
-def _boxes(placed: Mapping[int, Point], groups: Sequence[Block]) -> tuple[Box, ...]:
+def _boxes(placed: Mapping[int, Point], groups: Sequence[NodeGroup]) -> tuple[Box, ...]:
     """Return boxes around groups, with as much room around the ranks as there is between them."""
     around = 0.55 * spacing(tuple(placed.values()))
     for pad in (min(0.07, around * part) for part in (1.0, 0.75, 0.5)):
@@ -170,7 +170,7 @@ def _any_overlap(boxes: Sequence[Box]) -> bool:
     return any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
-def _box(points: Sequence[Point], group: Block, pad: float) -> Box:
+def _box(points: Sequence[Point], group: NodeGroup, pad: float) -> Box:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     edges = (min(xs) - pad, min(ys) - pad, max(xs) + pad, max(ys) + pad)
     left, top, right, bottom = (round(edge, 6) for edge in edges)

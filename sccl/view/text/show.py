@@ -14,7 +14,7 @@ from sccl.core.topology import Switch, Topology
 from sccl.core.words import counted
 from sccl.errors import InputError
 from sccl.judge import describe, violations
-from sccl.topo import measure, model
+from sccl.topo import machine_model, measure
 
 _MAX_MATRIX = 256
 """Nodes; the rows of a larger matrix take minutes to print, and nobody could read them."""
@@ -160,7 +160,7 @@ def costs_text(topology: Topology) -> list[str]:
 def _model_text(topology: Topology) -> list[str]:
     """Return what is done to a machine before anything is asked about it, or why it cannot be."""
     try:
-        notes = model(topology).notes
+        notes = machine_model(topology).notes
     except InputError as error:
         return [f"cannot be synthesised for: {error}"]
     return [f"solved as: {note}" for note in notes]

@@ -10,7 +10,7 @@ from sccl.topo.switches import without_switches
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class MachineModel:
     """A machine as synthesis, bounds and limits take it.
 
     Attributes:
@@ -22,7 +22,7 @@ class Model:
     notes: tuple[str, ...]
 
 
-def model(topology: Topology) -> Model:
+def machine_model(topology: Topology) -> MachineModel:
     """Return a machine as k-synchronous synthesis takes it: the same rates, said exactly.
 
     Raises:
@@ -30,4 +30,4 @@ def model(topology: Topology) -> Model:
     """
     even, speeds = of_one_speed(topology)
     direct, switches = without_switches(even)
-    return Model(direct, tuple(filter(None, (speeds, switches))))
+    return MachineModel(direct, tuple(filter(None, (speeds, switches))))

@@ -54,7 +54,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class TransferModel:
     """The problem over variables 0 .. len(transfers)-1 and the rounds r_0 .. r_{S-1} >= 1.
 
     Attributes:
@@ -89,7 +89,7 @@ def size(instance: Instance) -> int:
     )
 
 
-def encode(instance: Instance, *, break_symmetry: bool = True) -> Model:
+def encode(instance: Instance, *, break_symmetry: bool = True) -> TransferModel:
     """Return the model of ``instance``.
 
     Args:
@@ -121,7 +121,7 @@ def encode(instance: Instance, *, break_symmetry: bool = True) -> Model:
     ]
     if break_symmetry:
         needs += _ordered_chunks(instance, arrivals)
-    return Model(
+    return TransferModel(
         instance=instance,
         transfers=transfers,
         exactly_one=tuple(exactly_one),
@@ -198,7 +198,9 @@ def _ordered_chunks(
     return needs
 
 
-def decode(model: Model, chosen: Iterable[int], rounds_per_step: Sequence[int]) -> Algorithm:
+def decode(
+    model: TransferModel, chosen: Iterable[int], rounds_per_step: Sequence[int]
+) -> Algorithm:
     """Return the algorithm of a solution, without arrivals that nobody uses.
 
     Args:
