@@ -183,8 +183,8 @@ def _oblique(at: Sequence[int], sides: Sequence[int]) -> Point:
     """Return where a node of a grid of any dimension is drawn.
 
     The last two coordinates span a plane; the third goes into the depth, within a cell of the
-    plane, so that no node and no link hides another; further ones are such planes side by side. They
-    are set off a little, for links between them to pass beside the ranks of a row.
+    plane, so that no node and no link hides another; further ones are such planes side by side,
+    set off a little, for links between them to pass beside the ranks of a row.
     """
     *outer, row, column = at
     x, y = float(column), float(row)
