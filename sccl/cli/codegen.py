@@ -12,7 +12,7 @@ from rich.markup import escape
 from sccl.cli import complete, options
 from sccl.cli.report import named, out, print_output, reported
 from sccl.core.words import counted
-from sccl.emit import Options, targets
+from sccl.emit import EmitOptions, targets
 from sccl.errors import ParameterError
 from sccl.tasks.codegen import codegen_output, write_code
 from sccl.tasks.files import load_algorithms
@@ -70,7 +70,7 @@ def codegen(
     if target == "host" and (blocks_per_link, transport) != (_PER_LINK, _KERNEL):
         raise ParameterError("--blocks-per-link and --transport are for GPUs: leave them out")
     given = {str(one.file): one.algorithm for one in load_algorithms(files)}
-    made = Options(blocks_per_link, transport)
+    made = EmitOptions(blocks_per_link, transport)
     written = write_code(given, output, target, made, select, force=force)
     if json:
         print_output(codegen_output(written))

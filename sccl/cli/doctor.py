@@ -9,10 +9,10 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, reported
-from sccl.runtime import State
+from sccl.runtime import ToolState
 from sccl.tasks.doctor import Tried, doctor_output, examined, usable
 
-_COLOURS = {State.OK: "green", State.MISSING: "yellow", State.BROKEN: "red"}
+_COLOURS = {ToolState.OK: "green", ToolState.MISSING: "yellow", ToolState.BROKEN: "red"}
 
 
 @reported
@@ -33,14 +33,14 @@ def doctor(json: options.Json = False) -> None:
 def _print(console: Console, tried: Tried) -> None:
     table = Table("", "State", "Version", "For, or how to get it", box=None, pad_edge=False)
     group = ""
-    for row, outcome in tried:
-        if row.group != group:
-            group = row.group
+    for tool, result in tried:
+        if tool.group != group:
+            group = tool.group
             table.add_row(f"\n[bold]{group}[/]")
-        state, works = outcome.state, outcome.state is State.OK
-        text = row.use if works else "; ".join(filter(None, [outcome.problem, row.get]))
+        state, works = result.state, result.state is ToolState.OK
+        text = tool.use if works else "; ".join(filter(None, [result.problem, tool.get]))
         mark = f"[{_COLOURS[state]}]{state.value}[/]"
-        table.add_row(f"  {row.name}", mark, escape(outcome.version), escape(text))
+        table.add_row(f"  {tool.name}", mark, escape(result.version), escape(text))
     console.print(table)
     console.print(
         "\n[green]The main job can be done:[/] sccl pareto --collective allgather --topo dgx1"

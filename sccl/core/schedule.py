@@ -25,7 +25,7 @@ BATCH = 2**20
 _WHOLE = ("start", "end", "chunk", "link")
 
 
-class Columns(NamedTuple):
+class TransferColumns(NamedTuple):
     """Some rows of a schedule, one after the other: arrays of one length."""
 
     start: Whole
@@ -76,7 +76,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self._check_columns()
-        for name in Columns._fields:
+        for name in TransferColumns._fields:
             column = getattr(self, name).view()
             column.flags.writeable = False
             object.__setattr__(self, name, column)
@@ -88,7 +88,7 @@ class Schedule:
             before = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
 
     def _check_columns(self) -> None:
-        for name in Columns._fields:
+        for name in TransferColumns._fields:
             column = getattr(self, name)
             kinds, what = ("iu", "whole numbers") if name in _WHOLE else ("b", "booleans")
             is_array = isinstance(column, np.ndarray)
@@ -118,7 +118,7 @@ class Schedule:
             )
         _ = self.clock  # complains of sizes and ticks out of range
 
-    def _check_ranges(self, rows: Columns, first: int) -> None:
+    def _check_ranges(self, rows: TransferColumns, first: int) -> None:
         most = {"chunk": self.collective.num_chunks, "link": len(self.topology.links)}
         for name, end in (("start", MAX_TIME), ("end", MAX_TIME), *most.items()):
             column = getattr(rows, name)
@@ -136,7 +136,9 @@ class Schedule:
                 f"{rows.start[row]}, expected an end after the start"
             )
 
-    def _check_order(self, rows: Columns, first: int, before: tuple[int, ...] | None) -> None:
+    def _check_order(
+        self, rows: TransferColumns, first: int, before: tuple[int, ...] | None
+    ) -> None:
         """Check that rows ascend by (start, chunk, link), after the last row of those before."""
         keys = [rows.start, rows.chunk, rows.link]
         if before is not None:
@@ -188,11 +190,11 @@ class Schedule:
         batches = (rows.end.astype(np.int64) + lags[rows.link] for rows in self.batches())
         return max((int(arrivals.max()) for arrivals in batches), default=0)
 
-    def batches(self, rows: int = BATCH) -> Iterator[Columns]:
+    def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
         """Yield the rows in their order, so many at a time; they are views, not copies."""
         for first in range(0, self.num_sends, rows):
             part = slice(first, first + rows)
-            yield Columns(*(getattr(self, name)[part] for name in Columns._fields))
+            yield TransferColumns(*(getattr(self, name)[part] for name in TransferColumns._fields))
 
 
 def schedule_of(

@@ -7,14 +7,14 @@ from sccl.emit.project import (
     targets,
     write_project,
 )
-from sccl.emit.selection import Selection, Switch
-from sccl.emit.shared import Options
+from sccl.emit.selection import Selection, SwitchPoint
+from sccl.emit.shared import EmitOptions
 
 __all__ = [
     "PROGRAM_FILE",
-    "Options",
+    "EmitOptions",
     "Selection",
-    "Switch",
+    "SwitchPoint",
     "generate",
     "selected",
     "targets",

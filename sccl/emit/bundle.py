@@ -10,7 +10,7 @@ from fractions import Fraction
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs, winners
 from sccl.core.files.disk import slug
-from sccl.emit.selection import Selection, Switch
+from sccl.emit.selection import Selection, SwitchPoint
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
 
@@ -47,7 +47,7 @@ class Entry:
 
     identifier: str
     algorithms: tuple[Lowered, ...]
-    switches: tuple[Switch, ...]
+    switches: tuple[SwitchPoint, ...]
 
     @property
     def combining(self) -> bool:
@@ -156,9 +156,9 @@ def _lowered(algorithm: Algorithm, *, serial: bool) -> Lowered:
     )
 
 
-def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[Switch, ...]:
+def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[SwitchPoint, ...]:
     """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time."""
-    found: list[Switch] = []
+    found: list[SwitchPoint] = []
     for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
         own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
         points, costs = _compared([lowered[i].algorithm for i in own])
@@ -169,9 +169,9 @@ def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[Switch
             end = None if span.to_bytes is None else int(span.to_bytes // blocks)
             turn = eager_part_bytes * lowered[index].parts
             if first < turn:
-                found.append(Switch(first, index, direct=False))
+                found.append(SwitchPoint(first, index, direct=False))
             if end is None or turn < end:
-                found.append(Switch(max(first, turn), index, direct=True))
+                found.append(SwitchPoint(max(first, turn), index, direct=True))
     return tuple(sorted(found, key=lambda s: (s.from_bytes, s.index)))
 
 

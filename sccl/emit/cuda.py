@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sccl.emit import gpu
 from sccl.emit.bundle import Bundle
-from sccl.emit.shared import Options
+from sccl.emit.shared import EmitOptions
 
 SERIAL = False
 SLOT_BYTES = gpu.SLOT_BYTES
@@ -34,11 +34,11 @@ _TEXTS = {
 }
 
 
-def files(made: Bundle, options: Options) -> dict[str, str]:
+def files(made: Bundle, options: EmitOptions) -> dict[str, str]:
     """Return the sources of a bundle by file name."""
     return gpu.files(made, options, _TEXTS, "cudaStream_t")
 
 
-def readme(options: Options) -> dict[str, str]:
+def readme(options: EmitOptions) -> dict[str, str]:
     """Return what the README says of this target."""
     return README | gpu.readme(options)

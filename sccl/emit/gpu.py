@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sccl.core.words import counted
 from sccl.emit.bundle import Bundle
-from sccl.emit.shared import COMMON_FILES, VARIANTS, Options
+from sccl.emit.shared import COMMON_FILES, VARIANTS, EmitOptions
 from sccl.emit.text import TYPES, render, values_of
 
 THREADS = 512
@@ -26,7 +26,7 @@ OWN = ("gpu.hpp", "view.hpp", "combine.hpp", "memory.hpp", "communicator.cpp", "
 
 
 def files(
-    bundle: Bundle, options: Options, target: Mapping[str, str], stream: str
+    bundle: Bundle, options: EmitOptions, target: Mapping[str, str], stream: str
 ) -> dict[str, str]:
     """Return the sources of a bundle by file name.
 
@@ -55,7 +55,7 @@ def files(
     return found | {name: render(f"gpu/{name}.jinja", values) for name in OWN}
 
 
-def readme(options: Options) -> dict[str, str]:
+def readme(options: EmitOptions) -> dict[str, str]:
     """Return what the README says of how calls run."""
     if options.transport == "dma":
         how = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sccl.emit.bundle import Bundle
-from sccl.emit.shared import COMMON_FILES, VARIANTS, Options
+from sccl.emit.shared import COMMON_FILES, VARIANTS, EmitOptions
 from sccl.emit.text import render, values_of
 
 SERIAL = True
@@ -21,7 +21,7 @@ MEMORY_CONTRACT = """\
 OWN = ("machine.hpp", "combine.hpp", "memory.hpp", "communicator.cpp", "Makefile")
 
 
-def files(made: Bundle, _options: Options) -> dict[str, str]:
+def files(made: Bundle, _options: EmitOptions) -> dict[str, str]:
     """Return the sources of a bundle by file name."""
     values: dict[str, Any] = {
         **values_of(made),
@@ -37,6 +37,6 @@ def files(made: Bundle, _options: Options) -> dict[str, str]:
     return found | {name: render(f"host/{name}.jinja", values) for name in OWN}
 
 
-def readme(_options: Options) -> dict[str, str]:
+def readme(_options: EmitOptions) -> dict[str, str]:
     """Return what the README says of this target."""
     return {"target": "host"}

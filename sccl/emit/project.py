@@ -15,7 +15,7 @@ from sccl.core.files.text import digest
 from sccl.emit import cuda, hip, host
 from sccl.emit.bundle import Bundle, bundle, with_selection
 from sccl.emit.selection import Selection
-from sccl.emit.shared import TRANSPORTS, Options
+from sccl.emit.shared import TRANSPORTS, EmitOptions
 from sccl.emit.text import render
 from sccl.errors import InputError, unknown_name
 from sccl.lower import Instruction, Program, Slot
@@ -30,10 +30,10 @@ class Target(Protocol):
     EAGER_PART_BYTES: int
     SLOT_BYTES: int
 
-    def files(self, made: Bundle, options: Options) -> dict[str, str]:
+    def files(self, made: Bundle, options: EmitOptions) -> dict[str, str]:
         """Return the sources of a bundle by file name."""
 
-    def readme(self, options: Options) -> dict[str, str]:
+    def readme(self, options: EmitOptions) -> dict[str, str]:
         """Return what the README says of this target."""
 
 
@@ -48,7 +48,7 @@ def targets() -> tuple[str, ...]:
 def generate(
     algorithms: Sequence[Algorithm],
     target: str,
-    options: Options | None = None,
+    options: EmitOptions | None = None,
     select: str | None = None,
 ) -> dict[str, str]:
     """Return the files of a project by name.
@@ -65,7 +65,7 @@ def generate(
         hint = f"the targets are {', '.join(targets())}"
         raise unknown_name("target", target, _TARGETS, hint)
     writer = _TARGETS[target]
-    chosen = options or Options()
+    chosen = options or EmitOptions()
     if chosen.transport not in TRANSPORTS:
         hint = f"the transports are {', '.join(TRANSPORTS)}"
         raise unknown_name("transport", chosen.transport, TRANSPORTS, hint)
@@ -80,7 +80,7 @@ def generate(
     return found
 
 
-def _readme(made: Bundle, writer: Target, options: Options) -> dict[str, Any]:
+def _readme(made: Bundle, writer: Target, options: EmitOptions) -> dict[str, Any]:
     rows = [
         {
             "collective": entry.identifier,

@@ -14,7 +14,7 @@ _TEXT = re.compile(rf"{_ENTRY}(;{_ENTRY})*")
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class SwitchPoint:
     """From blocks of ``from_bytes`` on, a program serves; it does up to the next switch.
 
     Attributes:
@@ -27,7 +27,7 @@ class Switch:
     direct: bool
 
     @classmethod
-    def to(cls, program: str, from_bytes: int) -> Switch:
+    def to(cls, program: str, from_bytes: int) -> SwitchPoint:
         """Return the switch to a program by its name, such as ``"0e"``."""
         return cls(from_bytes, int(program[:-1]), direct=program.endswith("d"))
 
@@ -39,7 +39,7 @@ class Switch:
 class Selection:
     """The switches of each collective, by its identifier."""
 
-    switches: Mapping[str, tuple[Switch, ...]]
+    switches: Mapping[str, tuple[SwitchPoint, ...]]
 
     @classmethod
     def parse(cls, text: str) -> Selection:
@@ -61,6 +61,6 @@ class Selection:
         return ";".join(f"{name}:{','.join(map(str, s))}" for name, s in self.switches.items())
 
 
-def _switch(text: str) -> Switch:
+def _switch(text: str) -> SwitchPoint:
     from_bytes, program = text.split("=")
-    return Switch.to(program, int(from_bytes))
+    return SwitchPoint.to(program, int(from_bytes))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class EmitOptions:
     """How to generate.
 
     Attributes:

@@ -55,7 +55,7 @@ class _Touch:
     writers: int = 0
 
 
-class Machine:
+class Interpreter:
     """All ranks of a program, in the middle of a run."""
 
     def __init__(
@@ -222,24 +222,24 @@ def run(
         choose: the schedule: which of n possible moves is next.
         in_place: input and output share their memory, as MPI_IN_PLACE says.
     """
-    machine = Machine(program, inputs, op, in_place=in_place)
-    machine.faults += check_channels(program)
-    while moves := machine.moves():
-        machine.move(*moves[choose(len(moves))])
-    if not machine.finished():
+    interpreter = Interpreter(program, inputs, op, in_place=in_place)
+    interpreter.faults += check_channels(program)
+    while moves := interpreter.moves():
+        interpreter.move(*moves[choose(len(moves))])
+    if not interpreter.finished():
         stuck = sorted(
             (rank, b)
             for rank, own in enumerate(program.ranks)
             for b, block in enumerate(own.blocks)
-            if machine.position[rank][b] < len(block.instructions)
+            if interpreter.position[rank][b] < len(block.instructions)
         )
         text = (
             f"no block can move; first of {len(stuck)} that have not ended: rank, block {stuck[0]}"
         )
-        machine.faults.append(Fault("deadlock", text))
-    outputs = [machine.output(rank) for rank in range(len(inputs))]
-    machine.faults += _wrong(program, inputs, outputs, op)
-    return outputs, machine.faults
+        interpreter.faults.append(Fault("deadlock", text))
+    outputs = [interpreter.output(rank) for rank in range(len(inputs))]
+    interpreter.faults += _wrong(program, inputs, outputs, op)
+    return outputs, interpreter.faults
 
 
 def check_channels(program: Program) -> list[Fault]:

@@ -3,16 +3,16 @@
 from sccl.runtime.compare import Timing, Trial, fastest, in_groups, speedup, timed
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
 from sccl.runtime.project import Project, build, load_project, select
-from sccl.runtime.tools import Check, Outcome, State, try_all
+from sccl.runtime.tools import Check, CheckResult, ToolState, try_all
 from sccl.runtime.tune import tuned
 
 __all__ = [
     "Check",
+    "CheckResult",
     "Mpi",
-    "Outcome",
     "Project",
-    "State",
     "Timing",
+    "ToolState",
     "Trial",
     "build",
     "fastest",

@@ -22,7 +22,7 @@ _READ = 1 << 16  # bytes of what a tool prints
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
-class State(StrEnum):
+class ToolState(StrEnum):
     """What trying a tool showed."""
 
     OK = "ok"
@@ -50,7 +50,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckResult:
     """What came of a check.
 
     Attributes:
@@ -59,39 +59,43 @@ class Outcome:
         problem: why it is broken, as a clause; else empty.
     """
 
-    state: State
+    state: ToolState
     version: str = ""
     path: str = ""
     problem: str = ""
 
 
-def try_all(checks: Sequence[Check], seconds: float = SECONDS) -> list[Outcome]:
+def try_all(checks: Sequence[Check], seconds: float = SECONDS) -> list[CheckResult]:
     """Return what comes of each check, in their order, within about ``seconds`` for each."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda check: _tried(check, seconds), checks))
 
 
-def _tried(check: Check, seconds: float) -> Outcome:
+def _tried(check: Check, seconds: float) -> CheckResult:
     path = shutil.which(check.command[0])
     if path is None:
-        return Outcome(State.MISSING)
+        return CheckResult(ToolState.MISSING)
     with tempfile.TemporaryDirectory(prefix="sccl-") as folder:
         for name, text in check.files:
             (Path(folder) / name).write_text(text, encoding="utf-8")
         try:
             code, text = _run((path, *check.command[1:]), Path(folder), seconds)
         except subprocess.TimeoutExpired:
-            return Outcome(State.BROKEN, path=path, problem=f"no answer within {seconds:g} s")
+            return CheckResult(
+                ToolState.BROKEN, path=path, problem=f"no answer within {seconds:g} s"
+            )
         except OSError as error:
             reason = error.strerror or str(error)
-            return Outcome(State.BROKEN, path=path, problem=f"it does not start ({reason})")
+            return CheckResult(ToolState.BROKEN, path=path, problem=f"it does not start ({reason})")
     if re.search(check.absent, text):
-        return Outcome(State.MISSING)
+        return CheckResult(ToolState.MISSING)
     if code or not re.search(check.says, text):
         end = " ".join(text.split())[-120:] or "nothing"
-        return Outcome(State.BROKEN, path=path, problem=f"exit code {code}, it printed: {end}")
+        return CheckResult(
+            ToolState.BROKEN, path=path, problem=f"exit code {code}, it printed: {end}"
+        )
     found = _VERSION.search(text)
-    return Outcome(State.OK, check.version or (found[0] if found else ""), path)
+    return CheckResult(ToolState.OK, check.version or (found[0] if found else ""), path)
 
 
 def _run(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:

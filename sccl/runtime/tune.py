@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sccl.emit import Selection, Switch
+from sccl.emit import Selection, SwitchPoint
 from sccl.runtime.compare import Timing, fastest, in_groups
 
 
@@ -20,8 +20,8 @@ def tuned(timings: Iterable[Timing], current: Selection) -> Selection:
     for collective, sizes in in_groups(timings).items():
         names = sorted({name for row in sizes.values() for name in row})
         best = fastest(sizes, names)
-        switches = [Switch.to(name, size if i else 0) for i, (size, name) in enumerate(best)]
-        measured = {Switch.to(name, 0).index for name in names}
+        switches = [SwitchPoint.to(name, size if i else 0) for i, (size, name) in enumerate(best)]
+        measured = {SwitchPoint.to(name, 0).index for name in names}
         switches += [s for s in chosen.get(collective, ()) if s.index not in measured]
         chosen[collective] = tuple(sorted(switches, key=lambda switch: switch.from_bytes))
     return Selection(dict(sorted(chosen.items())))

@@ -78,7 +78,7 @@ def at_most(literals: Sequence[int], bound: int, top: int) -> tuple[list[Clause]
 
 
 @dataclass(frozen=True, slots=True)
-class Refutation:
+class Attempt:
     """What came of an attempt to refute a formula.
 
     Attributes:
@@ -91,7 +91,7 @@ class Refutation:
     conflicts: int
 
 
-def refutation(dimacs: str, most_conflicts: int) -> Refutation:
+def refutation(dimacs: str, most_conflicts: int) -> Attempt:
     """Return a refutation of a formula, if one is found; the search is in a child process.
 
     Raises:
@@ -102,7 +102,7 @@ def refutation(dimacs: str, most_conflicts: int) -> Refutation:
         reply = child.reply(dimacs.encode())
     head, _, proof = reply.decode().partition("\n")
     verdict, conflicts = head.split()
-    return Refutation(proof if verdict == "unsat" else None, int(conflicts))
+    return Attempt(proof if verdict == "unsat" else None, int(conflicts))
 
 
 def main(most_conflicts: int) -> None:

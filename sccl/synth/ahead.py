@@ -21,7 +21,7 @@ from sccl.core.files.text import parse
 from sccl.core.instance import Instance
 from sccl.errors import InputError, SolverError
 
-Work = Callable[[str], str]
+Worker = Callable[[str], str]
 """From an instance as JSON to an answer as JSON: what a worker does; it has to be importable."""
 
 
@@ -44,7 +44,7 @@ class Ahead:
     """
 
     def __init__(
-        self, executor: Executor, work: Work, jobs: int, look: Callable[[], None] = lambda: None
+        self, executor: Executor, work: Worker, jobs: int, look: Callable[[], None] = lambda: None
     ) -> None:
         self.executor, self.work, self.jobs, self.look = executor, work, jobs, look
         self.futures: dict[str, Future[str]] = {}

@@ -19,7 +19,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
 from sccl.solvers.workers import Workers
-from sccl.synth.ahead import Ahead, Expect, Work
+from sccl.synth.ahead import Ahead, Expect, Worker
 from sccl.synth.ask import Solve
 from sccl.synth.cluster import Cluster, connected
 from sccl.synth.store import Store, remembering
@@ -122,7 +122,7 @@ def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[S
 
 
 @contextmanager
-def _on_cluster(cluster: Cluster, work: Work, jobs: int) -> Iterator[tuple[Solve, Expect]]:
+def _on_cluster(cluster: Cluster, work: Worker, jobs: int) -> Iterator[tuple[Solve, Expect]]:
     with connected(cluster) as found:
         ahead = Ahead(found.executor, work, max(jobs, found.cores), found.look)
 

@@ -17,8 +17,8 @@ from sccl.core.files.claims import (
     BandwidthWire,
     CertificateWire,
     Claim,
+    LimitClaimWire,
     LimitPointWire,
-    LimitWire,
     StepsWire,
     UnsatWire,
 )
@@ -56,12 +56,12 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
         )
 
 
-def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitWire]:
+def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitClaimWire]:
     """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
     dual = dual_of(spec)
     for number, proof in enumerate(limit.proofs):  # of the phases in their order
         if proof.prices:
-            yield LimitWire(
+            yield LimitClaimWire(
                 steps=limit.steps,
                 at_least=str(proof.bound if trees else dual.bandwidth(proof.bound)),
                 machine=number,

@@ -14,7 +14,7 @@ from sccl.core.files.fields import Count, FileText, Part
 from sccl.prove.check.folder import Verdict
 from sccl.prove.check.question import Case, read_case
 from sccl.prove.check.words import classes
-from sccl.prove.check.work import State
+from sccl.prove.check.work import ClaimState
 from sccl.tasks.files import is_folder, paths_of
 from sccl.tasks.outputs import Output, file_digest
 
@@ -25,7 +25,7 @@ class ClaimPart(Part, frozen=True, kw_only=True):
     folder: FileText
     claim: str
     state: Annotated[
-        State,
+        ClaimState,
         Meta(description="searched: solvers' word, no proof; unchecked: it would take too long."),
     ]
     detail: str

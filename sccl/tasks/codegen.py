@@ -12,7 +12,7 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.fields import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.emit import Options, generate, write_project
+from sccl.emit import EmitOptions, generate, write_project
 from sccl.tasks.judged import judged
 from sccl.tasks.outputs import Output, algorithm_digests
 
@@ -60,7 +60,7 @@ def write_code(  # noqa: PLR0913 - what is written, and where
     given: Mapping[str, AnyAlgorithm],
     directory: Path,
     target: str,
-    options: Options | None = None,
+    options: EmitOptions | None = None,
     select: str | None = None,
     *,
     force: bool = False,
@@ -77,7 +77,7 @@ def write_code(  # noqa: PLR0913 - what is written, and where
             not fit into one project, or the folder cannot be written.
     """
     algorithms = tuple(judged(algorithm, name) for name, algorithm in given.items())
-    files = generate(algorithms, target, options or Options(), select)
+    files = generate(algorithms, target, options or EmitOptions(), select)
     write_project(directory, files, force=force)
     return Written(directory, target, given, algorithms, tuple(sorted(files)))
 

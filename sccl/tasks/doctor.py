@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.files.fields import Part
-from sccl.runtime import Check, Outcome, State, mpi_folder, try_all
+from sccl.runtime import Check, CheckResult, ToolState, mpi_folder, try_all
 from sccl.tasks.outputs import Output
 
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
@@ -44,8 +44,8 @@ class DoctorOutput(Output, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the report.
+class Tool:
+    """A tool to be tried: a line of the report.
 
     Attributes:
         use: what the tool is for.
@@ -61,18 +61,18 @@ class Row:
     needed: bool = False
 
 
-Tried = Sequence[tuple[Row, Outcome]]
+Tried = Sequence[tuple[Tool, CheckResult]]
 
 
 def examined() -> Tried:
     """Try every tool and return what came of it."""
-    rows = list(_rows())
-    return list(zip(rows, try_all([row.check for row in rows]), strict=True))
+    tools = list(_tools())
+    return list(zip(tools, try_all([tool.check for tool in tools]), strict=True))
 
 
 def usable(tried: Tried) -> bool:
     """Return whether the main job can be done."""
-    return all(outcome.state is State.OK for row, outcome in tried if row.needed)
+    return all(result.state is ToolState.OK for tool, result in tried if tool.needed)
 
 
 def doctor_output(tried: Tried) -> DoctorOutput:
@@ -81,22 +81,22 @@ def doctor_output(tried: Tried) -> DoctorOutput:
     return DoctorOutput(inputs={}, usable=usable(tried), checks=parts)
 
 
-def _part(row: Row, outcome: Outcome) -> ToolPart:
-    works = outcome.state is State.OK
+def _part(tool: Tool, result: CheckResult) -> ToolPart:
+    works = result.state is ToolState.OK
     return ToolPart(
-        group=row.group,
-        name=row.name,
-        state=outcome.state.value,
-        version=outcome.version,
-        path=outcome.path,
-        needed=row.needed,
-        use=row.use if works else "",
-        problem=outcome.problem,
-        get="" if works else row.get,
+        group=tool.group,
+        name=tool.name,
+        state=result.state.value,
+        version=result.version,
+        path=result.path,
+        needed=tool.needed,
+        use=tool.use if works else "",
+        problem=result.problem,
+        get="" if works else tool.get,
     )
 
 
-def _rows() -> Iterator[Row]:
+def _tools() -> Iterator[Tool]:
     yield from _solvers()
     yield from _compilers()
     yield from _gpu()
@@ -112,7 +112,7 @@ def _python(code: str, package: str, *arguments: str, says: str = "") -> Check:
     return Check((sys.executable, "-P", "-c", code, *arguments), says, known, absent=_ABSENT)
 
 
-def _solvers() -> Iterator[Row]:
+def _solvers() -> Iterator[Tool]:
     asked = ("solve", *_QUESTION.split(), "--no-store", "--json", "--timeout", "20", "--solver")
     for name, package, use in (
         ("cpsat", "ortools", "the default; the main job needs it"),
@@ -120,58 +120,58 @@ def _solvers() -> Iterator[Row]:
         ("z3", "z3-solver", "the paper's encoding, the reference"),
     ):
         check = _python(_COMMAND, package, *asked, name, says='"answer": "sat"')
-        yield Row("Solvers", name, use, _REINSTALL, check, needed=name == "cpsat")
+        yield Tool("Solvers", name, use, _REINSTALL, check, needed=name == "cpsat")
     smt2 = _python(_COMMAND, "pysmt", "smt2", *_QUESTION.split(), says=r"\(check-sat\)")
-    yield Row("Solvers", "smt2", "problems as text, for any SMT solver", _REINSTALL, smt2)
+    yield Tool("Solvers", "smt2", "problems as text, for any SMT solver", _REINSTALL, smt2)
     trim = Check(("drat-trim", "x.cnf", "x.drat"), "s VERIFIED", files=_REFUTED)
-    yield Row(
+    yield Tool(
         *("Solvers", "drat-trim", "a second checker of proofs"),
         "optional: build its one C file (github.com/marijnheule/drat-trim) and put it on the PATH",
         trim,
     )
 
 
-def _compilers() -> Iterator[Row]:
+def _compilers() -> Iterator[Tool]:
     place = mpi_folder()
     get = "pip install 'sccl[mpi]' (MPICH); or Debian, Ubuntu: apt-get install libmpich-dev"
     group, compiler = "Generated code on CPUs", "Debian, Ubuntu: apt-get install g++ make"
-    yield Row(group, "make", "builds projects", compiler, Check(("make", "--version")))
-    yield Row(group, "c++", "compiles projects", compiler, Check(("c++", "--version")))
+    yield Tool(group, "make", "builds projects", compiler, Check(("make", "--version")))
+    yield Tool(group, "c++", "compiles projects", compiler, Check(("c++", "--version")))
     for tool in ("mpicxx", "mpirun"):
         use = f"'sccl run' takes that of {place}"
         path = str(place / tool) if place else ""
-        yield Row(group, tool, use, get, Check((path, "--version")))
+        yield Tool(group, tool, use, get, Check((path, "--version")))
 
 
-def _gpu() -> Iterator[Row]:
+def _gpu() -> Iterator[Tool]:
     group = "Generated code on GPUs"
     cuda = "install NVIDIA's CUDA toolkit"
     rocm = "Debian, Ubuntu: apt-get install hipcc rocm-device-libs libamdhip64-dev"
     query = ("nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader")
-    yield Row(
+    yield Tool(
         *(group, "nvcc", "compiles --target cuda", cuda),
         Check(("nvcc", "--version"), "release"),
     )
-    yield Row(group, "hipcc", "compiles --target hip", rocm, Check(("hipcc", "--version")))
-    yield Row(
+    yield Tool(group, "hipcc", "compiles --target hip", rocm, Check(("hipcc", "--version")))
+    yield Tool(
         *(group, "nvidia-smi", "an NVIDIA GPU and its driver"),
         "needs an NVIDIA GPU; install its driver",
         Check(query, r"\d"),
     )
-    yield Row(
+    yield Tool(
         *(group, "compute-sanitizer", "looks for races in GPU code", cuda),
         Check(("compute-sanitizer", "--version")),
     )
 
 
-def _more() -> Iterator[Row]:
+def _more() -> Iterator[Tool]:
     cluster, pictures = "pip install 'sccl[cluster]'", "import altair, vl_convert"
     tests = "only for sccl's own tests: pip install playwright"
     browser = "only for sccl's own tests; Debian, Ubuntu: apt-get install chromium"
-    yield Row("More", "pictures", "sccl plot", _REINSTALL, _python(pictures, "altair"))
+    yield Tool("More", "pictures", "sccl plot", _REINSTALL, _python(pictures, "altair"))
     dask = _python("import distributed", "distributed")
-    yield Row("More", "distributed", "sccl pareto --cluster", cluster, dask)
+    yield Tool("More", "distributed", "sccl pareto --cluster", cluster, dask)
     playwright = _python("import playwright.sync_api", "playwright")
-    yield Row("More", "playwright", "tests of pages", tests, playwright)
+    yield Tool("More", "playwright", "tests of pages", tests, playwright)
     chromium = Check(("chromium", "--version"))
-    yield Row("More", "chromium", "tests of pages", browser, chromium)
+    yield Tool("More", "chromium", "tests of pages", browser, chromium)

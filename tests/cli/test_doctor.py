@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import sccl.tasks.doctor as module
 from sccl.cli.main import app
-from sccl.runtime import Check, State, try_all
+from sccl.runtime import Check, ToolState, try_all
 from tests.kit.processes import Pipe, wait_for_end
 
 PYTHON = (sys.executable, "-P", "-c")
@@ -76,17 +76,17 @@ def test_without_the_default_solver_the_main_job_cannot_be_done(
 @pytest.mark.parametrize(
     ("command", "state", "says"),
     [
-        (("no-such-tool",), State.MISSING, ""),
-        ((*PYTHON, "print('tool 1.2.3-4')"), State.OK, ""),
-        ((*PYTHON, "print('works')"), State.OK, ""),
-        ((*PYTHON, "import no_such_package"), State.MISSING, ""),
-        ((*PYTHON, "raise SystemExit('broken [inside]')"), State.BROKEN, "broken [inside]"),
-        ((*PYTHON, "print('other')"), State.BROKEN, "other"),
-        ((*PYTHON, "import os; os.abort()"), State.BROKEN, "exit code -6"),
-        ((*PYTHON, "input()"), State.BROKEN, "EOF"),
+        (("no-such-tool",), ToolState.MISSING, ""),
+        ((*PYTHON, "print('tool 1.2.3-4')"), ToolState.OK, ""),
+        ((*PYTHON, "print('works')"), ToolState.OK, ""),
+        ((*PYTHON, "import no_such_package"), ToolState.MISSING, ""),
+        ((*PYTHON, "raise SystemExit('broken [inside]')"), ToolState.BROKEN, "broken [inside]"),
+        ((*PYTHON, "print('other')"), ToolState.BROKEN, "other"),
+        ((*PYTHON, "import os; os.abort()"), ToolState.BROKEN, "exit code -6"),
+        ((*PYTHON, "input()"), ToolState.BROKEN, "EOF"),
     ],
 )
-def test_outcomes(command: tuple[str, ...], state: State, says: str) -> None:
+def test_outcomes(command: tuple[str, ...], state: ToolState, says: str) -> None:
     (found,) = try_all([Check(command, says="tool|works", absent="No module named")])
     assert found.state is state
     assert says in found.problem
@@ -111,7 +111,7 @@ def test_what_hangs_is_ended_with_all_it_started(
 
     monkeypatch.setattr(Popen, "wait", wait)
     (found,) = try_all([Check((*PYTHON, code))], 10.0)
-    assert (found.state, found.problem) == (State.BROKEN, "no answer within 10 s")
+    assert (found.state, found.problem) == (ToolState.BROKEN, "no answer within 10 s")
     wait_for_end(*started)
 
 

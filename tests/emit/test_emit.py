@@ -17,7 +17,7 @@ from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
-from sccl.emit import Options, Selection, generate, targets, write_project
+from sccl.emit import EmitOptions, Selection, generate, targets, write_project
 from sccl.emit.bundle import bundle, identifier
 from sccl.errors import InputError, ParameterError, UnknownNameError
 from sccl.runtime import Timing, fastest, load_project, speedup, tuned
@@ -217,7 +217,7 @@ def test_switch_points_can_be_given() -> None:
 
 def test_errors_of_the_api() -> None:
     with pytest.raises(UnknownNameError, match="the transports are kernel, dma"):
-        generate(frontier("ring:4", "allgather"), "cuda", Options(transport="tcp"))
+        generate(frontier("ring:4", "allgather"), "cuda", EmitOptions(transport="tcp"))
     with pytest.raises(ParameterError, match="no algorithm is given"):
         generate([], "host")
     with pytest.raises(UnknownNameError, match="did you mean 'host'"):

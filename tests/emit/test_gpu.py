@@ -12,7 +12,7 @@ import pytest
 from sccl.collectives import custom
 from sccl.core.answer import Sat
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.emit import Options, generate, write_project
+from sccl.emit import EmitOptions, generate, write_project
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.topo import resolve
@@ -52,7 +52,7 @@ def project(
     directory: Path,
     target: str,
     rows: Sequence[Hard] = COMPILED,
-    options: Options | None = None,
+    options: EmitOptions | None = None,
 ) -> Path:
     write_project(directory, generate(all_of(rows), target, options))
     return directory
@@ -114,16 +114,16 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
 @pytest.mark.parametrize(("target", "compiler"), [("cuda", "nvcc"), ("hip", "hipcc")])
 def test_the_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
     tool(compiler, "see the README")
-    directory = project(tmp_path / "p", target, FEW, Options(transport="dma"))
+    directory = project(tmp_path / "p", target, FEW, EmitOptions(transport="dma"))
     make(directory, *(["ARCHS=90"] if target == "cuda" else []), "communicator.o")
     assert (directory / "communicator.o").exists()
 
 
 WAYS = {
-    "four ranks, one block": (FOUR, Options(1)),
-    "four ranks, dma": (FOUR, Options(transport="dma")),
-    "eight ranks, three blocks": (SHORT, Options(3)),
-    "eight ranks, dma": (SHORT, Options(transport="dma")),
+    "four ranks, one block": (FOUR, EmitOptions(1)),
+    "four ranks, dma": (FOUR, EmitOptions(transport="dma")),
+    "eight ranks, three blocks": (SHORT, EmitOptions(3)),
+    "eight ranks, dma": (SHORT, EmitOptions(transport="dma")),
 }
 
 
@@ -153,7 +153,7 @@ def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
 
 def test_the_kernels_have_no_race(tmp_path: Path) -> None:
     """A slice must not touch another's part of a slot, even for chunks of unequal length."""
-    directory = project(tmp_path / "p", "cuda", FOUR, Options(3))
+    directory = project(tmp_path / "p", "cuda", FOUR, EmitOptions(3))
     make(directory, "emulated", "EMULATION_FLAGS=-O0 -g1 -fsanitize=thread")
     done = loopback(directory / "emulated", "--counts", "100,1000,5001", UCX_MEM_EVENTS="no")
     assert "WARNING: ThreadSanitizer" not in done.stderr

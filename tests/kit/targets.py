@@ -13,7 +13,7 @@ import sys
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
-from sccl.emit import PROGRAM_FILE, Options, generate, targets
+from sccl.emit import PROGRAM_FILE, EmitOptions, generate, targets
 from sccl.emit.shared import TRANSPORTS
 from tests.kit.found import frontier
 from tests.kit.paths import ROOT
@@ -31,7 +31,7 @@ def check_target(name: str) -> None:
     """
     assert name in targets()
     for transport in TRANSPORTS:
-        check_project(name, generate(algorithms(), name, Options(transport=transport)))
+        check_project(name, generate(algorithms(), name, EmitOptions(transport=transport)))
     check_same_bytes(name)
 
 

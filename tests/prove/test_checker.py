@@ -35,7 +35,7 @@ from sccl.prove.check.plain import written_out
 from sccl.prove.check.prices import bits, by_steps, overall
 from sccl.prove.check.question import read_case
 from sccl.prove.check.steps import farthest, fewest_up_and_down
-from sccl.prove.check.trees import Costs, cheapest_paths, cheapest_tree, cheapest_up_and_down
+from sccl.prove.check.trees import StepCosts, cheapest_paths, cheapest_tree, cheapest_up_and_down
 from sccl.prove.check.words import classes
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import bound_claims, limit_claims
@@ -60,7 +60,7 @@ def free(_: int) -> None:
 # --- the cheapest timed trees --------------------------------------------------------------------
 
 
-def by_brute_force(costs: Costs, ranks: int, holders: int, wanted: int) -> int | None:
+def by_brute_force(costs: StepCosts, ranks: int, holders: int, wanted: int) -> int | None:
     """Return a cheapest timed tree's cost by all ways for ranks to get the chunk, or not."""
     never = len(costs)
     best: int | None = None
@@ -80,12 +80,12 @@ def by_brute_force(costs: Costs, ranks: int, holders: int, wanted: int) -> int |
     return best
 
 
-def back(costs: Costs) -> Costs:
+def back(costs: StepCosts) -> StepCosts:
     return [{(v, u): cost for (u, v), cost in of_step.items()} for of_step in reversed(costs)]
 
 
 @st.composite
-def priced(draw: st.DrawFn, max_ranks: int, max_steps: int) -> tuple[Topology, Costs]:
+def priced(draw: st.DrawFn, max_ranks: int, max_steps: int) -> tuple[Topology, StepCosts]:
     machine = draw(topologies(max_ranks=max_ranks))
     cost = st.sampled_from([0, 0, 1, 2, 5, 9])
     steps = draw(st.integers(1, max_steps))
@@ -95,7 +95,7 @@ def priced(draw: st.DrawFn, max_ranks: int, max_steps: int) -> tuple[Topology, C
 @settings(max_examples=times(150))
 @given(priced(max_ranks=4, max_steps=4), st.data())
 def test_cheapest_trees_are_those_of_brute_force(
-    given_: tuple[Topology, Costs], data: st.DataObject
+    given_: tuple[Topology, StepCosts], data: st.DataObject
 ) -> None:
     machine, costs = given_
     some = st.integers(1, 2**machine.ranks - 1)
@@ -110,7 +110,7 @@ def test_cheapest_trees_are_those_of_brute_force(
 @settings(max_examples=times(60))
 @given(priced(max_ranks=3, max_steps=5))
 def test_cheapest_trees_up_and_down_are_those_of_brute_force(
-    given_: tuple[Topology, Costs],
+    given_: tuple[Topology, StepCosts],
 ) -> None:
     machine, costs = given_
     everyone = 2**machine.ranks - 1
@@ -126,7 +126,7 @@ def test_cheapest_trees_up_and_down_are_those_of_brute_force(
 @settings(max_examples=times(60), deadline=None)
 @given(priced(max_ranks=6, max_steps=6), st.data())
 def test_cheapest_trees_are_those_that_make_limits(
-    given_: tuple[Topology, Costs], data: st.DataObject
+    given_: tuple[Topology, StepCosts], data: st.DataObject
 ) -> None:
     machine, costs = given_
     spec = dual_of(data.draw(specs(machine.ranks))).spec

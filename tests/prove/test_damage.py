@@ -17,8 +17,8 @@ from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
+    LimitClaimWire,
     LimitPointWire,
-    LimitWire,
     ParetoWire,
     StepsWire,
     UnsatWire,
@@ -56,7 +56,9 @@ class Truth:
             max(c.at_least for c in whole if isinstance(c, StepsWire)),
             max(Fraction(c.at_least) for c in whole if isinstance(c, BandwidthWire)),
             tuple(
-                (c.steps, Fraction(c.at_least), c.trees) for c in whole if isinstance(c, LimitWire)
+                (c.steps, Fraction(c.at_least), c.trees)
+                for c in whole
+                if isinstance(c, LimitClaimWire)
             ),
             tuple(
                 (c.chunks, c.steps, c.rounds, "trees" in c.file)
@@ -72,7 +74,7 @@ class Truth:
                 return claim.at_least > self.steps
             case BandwidthWire():
                 return Fraction(claim.at_least) > self.bandwidth
-            case LimitWire():
+            case LimitClaimWire():
                 known = [v for s, v, t in self.limits if s <= claim.steps and t == claim.trees]
                 least = Fraction(claim.at_least)
                 return least > min(known, default=least) and least > self.bandwidth

@@ -32,7 +32,7 @@ from sccl.synth.ahead import Ahead
 from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.answering import How, answer_text, answering
 from sccl.synth.ksync import backends, portfolio
-from sccl.synth.ksync.child import Child
+from sccl.synth.ksync.child import SolverChild
 from sccl.synth.ksync.sweep import sweep
 from sccl.topo import resolve
 from tests.kit.paths import ROOT
@@ -132,7 +132,7 @@ def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_solver_whose_watcher_breaks_is_a_solver_that_broke(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Child, "answer", no_process)
+    monkeypatch.setattr(SolverChild, "answer", no_process)
     with pytest.raises(SolverError, match="Too many open files"):
         portfolio.answer(instance(2), backends.Effort())
 

@@ -38,7 +38,7 @@ class BandwidthWire(_Wire, frozen=True, kw_only=True, tag="bandwidth", tag_field
     cuts: tuple[tuple[tuple[int, ...], FractionText], ...]
 
 
-class LimitWire(
+class LimitClaimWire(
     _Wire, frozen=True, kw_only=True, tag="limit", tag_field="claim", omit_defaults=True
 ):
     """No algorithm of so many steps has a smaller R/C: prices of constraints in steps.
@@ -120,7 +120,7 @@ class LimitPointWire(
 Claim = (
     StepsWire
     | BandwidthWire
-    | LimitWire
+    | LimitClaimWire
     | AlgorithmClaimWire
     | UnsatWire
     | ParetoWire

@@ -15,7 +15,7 @@ from sccl.core.files.disk import read_text
 from sccl.core.files.shapes import ScheduleWire
 from sccl.core.files.text import digest, parse, text_with_digest
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
-from sccl.core.schedule import Columns, Schedule, Whole
+from sccl.core.schedule import Schedule, TransferColumns, Whole
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 
@@ -120,7 +120,7 @@ def _batches(schedule: Schedule) -> Iterator[list[_Row]]:
         yield _rows(rows, ends)
 
 
-def _rows(rows: Columns, ends: Whole) -> list[_Row]:
+def _rows(rows: TransferColumns, ends: Whole) -> list[_Row]:
     src, dst = ends[rows.link].T
     columns = (rows.start, rows.end, rows.chunk, src, dst, rows.reduce.astype(np.int8))
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -30,11 +30,11 @@ from sccl.errors import UnreachableError
 
 Number = int | Fraction
 
-Prices = tuple[tuple[ConstraintKey, Fraction], ...]
+ConstraintPrices = tuple[tuple[ConstraintKey, Fraction], ...]
 """(constraint, price), in the order of the constraints' names."""
 
 
-def priced(prices: Mapping[ConstraintKey, Fraction]) -> Prices:
+def priced(prices: Mapping[ConstraintKey, Fraction]) -> ConstraintPrices:
     """Return the prices that are not zero, by name."""
     by_name = sorted(prices.items(), key=lambda item: constraint_name(item[0]))
     return tuple((key, price) for key, price in by_name if price)
@@ -51,7 +51,7 @@ class BandwidthProof:
     """
 
     value: Fraction
-    prices: Prices
+    prices: ConstraintPrices
     cuts: tuple[Cut, ...]
 
     @property

@@ -16,7 +16,7 @@ from sccl.collectives import Phase, Spec, dual_of
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
-    LimitWire,
+    LimitClaimWire,
     ParetoWire,
     StepsWire,
     UnsatWire,
@@ -25,8 +25,8 @@ from sccl.prove.check.trees import Spend
 
 _CANDIDATE = 40  # what a candidate takes, in operations
 
-Candidate = tuple[int, int, int]
-"""(C, S, R), of all phases together."""
+Triple = tuple[int, int, int]
+"""(C, S, R) of a candidate, of all phases together."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class RuledOut:
     steps: int = 0
     bandwidth: Fraction = Fraction(0)
     limits: tuple[tuple[int, Fraction], ...] = ()
-    refuted: tuple[Candidate, ...] = ()
+    refuted: tuple[Triple, ...] = ()
 
     def least(self, steps: int) -> Fraction | None:
         """Return what R/C is at least with up to ``steps`` steps; None: there is no such phase.
@@ -93,12 +93,12 @@ class Covered:
         ruled_out = {phase.number: RuledOut() for phase in solved_on}
         trees: list[tuple[int, Fraction]] = []
         for claim in claims:
-            if isinstance(claim, LimitWire) and claim.trees:
+            if isinstance(claim, LimitClaimWire) and claim.trees:
                 trees.append((claim.steps, Fraction(claim.at_least)))
             elif isinstance(claim, StepsWire):
                 for phase in ruled_out.values():
                     phase.steps = max(phase.steps, -(-claim.at_least // count))
-            elif isinstance(claim, BandwidthWire | LimitWire | UnsatWire):
+            elif isinstance(claim, BandwidthWire | LimitClaimWire | UnsatWire):
                 _take(ruled_out[claim.machine], claim, count)
         each = tuple(ruled_out.values())
         return Covered(spec.unit, (each[0], each[-1])[:count], tuple(trees))
@@ -137,12 +137,12 @@ class Covered:
         return any(phase.rules_out(chunks, s, r) for phase, s, r in each)
 
 
-def _take(phase: RuledOut, claim: BandwidthWire | LimitWire | UnsatWire, count: int) -> None:
+def _take(phase: RuledOut, claim: BandwidthWire | LimitClaimWire | UnsatWire, count: int) -> None:
     """Add what a claim says of a phase: claims speak of two that are equal."""
     match claim:
         case BandwidthWire():
             phase.bandwidth = max(phase.bandwidth, Fraction(claim.at_least) / count)
-        case LimitWire():
+        case LimitClaimWire():
             limit = (claim.steps // count, Fraction(claim.at_least) / count)
             phase.limits = (*phase.limits, limit)
         case UnsatWire():
@@ -150,7 +150,7 @@ def _take(phase: RuledOut, claim: BandwidthWire | LimitWire | UnsatWire, count: 
             phase.refuted = (*phase.refuted, refuted)
 
 
-def needed(covered: Covered, claim: ParetoWire, spend: Spend) -> Iterator[Candidate]:
+def needed(covered: Covered, claim: ParetoWire, spend: Spend) -> Iterator[Triple]:
     """Yield the candidates that would dominate a point and are not ruled out.
 
     Of each S and R the one with the least C: whatever rules that out rules out all larger C.

@@ -17,15 +17,15 @@ from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
+    LimitClaimWire,
     LimitPointWire,
-    LimitWire,
     ParetoWire,
     StepsWire,
     UnsatWire,
 )
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
-from sccl.prove.check.cover import Candidate, Covered, needed
+from sccl.prove.check.cover import Covered, Triple, needed
 from sccl.prove.check.impossible import unsat
 from sccl.prove.check.members import is_member
 from sccl.prove.check.plain import written_out
@@ -33,12 +33,12 @@ from sccl.prove.check.prices import by_steps, keys_of, overall, short
 from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
 from sccl.prove.check.words import in_words
-from sccl.prove.check.work import State, TooMuchError, Work
+from sccl.prove.check.work import ClaimState, TooMuchError, Work
 
 MAX_K = 100_000
 """Of claims: what a sweep takes as well."""
 
-_SUPPORT: dict[State, str] = {
+_SUPPORT: dict[ClaimState, str] = {
     "ok": "follows from the claims above",
     "searched": "follows from the claims above, of which some are the word of solvers alone",
     "unchecked": "would follow from the claims above, of which some were not checked",
@@ -58,7 +58,7 @@ class Verdict:
     """
 
     claim: str
-    state: State
+    state: ClaimState
     detail: str
 
 
@@ -71,8 +71,8 @@ class _Held:
         algorithms: by (C, S, R): those that were re-executed.
     """
 
-    claims: list[tuple[Claim, State]]
-    algorithms: dict[Candidate, list[Algorithm]]
+    claims: list[tuple[Claim, ClaimState]]
+    algorithms: dict[Triple, list[Algorithm]]
 
 
 def check_folder(folder: Path) -> Iterator[Verdict]:
@@ -102,7 +102,7 @@ def check(case: Case) -> Iterator[Verdict]:
         yield Verdict(text, state, detail)
 
 
-def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[State, str]:
+def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[ClaimState, str]:
     """Return the state and how it was checked.
 
     Raises:
@@ -115,7 +115,7 @@ def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[State, st
             return "ok", _steps(case, claim, work)
         case BandwidthWire():
             return "ok", _bandwidth(case, claim, work)
-        case LimitWire():
+        case LimitClaimWire():
             return "ok", _limit(case, claim, work)
         case AlgorithmClaimWire():
             return "ok", _algorithm(case, claim, held, work)
@@ -146,7 +146,7 @@ def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
     return "cuts" if cuts else "shortest paths at the prices"
 
 
-def _limit(case: Case, claim: LimitWire, work: Work) -> str:
+def _limit(case: Case, claim: LimitClaimWire, work: Work) -> str:
     phases = 1 if claim.trees else case.dual.phases
     if claim.trees and case.spec.name != "allreduce":
         raise ValueError("trees up and down are for allreduce alone")
@@ -192,7 +192,7 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -
 
 def _follows(
     case: Case, claim: ParetoWire | LimitPointWire, held: _Held, work: Work
-) -> tuple[State, str]:
+) -> tuple[ClaimState, str]:
     """Return how good the claims are that a claim of optimality follows from.
 
     Raises:
@@ -200,7 +200,7 @@ def _follows(
     """
     if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
         raise ValueError("it speaks of halves, of which there are none here")
-    enough: list[State] = []
+    enough: list[ClaimState] = []
     for state, words in _SUPPORT.items():
         enough.append(state)
         claims = [c for c, how in held.claims if how in enough]

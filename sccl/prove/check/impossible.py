@@ -14,13 +14,13 @@ from sccl.prove.check.prices import by_steps, keys_of
 from sccl.prove.check.question import Case, read_regular
 from sccl.prove.check.second import drat_trim
 from sccl.prove.check.trees import Spend
-from sccl.prove.check.work import State
+from sccl.prove.check.work import ClaimState
 
 SOLVERS = ("cadical", "cpsat", "z3")
 """Whose word counts, where there is no proof."""
 
 
-def unsat(case: Case, claim: UnsatWire, spend: Spend) -> tuple[State, str]:
+def unsat(case: Case, claim: UnsatWire, spend: Spend) -> tuple[ClaimState, str]:
     """Return the state of a claim that there is no algorithm, and how it was checked.
 
     Raises:

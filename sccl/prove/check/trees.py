@@ -19,7 +19,7 @@ from itertools import count
 
 from sccl.core.ids import Edge
 
-Costs = Sequence[Mapping[Edge, int]]
+StepCosts = Sequence[Mapping[Edge, int]]
 """By step, from 0: what a send over each link costs, 0 or more."""
 
 Spend = Callable[[int], None]
@@ -29,7 +29,9 @@ Spend = Callable[[int], None]
 _MOVE = 20  # what a state takes, in operations
 
 
-def cheapest_tree(costs: Costs, ranks: int, holders: int, wanted: int, spend: Spend) -> int | None:
+def cheapest_tree(
+    costs: StepCosts, ranks: int, holders: int, wanted: int, spend: Spend
+) -> int | None:
     """Return the cost of a cheapest timed tree; None if there is none.
 
     Args:
@@ -81,7 +83,7 @@ def cheapest_tree(costs: Costs, ranks: int, holders: int, wanted: int, spend: Sp
     return None
 
 
-def cheapest_paths(costs: Costs, ranks: int, holders: int, spend: Spend) -> list[int | None]:
+def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> list[int | None]:
     """Return, for each rank, the cost of a cheapest way to it through time; None if there is none.
 
     For chunks with one destination: the whole tree is a path.
@@ -98,7 +100,7 @@ def cheapest_paths(costs: Costs, ranks: int, holders: int, spend: Spend) -> list
     return far
 
 
-def cheapest_up_and_down(costs: Costs, ranks: int, spend: Spend) -> int | None:
+def cheapest_up_and_down(costs: StepCosts, ranks: int, spend: Spend) -> int | None:
     """Return what a chunk of an allreduce costs at least: a tree up and then one down; None: none.
 
     Whatever rank it turns at, and after whatever step. A tree up, turned round in place and time,
@@ -140,7 +142,7 @@ def _least_entering(into: list[list[list[tuple[int, int]]]], ranks: int) -> list
     return found[::-1]
 
 
-def _near(costs: Costs, target: int) -> list[int]:
+def _near(costs: StepCosts, target: int) -> list[int]:
     """Return, by distance from 0, which ranks are no farther than that from a rank, as bits."""
     found, before = [1 << target], 0
     while found[-1] != before and len(found) <= len(costs):

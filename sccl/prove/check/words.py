@@ -9,8 +9,8 @@ from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
+    LimitClaimWire,
     LimitPointWire,
-    LimitWire,
     ParetoWire,
     StepsWire,
     UnsatWire,
@@ -52,7 +52,7 @@ def in_words(case: Case, claim: Claim) -> str:
         case BandwidthWire():
             whole = _COMPOSITIONS if len(case.phases) == 1 else _EQUAL
             return f"R/C >= {_number(claim.at_least)}{_for(case, whole)}"
-        case LimitWire():
+        case LimitClaimWire():
             whole = f" for {TREES}" if claim.trees else _for(case, _EQUAL)
             least = _number(claim.at_least)
             return f"R/C >= {least} with S={claim.steps}{whole}, for every k and C"

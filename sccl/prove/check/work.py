@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-State = Literal["ok", "failed", "searched", "unchecked"]
+ClaimState = Literal["ok", "failed", "searched", "unchecked"]
 """What becomes of a claim; ``searched``: solvers' word, ``unchecked``: too much work."""
 
 PER_CLAIM = 40_000_000

@@ -12,14 +12,14 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.solvers import sat
 from sccl.solvers.effort import Effort, Spending
-from sccl.synth.ksync.child import Child
+from sccl.synth.ksync.child import SolverChild
 from sccl.synth.ksync.transfer_model import TransferModel, decode, encode
 from sccl.synth.round_vectors import round_vectors
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
     """Return CaDiCaL's answer, worked out in a child process."""
-    with Child("cadical", instance, effort) as child:
+    with SolverChild("cadical", instance, effort) as child:
         return child.answer()
 
 

@@ -17,12 +17,12 @@ from sccl.core.files.shapes import AnswerWire, InstanceWire
 from sccl.core.files.text import parse
 from sccl.core.instance import Instance
 from sccl.errors import InputError, SolverError
-from sccl.solvers import child
+from sccl.solvers.child import Child
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.ksync import backends
 
 
-class Child(child.Child):
+class SolverChild(Child):
     """A solver's process; to be used as a context, whose end is the end of the process.
 
     Raises:

@@ -27,7 +27,7 @@ from sccl.core.instance import Instance
 from sccl.errors import SolverError, ToolError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort, Spending
-from sccl.synth.ksync.child import Child
+from sccl.synth.ksync.child import SolverChild
 
 MEMBERS = ("cpsat", "cadical", "z3")
 """By how often they are the first, on the rows of SCCL's tables."""
@@ -47,7 +47,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
     with children:
 
         def start() -> None:
-            child = children.enter_context(Child(waiting.pop(0), instance, effort))
+            child = children.enter_context(SolverChild(waiting.pop(0), instance, effort))
             try:
                 threading.Thread(target=_wait, args=(child, finished), daemon=True).start()
             except RuntimeError as error:
@@ -77,7 +77,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _wait(child: Child, finished: queue.SimpleQueue[Answer | SolverError]) -> None:
+def _wait(child: SolverChild, finished: queue.SimpleQueue[Answer | SolverError]) -> None:
     try:
         finished.put(child.answer())
     except SolverError as error:

@@ -14,7 +14,7 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
 from sccl.solvers import smt
 from sccl.solvers.effort import Effort, Spending
-from sccl.synth.ksync.child import Child
+from sccl.synth.ksync.child import SolverChild
 
 _Encoding = tuple[
     smt.Solver,
@@ -26,7 +26,7 @@ _Encoding = tuple[
 
 def answer(instance: Instance, effort: Effort) -> Answer:
     """Return Z3's answer, worked out in a child process."""
-    with Child("z3", instance, effort) as child:
+    with SolverChild("z3", instance, effort) as child:
         return child.answer()
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TREES = "allreduce by a timed tree up and one down for each chunk"
 GATHER = "allreduce by gathering all contributions and reducing locally"
 MAX_RANKS = 10
-"""For trees: they are priced by dynamic programming over sets of ranks."""
+"""For trees: they are priced by dynamic programming over sets of ranks, too many beyond."""
 
 _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
 

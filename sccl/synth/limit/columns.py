@@ -20,7 +20,7 @@ from sccl.synth.limit.exact import exact_solution, near_packing
 from sccl.synth.limit.master import Master, Solution
 from sccl.synth.limit.pricing import Pricer, pricer
 from sccl.synth.limit.problem import Problem, Tree
-from sccl.synth.limit.window import Prices, largest_scale
+from sccl.synth.limit.window import PriceArray, largest_scale
 
 _SCALE = 1 << 26  # of prices as integers; less where a tree could cost too much for 64 bits
 _SMOOTHING = 0.6
@@ -36,7 +36,7 @@ class Share:
 
 
 @dataclass(slots=True)
-class Bound:
+class BestBound:
     """The best bound from below, and the prices that prove it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Columns:
             pricer(problem, c, deadline=deadline) for c in problem.commodities
         ]
         self.master = Master(problem)
-        self.best = Bound(floor)
+        self.best = BestBound(floor)
         self.scale = min(_SCALE, largest_scale(problem.topology.ranks))
         shape = (len(problem.resources), len(problem.edges))
         self.meets = np.zeros(shape, dtype=np.int64)
@@ -107,7 +107,7 @@ class Columns:
 
         Exact ones raise the bound from below, if they can.
         """
-        costs: Prices = self.meets.T @ whole
+        costs: PriceArray = self.meets.T @ whole
         added, bound = 0, Fraction(0)
         for i, price in enumerate(self.pricers):
             cost, tree = price.exact(costs) if exact else price.quick(costs)
@@ -118,7 +118,7 @@ class Columns:
                 (int(i), int(s), Fraction(int(whole[i, s]), scale))
                 for i, s in zip(*np.nonzero(whole), strict=True)
             )
-            self.best = Bound(bound, named, whole / scale)
+            self.best = BestBound(bound, named, whole / scale)
         return added
 
     def improve(self, solution: Solution) -> bool:

@@ -18,7 +18,7 @@ from sccl.core.topology import Topology
 from sccl.synth.limit.problem import Commodity, Problem, Tree
 from sccl.synth.limit.subsets import Subsets
 from sccl.synth.limit.up_and_down import UpAndDown
-from sccl.synth.limit.window import INFINITE, STEP, Prices, Window
+from sccl.synth.limit.window import INFINITE, STEP, PriceArray, Window
 
 _SUBSET_RANKS = 10
 
@@ -32,7 +32,7 @@ class Pricer(Protocol):
 
     spent: float
 
-    def exact(self, prices: Prices) -> tuple[int, Tree]:
+    def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest tree and its cost.
 
         Raises:
@@ -40,7 +40,7 @@ class Pricer(Protocol):
         """
         ...
 
-    def quick(self, prices: Prices) -> tuple[int, Tree]:
+    def quick(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a tree and its cost, at little effort; not always a cheapest."""
         ...
 
@@ -74,9 +74,9 @@ def pricer(
         return _Paths(window)
     if problem.topology.ranks - len(commodity.holders) <= _SUBSET_RANKS:
         return Subsets(window)
-    from sccl.synth.limit.search import Search  # noqa: PLC0415 - CP-SAT is slow to load
+    from sccl.synth.limit.search import TreeSearch  # noqa: PLC0415 - CP-SAT is slow to load
 
-    return Search(window, deadline)
+    return TreeSearch(window, deadline)
 
 
 class _Paths:
@@ -89,7 +89,7 @@ class _Paths:
             (v, e, u) for e, (u, v) in enumerate(window.edges) if window.usable[e].any()
         )
 
-    def exact(self, prices: Prices) -> tuple[int, Tree]:
+    def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest path and its cost."""
         self.spent += STEP * self.window.steps * len(self.order)
         weights = self.window.weights(prices).tolist()

@@ -9,7 +9,7 @@ from sccl.errors import TooLargeError
 from sccl.solvers.cpsat import CpModel, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.synth.limit.problem import Tree, Use
-from sccl.synth.limit.window import INFINITE, STEP, Prices, Window
+from sccl.synth.limit.window import INFINITE, STEP, PriceArray, Window
 
 _EFFORT = 30.0  # units for a tree
 _SEED = 1  # CP-SAT's own
@@ -17,7 +17,7 @@ _STRATEGY = Strategy(workers=1, linear=2)
 _WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
 
-class Search:
+class TreeSearch:
     """CP-SAT on the time-indexed model of one chunk."""
 
     def __init__(self, window: Window, deadline: float = math.inf) -> None:
@@ -32,7 +32,7 @@ class Search:
         for e, (_, v) in self.useful:
             self.into[v].append(e)
 
-    def exact(self, prices: Prices) -> tuple[int, Tree]:
+    def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest tree and its cost.
 
         Raises:
@@ -75,7 +75,7 @@ class Search:
         tree = frozenset(use for use, used in x.items() if result.value(used))
         return window.cost(prices, tree), tree
 
-    def quick(self, prices: Prices) -> tuple[int, Tree]:
+    def quick(self, prices: PriceArray) -> tuple[int, Tree]:
         """Reach the rank that is cheapest to reach, through time, until all are reached."""
         window = self.window
         self.spent += STEP * len(window.commodity.wanted) * window.steps * len(self.useful)

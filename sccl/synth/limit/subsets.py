@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.synth.limit.problem import Tree
-from sccl.synth.limit.window import INFINITE, LANE, Prices, Window
+from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Subsets:
             if v in self.bit and window.usable[e].any():
                 self.into[self.free.index(v)].append((e, self.bit.get(u, 0)))
 
-    def exact(self, prices: Prices) -> tuple[int, Tree]:
+    def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest tree and its cost."""
         weights, steps = self.window.weights(prices), self.window.steps
         pairs, sets = ternary(len(self.free)), np.arange(1 << len(self.free))

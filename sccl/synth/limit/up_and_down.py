@@ -8,10 +8,7 @@ from numpy.typing import NDArray
 from sccl.core.ids import Edge
 from sccl.synth.limit.problem import Tree
 from sccl.synth.limit.subsets import ternary
-from sccl.synth.limit.window import INFINITE, LANE, Prices, Window
-
-MAX_RANKS = 10
-"""Beyond, the sets of ranks are too many."""
+from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
 
 class UpAndDown:
@@ -26,7 +23,7 @@ class UpAndDown:
         self.down = _Completion(window.edges, window.ranks, window.steps)
         self.up = _Completion(tuple((v, u) for u, v in window.edges), window.ranks, window.steps)
 
-    def exact(self, prices: Prices) -> tuple[int, Tree]:
+    def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest pair of trees and its cost, whatever the rank and the turning step."""
         steps = self.window.steps
         self.spent += LANE * 2 * self.down.fresh.size * steps

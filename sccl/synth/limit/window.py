@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sccl.core.ids import Edge
 from sccl.synth.limit.problem import Commodity, Problem, Tree
 
-Prices = NDArray[np.int64]
+PriceArray = NDArray[np.int64]
 """Shape (links, steps): what a send over a link in a step costs, 0 or more."""
 
 INFINITE = 1 << 52
@@ -39,13 +39,13 @@ class Window:
         end = np.array(commodity.end_step)[:, None]
         self.usable = (first <= when) & (when < end)
 
-    def weights(self, prices: Prices) -> NDArray[np.int64]:
+    def weights(self, prices: PriceArray) -> NDArray[np.int64]:
         """Return prices, then sends, as one number; INFINITE where a send is of no use."""
         weights: NDArray[np.int64] = np.where(
             self.usable, prices * (self.ranks + 1) + 1, np.int64(INFINITE)
         )
         return weights
 
-    def cost(self, prices: Prices, tree: Tree) -> int:
+    def cost(self, prices: PriceArray, tree: Tree) -> int:
         """Return what a tree costs."""
         return sum(int(prices[use]) for use in tree)
