@@ -29,7 +29,7 @@ from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.certify import certify_frontier, certify_limits
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.shown import Bounds
-from sccl.view.text.reasons import any_in_words, in_words
+from sccl.view.text.reasons import in_words
 from sccl.view.words import class_summary, summary, unswept_words
 
 
@@ -146,10 +146,11 @@ def _html(shown: Frontier | LimitFrontier) -> str:
 
 
 def _bounds(found: Swept | SweptLimits | AllreduceFrontier) -> Bounds:
+    words = in_words(found.bounds, found.spec)
     if isinstance(found, AllreduceFrontier):
         of_classes = (Bounds(c.steps, c.bandwidth, (), c.scope) for c in found.classes)
-        return replace(any_in_words(found.bounds), classes=tuple(of_classes))
-    return in_words(found.bounds)
+        return replace(words, classes=tuple(of_classes))
+    return words
 
 
 def _saved(shown: Frontier | LimitFrontier, path: str | PathLike[str], kind: str) -> Path:

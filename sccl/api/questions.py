@@ -30,6 +30,7 @@ from sccl.synth.cluster import Cluster
 from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
 from sccl.tasks.asked import asked
+from sccl.tasks.bounds import bounds_of
 from sccl.tasks.files import kind_among
 from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.limits import find_limits
@@ -39,7 +40,7 @@ from sccl.topo import resolve as resolve_topology
 from sccl.transform import pose
 from sccl.view.shown import Bounds
 from sccl.view.text.notes import limit_note
-from sccl.view.text.reasons import bounds_of, reason_of
+from sccl.view.text.reasons import reason_of
 
 Machine = str | PathLike[str] | Topology
 """A name (``"dgx1"``, ``"torus:4x4"``), a JSON file, or a topology."""

@@ -15,21 +15,17 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.collectives import Spec, dual_of
+from sccl.core.bounds import Bounds, Priced
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
 from sccl.core.limit import StepLimit
-from sccl.core.topology import constraint_name
-from sccl.prove.bounds import (
-    AnyBounds,
-    BandwidthProof,
-    LowerBounds,
-    any_bounds,
-    lower_bounds,
-)
+from sccl.core.topology import Topology, constraint_name
+from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.synth.allreduce.classes import has_classes
 from sccl.synth.limit.steps import step_limit
 from sccl.synth.settings import checked_effort
 from sccl.tasks.outputs import head, question_digests
-from sccl.view.text.reasons import explain, explain_any, explain_any_steps, explain_steps
+from sccl.view.text.reasons import explain, explain_steps
 
 _EQUAL_HALVES = "composed of equal halves"
 """The class of allreduces that :func:`lower_bounds` is about: not all that ``pareto`` composes."""
@@ -48,7 +44,7 @@ def bounds(
     timeout: options.LimitTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Lower bounds on steps and on R/C, with proofs to check by hand.
+    """Lower bounds on steps and on R/C, with certificates to check by hand.
 
     Of allreduce: those of every algorithm, and those of compositions of equal halves.
 
@@ -63,9 +59,9 @@ def bounds(
             seconds = effort.timeout_s or math.inf
             limit = step_limit(topology, spec, steps, found, seconds).limit
     if json:
-        found_json = msgspec.to_builtins(bounds_to_wire(found.proved))
+        found_json = msgspec.to_builtins(bounds_to_wire(found))
         if has_classes(spec):
-            of_any = bounds_to_wire(any_bounds(topology).proved)
+            of_any = bounds_to_wire(any_bounds(topology))
             found_json = msgspec.to_builtins(of_any) | {
                 "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
@@ -75,8 +71,8 @@ def bounds(
         print_json(start | asked | found_json | more)
     else:
         if has_classes(spec):
-            _print_any(out(), any_bounds(topology), topology.name)
-        _print(out(), found, topology.name)
+            _print_any(out(), any_bounds(topology), topology, spec)
+        _print(out(), found, topology, spec)
         if limit:
             _print_limit(out(), limit, found.scope)
     unknown = limit is not None and limit.lower != limit.upper
@@ -112,31 +108,32 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
             console.print(text, markup=False, soft_wrap=True)
 
 
-def _print_any(console: Console, found: AnyBounds, machine: str) -> None:
-    console.print(f"allreduce on {machine}, every algorithm", style="bold", markup=False)
-    console.print(f"S >= {found.steps}: {explain_any_steps(found)}")
-    console.print(f"R/C >= {found.bandwidth}: {explain_any(found)}\n", soft_wrap=True)
+def _print_any(console: Console, found: Bounds, topology: Topology, spec: Spec) -> None:
+    console.print(f"allreduce on {topology.name}, every algorithm", style="bold", markup=False)
+    console.print(f"S >= {found.steps}: {explain_steps(found, spec)}")
+    console.print(f"R/C >= {found.bandwidth}: {explain(found, spec)}\n", soft_wrap=True)
 
 
-def _print(console: Console, found: LowerBounds, machine: str) -> None:
-    dual, proof = found.dual, found.proof
+def _print(console: Console, found: Bounds, topology: Topology, spec: Spec) -> None:
+    priced = found.evidence
+    assert isinstance(priced, Priced)
     of_class = f", {_EQUAL_HALVES}" if found.scope else ""
-    title = f"{dual.original.name} on {machine}{of_class}"
+    title = f"{spec.name} on {topology.name}{of_class}"
     console.print(title, style="bold", markup=False)
-    if not dual.is_identity:
-        console.print(f"certified on its dual, {found.problem}")
+    if not dual_of(spec).is_identity:
+        console.print(f"certified on its dual, {priced.problem}")
     if found.scope:
         console.print(f"these bounds are of a class: {found.scope}")
-    console.print(f"S >= {found.steps}: {explain_steps(found)}")
-    console.print(f"R/C >= {found.bandwidth}: {explain(found)}", soft_wrap=True)
-    if proof.kind != "cut":
-        _print_prices(console, proof, len(found.machine.constraints()))
+    console.print(f"S >= {found.steps}: {explain_steps(found, spec)}")
+    console.print(f"R/C >= {found.bandwidth}: {explain(found, spec)}", soft_wrap=True)
+    if priced.kind != "cut":
+        _print_prices(console, priced, len(topology.constraints()))
 
 
-def _print_prices(console: Console, proof: BandwidthProof, constraints: int) -> None:
+def _print_prices(console: Console, priced: Priced, constraints: int) -> None:
     by_price: dict[Fraction, list[str]] = defaultdict(list)
-    for key, price in proof.prices:
-        by_price[price].append(constraint_name(key))
+    for name, price in priced.prices:
+        by_price[price].append(name)
     console.print("prices (what a transfer over an edge costs; constraints not named are free):")
     for price, names in sorted(by_price.items()):
         everything = len(names) == constraints

@@ -11,7 +11,7 @@ from sccl.core.frontier import Frontier, Point
 from sccl.core.words import counted
 from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.allreduce.nouns import noun_of
-from sccl.view.text.reasons import explain_any, explain_any_steps
+from sccl.view.text.reasons import explain, explain_steps
 from sccl.view.text.tables import print_winners
 from sccl.view.words import class_summary, unswept_words
 
@@ -22,8 +22,8 @@ def print_allreduce(console: Console, found: AllreduceFrontier, costs: Costs) ->
     more = ", limits over all k and C" if frontier.covered is None else ""
     console.print(f"\n{frontier.name}{more}", style="bold", markup=False)
     console.print(
-        f"bounds of every algorithm: S >= {bounds.steps}: {explain_any_steps(bounds)}; "
-        f"R/C >= {bounds.bandwidth}: {explain_any(bounds)}"
+        f"bounds of every algorithm: S >= {bounds.steps}: {explain_steps(bounds, found.spec)}; "
+        f"R/C >= {bounds.bandwidth}: {explain(bounds, found.spec)}"
     )
     if frontier.stairs:
         console.print(_table(frontier))

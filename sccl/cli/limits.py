@@ -93,7 +93,9 @@ def _print(console: Console, frontier: LimitFrontier | AllreduceFrontier, costs:
     root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}, limits over all k and C"
     console.print(title, style="bold", markup=False)
-    console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
+    console.print(
+        f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds, frontier.spec)}"
+    )
     _print_points(console, costs, frontier.points)
     console.print(f"{frontier.seconds:.1f} s. Class: {frontier.scope}, any k, any C")
     if frontier.stopped == "interrupted":

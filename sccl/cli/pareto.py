@@ -18,6 +18,8 @@ from sccl.cli.classes import print_allreduce
 from sccl.cli.delivery import Outputs, deliver
 from sccl.cli.limits import limits_of
 from sccl.cli.report import ExitCode, err, named, reported
+from sccl.collectives import dual_of
+from sccl.core.bounds import Priced
 from sccl.core.candidate import Range
 from sccl.core.cost import Costs
 from sccl.core.words import counted
@@ -128,9 +130,10 @@ def _print(console: Console, frontier: Frontier | AllreduceFrontier, costs: Cost
     root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
     title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}"
     console.print(title, style="bold", markup=False)
-    console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {explain(bounds)}")
-    if not bounds.dual.is_identity:
-        console.print(f"bounds and proofs are those of its dual: {bounds.problem}")
+    why = explain(bounds, frontier.spec)
+    console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {why}")
+    if isinstance(bounds.evidence, Priced) and not dual_of(frontier.spec).is_identity:
+        console.print(f"bounds and proofs are those of its dual: {bounds.evidence.problem}")
     if frontier.points:
         console.print(_points_table(frontier.points))
         if any(point.from_store for point in frontier.points):

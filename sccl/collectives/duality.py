@@ -71,11 +71,6 @@ class Dual:
         machine = backwards if self.on_reversed else topology
         return (Phase(0, machine, self.on_reversed),)
 
-    def describe(self, *, on_reversed: bool) -> str:
-        """Return what is solved, in words."""
-        where = " on the reversed topology" if on_reversed else ""
-        return f"{self.spec.name}{where}"
-
 
 def dual_of(spec: Spec) -> Dual:
     """Return what to synthesise for ``spec``: itself, unless it combines.

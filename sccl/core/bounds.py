@@ -5,23 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.core.words import solved_as
+
 
 @dataclass(frozen=True, slots=True)
 class Distance:
     """A chunk that has far to go: why no algorithm has fewer steps.
 
     Attributes:
-        problem: what was looked at: the question, or its dual.
+        collective: what was looked at: the one that was asked for, or its dual.
+        on_reversed: whether that was done on the reversed topology.
         sources: the ranks that hold the chunk before.
         rank: one that wants it.
         steps: links on a shortest path to it.
     """
 
-    problem: str
+    collective: str
+    on_reversed: bool
     chunk: int
     sources: tuple[int, ...]
     rank: int
     steps: int
+
+    @property
+    def problem(self) -> str:
+        """Return what was looked at, in words."""
+        return solved_as(self.collective, on_reversed=self.on_reversed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +53,25 @@ class Priced:
     """Prices of links and budgets at which what has to be moved costs so many rounds.
 
     Attributes:
-        problem: what was bounded: the question, or its dual.
+        collective: what was bounded: the one that was asked for, or its dual.
+        on_reversed: whether that was done on the reversed topology.
         chunks: the C at which chunks are counted.
         rounds: R is at least this for so many chunks.
         prices: (name of a constraint, price) of those that have one.
         cuts: that show what the demand costs; empty: shortest paths do.
     """
 
-    problem: str
+    collective: str
+    on_reversed: bool
     chunks: int
     rounds: Fraction
     prices: tuple[tuple[str, Fraction], ...]
     cuts: tuple[Cut, ...]
+
+    @property
+    def problem(self) -> str:
+        """Return what was bounded, in words."""
+        return solved_as(self.collective, on_reversed=self.on_reversed)
 
     @property
     def kind(self) -> str:
@@ -73,10 +89,15 @@ class Counted:
         ranks: those of a cut; empty: all sends are counted, wherever they go.
     """
 
-    problem: str
+    collective: str
     sends: int
     chunks_per_round: int
     ranks: tuple[int, ...]
+
+    @property
+    def bandwidth(self) -> Fraction:
+        """Return what R/C is at least."""
+        return Fraction(self.sends, self.chunks_per_round)
 
     @property
     def kind(self) -> str:

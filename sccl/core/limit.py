@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.topology import ConstraintKey
+from sccl.core.words import solved_as
 
 Prices = tuple[tuple[ConstraintKey, int, Fraction], ...]
 """(constraint, step from 0, price) where a price is not 0."""
@@ -34,7 +35,7 @@ class LimitProof:
     @property
     def problem(self) -> str:
         """Return what was bounded, in words."""
-        return f"{self.collective}{' on the reversed topology' if self.on_reversed else ''}"
+        return solved_as(self.collective, on_reversed=self.on_reversed)
 
 
 @dataclass(frozen=True, slots=True)

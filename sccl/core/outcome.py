@@ -12,6 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
+from sccl.core.bounds import Distance
 from sccl.core.candidate import Candidate
 from sccl.core.limit import LimitProof
 
@@ -73,19 +74,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class TooFar:
-    """A chunk wanted on ``rank`` is ``distance`` links away from the nearest of ``sources``.
+    """A chunk has farther to go than the steps that were asked for.
 
     Attributes:
         steps: that were asked for.
-        on_reversed: whether this is so on the reversed topology, for a dual.
     """
 
     steps: int
-    distance: int
-    chunk: int
-    sources: tuple[int, ...]
-    rank: int
-    on_reversed: bool = False
+    distance: Distance
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def solved_as(collective: str, *, on_reversed: bool) -> str:
+    """Return what is solved, such as ``"broadcast on the reversed topology"``."""
+    return f"{collective}{' on the reversed topology' if on_reversed else ''}"
+
+
 def proved_for(within: str) -> str:
     """Return what is said of a point that is proved within a range of k and C; empty: for any."""
     return f"proved for {within}" if within else "proved"

@@ -8,9 +8,9 @@ from fractions import Fraction
 from math import floor
 
 from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
 from sccl.errors import ParameterError
-from sccl.prove.bounds import LowerBounds
 
 MAX_CANDIDATES = 1_000_000
 """Of a number of steps; they grow with the square of k."""
@@ -63,7 +63,7 @@ def candidates(dual: Dual, bandwidth: Fraction, steps: int, covered: Range) -> I
             yield Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
 
 
-def settled(covered: Range, dual: Dual, bounds: LowerBounds) -> Range:
+def settled(covered: Range, dual: Dual, bounds: Bounds) -> Range:
     """Return ``covered`` with its k: 5, or what it takes to meet the bandwidth bound, if not given.
 
     With the fewest chunks whose R is whole, and in the fewest steps.
@@ -75,7 +75,7 @@ def settled(covered: Range, dual: Dual, bounds: LowerBounds) -> Range:
     return replace(covered, k=max(LEAST_K, rounds - bounds.steps // dual.phases))
 
 
-def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
+def last_step(spec: Spec, bounds: Bounds, asked: int | None) -> int:
     """Return the last S to look at.
 
     Raises:
@@ -91,6 +91,6 @@ def last_step(spec: Spec, bounds: LowerBounds, asked: int | None) -> int:
     return asked
 
 
-def of_class(spec: Spec, bounds: LowerBounds) -> str:
+def of_class(spec: Spec, bounds: Bounds) -> str:
     """Return a collective and the class its bounds hold for, in words."""
     return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sccl.core.answer import Answer
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate
 from sccl.core.limit import StepLimit
-from sccl.prove.bounds import LowerBounds
 from sccl.synth.frontier import Point
 
 
@@ -22,7 +22,7 @@ class Begun:
 class Bounded:
     """The bounds are known, and with them where the sweep starts."""
 
-    bounds: LowerBounds
+    bounds: Bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sccl.collectives import Spec
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
 from sccl.core.frontier import Open, Refuted
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.core.words import proved_for
-from sccl.prove.bounds import LowerBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Frontier:
     spec: Spec
     covered: Range
     solver: str
-    bounds: LowerBounds
+    bounds: Bounds
     points: tuple[Point, ...]
     open: tuple[Open, ...]
     refuted: tuple[Refuted, ...]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from sccl.collectives import Spec
+from sccl.core.bounds import Bounds
 from sccl.core.instance import Instance
 from sccl.core.limit import Prices, StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import LowerBounds
 from sccl.transform import Question
 
 SWEEP_LIMIT_UNITS = 8.0
@@ -57,7 +57,7 @@ class LimitOracle(Protocol):
     """
 
     def __call__(
-        self, topology: Topology, spec: Spec, bounds: LowerBounds, units: float = SWEEP_LIMIT_UNITS
+        self, topology: Topology, spec: Spec, bounds: Bounds, units: float = SWEEP_LIMIT_UNITS
     ) -> Limits:
         """Return the limits of a collective.
 

@@ -12,11 +12,11 @@ from sccl.core.collective import Collective
 from sccl.core.files.fields import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
+from sccl.tasks.bounds import bounds_of
 from sccl.tasks.judged import judged
 from sccl.tasks.outputs import Output
 from sccl.view.explorer.html import check_fits
 from sccl.view.shown import Bounds, Shown
-from sccl.view.text.reasons import bounds_of
 
 
 class ExploreOutput(Output, frozen=True, kw_only=True):

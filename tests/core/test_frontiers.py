@@ -32,12 +32,19 @@ STEPS = st.integers(1, 20)
 TEXTS = st.text(max_size=8)
 SECONDS = st.integers(0, 10**6).map(lambda n: n / 1000)
 DISTANCES = st.builds(
-    Distance, TEXTS, st.integers(0, 9), st.tuples(st.integers(0, 9)), st.integers(0, 9), STEPS
+    Distance,
+    TEXTS,
+    st.booleans(),
+    st.integers(0, 9),
+    st.tuples(st.integers(0, 9)),
+    st.integers(0, 9),
+    STEPS,
 )
 CUTS = st.builds(Cut, st.tuples(st.integers(0, 9)), COSTS, st.integers(0, 99))
 PRICED = st.builds(
     Priced,
     TEXTS,
+    st.booleans(),
     STEPS,
     COSTS,
     st.dictionaries(TEXTS, COSTS, max_size=3).map(lambda prices: tuple(prices.items())),

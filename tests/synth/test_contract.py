@@ -103,7 +103,7 @@ def test_the_limit_of_a_number_of_steps_is_attained_or_near() -> None:
     none = registry.plan(LIMIT, DGX1, limit.Options(steps=1), ENOUGH)
     assert isinstance(none, Impossible)
     assert isinstance(none.evidence, TooFar)
-    assert (none.evidence.steps, none.evidence.distance) == (1, 2)
+    assert (none.evidence.steps, none.evidence.distance.steps) == (1, 2)
 
 
 def test_requests_check_themselves() -> None:

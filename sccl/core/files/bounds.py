@@ -19,6 +19,7 @@ from sccl.core.files.fields import (
 )
 from sccl.core.limit import StepLimit
 from sccl.core.topology import constraint_name
+from sccl.core.words import solved_as
 
 # --- bounds --------------------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ def _evidence_to_wire(found: Priced | Counted, steps: DistanceWire) -> BoundsCer
             )
         case Counted():
             return BoundsCertificateWire(
-                problem=found.problem,
+                problem=found.collective,
                 kind=found.kind,
                 ranks=found.ranks,
                 sends_per_chunk=found.sends,
@@ -130,7 +131,9 @@ def bounds_of_wire(wire: BoundsWire) -> Bounds:
         ParameterError: a number is out of range.
     """
     of, steps = wire.certificate, wire.certificate.steps
-    distance = Distance(steps.problem, steps.chunk, steps.sources, steps.rank, steps.distance)
+    distance = Distance(
+        *_solved_of_text(steps.problem), steps.chunk, steps.sources, steps.rank, steps.distance
+    )
     return Bounds(
         checked_steps(wire.steps),
         cost_of_text(wire.bandwidth),
@@ -147,12 +150,18 @@ def _evidence_of_wire(wire: BoundsCertificateWire) -> Priced | Counted | None:
         ranks = wire.ranks or ()
         return Counted(wire.problem, wire.sends_per_chunk, wire.chunks_per_round or 1, ranks)
     return Priced(
-        wire.problem,
+        *_solved_of_text(wire.problem),
         wire.chunks or 1,
         fraction_of_text(wire.rounds_at_least or "0"),
         tuple((name, fraction_of_text(price)) for name, price in (wire.prices or {}).items()),
         tuple(Cut(c.ranks, fraction_of_text(c.weight), c.entering_chunks) for c in wire.cuts or ()),
     )
+
+
+def _solved_of_text(problem: str) -> tuple[str, bool]:
+    """Return a collective, and whether it was solved on the reversed topology."""
+    reversed_ = solved_as("", on_reversed=True)
+    return problem.removesuffix(reversed_), problem.endswith(reversed_)
 
 
 # --- limits --------------------------------------------------------------------------------------

@@ -15,55 +15,14 @@ compositions, trees, and gathering all of them are among these. Three things hol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-
 from sccl.collectives import named
 from sccl.core.bounds import Bounds, Counted, Distance
 from sccl.core.topology import Topology
 from sccl.prove.bounds.simple import common_cuts, most_carried
-from sccl.prove.bounds.steps import FarthestPair, farthest_pair
+from sccl.prove.bounds.steps import farthest_pair
 
 
-@dataclass(frozen=True, slots=True)
-class AnyBounds:
-    """No allreduce has fewer steps, nor a smaller R/C.
-
-    Attributes:
-        sends: of each chunk at least, into ``ranks``.
-        chunks_per_round: what can be sent to them in a round, at most.
-        ranks: those of the cut; empty: all sends are counted, wherever they go.
-        pair: proves the bound on steps.
-    """
-
-    sends: int
-    chunks_per_round: int
-    ranks: tuple[int, ...]
-    pair: FarthestPair
-
-    @property
-    def steps(self) -> int:
-        """Return the lower bound on S."""
-        return self.pair.steps
-
-    @property
-    def bandwidth(self) -> Fraction:
-        """Return the lower bound on R/C."""
-        return Fraction(self.sends, self.chunks_per_round)
-
-    @property
-    def proved(self) -> Bounds:
-        """Return the bounds with what proves them."""
-        pair = self.pair
-        return Bounds(
-            self.steps,
-            self.bandwidth,
-            distance=Distance("allgather", pair.chunk, pair.sources, pair.rank, pair.steps),
-            evidence=Counted("allreduce", self.sends, self.chunks_per_round, self.ranks),
-        )
-
-
-def any_bounds(topology: Topology) -> AnyBounds:
+def any_bounds(topology: Topology) -> Bounds:
     """Return what no allreduce on a topology can beat.
 
     Raises:
@@ -72,9 +31,10 @@ def any_bounds(topology: Topology) -> AnyBounds:
     gathered = named("allgather", topology.ranks).at(1)
     pair = farthest_pair(topology, gathered)
     everywhere = most_carried(topology, topology.edges)
-    best = AnyBounds(2 * (topology.ranks - 1), everywhere, (), pair)
+    best = Counted("allreduce", 2 * (topology.ranks - 1), everywhere, ())
     for inside in common_cuts(topology, gathered):
         entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
-        found = AnyBounds(1, most_carried(topology, entering), tuple(sorted(inside)), pair)
-        best = max(best, found, key=lambda bound: bound.bandwidth)
-    return best
+        cut = Counted("allreduce", 1, most_carried(topology, entering), tuple(sorted(inside)))
+        best = max(best, cut, key=lambda bound: bound.bandwidth)
+    far = Distance("allgather", False, pair.chunk, pair.sources, pair.rank, pair.steps)  # noqa: FBT003
+    return Bounds(pair.steps, best.bandwidth, distance=far, evidence=best)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.collectives import Spec, dual_of
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Range
 from sccl.core.limit import StepLimit
-from sccl.prove.bounds import AnyBounds
 from sccl.synth.frontier import Frontier, Point
 from sccl.synth.limit import allreduce
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
@@ -48,7 +48,7 @@ class ClassFrontier:
     within: Range | None
     seconds: float
 
-    def bounded(self, bounds: AnyBounds) -> ClassFrontier:
+    def bounded(self, bounds: Bounds) -> ClassFrontier:
         """Return it with bounds that are no weaker than those of all algorithms."""
         steps, bandwidth = max(self.steps, bounds.steps), max(self.bandwidth, bounds.bandwidth)
         return replace(self, steps=steps, bandwidth=bandwidth)
@@ -67,7 +67,7 @@ def cost_of(point: Point | LimitPoint) -> tuple[int, Fraction]:
 
 
 def staircase(
-    classes: Iterable[ClassFrontier], bounds: AnyBounds
+    classes: Iterable[ClassFrontier], bounds: Bounds
 ) -> tuple[tuple[str, Point | LimitPoint], ...]:
     """Return the points that none of any class dominates, each with the name of its class.
 

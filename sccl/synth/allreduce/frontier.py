@@ -8,10 +8,10 @@ from math import lcm
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
 from sccl.core.frontier import Open
 from sccl.core.topology import Topology
-from sccl.prove.bounds import AnyBounds
 from sccl.synth.allreduce.classes import COMPOSED, ClassFrontier, staircase
 from sccl.synth.frontier import Frontier, Point
 from sccl.synth.limit.allreduce import TreeFrontier
@@ -35,7 +35,7 @@ class AllreduceFrontier:
     spec: Spec
     covered: Range | None
     solver: str
-    bounds: AnyBounds
+    bounds: Bounds
     classes: tuple[ClassFrontier, ...]
     unswept: tuple[tuple[str, str], ...]
     halves: tuple[Frontier | LimitFrontier, ...]

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sccl.collectives import Spec
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Range
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import AnyBounds, any_bounds
+from sccl.prove.bounds import any_bounds
 from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.frontier import Frontier
 from sccl.synth.limit.allreduce import MAX_RANKS
@@ -32,7 +33,7 @@ class Plan:
 
     topology: Topology
     spec: Spec
-    bounds: AnyBounds
+    bounds: Bounds
     asked: int | None
     alike: bool
 

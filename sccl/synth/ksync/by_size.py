@@ -11,12 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sccl.core.answer import Sat, Unsat
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
 from sccl.core.cost import Costs
 from sccl.core.limit import StepLimit
 from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome, Refutation
 from sccl.errors import ParameterError
-from sccl.prove.bounds import LowerBounds, lower_bounds, require_reachable
+from sccl.prove.bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.answering import How, answer, settled_symmetry
@@ -106,7 +107,7 @@ def _best(request: Request, frontier: Frontier) -> Found | None:
 
 
 def _bound(
-    request: Request, time_us: Fraction, bounds: LowerBounds, limits: tuple[StepLimit, ...]
+    request: Request, time_us: Fraction, bounds: Bounds, limits: tuple[StepLimit, ...]
 ) -> Bound:
     """Return the time that no algorithm beats, whatever its k and C.
 

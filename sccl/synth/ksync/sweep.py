@@ -10,13 +10,14 @@ from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
 from sccl.core.instance import Instance
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
-from sccl.prove.bounds import LowerBounds, lower_bounds
+from sccl.prove.bounds import lower_bounds
 from sccl.synth.ahead import Expect
 from sccl.synth.ask import Solve, ask
 from sccl.synth.candidates import last_step, scope_of, settled
@@ -188,7 +189,7 @@ class _Sweep:
             best.within,
         )
 
-    def frontier(self, bounds: LowerBounds, seconds: float) -> Frontier:
+    def frontier(self, bounds: Bounds, seconds: float) -> Frontier:
         """Return what was found."""
         search, space, answers = self.search, self.search.space, self.answers
         complete = search.stopped == "bandwidth-bound" and not search.open

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from sccl.collectives import dual_of
 from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome, TooFar
 from sccl.prove.bounds import lower_bounds
 from sccl.solvers.effort import Effort
@@ -27,10 +28,8 @@ def at_limit(request: Request, options: Options, effort: Effort, notify: Notify)
     notify(bounds)
     steps = options.steps or bounds.steps
     if steps < bounds.steps:
-        far = bounds.pair
-        return Impossible(
-            TooFar(steps, far.steps, far.chunk, far.sources, far.rank, bounds.pair_on_reversed)
-        )
+        assert bounds.distance is not None
+        return Impossible(TooFar(steps, bounds.distance))
     seconds = math.inf if effort.timeout_s is None else effort.timeout_s
     units = LIMIT_UNITS if effort.units is None else effort.units
     packed = step_limit(topology, spec, steps, bounds, seconds, effort=units)
@@ -38,7 +37,7 @@ def at_limit(request: Request, options: Options, effort: Effort, notify: Notify)
     notify(limit)
     if packed.timed_out:
         return GaveUp("timeout")
-    algorithm = attain(packed, bounds.dual, None)
+    algorithm = attain(packed, dual_of(spec), None)
     if algorithm is None:
         return GaveUp("the packing takes too many chunks to be written down")
     cost = algorithm.bandwidth_cost

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.bounds import Bounds
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import LowerBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LimitFrontier:
 
     topology: Topology
     spec: Spec
-    bounds: LowerBounds
+    bounds: Bounds
     points: tuple[LimitPoint, ...]
     limits: tuple[StepLimit, ...]
     complete: bool

@@ -6,11 +6,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of
+from sccl.core.bounds import Bounds
 from sccl.core.instance import Instance
 from sccl.core.limit import Prices, StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import SolverError
-from sccl.prove.bounds import LowerBounds
 from sccl.synth.limit.steps import Packed, step_limit
 from sccl.synth.oracle import SWEEP_LIMIT_UNITS
 from sccl.synth.round_vectors import round_vectors
@@ -28,7 +28,7 @@ class PackingLimits:
     """The limits of a collective on a machine, each begun with what was found for a step less."""
 
     def __init__(
-        self, topology: Topology, spec: Spec, bounds: LowerBounds, units: float = SWEEP_LIMIT_UNITS
+        self, topology: Topology, spec: Spec, bounds: Bounds, units: float = SWEEP_LIMIT_UNITS
     ) -> None:
         self.topology, self.spec, self.bounds, self.units = topology, spec, bounds, units
         self.latest: Packed | None = None

@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of
+from sccl.core.bounds import Bounds
 from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import LowerBounds
 from sccl.synth.candidates import of_class
 from sccl.synth.limit.options import LIMIT_UNITS
 
@@ -51,7 +51,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     topology: Topology,
     spec: Spec,
     steps: int,
-    bounds: LowerBounds,
+    bounds: Bounds,
     seconds: float = math.inf,
     earlier: Packed | None = None,
     effort: float = LIMIT_UNITS,
@@ -99,7 +99,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     return Packed(StepLimit(steps, lower, upper, proofs), packings)
 
 
-def _check_steps(spec: Spec, steps: int, bounds: LowerBounds, phases: int) -> None:
+def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
     """Complain of a number of steps that no limit is computed for."""
     if steps < bounds.steps:
         raise ParameterError(

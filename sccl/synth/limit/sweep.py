@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.bounds import Bounds
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.prove.bounds import LowerBounds, lower_bounds
+from sccl.prove.bounds import lower_bounds
 from sccl.synth.ask import Solve
 from sccl.synth.candidates import last_step, scope_of
 from sccl.synth.folder import Folder
@@ -68,7 +69,7 @@ class _Run:
     topology: Topology
     spec: Spec
     dual: Dual
-    bounds: LowerBounds
+    bounds: Bounds
     solve: Solve
     seconds: float
     folder: Folder | None
@@ -149,7 +150,7 @@ class _Run:
         )
 
 
-def _bare(limit: StepLimit, bounds: LowerBounds, started: float) -> LimitPoint:
+def _bare(limit: StepLimit, bounds: Bounds, started: float) -> LimitPoint:
     """Return a point without its algorithm: what is left of it if the user interrupts now."""
     optimal = tuple(
         what

@@ -2,111 +2,87 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
-
-from sccl.collectives import Dual, Spec, named
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by
-from sccl.core.topology import Topology
+from sccl.core.bounds import Bounds, Counted, Priced
 from sccl.core.words import counted
-from sccl.prove.bounds import AnyBounds, LowerBounds, any_bounds, lower_bounds
-from sccl.synth.allreduce.classes import COMPOSED, SCOPES, has_classes
-from sccl.view.shown import Bounds
+from sccl.view.shown import Bounds as Shown
 
 
-def bounds_of(topology: Topology, spec: Spec) -> Bounds:
-    """Return what no algorithm can beat, and why, as people read it.
+def in_words(bounds: Bounds, spec: Spec) -> Shown:
+    """Return bounds as people read them.
 
-    Raises:
-        InputError: the collective does not fit the topology, or some rank cannot be reached.
+    Args:
+        spec: the collective that they are of.
     """
-    if not has_classes(spec):
-        return in_words(lower_bounds(topology, spec))
-    composed = Bounds(*bounds_of_halves(topology), (), SCOPES[COMPOSED])
-    return replace(any_in_words(any_bounds(topology)), classes=(composed,))
-
-
-def bounds_of_halves(topology: Topology) -> tuple[int, Fraction]:
-    """Return the least S and R/C of a reducescatter and then an allgather."""
-    halves = [
-        lower_bounds(topology, named(name, topology.ranks))
-        for name in ("reducescatter", "allgather")
+    reasons = [
+        f"S ≥ {bounds.steps}: {explain_steps(bounds, spec)}.",
+        f"R/C ≥ {bounds.bandwidth}: {explain(bounds, spec)}.",
     ]
-    per_chunk = (halves[0].bandwidth, halves[1].bandwidth / topology.ranks)
-    return sum(half.steps for half in halves), sum(per_chunk, Fraction(0))
+    match bounds.evidence:
+        case Counted():
+            reasons.append("They hold for every class of algorithms.")
+        case Priced(problem=problem) if not dual_of(spec).is_identity:
+            reasons.append(
+                f"Both follow from its dual, {problem}, whose chunks and rounds are spoken of."
+            )
+    if bounds.scope:
+        reasons.append(f"They hold for {bounds.scope}.")
+    return Shown(bounds.steps, bounds.bandwidth, tuple(reasons), bounds.scope)
 
 
-def any_in_words(found: AnyBounds) -> Bounds:
-    """Return bounds that hold for all allreduces as people read them."""
-    reasons = (
-        f"S ≥ {found.steps}: {explain_any_steps(found)}.",
-        f"R/C ≥ {found.bandwidth}: {explain_any(found)}.",
-        "They hold for every class of algorithms.",
-    )
-    return Bounds(found.steps, found.bandwidth, reasons)
+def explain_steps(bounds: Bounds, spec: Spec) -> str:
+    """Return why no algorithm has fewer steps, as a sentence."""
+    far = bounds.distance
+    assert far is not None
+    away, sources = counted(far.steps, "link"), ", ".join(map(str, far.sources))
+    if isinstance(bounds.evidence, Counted):
+        return f"rank {far.rank} needs the contribution of rank {sources}, {away} away"
+    twice = ", twice" if dual_of(spec).phases == 2 else ""
+    return f"chunk {far.chunk} starts on rank {sources} and rank {far.rank} is {away} away{twice}"
 
 
-def explain_any_steps(found: AnyBounds) -> str:
-    """Return why no allreduce has fewer steps."""
-    pair = found.pair
-    away = counted(pair.steps, "link")
-    return f"rank {pair.rank} needs the contribution of rank {pair.sources[0]}, {away} away"
+def explain(bounds: Bounds, spec: Spec) -> str:
+    """Return why no algorithm has a smaller R/C, as a sentence."""
+    match bounds.evidence:
+        case Counted() as sends:
+            return _of_sends(sends)
+        case Priced(cuts=()) as lengths:
+            why = "the shortest paths of all chunks, at the prices below, cost "
+            why += f"{lengths.rounds} times what one round can carry"
+        case Priced() as crossed:
+            why = _of_cuts(crossed)
+        case None:
+            return "its file does not say why"
+    return f"with C={bounds.evidence.chunks}, {why}{_to_original(dual_of(spec))}"
 
 
-def explain_any(found: AnyBounds) -> str:
-    """Return why no allreduce has a smaller R/C."""
+def _of_sends(found: Counted) -> str:
+    """Return why no allreduce of any class has a smaller R/C."""
     if not found.ranks:
         every = f"each chunk takes at least {found.sends} sends, 2 less than two for each rank"
         return f"{every}, and all links carry at most {found.chunks_per_round} in a round"
-    inside = "{" + ", ".join(str(r) for r in found.ranks) + "}"
     return (
-        f"of each chunk something must enter ranks {inside}, and at most "
+        f"of each chunk something must enter ranks {_set(found.ranks)}, and at most "
         f"{found.chunks_per_round} can in a round"
     )
 
 
-def in_words(found: LowerBounds) -> Bounds:
-    """Return bounds as people read them."""
-    reasons = [f"S ≥ {found.steps}: {explain_steps(found)}."]
-    reasons += [f"R/C ≥ {found.bandwidth}: {explain(found)}."]
-    if not found.dual.is_identity:
-        reasons.append(
-            f"Both follow from its dual, {found.problem}, whose chunks and rounds are spoken of."
-        )
-    if found.scope:
-        reasons.append(f"They hold for {found.scope}.")
-    return Bounds(found.steps, found.bandwidth, tuple(reasons), found.scope)
-
-
-def explain_steps(found: LowerBounds) -> str:
-    """Return why no algorithm has fewer steps, as a sentence."""
-    pair = found.pair
-    sources = ", ".join(str(s) for s in pair.sources)
-    twice = ", twice" if found.dual.phases == 2 else ""
-    away = counted(pair.steps, "link")
-    return f"chunk {pair.chunk} starts on rank {sources} and rank {pair.rank} is {away} away{twice}"
-
-
-def explain(found: LowerBounds) -> str:
-    """Return the bandwidth proof as a sentence."""
-    proof, unit = found.proof, found.dual.spec.unit
-    split = f"with C={unit}, "
-    if proof.kind == "lengths":
-        return (
-            f"{split}the shortest paths of all chunks, at the prices below, cost "
-            f"{proof.value} times what one round can carry{_to_original(found.dual)}"
-        )
+def _of_cuts(found: Priced) -> str:
+    """Return what must enter some sets of ranks, and how much can in a round."""
+    several = len(found.cuts) > 1
     texts = []
-    for cut in proof.cuts:
-        inside = "{" + ", ".join(str(r) for r in cut.ranks) + "}"
-        weight = f" (weight {cut.weight})" if len(proof.cuts) > 1 else ""
-        texts.append(f"{counted(cut.chunks, 'chunk')} must enter ranks {inside}{weight}")
-    first = proof.cuts[0].weight if len(texts) == 1 else 1  # one cut needs no weight
-    total = sum(c.weight / first * c.chunks for c in proof.cuts)
-    capacity = total / proof.value
-    what = "at most" if len(texts) == 1 else "together at most"
-    crossing = f"{' and '.join(texts)}, {what} {capacity} can in a round"
-    return f"{split}{crossing}{_to_original(found.dual)}"
+    for cut in found.cuts:
+        weight = f" (weight {cut.weight})" if several else ""
+        texts.append(f"{counted(cut.chunks, 'chunk')} must enter ranks {_set(cut.ranks)}{weight}")
+    first = 1 if several else found.cuts[0].weight  # one cut needs no weight
+    capacity = sum(c.weight / first * c.chunks for c in found.cuts) / found.rounds
+    what = "together at most" if several else "at most"
+    return f"{' and '.join(texts)}, {what} {capacity} can in a round"
+
+
+def _set(ranks: tuple[int, ...]) -> str:
+    return "{" + ", ".join(map(str, ranks)) + "}"
 
 
 def _to_original(dual: Dual) -> str:
