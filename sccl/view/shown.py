@@ -34,14 +34,10 @@ class Shown:
     Attributes:
         file: its name, as the user knows it.
         intact: whether the file is as sccl wrote it; else what it claims is not repeated.
+        bounds: of all algorithms for the same question, whatever their class.
     """
 
     algorithm: Algorithm
     file: str
     intact: bool
     bounds: Bounds
-
-    @property
-    def bounded(self) -> bool:
-        """Return whether the bounds hold for the algorithm's class."""
-        return self.algorithm.scope.startswith(self.bounds.scope)

@@ -145,28 +145,16 @@ def test_of_equal_costs_a_frontier_has_one_point() -> None:
     assert len(data["algorithms"]) == 4
 
 
-def test_bounds_are_only_told_of_the_class_they_hold_for() -> None:
+def test_what_an_older_file_says_of_a_class_is_not_said_of_all() -> None:
     a, b = frontier("dgx1", "allreduce")[0], frontier("dgx1", "allreduce")[0]
-    of_class = replace(BOUNDS, scope="compositions")
-    found = [
-        Shown(replace(x, scope=scope), "a.json", True, of_class)
-        for x, scope in ((a, "compositions, each half 5-synchronous"), (b, "trees"))
-    ]
+    found = shown(replace(a, scope="compositions"), replace(b, scope="trees"))
     question = ("dgx1", "allreduce", None)
     sweep = known(question, limits=((4, Fraction(3, 8)),))
     trees: dict[str, Any] = {"scope": "trees", "steps": 4, "bandwidth": Fraction(7, 24)}
     of_trees = known(question, limits=((4, Fraction(1, 3)),), bounds=None, complete=False, **trees)
-    data = page_data(found, [sweep, of_trees], frontier=False)
-    assert [x["bounds"] is None for x in data["algorithms"]] == [False, True]
-    assert [len(x["reasons"]) for x in data["algorithms"]] == [1, 2]
-    inside, outside = data["frontiers"]
-    assert (inside["points"], inside["limits"]) == ([0], [[4, "3/8"]])
-    assert inside["class"] == "compositions, each half 5-synchronous"
-    assert (outside["points"], outside["limits"]) == ([1], [[4, "1/3"]])
-    assert outside["bounds"] == {"steps": 4, "bandwidth": "7/24"}
-    assert (outside["class"], outside["summary"][:11]) == ("trees", "Not the end")
-    (_, alone) = page_data(found, [sweep], frontier=False)["frontiers"]
-    assert (alone["limits"], alone["bounds"], alone["summary"]) == ([], None, "")
+    (one,) = page_data(found, [sweep, of_trees], frontier=False)["frontiers"]
+    assert one == page_data(found, [sweep], frontier=False)["frontiers"][0]
+    assert (one["limits"], one["bounds"]) == ([[4, "3/8"]], {"steps": 2, "bandwidth": "7/6"})
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -17,8 +17,6 @@ from sccl.view.drawing.layout import control_points, layout
 from sccl.view.shown import Shown
 from sccl.view.words import state_of_class, summary
 
-_BEYOND = "This algorithm is of another class, so they do not bound it."
-
 
 def page_data(
     shown: Sequence[Shown], frontiers: Sequence[Frontier], *, frontier: bool
@@ -95,18 +93,15 @@ def _algorithm(shown: Shown, topology: int) -> dict[str, Any]:
         "bandwidth_cost": str(a.bandwidth_cost),
         "bounds": _bounds(shown),
         "claims": _claims(shown),
-        "reasons": [*shown.bounds.reasons, *(() if shown.bounded else (_BEYOND,))],
+        "reasons": shown.bounds.reasons,
         "pre": [_ranks(c.holders(chunk), c) for chunk in range(c.num_chunks)],
         "post": [_ranks(c.wanted(chunk), c) for chunk in range(c.num_chunks)],
         "sends": _sends(a),
     }
 
 
-def _bounds(shown: Shown) -> dict[str, Any] | None:
-    bounds = shown.bounds
-    if not shown.bounded:
-        return None
-    return {"steps": bounds.steps, "bandwidth": str(bounds.bandwidth)}
+def _bounds(shown: Shown) -> dict[str, Any]:
+    return {"steps": shown.bounds.steps, "bandwidth": str(shown.bounds.bandwidth)}
 
 
 def _ranks(ranks: frozenset[Any], collective: Collective) -> list[int] | int | None:
@@ -152,20 +147,20 @@ def _claims(shown: Shown) -> list[list[str]]:
 
 
 def _frontiers(shown: Sequence[Shown], known: Sequence[Frontier]) -> list[dict[str, Any]]:
-    """Return one frontier per machine, collective, root, and class that the bounds do not hold for.
+    """Return one frontier per machine, collective and root.
 
-    What a sweep of compositions found impossible, other algorithms may well reach. Where a frontier
-    is over several classes, algorithms of other collectives that one of them runs belong to it.
+    Where a frontier is over several classes, algorithms of other collectives that one of them runs
+    belong to it. Of a class of its own, which older files have, nothing is repeated: what it proved
+    is not of the question.
     """
-    groups: dict[tuple[Topology, str, int | None, str | None], list[int]] = {}
+    questions: dict[tuple[Topology, str, int | None], list[int]] = {}
     for number, one in enumerate(shown):
         a = one.algorithm
-        beyond = None if one.bounded else a.scope
-        question = (a.topology, a.collective.name, a.collective.root, beyond)
-        groups.setdefault(question, []).append(number)
+        question = (a.topology, a.collective.name, a.collective.root)
+        questions.setdefault(question, []).append(number)
     found = []
-    for (machine, name, root, beyond), members in groups.items():
-        asked = (machine.name, name, root, beyond)
+    for (machine, name, root), members in questions.items():
+        asked = (machine.name, name, root, None)
         own = [f for f in known if (f.topology, f.collective, f.root, f.beyond) == asked]
         if not own and all(_is_part(shown[i], known) for i in members):
             continue
@@ -214,7 +209,7 @@ def _frontier(
         "topology": topology.name,
         "collective": asked,
         "root": first.algorithm.collective.root,
-        "bounds": _bounds_beyond(known) or _bounds(first),
+        "bounds": _bounds(first),
         "points": list(members),
         "classes": [_shown_class(one, shown, members) for one in classes],
         "fastest": [[members[w.index], w.from_bytes, w.to_bytes] for w in won],
@@ -227,13 +222,6 @@ def _frontier(
         "class": "" if classes else _class(shown, members, said),
         "summary": " ".join(dict.fromkeys(map(summary, known))),
     }
-
-
-def _bounds_beyond(known: Iterable[Frontier]) -> dict[str, Any] | None:
-    """Return the bounds of a class for which those of its collective do not hold, if known."""
-    parts = [one.classes[0] for one in known if one.beyond]
-    found = [{"steps": x.steps, "bandwidth": str(x.bandwidth)} for x in parts if x.steps]
-    return found[-1] if found else None
 
 
 def _restricted(parts: Iterable[ClassFrontier]) -> dict[str, str]:

@@ -81,10 +81,8 @@ function scales(frontier, points, width) {
   ]);
   const known = [...points, ...limitsOf(limits)];
   const least = {
-    steps: frontier.bounds?.steps ?? points[0].steps,
-    cost: frontier.bounds
-      ? value(frontier.bounds.bandwidth)
-      : Math.min(...points.map((p) => p.cost)),
+    steps: frontier.bounds.steps,
+    cost: value(frontier.bounds.bandwidth),
   };
   const steps = [...known, ...others, least].map((p) => p.steps);
   const [from, to] = [Math.min(...steps) - 0.75, Math.max(...steps, least.steps + 1) + 0.75];
@@ -215,7 +213,7 @@ function bareLimits(frontier, points) {
     const below = (one, p) => p.steps < one.steps && p.cost <= one.cost;
     return limitsOf(part.limits)
       .filter(({ text, steps }) => !shown.has(`${steps} ${text}`))
-      .filter((one) => one.text !== frontier.bounds?.bandwidth)
+      .filter((one) => one.text !== frontier.bounds.bandwidth)
       .filter((one) => part.number < 0 || !part.points.some((p) => below(one, p)))
       .map((one) => ({ ...one, number: part.number, of: part.number < 0 ? "" : part.name }));
   });
@@ -299,7 +297,7 @@ function chart(frontier, all, width) {
   const taken = [...marks, ...points].map(({ at }) => around(at, 2 * MARK + 4, 2 * MARK + 4));
   for (const { corners } of stairs)
     taken.push(...corners.slice(1).map((corner, i) => covering(corners[i], corner)));
-  const lines = frontier.bounds ? boundLines(frontier, scale) : [];
+  const lines = boundLines(frontier, scale);
   taken.push(...lines.map(({ ends }) => covering(...ends)));
   const labels = new Map();
   const label = (p) => {
@@ -316,7 +314,7 @@ function chart(frontier, all, width) {
     "svg",
     { class: "chart", viewBox: `0 0 ${width} ${scale.height}`, role: "group", "aria-label": name },
     searched(frontier, points, scale),
-    frontier.bounds && impossible(frontier, scale),
+    impossible(frontier, scale),
     ...axes(scale),
     ...bounds,
     ...stairs.map(({ number, corners }) =>

@@ -107,7 +107,7 @@ function chartLegend(frontier, points) {
     // Not all have a mark: there is not room for each.
     count ? markKey("refuted", `refuted candidate${count > 1 ? ` (of ${count})` : ""}`) : null,
     bareLimits(frontier, points).length ? markKey("limit", "limit of R/C for this S") : null,
-    frontier.bounds ? html("span", { class: "key k-impossible" }, "proved impossible") : null,
+    html("span", { class: "key k-impossible" }, "proved impossible"),
     restricted.length
       ? html("span", { class: "key k-searched" }, "refuted for the k and C searched")
       : null,

@@ -12,9 +12,8 @@ const fact = (figure, name, note, met = false) =>
     html("dd", { class: `note${met ? " met" : ""}` }, note),
   );
 
-/** Return what a bound says of a cost, and whether it is met; nothing where there is no bound. */
+/** Return what a bound says of a cost, and whether it is met. */
 function bound(least, mine) {
-  if (least === undefined) return [""];
   return value(String(least)) === value(String(mine))
     ? ["the least possible", true]
     : [`at least ${least}`];
@@ -33,10 +32,10 @@ function showFacts(model) {
     model.file,
   ].join(" · ");
   byId("facts").replaceChildren(
-    fact(model.last, "steps S", ...bound(model.bounds?.steps, model.last)),
+    fact(model.last, "steps S", ...bound(model.bounds.steps, model.last)),
     fact(rounds, "rounds R", spread),
     fact(model.chunks, "chunks C", chunks),
-    fact(model.bandwidth_cost, "R/C", ...bound(model.bounds?.bandwidth, model.bandwidth_cost)),
+    fact(model.bandwidth_cost, "R/C", ...bound(model.bounds.bandwidth, model.bandwidth_cost)),
     fact(rounds - model.last, "k = R − S", `${rounds - model.last}-synchronous`),
   );
 }
