@@ -13,7 +13,7 @@ from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
 from sccl.core.candidate import Range
 from sccl.emit import generate, targets, write_project
-from sccl.runtime import Mpi, Trial, build, in_groups, load_project, speedup, timed
+from sccl.runtime import Mpi, Trial, build, by_collective, load_project, speedup, timed
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
@@ -80,7 +80,7 @@ def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[C
         timings = list(timed([project], mpi, Trial(sizes, repeat, against_mpi=True)))
     ours = str(directory)
     results = []
-    for name, rows in in_groups(timings).items():
+    for name, rows in by_collective(timings).items():
         per_size = tuple(
             SizeResult(size, row[ours].median_us, row["mpi"].median_us, row[ours].us, row["mpi"].us)
             for size, row in sorted(rows.items())

@@ -16,7 +16,7 @@ from sccl.tasks.asked import asked
 from sccl.topo import resolve as resolve_topology
 
 
-def asked_for(question: options.Question) -> tuple[Topology, Spec]:
+def asked_for(question: options.QuestionOptions) -> tuple[Topology, Spec]:
     """Return the machine as it is modelled, and the collective; say what was done to the machine.
 
     Raises:
@@ -29,17 +29,17 @@ def asked_for(question: options.Question) -> tuple[Topology, Spec]:
 
 
 def settings_of(
-    search: options.Search,
+    search: options.SearchOptions,
     timeout: float | None,
-    kept: options.Kept | None = None,
-    workers: options.Workers | None = None,
+    kept: options.KeptOptions | None = None,
+    workers: options.WorkersOptions | None = None,
 ) -> Settings:
     """Return how a question is answered.
 
     Raises:
         InputError: there is no such solver, or a number makes no sense.
     """
-    kept, workers = kept or options.Kept(), workers or options.Workers()
+    kept, workers = kept or options.KeptOptions(), workers or options.WorkersOptions()
     return Settings(
         backends.check_name(search.solver),
         checked_effort(timeout, search.seed),

@@ -33,7 +33,7 @@ _EQUAL_HALVES = "composed of equal halves"
 
 @reported
 def bounds(
-    question: options.Question,
+    question: options.QuestionOptions,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -44,7 +44,7 @@ def bounds(
     timeout: options.LimitTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Lower bounds on steps and on R/C, with certificates to check by hand.
+    """Lower bounds on steps and on R/C, with proofs to check by hand.
 
     Of allreduce: those of every algorithm, and those of compositions of equal halves.
 

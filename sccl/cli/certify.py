@@ -9,11 +9,11 @@ from shlex import quote
 from rich.markup import escape
 
 from sccl.cli.report import err, named
-from sccl.tasks.certify import Certificate
+from sccl.tasks.certify import WrittenCertificate
 
 
 def certify(
-    write: Callable[[Path, Callable[[str], None]], Certificate], folder: Path, *, quiet: bool
+    write: Callable[[Path, Callable[[str], None]], WrittenCertificate], folder: Path, *, quiet: bool
 ) -> None:
     """Write a certificate and say where, and what it is about.
 

@@ -26,7 +26,7 @@ from sccl.synth.claims import open_folder
 from sccl.synth.folder import Folder
 from sccl.synth.frontier import Frontier
 from sccl.synth.limit.frontier import LimitFrontier
-from sccl.tasks.certify import Certificate, require_certifiable
+from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.charts import check_picture
 
@@ -54,7 +54,7 @@ class Outputs:
     @classmethod
     def checked(
         cls,
-        delivery: options.Delivery,
+        delivery: options.DeliveryOptions,
         topology: Topology,
         spec: Spec,
         max_steps: int | None,
@@ -84,7 +84,7 @@ def deliver(
     outputs: Outputs,
     *,
     show: Callable[[Console, F, Costs], None],
-    write: Callable[[Path, Callable[[str], None]], Certificate],
+    write: Callable[[Path, Callable[[str], None]], WrittenCertificate],
 ) -> None:
     """Keep, print, certify and draw what was found.
 

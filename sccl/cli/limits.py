@@ -35,12 +35,12 @@ _MISSING = {
 
 @reported
 def limits(
-    question: options.Question,
+    question: options.QuestionOptions,
     *,
     max_steps: options.MaxSteps = None,
-    search: options.Search,
+    search: options.SearchOptions,
     timeout: options.LimitTimeout = None,
-    delivery: options.Delivery,
+    delivery: options.DeliveryOptions,
     json: options.Json = False,
 ) -> None:
     """The frontier over all k and all C: for every S the infimum of R/C, and what attains it.
@@ -52,10 +52,10 @@ def limits(
 
 
 def limits_of(
-    question: options.Question,
+    question: options.QuestionOptions,
     max_steps: int | None,
     settings: Settings,
-    delivery: options.Delivery,
+    delivery: options.DeliveryOptions,
     *,
     json: bool,
 ) -> NoReturn:

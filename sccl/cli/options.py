@@ -132,7 +132,7 @@ Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the r
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionOptions:
     """What is asked for."""
 
     collective: Collective
@@ -141,7 +141,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchOptions:
     """Who is asked, and how."""
 
     solver: Solver = backends.DEFAULT
@@ -150,7 +150,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptOptions:
     """Where verdicts are kept."""
 
     store: Store = None
@@ -158,7 +158,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class WorkersOptions:
     """Where queries are answered."""
 
     jobs: Jobs = 1
@@ -169,7 +169,7 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveryOptions:
     """Where a frontier goes, and by what its points are compared."""
 
     out_dir: OutDir = None

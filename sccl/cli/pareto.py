@@ -37,7 +37,7 @@ from sccl.view.words import completeness
 
 @reported
 def pareto(
-    question: options.Question,
+    question: options.QuestionOptions,
     *,
     k: Annotated[
         int | None,
@@ -54,11 +54,11 @@ def pareto(
             show_default="all that R and the bound allow",
         ),
     ] = None,
-    search: options.Search,
+    search: options.SearchOptions,
     timeout: options.SweepTimeout = None,
-    workers: options.Workers,
-    kept: options.Kept,
-    delivery: options.Delivery,
+    workers: options.WorkersOptions,
+    kept: options.KeptOptions,
+    delivery: options.DeliveryOptions,
     limit: Annotated[
         bool, typer.Option("--limit", help="Another name of 'sccl limits', which see.")
     ] = False,
@@ -91,7 +91,9 @@ def pareto(
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 
-def _check_limits(covered: Range, workers: options.Workers, kept: options.Kept) -> None:
+def _check_limits(
+    covered: Range, workers: options.WorkersOptions, kept: options.KeptOptions
+) -> None:
     """Check that nothing is given that plays no part in limits."""
     given = {
         "--k": covered.k is not None,

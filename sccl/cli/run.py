@@ -17,7 +17,7 @@ from sccl.cli.report import err, out, print_output, reported
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.runtime import Mpi, Project, Timing, build, fastest, find_mpi, in_groups, speedup
+from sccl.runtime import Mpi, Project, Timing, build, by_collective, fastest, find_mpi, speedup
 from sccl.tasks.outputs import plain
 from sccl.tasks.run import (
     bench_output,
@@ -114,7 +114,7 @@ def bench(
     if json:
         print_output(value)
     else:
-        for name, rows in in_groups(timings).items():
+        for name, rows in by_collective(timings).items():
             _print(name, rows, str(projects[0].directory))
         _print_checked(timings)
 

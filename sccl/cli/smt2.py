@@ -15,7 +15,7 @@ from sccl.transform import pose
 
 @reported
 def smt2(
-    question: options.Question,
+    question: options.QuestionOptions,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,

@@ -23,14 +23,14 @@ _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
 @reported
 def solve(
-    question: options.Question,
+    question: options.QuestionOptions,
     *,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
-    search: options.Search,
+    search: options.SearchOptions,
     timeout: options.Timeout = None,
-    kept: options.Kept,
+    kept: options.KeptOptions,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:

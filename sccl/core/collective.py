@@ -11,7 +11,7 @@ from sccl.core.topology import as_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**24
-"""A guard against a slip of the finger, not a limit of the method."""
+"""A guard against a slip of the finger; the method knows none."""
 
 MAX_CLASSIFIED = 2**22
 """Beyond, the chunks by class would take many gigabytes: all-to-all of more than 2,048 ranks."""
@@ -167,7 +167,7 @@ class Collective:
         return self.post.of(chunk, self.ranks)
 
     def classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
-        """Return the chunks by (holders, wanted); those of a group are interchangeable.
+        """Return the chunks by (holders, wanted); those of a class are interchangeable.
 
         The result is shared: do not change it.
 
@@ -187,8 +187,8 @@ class Collective:
 def _classes(
     collective: Collective,
 ) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
-    groups: dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]] = {}
+    classes: dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]] = {}
     for chunk in range(collective.num_chunks):
         key = (collective.holders(chunk), collective.wanted(chunk))
-        groups.setdefault(key, []).append(chunk)
-    return groups
+        classes.setdefault(key, []).append(chunk)
+    return classes

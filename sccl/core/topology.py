@@ -11,7 +11,7 @@ from sccl.core.words import counted
 from sccl.errors import InputError, TopologyError
 
 MAX_RANKS = 65_536
-"""A guard against a slip of the finger, not a limit of the method."""
+"""A guard against a slip of the finger; the method knows none."""
 
 MAX_PAIRED = 1024
 """Ranks of machines in which every rank is linked to every other: links grow with the square."""
@@ -139,7 +139,7 @@ class Topology:
         self._check_links()
         self._check_budgets()
         self._check_switches()
-        self._check_groups()
+        self._check_chassis()
 
     def _check_nodes(self) -> None:
         if not self.name.strip():
@@ -221,10 +221,10 @@ class Topology:
                     "give it a buffer of at least 1, or say that it cuts through"
                 )
 
-    def _check_groups(self) -> None:
+    def _check_chassis(self) -> None:
         seen: set[int] = set()
-        for group in self.chassis:
-            for rank in group:
+        for ranks in self.chassis:
+            for rank in ranks:
                 if not 0 <= rank < self.ranks or rank in seen:
                     raise TopologyError(
                         f"topology {self.name!r}, chassis: rank {rank} is listed twice or is not "
@@ -331,11 +331,11 @@ def per_rank_budgets(edges: Iterable[Edge], egress: int, ingress: int) -> list[B
     """Return budgets of all that leaves, and all that enters, each rank over some links."""
     found: list[Budget] = []
     every = sorted(edges)
-    for end, side, limit in ((0, "egress", egress), (1, "ingress", ingress)):
+    for end, side, chunks in ((0, "egress", egress), (1, "ingress", ingress)):
         own: dict[int, list[Edge]] = {}
         for edge in every:
             own.setdefault(edge[end], []).append(edge)
-        found += [Budget(f"{side} of rank {r}", tuple(own[r]), limit) for r in sorted(own)]
+        found += [Budget(f"{side} of rank {r}", tuple(own[r]), chunks) for r in sorted(own)]
     return found
 
 
@@ -350,14 +350,14 @@ def distances(successors: tuple[tuple[int, ...], ...], sources: Iterable[int]) -
         sources: the nodes at distance 0.
     """
     far = [UNREACHED] * len(successors)
-    frontier = sorted(set(sources))
-    for node in frontier:
+    reached = sorted(set(sources))
+    for node in reached:
         far[node] = 0
-    for node in frontier:  # grows while it is walked: breadth first
+    for node in reached:  # grows while it is walked: breadth first
         for neighbour in successors[node]:
             if far[neighbour] == UNREACHED:
                 far[neighbour] = far[node] + 1
-                frontier.append(neighbour)
+                reached.append(neighbour)
     return far
 
 

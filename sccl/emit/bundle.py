@@ -93,11 +93,11 @@ def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: i
             f"the algorithms are for {' and '.join(map(str, sizes))} ranks; a bundle is for one "
             "number of ranks, so make one bundle for each"
         )
-    groups: dict[str, list[Algorithm]] = {}
+    by_name: dict[str, list[Algorithm]] = {}
     for algorithm in algorithms:
-        groups.setdefault(identifier(algorithm.collective.name), []).append(algorithm)
+        by_name.setdefault(identifier(algorithm.collective.name), []).append(algorithm)
     entries = []
-    for name, members in sorted(groups.items()):
+    for name, members in sorted(by_name.items()):
         if len({a.collective.name for a in members}) > 1:
             raise ParameterError(
                 f"two custom collectives are both called {name} in C: give one another name"

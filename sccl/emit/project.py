@@ -24,7 +24,7 @@ PROGRAM_FILE = "program.json"
 
 
 class Target(Protocol):
-    """A module of this room that writes the sources of one kind of machine."""
+    """A module of this room that writes the sources of one target."""
 
     SERIAL: bool
     EAGER_PART_BYTES: int

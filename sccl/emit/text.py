@@ -119,8 +119,8 @@ def _blocks(program: Program, own: RankProgram) -> list[dict[str, Any]]:
                 text.append(f"publish({marks[number, index]})")
             lines += [(line.step, entry) for entry in text]
         steps = [
-            {"number": step, "lines": [text for _, text in group]}
-            for step, group in groupby(lines, key=lambda item: item[0])
+            {"number": step, "lines": [text for _, text in entries]}
+            for step, entries in groupby(lines, key=lambda item: item[0])
         ]
         blocks.append({"number": number, "steps": steps})
     return blocks

@@ -143,7 +143,7 @@ def _paired(own: RankProgram) -> RankProgram:
     lone_recvs = [peer for peer in recvs if peer not in sends]
     pairs: list[tuple[int | None, int | None]] = [*both]
     pairs += list(zip_longest(lone_sends, lone_recvs))
-    groups = [
+    joined = [
         (
             send,
             recv,
@@ -151,21 +151,21 @@ def _paired(own: RankProgram) -> RankProgram:
         )
         for send, recv in pairs
     ]
-    groups += [
+    joined += [
         (None, None, [n])
         for n, b in enumerate(own.blocks)
         if b.send_peer is None and b.recv_peer is None
     ]
-    return _merged(own, groups)
+    return _merged(own, joined)
 
 
 def _merged(
-    own: RankProgram, groups: Sequence[tuple[int | None, int | None, list[int]]]
+    own: RankProgram, joined: Sequence[tuple[int | None, int | None, list[int]]]
 ) -> RankProgram:
-    """Return the rank's program with the blocks of each group made one, in the order of steps."""
+    """Return the rank's program with the blocks of each entry made one, in the order of steps."""
     moved: dict[Address, Address] = {}
     merged: list[list[Instruction]] = []
-    for new, (_, _, members) in enumerate(groups):
+    for new, (_, _, members) in enumerate(joined):
         lines = [
             (i.order, m, n, i) for m in members for n, i in enumerate(own.blocks[m].instructions)
         ]
@@ -173,7 +173,7 @@ def _merged(
         moved |= {(m, n): (new, at) for at, (_, m, n, _) in enumerate(lines)}
         merged.append([line for *_, line in lines])
     blocks = []
-    for new, (send, recv, _) in enumerate(groups):
+    for new, (send, recv, _) in enumerate(joined):
         lines_ = tuple(
             replace(i, after=latest(moved[a] for a in i.after if moved[a][0] != new))
             for i in merged[new]

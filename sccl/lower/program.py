@@ -90,12 +90,12 @@ class Instruction:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Return (step, phase): every dependency leads from a lower to a higher or equal one.
+        """Return (step, turn): every dependency leads from a lower to a higher or equal one.
 
         In a step sends come first, for they carry what was there when it began.
         """
-        phase = {Op.SEND: 0, Op.CREDIT: 2}.get(self.op, 1)
-        return (self.step, phase)
+        turn = {Op.SEND: 0, Op.CREDIT: 2}.get(self.op, 1)
+        return (self.step, turn)
 
     def reads(self) -> tuple[Slot, ...]:
         """Return the slots of this rank whose content it uses."""

@@ -1,6 +1,6 @@
 """Running: generated projects are built, run under MPI, measured and tuned."""
 
-from sccl.runtime.compare import Timing, Trial, fastest, in_groups, speedup, timed
+from sccl.runtime.compare import Timing, Trial, by_collective, fastest, speedup, timed
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
 from sccl.runtime.project import Project, build, load_project, select
 from sccl.runtime.tools import Check, CheckResult, ToolState, try_all
@@ -15,9 +15,9 @@ __all__ = [
     "ToolState",
     "Trial",
     "build",
+    "by_collective",
     "fastest",
     "find_mpi",
-    "in_groups",
     "load_project",
     "mpi_folder",
     "select",

@@ -102,7 +102,7 @@ def _timing(line: str, names: dict[str, str]) -> Timing:
         raise ToolError(f"bench printed {line!r}, expected a line of JSON") from error
 
 
-def in_groups(timings: Iterable[Timing]) -> dict[str, dict[int, dict[str, Timing]]]:
+def by_collective(timings: Iterable[Timing]) -> dict[str, dict[int, dict[str, Timing]]]:
     """Return timings by collective, size and contender."""
     found: dict[str, dict[int, dict[str, Timing]]] = {}
     for timing in timings:
@@ -119,9 +119,9 @@ def fastest(
     A change is worth it only if it gains more than ``tolerance``, so that noise makes no switches.
     """
     switches: list[tuple[int, str]] = []
-    candidates = list(names)
+    contenders = list(names)
     for size, row in sorted(sizes.items()):
-        best = min((n for n in candidates if n in row), key=lambda n: row[n].median_us)
+        best = min((n for n in contenders if n in row), key=lambda n: row[n].median_us)
         current = switches[-1][1] if switches else None
         gain = 1.0 if current is None else row[best].median_us / row[current].median_us
         if current is None or gain < 1 - tolerance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sccl.emit import Selection, SwitchPoint
-from sccl.runtime.compare import Timing, fastest, in_groups
+from sccl.runtime.compare import Timing, by_collective, fastest
 
 
 def tuned(timings: Iterable[Timing], current: Selection) -> Selection:
@@ -17,7 +17,7 @@ def tuned(timings: Iterable[Timing], current: Selection) -> Selection:
             collectives, and on GPUs algorithms for other roots.
     """
     chosen = dict(current.switches)
-    for collective, sizes in in_groups(timings).items():
+    for collective, sizes in by_collective(timings).items():
         names = sorted({name for row in sizes.values() for name in row})
         best = fastest(sizes, names)
         switches = [SwitchPoint.to(name, size if i else 0) for i, (size, name) in enumerate(best)]

@@ -32,10 +32,10 @@ def scope_of(covered: Range | None, composition: str) -> str:
     """
     if covered is None:
         return composition or ALL
-    limit = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
+    fewer = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
     if composition:
-        return f"{composition}, each half {covered.k}-synchronous{limit}"
-    return f"{covered.k}-synchronous algorithms{limit}"
+        return f"{composition}, each half {covered.k}-synchronous{fewer}"
+    return f"{covered.k}-synchronous algorithms{fewer}"
 
 
 def candidates(dual: Dual, bandwidth: Fraction, steps: int, covered: Range) -> Iterator[Candidate]:

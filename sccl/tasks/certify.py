@@ -21,7 +21,7 @@ from sccl.tasks.pareto import equal_halves
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class WrittenCertificate:
     """A certificate that was written.
 
     Attributes:
@@ -56,7 +56,7 @@ def certify_frontier(
     settings: Settings,
     folder: Path,
     notify: Callable[[str], None] = lambda _: None,
-) -> Certificate:
+) -> WrittenCertificate:
     """Certify a frontier; of allreduce, that of compositions of equal halves.
 
     Args:
@@ -71,13 +71,15 @@ def certify_frontier(
 
     seconds = settings.effort.timeout_s or DEFAULT_TIMEOUT_S
     if not isinstance(found, AllreduceFrontier):
-        return Certificate(write_certificate(found, folder, seconds, notify, limits=PackingLimits))
+        return WrittenCertificate(
+            write_certificate(found, folder, seconds, notify, limits=PackingLimits)
+        )
     equal = equal_halves(found, settings)
     file = write_certificate(
         equal, folder, seconds, notify, found.compositions, limits=PackingLimits
     )
     any_two = "of any two halves what their limits prove; no other class"
-    return Certificate(file, f"{equal.scope}; {any_two}")
+    return WrittenCertificate(file, f"{equal.scope}; {any_two}")
 
 
 def certify_limits(
@@ -85,7 +87,7 @@ def certify_limits(
     max_steps: int | None,
     settings: Settings,
     folder: Path,
-) -> Certificate:
+) -> WrittenCertificate:
     """Certify limits; of allreduce, those of compositions of equal halves, and of trees.
 
     Raises:
@@ -95,8 +97,8 @@ def certify_limits(
     from sccl.synth.limit.certify import write_limit_certificate  # noqa: PLC0415 - loads solvers
 
     if not isinstance(found, AllreduceFrontier):
-        return Certificate(write_limit_certificate(found, None, folder))
+        return WrittenCertificate(write_limit_certificate(found, None, folder))
     equal = limits_of_equal_halves(found, max_steps, settings)
     file = write_limit_certificate(equal, found.trees, folder, found.compositions)
     trees = ", and trees" if found.trees else ""
-    return Certificate(file, f"{equal.scope}, and of any two halves{trees}")
+    return WrittenCertificate(file, f"{equal.scope}, and of any two halves{trees}")

@@ -64,17 +64,17 @@ def of_algorithms(algorithms: Sequence[Algorithm]) -> list[Frontier]:
 
     Machines of one name whose lanes are not equally fast are told apart: their R/C do not compare.
     """
-    groups: dict[tuple[str, float], list[Algorithm]] = {}
+    questions: dict[tuple[str, float], list[Algorithm]] = {}
     for a in sorted(algorithms, key=lambda a: (a.steps, a.bandwidth_cost)):
         name = _name(a.collective.name, a.topology.name, a.collective.root)
-        groups.setdefault((name, Costs.of(a.topology).gb_per_s), []).append(a)
-    return [_of_group(group) for _, group in sorted(groups.items(), key=itemgetter(0))]
+        questions.setdefault((name, Costs.of(a.topology).gb_per_s), []).append(a)
+    return [_of_question(several) for _, several in sorted(questions.items(), key=itemgetter(0))]
 
 
-def _of_group(group: Sequence[Algorithm]) -> Frontier:
+def _of_question(several: Sequence[Algorithm]) -> Frontier:
     """Return the frontier of algorithms of one question."""
     best: list[Algorithm] = []  # without those that others dominate
-    for a in group:
+    for a in several:
         if not best or a.bandwidth_cost < best[-1].bandwidth_cost:
             best.append(a)
     met = {word: a for a in best for word in a.proved}
@@ -86,7 +86,7 @@ def _of_group(group: Sequence[Algorithm]) -> Frontier:
         bandwidth.bandwidth_cost if bandwidth else None,
         tuple(map(_point_of, best)),
     )
-    topology, collective = group[0].topology, group[0].collective
+    topology, collective = several[0].topology, several[0].collective
     costs = Costs.of(topology)
     return Frontier(topology.name, collective.name, collective.root, costs, None, (part,))
 

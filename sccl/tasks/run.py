@@ -19,8 +19,8 @@ from sccl.runtime import (
     Timing,
     Trial,
     build,
+    by_collective,
     fastest,
-    in_groups,
     load_project,
     select,
     speedup,
@@ -203,7 +203,7 @@ def checked_of(timings: Sequence[Timing]) -> tuple[CheckedPart, ...]:
             contenders=len({contender for row in rows.values() for contender in row}),
             compared=_COMPARED,
         )
-        for name, rows in in_groups(timings).items()
+        for name, rows in by_collective(timings).items()
     )
 
 
@@ -222,7 +222,7 @@ def bench_output(projects: Sequence[Project], timings: Sequence[Timing]) -> Benc
     """Return what a comparison of projects measured: the first with each other contender."""
     speedups: dict[str, dict[str, float | None]] = {}
     switches: dict[str, tuple[SwitchPart, ...]] = {}
-    for name, rows in in_groups(timings).items():
+    for name, rows in by_collective(timings).items():
         ours, *peers = next(iter(rows.values()))
         ratios = {peer: round(speedup(rows, ours, peer), 3) for peer in peers}
         speedups[name] = {p: None if math.isnan(ratio) else ratio for p, ratio in ratios.items()}

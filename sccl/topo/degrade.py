@@ -56,8 +56,8 @@ def without(
         ),
         chassis=tuple(
             here
-            for group in topology.chassis
-            if (here := tuple(number[r] for r in group if r in number))
+            for members in topology.chassis
+            if (here := tuple(number[r] for r in members if r in number))
         ),
         labels=_labels_without(topology, lost),
         source=f"{topology.source}; {failed}" if topology.source else failed,

@@ -66,17 +66,17 @@ def _carried(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]
     """
     each = dict(lanes)
     larger = []
-    for edges, limit in budgets:
+    for edges, most in budgets:
         if len(edges) == 1:
             (edge,) = edges
-            each[edge] = min(each[edge], limit)
+            each[edge] = min(each[edge], most)
         else:
-            larger.append((edges, limit))
-    groups = [({edge}, count) for edge, count in each.items()]
-    for edges, limit in sorted(larger, key=lambda budget: len(budget[0])):
-        within = [group for group in groups if group[0] <= edges]
-        groups = [group for group in groups if not group[0] <= edges]
+            larger.append((edges, most))
+    parts = [({edge}, count) for edge, count in each.items()]
+    for edges, most in sorted(larger, key=lambda budget: len(budget[0])):
+        within = [part for part in parts if part[0] <= edges]
+        parts = [part for part in parts if not part[0] <= edges]
         if within:
-            members = set().union(*(group[0] for group in within))
-            groups.append((members, min(limit, sum(count for _, count in within))))
-    return sum(count for _, count in groups)
+            members = set().union(*(part[0] for part in within))
+            parts.append((members, min(most, sum(count for _, count in within))))
+    return sum(count for _, count in parts)

@@ -12,8 +12,8 @@ colouring with K colours that splits each degree as evenly as whole numbers go (
 at most d_v of each colour; plane p takes k_p colours. The other way round, what planes carry fits
 the sums.
 
-Nothing of the kind holds where a pair of ranks has two ways with limits of their own, nor for
-switches that lead to switches: these are refused.
+Nothing of the kind holds where a pair of ranks has two ways of which each has lanes of its own, nor
+for switches that lead to switches: these are refused.
 """
 
 from __future__ import annotations
@@ -113,16 +113,16 @@ def _check_cascades(topology: Topology) -> None:
 
 def _planes(topology: Topology) -> list[_Plane]:
     """Return the switches, those that are multiples of the same lanes together."""
-    groups: dict[tuple[Lanes, Lanes], list[tuple[int, int]]] = {}
+    alike: dict[tuple[Lanes, Lanes], list[tuple[int, int]]] = {}
     for node in range(topology.ranks, topology.ranks + len(topology.switches)):
         up = tuple((k.src, k.lanes) for k in topology.links if k.dst == node)
         down = tuple((k.dst, k.lanes) for k in topology.links if k.src == node)
         if up or down:
             times = math.gcd(*(lanes for _, lanes in (*up, *down)))
             key = _divided(up, times), _divided(down, times)
-            groups.setdefault(key, []).append((node, times))
+            alike.setdefault(key, []).append((node, times))
     found = []
-    for (up, down), members in groups.items():
+    for (up, down), members in alike.items():
         times = sum(n for _, n in members)
         nodes = tuple(node for node, _ in members)
         found.append(_Plane(nodes, _times(up, times), _times(down, times)))
@@ -143,7 +143,7 @@ def _times(lanes: Lanes, by: int) -> Lanes:
 
 
 def _check_ways(topology: Topology, planes: Sequence[_Plane]) -> None:
-    """Check that no two ranks have two ways with limits of their own.
+    """Check that no two ranks have two ways of which each has lanes of its own.
 
     Raises:
         TopologyError: they have.
@@ -155,7 +155,7 @@ def _check_ways(topology: Topology, planes: Sequence[_Plane]) -> None:
             if edge in ways:
                 raise TopologyError(
                     f"topology {topology.name!r}: rank {edge[0]} reaches rank {edge[1]} over "
-                    f"{ways[edge]} and over {name}, which have limits of their own; links with "
+                    f"{ways[edge]} and over {name}, of which each has lanes of its own; links with "
                     "budgets do not say that exactly: leave one of the ways out, or write links "
                     "between the ranks with the budgets that hold"
                 )
@@ -172,13 +172,13 @@ def _expanded(topology: Topology, plane: _Plane) -> tuple[list[Link], list[Budge
         ways = [costs[u, s].alpha_us + costs[s, v].alpha_us for s in plane.nodes]
         links.append(Link(u, v, min(up[u], down[v]), max(ways), speed))
     budgets = []
-    for end, side, limits in ((0, "egress of", up), (1, "ingress of", down)):
-        for rank, limit in limits.items():
+    for end, side, sides in ((0, "egress of", up), (1, "ingress of", down)):
+        for rank, lanes in sides.items():
             own = [k for k in links if k.edge[end] == rank]
-            if sum(k.lanes for k in own) > limit:  # else the links alone say it
+            if sum(k.lanes for k in own) > lanes:  # else the links alone say it
                 switch = topology.switches[plane.nodes[0] - topology.ranks].name
                 name = f"{side} rank {rank} at switch {switch}"
-                budgets.append(Budget(name, tuple(k.edge for k in own), limit))
+                budgets.append(Budget(name, tuple(k.edge for k in own), lanes))
     return links, budgets
 
 

@@ -13,7 +13,7 @@ from sccl.core.topology import Switch, Topology
 from sccl.topo import resolve
 from sccl.topo.degrade import without
 from sccl.view.drawing.bends import control_points, on_curve
-from sccl.view.drawing.geometry import Point, spacing, to_segment
+from sccl.view.drawing.geometry import Position, spacing, to_segment
 from sccl.view.drawing.layout import Layout, layout
 from tests.kit.strategies import topologies
 
@@ -27,14 +27,14 @@ CLEAR = (
 MACHINES = (*CLEAR, "dgx2", "dgx-h100", "ndv2x4", "torus:4x4x4", "switch:16", "dragonfly:4x9")
 
 
-def curve(drawn: Layout, topology: Topology, index: int) -> list[Point]:
+def curve(drawn: Layout, topology: Topology, index: int) -> list[Position]:
     link = topology.links[index]
     ends = drawn.positions[link.src], drawn.positions[link.dst]
     shape = control_points(*ends, drawn.bends[index])
     return [on_curve(shape, i / 200) for i in range(201)]
 
 
-def to_polyline(point: Point, line: list[Point]) -> float:
+def to_polyline(point: Position, line: list[Position]) -> float:
     return min(to_segment(point, a, b) for a, b in pairwise(line))
 
 

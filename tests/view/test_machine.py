@@ -13,7 +13,7 @@ import pytest
 from sccl.core.topology import Link, Switch, Topology
 from sccl.topo import resolve
 from sccl.view.charts import topology_chart
-from sccl.view.drawing.budgets import limited
+from sccl.view.drawing.budgets import behind_a_budget
 from sccl.view.drawing.layout import layout
 from sccl.view.drawing.links import lines_of, strokes
 from sccl.view.save import svg
@@ -103,7 +103,7 @@ def test_numbers_that_are_left_out_are_told() -> None:
 
 def test_ranks_behind_a_switch_look_other_than_joined_ones() -> None:
     switch, full = resolve("switch:16"), resolve("full:16")
-    assert (limited(switch), limited(full)) == (frozenset(range(16)), frozenset())
+    assert (behind_a_budget(switch), behind_a_budget(full)) == (frozenset(range(16)), frozenset())
     assert "thick outline" in subtitle(switch)
     assert "thick outline" not in subtitle(full)
     (marks,) = (found for found in layers(switch) if "shape" in found["encoding"])

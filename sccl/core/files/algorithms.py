@@ -65,7 +65,7 @@ def algorithm_to_wire(algorithm: AnyAlgorithm) -> AnyAlgorithmWire:
 
 
 def algorithm_of_wire(wire: AnyAlgorithmWire, where: str) -> AnyAlgorithm:
-    """Return the algorithm of a file shape: still a candidate that the judge has to see.
+    """Return the algorithm of a file shape, which the judge has still to see.
 
     Raises:
         FormatError: its topology or collective contradicts itself, they do not fit, or a symmetry

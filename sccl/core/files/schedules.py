@@ -29,7 +29,7 @@ def schedule_to_wire(schedule: Schedule) -> ScheduleWire:
 
 
 def schedule_of_wire(wire: ScheduleWire, where: str) -> Schedule:
-    """Return the schedule of a file shape: still a candidate that the judge has to see.
+    """Return the schedule of a file shape, which the judge has still to see.
 
     Raises:
         FormatError: it contradicts itself, or its rows are not in order.

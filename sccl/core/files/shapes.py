@@ -254,7 +254,7 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A question to a solver: the SYNCOLL tuple."""
+    """What a solver is asked: the SYNCOLL tuple."""
 
     schema: _Version = 1
     kind: Literal["instance"] = "instance"

@@ -52,7 +52,7 @@ def _solve_cut_lp(
     model = Model()
     rounds = model.add_variable(lb=0.0)
     load = {edge: model.add_variable(lb=0.0) for edge in sorted(topology.edges)}
-    budget_rows = {
+    constraint_rows = {
         c.key: model.add_linear_constraint(
             fast_sum([load[e] for e in c.edges]) - c.chunks_per_round * rounds <= 0.0
         )
@@ -71,7 +71,7 @@ def _solve_cut_lp(
         return None
     duals = result.dual_values()
     weights = [rational(duals[row]) for row in cut_rows]
-    prices = {key: rational(-duals[row]) for key, row in budget_rows.items()}
+    prices = {key: rational(-duals[row]) for key, row in constraint_rows.items()}
     loads = {edge: result.variable_values(x) for edge, x in load.items()}
     return loads, _scaled(topology, cuts, weights, prices)
 
@@ -109,7 +109,7 @@ def _scaled(
 def _demand_arcs(
     topology: Topology, collective: Collective
 ) -> Iterator[tuple[int, float, list[_Arc]]]:
-    """Yield (rank, chunks it wants, arcs from "s" through a node per group to its sources)."""
+    """Yield (rank, chunks it wants, arcs from "s" through a node per class to its sources)."""
     classes = list(collective.classes().items())
     for rank in range(topology.ranks):
         arcs: list[_Arc] = []
@@ -117,8 +117,8 @@ def _demand_arcs(
         for i, ((sources, wanted), chunks) in enumerate(classes):
             if rank in wanted and rank not in sources:
                 total += len(chunks)
-                arcs.append(("s", ("group", i), float(len(chunks))))
-                arcs += [(("group", i), int(r), float("inf")) for r in sorted(sources)]
+                arcs.append(("s", ("class", i), float(len(chunks))))
+                arcs += [(("class", i), int(r), float("inf")) for r in sorted(sources)]
         if total:
             yield rank, float(total), arcs
 

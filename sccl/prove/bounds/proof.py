@@ -72,18 +72,18 @@ def check_proof(topology: Topology, collective: Collective, proof: BandwidthProo
     """
     constraints = {c.key: c for c in topology.constraints()}
     length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
-    budget = Fraction(0)
+    bought = Fraction(0)
     for key, price in proof.prices:
         if price < 0 or key not in constraints:
             name = constraint_name(key)
             raise ValueError(f"price {price} of {name!r}: negative, or there is no such constraint")
-        budget += price * constraints[key].chunks_per_round
+        bought += price * constraints[key].chunks_per_round
         for edge in constraints[key].edges:
             length[edge] += price
-    if budget <= 0:
+    if bought <= 0:
         raise ValueError("nothing has a price")
     if not proof.cuts:
-        return _shortest_total(topology, collective, length) / budget
+        return _shortest_total(topology, collective, length) / bought
     spent: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))
     demand = Fraction(0)
     for cut in proof.cuts:
@@ -97,7 +97,7 @@ def check_proof(topology: Topology, collective: Collective, proof: BandwidthProo
     for edge, weight in spent.items():
         if weight > length[edge]:
             raise ValueError(f"the cuts weigh {weight} on edge {edge}, its price is {length[edge]}")
-    return demand / budget
+    return demand / bought
 
 
 def entering_chunks(collective: Collective, inside: set[int]) -> int:

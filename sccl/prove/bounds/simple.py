@@ -36,8 +36,8 @@ def simple_proofs(topology: Topology, collective: Collective) -> Iterator[Bandwi
 
 def _ratio(topology: Topology, collective: Collective, proof: BandwidthProof) -> Fraction:
     """Return what a single cut proves: chunks that must enter over what can in a round."""
-    limit = {c.key: c.chunks_per_round for c in topology.constraints()}
-    capacity = sum(limit[key] for key, _ in proof.prices)
+    carried = {c.key: c.chunks_per_round for c in topology.constraints()}
+    capacity = sum(carried[key] for key, _ in proof.prices)
     return Fraction(entering_chunks(collective, set(proof.cuts[0].ranks)), capacity)
 
 
@@ -50,9 +50,9 @@ def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozense
     ranks: Iterable[int] = everyone
     if len(topology.links) <= _SYMMETRIC_LINKS:
         ranks = rank_orbits(topology, automorphisms(topology, collective))
-    groups = [frozenset([r]) for r in ranks] + [frozenset(g) for g in topology.chassis]
-    for group in groups:
-        for inside in (group, everyone - group):
+    sets = [frozenset([r]) for r in ranks] + [frozenset(g) for g in topology.chassis]
+    for some in sets:
+        for inside in (some, everyone - some):
             if inside and entering_chunks(collective, set(inside)):
                 yield inside
 

@@ -104,22 +104,22 @@ def overall(
     constraints = {c.key: c for c in machine.constraints()}
     scale = _common([*(price for _, price in prices), *(weight for _, weight in cuts)])
     costs = dict.fromkeys(machine.edges, 0)
-    budget = 0
+    bought = 0
     for key, price in prices:
         if price < 0 or key not in constraints:
             name = constraint_name(key)[:60]
             raise ValueError(f"price {short(price)} of {name!r}: no such constraint, or below 0")
-        budget += int(price * scale) * constraints[key].chunks_per_round
+        bought += int(price * scale) * constraints[key].chunks_per_round
         for edge in constraints[key].edges:
             costs[edge] += int(price * scale)
-    if budget <= 0:
+    if bought <= 0:
         raise ValueError("nothing has a price")
     demand = (
         _entering(costs, collective, cuts, scale, spend)
         if cuts
         else _shortest(costs, collective, machine.ranks, spend)
     )
-    return Fraction(demand, budget * collective.chunks)
+    return Fraction(demand, bought * collective.chunks)
 
 
 def keys_of(machine: Topology) -> Callable[[str], ConstraintKey]:

@@ -54,9 +54,9 @@ def clauses(model: TransferModel, rounds: tuple[int, ...]) -> list[sat.Clause]:
         coded, top = sat.at_most([i + 1 for i in variables], bound, top)
         cnf.extend(coded)
 
-    cnf.extend([i + 1 for i in group] for group in model.exactly_one)
-    for group in (*model.exactly_one, *model.at_most_one):
-        at_most(group, 1)
+    cnf.extend([i + 1 for i in row] for row in model.exactly_one)
+    for row in (*model.exactly_one, *model.at_most_one):
+        at_most(row, 1)
     for i, providers in model.needs:
         cnf.append([-(i + 1), *(j + 1 for j in providers)])
     for capacity in model.capacities:

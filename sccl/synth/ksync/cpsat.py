@@ -101,10 +101,10 @@ def _build(model: TransferModel) -> _Problem:
     steps = range(model.instance.steps)
     rounds = [cp.new_int_var(1, model.max_rounds_per_step, f"r{s}") for s in steps]
     cp.add(LinearExpr.sum(rounds) == model.instance.rounds)
-    for group in model.exactly_one:
-        cp.add_exactly_one([x[i] for i in group])
-    for group in model.at_most_one:
-        cp.add_at_most_one([x[i] for i in group])
+    for row in model.exactly_one:
+        cp.add_exactly_one([x[i] for i in row])
+    for row in model.at_most_one:
+        cp.add_at_most_one([x[i] for i in row])
     for i, providers in model.needs:
         cp.add_bool_or([~x[i], *(x[j] for j in providers)])
     for capacity in model.capacities:

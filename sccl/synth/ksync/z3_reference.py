@@ -74,9 +74,9 @@ def encode_paper(instance: Instance, ctx: smt.Context) -> _Encoding:
                 smt.And(snd[n, c, m], time[c, m] == s) for n, m in constraint.edges for c in chunks
             ]
             for extra in range(instance.rounds - instance.steps + 1):
-                limit = constraint.chunks_per_round * (1 + extra)
-                if limit < len(sent):
-                    within = smt.PbLe([(x, 1) for x in sent], limit)
+                most = constraint.chunks_per_round * (1 + extra)
+                if most < len(sent):
+                    within = smt.PbLe([(x, 1) for x in sent], most)
                     solver.add(smt.Implies(rounds[s - 1] <= 1 + extra, within))
     for r in rounds:  # section 3.1: every step has at least one round
         solver.add(r >= 1)

@@ -19,7 +19,7 @@ class Ternary:
     Attributes:
         before: A as bits.
         after: B as bits.
-        starts: where the group of each B starts.
+        starts: where the pairs of each B start.
         fresh: shape (n, pairs): whether a thing is in B and not in A.
     """
 
@@ -106,13 +106,11 @@ class Subsets:
         pairs = ternary(len(self.free))
         uses = set()
         for step in reversed(range(self.window.steps)):
-            group = slice(
-                int(pairs.starts[state]), int(np.searchsorted(pairs.after, state, "right"))
-            )
-            before = pairs.before[group]
+            own = slice(int(pairs.starts[state]), int(np.searchsorted(pairs.after, state, "right")))
+            before = pairs.before[own]
             cost = history[step][before]
             for i in range(len(self.free)):
-                cost = cost + np.where(pairs.fresh[i][group], arrivals[step][i][before], 0)
+                cost = cost + np.where(pairs.fresh[i][own], arrivals[step][i][before], 0)
             previous = int(before[int(np.argmin(cost))])
             for i, links in enumerate(self.into):
                 if (state & ~previous) >> i & 1:

@@ -95,9 +95,9 @@ class _Completion:
         state, uses = 1 << root, set()
         for step in range(begin, self.steps):
             end = int(np.searchsorted(self.before, state, "right"))
-            group = slice(int(self.starts[state]), end)
-            cost = self.moves(weights[:, step])[group] + values[step + 1][self.after[group]]
-            then = int(self.after[group][int(np.argmin(cost))])
+            own = slice(int(self.starts[state]), end)
+            cost = self.moves(weights[:, step])[own] + values[step + 1][self.after[own]]
+            then = int(self.after[own][int(np.argmin(cost))])
             for rank in range(self.ranks):
                 if (then & ~state) >> rank & 1:
                     into = [

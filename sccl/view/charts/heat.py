@@ -61,14 +61,14 @@ def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], in
     lanes = topology.lanes()
     budgets = [(budget, set(budget.edges)) for budget in binding(topology)]
     single = len(lanes) + len(budgets) <= _MOST_NAMES
-    groups: dict[str, list[Edge]] = {}
+    by_name: dict[str, list[Edge]] = {}
     for src, dst in lanes:
-        groups.setdefault(f"{src} \u2192 {dst}" if single else str(src), []).append((src, dst))
+        by_name.setdefault(f"{src} \u2192 {dst}" if single else str(src), []).append((src, dst))
     rows = []
-    for name, edges in groups.items():
+    for name, edges in by_name.items():
         above = [b.chunks_per_round for b, over in budgets if not single and over.issuperset(edges)]
         rows.append((name, tuple(edges), min([sum(lanes[e] for e in edges), *above])))
-    own = [set(edges) for edges in groups.values()]
+    own = [set(edges) for edges in by_name.values()]
     shared = [(b.name, b.edges, b.chunks_per_round) for b, over in budgets if over not in own]
     if len(shared) + len(rows) > _MOST_NAMES:
         shared = []

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from sccl.core.ids import Edge
-from sccl.view.drawing.geometry import Point, to_segment
+from sccl.view.drawing.geometry import Position, to_segment
 
 _MOST_PAIRS = 20_000  # beyond, nothing is seen of a single link anyway
 CLEAR = 1.15  # radii of a rank that a link keeps away from its centre
@@ -15,7 +15,9 @@ _BENDS = (0.25, 0.35, 0.45, 0.55, 0.7, 0.9, 1.2, 1.6, 2.2, 3.0)
 _HIT, _BESIDE, _OUTSIDE = 10.0, 1.5, 4.0
 
 
-def control_points(start: Point, end: Point, bend: float) -> tuple[Point, Point, Point, Point]:
+def control_points(
+    start: Position, end: Position, bend: float
+) -> tuple[Position, Position, Position, Position]:
     """Return the cubic Bezier curve of a link, whose middle lies ``bend`` to the left of straight.
 
     Its inner points lie beside the ends, so that a long link leaves a row of ranks quickly.
@@ -26,7 +28,7 @@ def control_points(start: Point, end: Point, bend: float) -> tuple[Point, Point,
     return start, (start[0] + off[0], start[1] + off[1]), (end[0] + off[0], end[1] + off[1]), end
 
 
-def on_curve(curve: Sequence[Point], t: float) -> Point:
+def on_curve(curve: Sequence[Position], t: float) -> Position:
     """Return the point of a cubic Bezier curve at t, 0 (its start) to 1 (its end)."""
     u = 1 - t
     weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
@@ -35,7 +37,7 @@ def on_curve(curve: Sequence[Point], t: float) -> Point:
 
 
 def bends_of(
-    positions: Sequence[Point], edges: Sequence[Edge], radius: float, room: float
+    positions: Sequence[Position], edges: Sequence[Edge], radius: float, room: float
 ) -> list[float]:
     """Return the bend of every edge; opposite edges get opposite bends, so one curve.
 
@@ -55,7 +57,7 @@ def bends_of(
     return [bends[edge] if edge[0] < edge[1] else -bends[edge[1], edge[0]] for edge in edges]
 
 
-def narrowest(positions: Sequence[Point], edges: Sequence[Edge]) -> float:
+def narrowest(positions: Sequence[Position], edges: Sequence[Edge]) -> float:
     """Return how near straight links come to the third node that is nearest to one of them."""
     return min(
         (
@@ -71,12 +73,12 @@ def narrowest(positions: Sequence[Point], edges: Sequence[Edge]) -> float:
 class _Planner:
     """Bends one link after another, around ranks and around links that are bent already."""
 
-    def __init__(self, positions: Sequence[Point], clear: float, room: float) -> None:
+    def __init__(self, positions: Sequence[Position], clear: float, room: float) -> None:
         self.positions, self.clear, self.room = positions, clear, room
         self.cells: dict[tuple[int, int], list[int]] = defaultdict(list)
         for node, point in enumerate(positions):
             self.cells[self._cell(point)].append(node)
-        self.bent: dict[tuple[int, int], list[Point]] = defaultdict(list)
+        self.bent: dict[tuple[int, int], list[Position]] = defaultdict(list)
 
     def bend(self, pair: Edge) -> float:
         least, best = self._cost(pair, 0.0, math.inf), 0.0
@@ -90,10 +92,10 @@ class _Planner:
             self.bent[self._cell(point)].append(point)
         return best
 
-    def _cell(self, point: Point) -> tuple[int, int]:
+    def _cell(self, point: Position) -> tuple[int, int]:
         return math.floor(point[0] / self.room), math.floor(point[1] / self.room)
 
-    def _points(self, pair: Edge, bend: float) -> Iterator[Point]:
+    def _points(self, pair: Edge, bend: float) -> Iterator[Position]:
         curve = control_points(self.positions[pair[0]], self.positions[pair[1]], bend)
         count = max(12, math.ceil(4 * math.dist(curve[0], curve[3]) / self.room))
         return (on_curve(curve, i / count) for i in range(1, count))

@@ -29,7 +29,7 @@ def shared(topology: Topology) -> frozenset[Edge]:
     return frozenset(edge for budget in _split(topology)[1] for edge in budget.edges)
 
 
-def limited(topology: Topology) -> frozenset[int]:
+def behind_a_budget(topology: Topology) -> frozenset[int]:
     """Return the nodes all of whose links out, or in, share a budget."""
     return frozenset(node for _, node, _ in _split(topology)[0])
 
@@ -78,10 +78,10 @@ def _of_sides(
     ranks: int, sides: Sequence[tuple[str, int, int]], names: Sequence[str]
 ) -> Iterator[str]:
     """Yield what holds for all that leaves, or enters, single nodes."""
-    groups: dict[tuple[str, int], list[int]] = {}
+    alike: dict[tuple[str, int], list[int]] = {}
     for side, node, chunks in sides:
-        groups.setdefault((side, chunks), []).append(node)
-    for (side, chunks), nodes in sorted(groups.items(), reverse=True):
+        alike.setdefault((side, chunks), []).append(node)
+    for (side, chunks), nodes in sorted(alike.items(), reverse=True):
         if sorted(nodes) == list(range(ranks)):
             where = "each rank"
         else:
@@ -96,9 +96,9 @@ def _in_kinds(buses: Sequence[Budget], names: Sequence[str]) -> list[str]:
     for budget in buses:
         kinds.setdefault((budget.chunks_per_round, len(budget.edges)), []).append(budget)
     return [
-        f"{len(group)} budgets of {_chunks(count)} over {size} links, such as "
-        f"'{group[0].name}' ({_links(group[0].edges, names)})"
-        for (count, size), group in sorted(kinds.items())
+        f"{len(alike)} budgets of {_chunks(count)} over {size} links, such as "
+        f"'{alike[0].name}' ({_links(alike[0].edges, names)})"
+        for (count, size), alike in sorted(kinds.items())
     ]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-Point = tuple[float, float]
+Position = tuple[float, float]
 
 
-def on_circle(count: int, turn: float = 0.0) -> list[Point]:
+def on_circle(count: int, turn: float = 0.0) -> list[Position]:
     """Return ``count`` points on the unit circle, clockwise as drawn, the first at the top.
 
     Args:
@@ -18,7 +18,7 @@ def on_circle(count: int, turn: float = 0.0) -> list[Point]:
     return [(math.cos(angle), math.sin(angle)) for angle in angles]
 
 
-def spacing(points: Sequence[Point]) -> float:
+def spacing(points: Sequence[Position]) -> float:
     """Return the smallest distance between two points (1 if there are fewer)."""
     order = sorted(points)
     nearest = math.inf
@@ -30,7 +30,7 @@ def spacing(points: Sequence[Point]) -> float:
     return nearest if math.isfinite(nearest) else 1.0
 
 
-def to_segment(point: Point, start: Point, end: Point) -> float:
+def to_segment(point: Position, start: Position, end: Position) -> float:
     """Return the distance of a point from a straight line between two others."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     square = dx * dx + dy * dy

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sccl.view.drawing.geometry import Point, on_circle, to_segment
+from sccl.view.drawing.geometry import Position, on_circle, to_segment
 from sccl.view.drawing.shapes import Drawing, Neighbours, is_clique, natural
 from sccl.view.drawing.stress import pushed_apart, spread
 
@@ -22,7 +22,7 @@ _TILT = 0.25  # of a place: ranks of neighbouring cells are then not in line wit
 _CLEAR = 0.15  # of a cell: nearer to a rank, a straight link would seem to lead to it
 _IN_THE_WAY = 10.0
 
-_TURNS: tuple[Callable[[float, float], Point], ...] = (
+_TURNS: tuple[Callable[[float, float], Position], ...] = (
     lambda x, y: (x, y),
     lambda x, y: (-x, y),
     lambda x, y: (x, -y),
@@ -102,7 +102,7 @@ def arrange_around(
     return placed | dict(zip(others, pushed_apart(list(points.values()), _BESIDE), strict=True))
 
 
-def _middle(points: Sequence[Point]) -> Point:
+def _middle(points: Sequence[Position]) -> Position:
     count = len(points) or 1
     return sum(x for x, _ in points) / count, sum(y for _, y in points) / count
 
@@ -150,7 +150,7 @@ def _is_round(drawing: Drawing) -> bool:
     return all(math.isclose(math.hypot(*point), 1.0) for point in drawing.values())
 
 
-def _turned(point: Point, count: int) -> Point:
+def _turned(point: Position, count: int) -> Position:
     angle = 2 * math.pi * _TILT / count
     x, y = point
     return (
@@ -159,7 +159,7 @@ def _turned(point: Point, count: int) -> Point:
     )
 
 
-def _centres(count: int, across: float, down: float, *, tall: bool) -> list[Point]:
+def _centres(count: int, across: float, down: float, *, tall: bool) -> list[Position]:
     """Return the centres of cells of a width and a height."""
     if count == 2:
         return [(0.0, 0.0), (0.0, down) if tall else (across, 0.0)]
@@ -180,7 +180,7 @@ def _extent(drawing: Drawing, axis: int) -> float:
     return max(along) - min(along)
 
 
-def _moved(point: Point, centre: Point) -> Point:
+def _moved(point: Position, centre: Position) -> Position:
     return point[0] + centre[0], point[1] + centre[1]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sccl.core.topology import Topology
 from sccl.view.drawing.bends import CLEAR, bends_of, control_points, narrowest, on_curve
-from sccl.view.drawing.geometry import Point, spacing
+from sccl.view.drawing.geometry import Position, spacing
 from sccl.view.drawing.groups import NodeGroup, arrange, arrange_around
 from sccl.view.drawing.shapes import Neighbours, natural
 from sccl.view.drawing.stress import spread
@@ -54,7 +54,7 @@ class Layout:
         radius: of a rank, such that no two touch and no link runs into a third rank.
     """
 
-    positions: tuple[Point, ...]
+    positions: tuple[Position, ...]
     bends: tuple[float, ...]
     boxes: tuple[Box, ...]
     radius: float
@@ -91,12 +91,14 @@ def layout(topology: Topology) -> Layout:
     )
 
 
-def _place(topology: Topology, neighbours: Neighbours) -> tuple[dict[int, Point], tuple[Box, ...]]:
+def _place(
+    topology: Topology, neighbours: Neighbours
+) -> tuple[dict[int, Position], tuple[Box, ...]]:
     """Return the best drawing, and its boxes: a known shape, if all chassis lie apart in it."""
     nodes = sorted(neighbours)
     chassis = topology.chassis if len(topology.chassis) > 1 else ()
     groups = [NodeGroup(ranks, f"chassis {i}") for i, ranks in enumerate(chassis)]
-    best: tuple[float, dict[int, Point], tuple[Box, ...]] | None = None
+    best: tuple[float, dict[int, Position], tuple[Box, ...]] | None = None
     for drawing in natural(nodes, neighbours):
         placed = fitted(drawing)
         if not groups:
@@ -116,7 +118,7 @@ def _place(topology: Topology, neighbours: Neighbours) -> tuple[dict[int, Point]
 
 def _with_others(
     nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[NodeGroup]
-) -> tuple[dict[int, Point], tuple[Box, ...]]:
+) -> tuple[dict[int, Position], tuple[Box, ...]]:
     """Return a drawing with switches, or ranks without a chassis, outside the boxes of chassis.
 
     Distances alone may show the chassis as they are; else these are arranged, with the others
@@ -132,7 +134,7 @@ def _with_others(
     )
 
 
-def _all_clear(placed: Mapping[int, Point], boxes: Sequence[Box]) -> bool:
+def _all_clear(placed: Mapping[int, Position], boxes: Sequence[Box]) -> bool:
     """Return whether boxes hold their own nodes only, and no other touches one."""
     around = min(_LARGEST_RADIUS, 0.3 * spacing(tuple(placed.values())))
     return not _any_overlap(boxes) and not any(
@@ -143,7 +145,7 @@ def _all_clear(placed: Mapping[int, Point], boxes: Sequence[Box]) -> bool:
     )
 
 
-def fitted(drawing: Mapping[int, Point], margin: float = MARGIN) -> dict[int, Point]:
+def fitted(drawing: Mapping[int, Position], margin: float = MARGIN) -> dict[int, Position]:
     """Return a drawing moved and scaled into the unit square, its proportions kept."""
     xs, ys = [x for x, _ in drawing.values()], [y for _, y in drawing.values()]
     across, down = max(xs) - min(xs), max(ys) - min(ys)
@@ -155,7 +157,7 @@ def fitted(drawing: Mapping[int, Point], margin: float = MARGIN) -> dict[int, Po
     }
 
 
-def _boxes(placed: Mapping[int, Point], groups: Sequence[NodeGroup]) -> tuple[Box, ...]:
+def _boxes(placed: Mapping[int, Position], groups: Sequence[NodeGroup]) -> tuple[Box, ...]:
     """Return boxes around groups, with as much room around the ranks as there is between them."""
     around = 0.55 * spacing(tuple(placed.values()))
     for pad in (min(0.07, around * part) for part in (1.0, 0.75, 0.5)):
@@ -170,7 +172,7 @@ def _any_overlap(boxes: Sequence[Box]) -> bool:
     return any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
-def _box(points: Sequence[Point], group: NodeGroup, pad: float) -> Box:
+def _box(points: Sequence[Position], group: NodeGroup, pad: float) -> Box:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     edges = (min(xs) - pad, min(ys) - pad, max(xs) + pad, max(ys) + pad)
     left, top, right, bottom = (round(edge, 6) for edge in edges)

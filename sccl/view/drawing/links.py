@@ -12,7 +12,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.view import theme
 from sccl.view.drawing.budgets import shared
-from sccl.view.drawing.geometry import Point
+from sccl.view.drawing.geometry import Position
 from sccl.view.drawing.layout import Layout, control_points, on_curve
 from sccl.view.libraries import alt
 
@@ -41,7 +41,7 @@ class Line:
     lanes: int
     shared: bool
     one_way: bool
-    points: tuple[Point, ...]
+    points: tuple[Position, ...]
 
 
 def lines_of(topology: Topology, drawn: Layout) -> list[Line]:
@@ -61,7 +61,7 @@ def lines_of(topology: Topology, drawn: Layout) -> list[Line]:
     return found
 
 
-def _points(drawn: Layout, edge: Edge, bend: float) -> tuple[Point, ...]:
+def _points(drawn: Layout, edge: Edge, bend: float) -> tuple[Position, ...]:
     curve = control_points(drawn.positions[edge[0]], drawn.positions[edge[1]], bend)
     last = _POINTS if bend else 1
     return tuple(on_curve(curve, i / last) for i in range(last + 1))
@@ -89,8 +89,8 @@ def strokes(
     if unit * counts[0] >= _THINNEST:
         return {n: round(unit * n, 2) for n in counts}, _OPACITY
     widest = max(unit * counts[-1], _THINNEST * min(len(counts), 3))
-    step = (widest - _THINNEST) / max(counts[-1] - counts[0], 1)
-    widths = {n: round(_THINNEST + step * (n - counts[0]), 2) for n in counts}
+    grade = (widest - _THINNEST) / max(counts[-1] - counts[0], 1)
+    widths = {n: round(_THINNEST + grade * (n - counts[0]), 2) for n in counts}
     covered = sum(widths[line.lanes] * long for line, long in zip(lines, lengths, strict=True))
     return widths, round(max(_FAINTEST, min(_OPACITY, 3 * _OPACITY * room / covered)), 2)
 
@@ -149,7 +149,7 @@ def _dashes(kinds: Sequence[str]) -> Any:
     )
 
 
-def _arrow(points: Sequence[Point]) -> dict[str, float]:
+def _arrow(points: Sequence[Position]) -> dict[str, float]:
     """Return where an arrow stands, beyond the middle of a line, and its turn from upright."""
     last = len(points) - 1
     (ax, ay), (bx, by) = points[last // 2], points[last // 2 + 1]

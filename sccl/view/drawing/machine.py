@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.core.topology import Topology
 from sccl.view import theme
-from sccl.view.drawing.budgets import limited, words
+from sccl.view.drawing.budgets import behind_a_budget, words
 from sccl.view.drawing.layout import NAME, Layout, layout
 from sccl.view.drawing.links import Line, lines_of, link_layers, strokes
 from sccl.view.libraries import alt
@@ -147,7 +147,7 @@ def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[s
     if not topology.equally_fast:
         slow, fast = (f(k.gb_per_s for k in topology.links) for f in (min, max))
         notes.append(f"lanes are not equally fast: {slow:g} to {fast:g} GB/s; widths count lanes")
-    if limited(topology):
+    if behind_a_budget(topology):
         notes.append("a thick outline: a budget for all links out of, or into, a node")
     if not canvas.number:
         notes.append("ranks are drawn without their numbers, for which there is no room")
@@ -203,10 +203,10 @@ def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]
     # Ranks by number, as everywhere else; what the machine calls them may be long.
     ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
     switches = [(_short(s.name), s.name, "switch") for s in topology.switches]
-    bound = limited(topology)
+    behind = behind_a_budget(topology)
     return [
         {"x": x, "y": y, "text": text, "name": name, "kind": kind,
-         "outline": bold if i in bound else _OUTLINE}
+         "outline": bold if i in behind else _OUTLINE}
         for i, ((x, y), (text, name, kind)) in enumerate(
             zip(drawn.positions, [*ranks, *switches], strict=True))
     ]  # fmt: skip

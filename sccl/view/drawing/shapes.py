@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import product
 
-from sccl.view.drawing.geometry import Point, on_circle
+from sccl.view.drawing.geometry import Position, on_circle
 
 Neighbours = Mapping[int, AbstractSet[int]]
-Drawing = dict[int, Point]
+Drawing = dict[int, Position]
 
 _DENSE = 0.8  # of all pairs joined: no placement shows more than a circle does
 _MISSING = 0.1  # of a grid's links: it is drawn as one though some have failed
@@ -35,7 +35,7 @@ def natural(nodes: Sequence[int], neighbours: Neighbours) -> Iterator[Drawing]:
         yield {node: drawing[i] for i, node in enumerate(nodes)}
 
 
-def _drawings(graph: Sequence[AbstractSet[int]]) -> Iterator[Sequence[Point]]:
+def _drawings(graph: Sequence[AbstractSet[int]]) -> Iterator[Sequence[Position]]:
     size = len(graph)
     pairs = sum(len(near) for near in graph) // 2
     if size <= 2:
@@ -54,19 +54,19 @@ def _drawings(graph: Sequence[AbstractSet[int]]) -> Iterator[Sequence[Point]]:
         yield _placed(coordinates)
 
 
-def _placed(coordinates: Sequence[tuple[int, ...]]) -> Sequence[Point]:
+def _placed(coordinates: Sequence[tuple[int, ...]]) -> Sequence[Position]:
     sides = [max(x) + 1 for x in zip(*coordinates, strict=True)]
     return [_oblique(at, sides) for at in coordinates]
 
 
-def _round(order: Sequence[int]) -> Iterator[Sequence[Point]]:
+def _round(order: Sequence[int]) -> Iterator[Sequence[Position]]:
     """Yield circles, turned by half a place at a time."""
     for half in range(2 * len(order)):
         place = dict(zip(order, on_circle(len(order), half / 2), strict=True))
         yield [place[i] for i in range(len(order))]
 
 
-def _row(order: Sequence[int]) -> Sequence[Point]:
+def _row(order: Sequence[int]) -> Sequence[Position]:
     """Return a path as a line, or to and fro if it is long."""
     columns = len(order) if len(order) <= _ROW else math.ceil(math.sqrt(len(order)))
     place: Drawing = {}
@@ -110,14 +110,14 @@ def _bits(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
     if size != 1 << dimensions or any(len(near) != dimensions for near in graph):
         return []
     code = {0: 0} | {node: 1 << i for i, node in enumerate(sorted(graph[0]))}
-    frontier = sorted(graph[0])
-    while frontier:
+    rim = sorted(graph[0])
+    while rim:
         reached: dict[int, int] = {}
-        for node in frontier:
+        for node in rim:
             for other in graph[node] - code.keys():
                 reached[other] = reached.get(other, 0) | code[node]
         code |= reached
-        frontier = sorted(reached)
+        rim = sorted(reached)
     right = len(set(code.values())) == size and all(
         (code[i] ^ code[n]).bit_count() == 1 for i, near in enumerate(graph) for n in near
     )
@@ -179,7 +179,7 @@ def _grid_pairs(sides: Sequence[int], steps: AbstractSet[int]) -> set[tuple[int,
     return pairs
 
 
-def _oblique(at: Sequence[int], sides: Sequence[int]) -> Point:
+def _oblique(at: Sequence[int], sides: Sequence[int]) -> Position:
     """Return where a node of a grid of any dimension is drawn.
 
     The last two coordinates span a plane; the third goes into the depth, within a cell of the

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from sccl.core.topology import UNREACHED, distances
-from sccl.view.drawing.geometry import Point
+from sccl.view.drawing.geometry import Position
 from sccl.view.drawing.shapes import Drawing, Neighbours
 
 _PIVOTS = 24
@@ -49,7 +49,7 @@ def _far(graph: tuple[tuple[int, ...], ...], node: int) -> list[float]:
     return [beyond if far == UNREACHED else float(far) for far in found]
 
 
-def _projected(graph: tuple[tuple[int, ...], ...]) -> list[Point]:
+def _projected(graph: tuple[tuple[int, ...], ...]) -> list[Position]:
     size = len(graph)
     columns = []
     nearest = [math.inf] * size
@@ -87,7 +87,7 @@ def _direction(columns: Sequence[Sequence[float]], other: Sequence[float] | None
     return vector
 
 
-def _refined(points: list[Point], far: Sequence[Sequence[float]]) -> list[Point]:
+def _refined(points: list[Position], far: Sequence[Sequence[float]]) -> list[Position]:
     """Return points moved to where the stress of all distances is least, one at a time."""
     widest = max(max(row) for row in far)
     points = [(x * widest / 2, y * widest / 2) for x, y in points]
@@ -108,7 +108,7 @@ def _refined(points: list[Point], far: Sequence[Sequence[float]]) -> list[Point]
     return points
 
 
-def pushed_apart(points: Sequence[Point], least: float) -> list[Point]:
+def pushed_apart(points: Sequence[Position], least: float) -> list[Position]:
     """Return points moved until hardly any two are nearer to each other than ``least``.
 
     Nodes with the same neighbours, such as the core switches of a fat tree, would nearly coincide,
