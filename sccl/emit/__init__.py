@@ -1,12 +1,7 @@
 """Generated code: bundles of algorithms become self-contained C++, CUDA and HIP projects."""
 
-from sccl.emit.project import (
-    PROGRAM_FILE,
-    generate,
-    selected,
-    targets,
-    write_project,
-)
+from sccl.emit.programs import PROGRAM_FILE
+from sccl.emit.project import generate, selected, targets, write_project
 from sccl.emit.selection import Selection, SwitchPoint
 from sccl.emit.shared import EmitOptions
 

@@ -1,26 +1,23 @@
-"""A generated project: its files, and its ``program.json``."""
+"""A generated project: its files, and where they are written."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from sccl import __version__
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import check_can_create, write_folder
-from sccl.core.files.text import digest
+from sccl.core.files.programs import ProjectWire, project_text
+from sccl.core.files.text import parse
 from sccl.emit import cuda, hip, host
 from sccl.emit.bundle import Bundle, bundle, with_selection
+from sccl.emit.programs import PROGRAM_FILE, project_to_wire
 from sccl.emit.selection import Selection
 from sccl.emit.shared import TRANSPORTS, EmitOptions
 from sccl.emit.text import render
-from sccl.errors import InputError, unknown_name
-from sccl.lower import Instruction, Program, Slot
-
-PROGRAM_FILE = "program.json"
+from sccl.errors import FormatError, InputError, unknown_name
 
 
 class Target(Protocol):
@@ -76,7 +73,7 @@ def generate(
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
     found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))
-    found[PROGRAM_FILE] = program_json(made, target)
+    found[PROGRAM_FILE] = project_text(project_to_wire(made, target))
     return found
 
 
@@ -140,93 +137,21 @@ def _check_free(directory: Path, found: dict[str, str]) -> None:
 def _made_of(program: str) -> tuple[str, list[str]] | None:
     """Return a project's target and the digests of its algorithms; None: it does not say."""
     try:
-        value = json.loads(program)
-        digests = [a["digest"] for c in value["collectives"] for a in c["algorithms"]]
-        return value["target"], sorted(digests)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        project = parse(program, ProjectWire, PROGRAM_FILE)
+    except FormatError:
         return None
+    digests = [a.digest for entry in project.collectives for a in entry.algorithms]
+    return project.target, sorted(map(str, digests))
 
 
-def selected(program: str, selection: Selection) -> dict[str, str]:
+def selected(program: ProjectWire, selection: Selection) -> dict[str, str]:
     """Return the files of a project that name its switch points, by name, with other ones.
 
     Args:
-        program: its ``program.json``.
+        program: what its ``program.json`` holds.
     """
-    value = json.loads(program) | {"selection": str(selection)}
+    text = str(selection)
     return {
-        "selection.hpp": render("common/selection.hpp.jinja", {"selection": str(selection)}),
-        PROGRAM_FILE: _text(value),
+        "selection.hpp": render("common/selection.hpp.jinja", {"selection": text}),
+        PROGRAM_FILE: project_text(program.choosing(text)),
     }
-
-
-def program_json(made: Bundle, target: str) -> str:
-    """Return a bundle as JSON: its programs, with the scratch they need, and its switch points."""
-    value = {
-        "schema": 1,
-        "kind": "program",
-        "target": target,
-        "ranks": made.ranks,
-        "selection": str(made.selection()),
-        "collectives": [
-            {
-                "identifier": entry.identifier,
-                "algorithms": [
-                    {
-                        "label": lowered.label,
-                        "topology": lowered.algorithm.topology.name,
-                        "collective": lowered.algorithm.collective.name,
-                        "chunks": lowered.algorithm.collective.chunks,
-                        "rounds": lowered.algorithm.rounds,
-                        "root": lowered.algorithm.collective.root,
-                        "digest": digest(algorithm_to_wire(lowered.algorithm)),
-                        "eager": _program(lowered.eager),
-                        "direct": _program(lowered.direct),
-                    }
-                    for lowered in entry.algorithms
-                ],
-            }
-            for entry in made.entries
-        ],
-    }
-    return _text(value)
-
-
-def _text(value: dict[str, Any]) -> str:
-    return json.dumps(value, separators=(",", ":")) + "\n"
-
-
-def _program(program: Program) -> dict[str, Any]:
-    return {
-        "steps": program.steps,
-        "landing": program.landing,
-        "parts": program.layout.parts,
-        "scratch_slots": program.scratch_slots,
-        "flags": program.flags,
-        "fields": ["op", "step", "chunk", "peer", "src", "other", "dst", "flag", "credit", "after"],
-        "ranks": [
-            {
-                "scratch_slots": own.scratch_slots,
-                "flags": own.flags,
-                "saves": list(own.saves),
-                "blocks": [
-                    {
-                        "send_peer": block.send_peer,
-                        "recv_peer": block.recv_peer,
-                        "instructions": [_row(line) for line in block.instructions],
-                    }
-                    for block in own.blocks
-                ],
-            }
-            for own in program.ranks
-        ],
-    }
-
-
-def _row(line: Instruction) -> list[Any]:
-    def slot(which: Slot | None) -> str | None:
-        return None if which is None else f"{which.buffer}:{which.index}"
-
-    slots = [slot(line.src), slot(line.other), slot(line.dst)]
-    after = [list(address) for address in line.after]
-    return [line.op, line.step, line.chunk, line.peer, *slots, line.flag, line.credit, after]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,11 +9,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sccl.core.files.disk import read_text, write_folder
+from sccl.core.files.programs import ProjectWire
+from sccl.core.files.text import parse
 from sccl.emit import PROGRAM_FILE, Selection, selected
-from sccl.errors import FormatError, InputError, ToolError
+from sccl.errors import FormatError, InputError, ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
 
 LINES = 15
@@ -41,7 +41,8 @@ def load_project(directory: Path) -> Project:
     """Return the project in a folder.
 
     Raises:
-        InputError: there is none, or its program.json is not one.
+        InputError: there is none.
+        FormatError: its program.json is not one.
     """
     file = directory / PROGRAM_FILE
     if not file.is_file():
@@ -49,35 +50,28 @@ def load_project(directory: Path) -> Project:
             f"{directory} is not a generated project (it has no {PROGRAM_FILE}): "
             f"make one with 'sccl codegen FILE... --target host -o {directory}'"
         )
+    wire = _read(directory)
     try:
-        return _project_of(json.loads(read_text(file)), directory)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(
-            f"{file} is not what 'sccl codegen' writes ({type(error).__name__}: {error}): "
-            "generate the project again"
-        ) from error
+        selection = Selection.parse(wire.selection)
+    except ParameterError as error:
+        raise FormatError(f"{file}, $.selection: {error}") from error
+    entries = {entry.identifier: len(entry.algorithms) for entry in wire.collectives}
+    return Project(directory, wire.target, wire.ranks, selection, entries)
 
 
-def _project_of(value: Any, directory: Path) -> Project:
-    if value["schema"] != 1 or value["kind"] != "program":
-        raise ValueError("schema is not 1 or kind is not 'program'")
-    return Project(
-        directory,
-        str(value["target"]),
-        int(value["ranks"]),
-        Selection.parse(str(value["selection"])),
-        {str(c["identifier"]): len(c["algorithms"]) for c in value["collectives"]},
-    )
+def _read(directory: Path) -> ProjectWire:
+    file = directory / PROGRAM_FILE
+    return parse(read_text(file), ProjectWire, str(file))
 
 
 def select(project: Project, selection: Selection) -> None:
     """Give a project on disk other switch points.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: it cannot be read or written.
     """
-    program = read_text(project.directory / PROGRAM_FILE)
-    write_folder(project.directory, selected(program, selection), last=PROGRAM_FILE)
+    found = selected(_read(project.directory), selection)
+    write_folder(project.directory, found, last=PROGRAM_FILE)
 
 
 def build(project: Project, mpi: Mpi) -> None:

@@ -17,10 +17,10 @@ from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
-from sccl.emit import EmitOptions, Selection, generate, targets, write_project
+from sccl.emit import PROGRAM_FILE, EmitOptions, Selection, generate, targets, write_project
 from sccl.emit.bundle import bundle, identifier
-from sccl.errors import InputError, ParameterError, UnknownNameError
-from sccl.runtime import Timing, fastest, load_project, speedup, tuned
+from sccl.errors import FormatError, InputError, ParameterError, UnknownNameError
+from sccl.runtime import Timing, fastest, load_project, select, speedup, tuned
 from sccl.transform import prune
 from tests.kit.found import frontier
 from tests.kit.matrix import MATRIX, Hard, all_of, load
@@ -186,7 +186,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     assert "has no 'allreduce'" in refused("tune", out, "--collective", "allreduce")
     assert "expected 'mpi'" in refused("bench", out, "--against", "nccl")
     (Path(out) / "program.json").write_text("{}")
-    assert "is not what 'sccl codegen' writes" in refused("run", out)
+    assert "expected a program file" in refused("run", out)
 
 
 def test_missing_tools_say_what_to_install(tmp_path: Path) -> None:
@@ -256,3 +256,41 @@ def test_a_project_is_read_back(tmp_path: Path) -> None:
     assert (project.target, project.ranks) == ("cuda", 8)
     with pytest.raises(InputError, match="not a generated project"):
         load_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("{", "{,"), r"line 1 column 2: not JSON"),
+        (
+            ('"schema":1', '"schema":2'),
+            r"value 2 - at `\$\.schema`; expected a program",
+        ),
+        (('"kind":"program"', '"kind":"answer"'), r"it holds an answer; expected a program file"),
+        (('"target"', '"targte"'), r"did you mean `target`\?"),
+        (('"recv"', '"receive"'), r"Invalid enum value 'receive' - at .*instructions"),
+        (('"input:0"', '"input"'), r"matching regex .*instructions"),
+        (("allgather:0=", "allgather:"), r"\$\.selection: select is 'allgather:0[ed]"),
+    ],
+    ids=lambda change: change[0] if isinstance(change, tuple) else "",
+)
+def test_a_damaged_program_file_is_refused_in_one_sentence(
+    tmp_path: Path, change: tuple[str, str], says: str
+) -> None:
+    files = generate(frontier("ring:4", "allgather"), "host")
+    write_project(tmp_path / "p", files | {PROGRAM_FILE: files[PROGRAM_FILE].replace(*change, 1)})
+    with pytest.raises(FormatError, match=says) as error:
+        load_project(tmp_path / "p")
+    assert str(error.value).startswith(str(tmp_path / "p" / PROGRAM_FILE))
+    assert "\n" not in str(error.value)
+
+
+def test_a_program_file_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """It does not say the digests of its algorithms."""
+    files = generate(frontier("ring:4", "allgather"), "host")
+    older = re.sub(r'"digest":"[^"]*",', "", files[PROGRAM_FILE])
+    assert older != files[PROGRAM_FILE]
+    write_project(tmp_path / "p", files | {PROGRAM_FILE: older})
+    project = load_project(tmp_path / "p")
+    select(project, Selection.parse("allgather:0=0d"))
+    assert str(load_project(tmp_path / "p").selection) == "allgather:0=0d"

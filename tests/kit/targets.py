@@ -12,7 +12,8 @@ import sys
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.text import text_of
+from sccl.core.files.programs import ProjectWire, project_text
+from sccl.core.files.text import parse, text_of
 from sccl.emit import PROGRAM_FILE, EmitOptions, generate, targets
 from sccl.emit.shared import TRANSPORTS
 from tests.kit.found import frontier
@@ -39,10 +40,10 @@ def check_project(name: str, files: dict[str, str]) -> None:
     """Check that a project is whole and says what it is of."""
     assert files.keys() >= _FILES
     assert all(text.endswith("\n") and text.isascii() for text in files.values())
-    program = json.loads(files[PROGRAM_FILE])
-    assert program["target"] == name
-    listed = [a for entry in program["collectives"] for a in entry["algorithms"]]
-    assert len(listed) == len(algorithms())
+    program = parse(files[PROGRAM_FILE], ProjectWire, PROGRAM_FILE)
+    assert project_text(program) == files[PROGRAM_FILE]
+    assert program.target == name
+    assert sum(len(entry.algorithms) for entry in program.collectives) == len(algorithms())
 
 
 def check_same_bytes(name: str) -> None:

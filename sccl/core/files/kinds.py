@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sccl.core.files.claims import CertificateWire
+from sccl.core.files.programs import ProjectWire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
@@ -56,7 +57,7 @@ SYMMETRIC_ALGORITHM = _kind("symmetric-algorithm", "sends symmetries", Symmetric
 SCHEDULE = _kind("schedule", "sends tick_ps", ScheduleWire)
 CERTIFICATE = _kind("certificate", "claims", CertificateWire)
 FRONTIER = _kind("frontier", "points bounds")
-PROGRAM = _kind("program", "target collectives")
+PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),

@@ -1,0 +1,113 @@
+"""The shape of a project's ``program.json``: its algorithms, each with what every rank does."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+_Count = Annotated[int, Meta(ge=1)]
+_Index = Annotated[int, Meta(ge=0)]
+_Slot = Annotated[str, Meta(pattern=r"^(input|output|scratch):[0-9]+$")]
+_Op = Literal["send", "recv", "recv_reduce", "reduce", "copy", "credit"]
+Row = tuple[
+    _Op,
+    _Index,
+    _Index,
+    _Index | None,
+    _Slot | None,
+    _Slot | None,
+    _Slot | None,
+    _Index | None,
+    _Index | None,
+    tuple[tuple[_Index, _Index], ...],
+]
+"""What an instruction is: see :data:`FIELDS`."""
+
+FIELDS = ("op", "step", "chunk", "peer", "src", "other", "dst", "flag", "credit", "after")
+"""What is in a row of instructions."""
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class BlockWire(_Wire, frozen=True, kw_only=True):
+    """A thread block, which runs its instructions in order."""
+
+    send_peer: _Index | None
+    recv_peer: _Index | None
+    instructions: Annotated[tuple[Row, ...], Meta(description="Rows of the program's fields.")]
+
+
+class RankProgramWire(_Wire, frozen=True, kw_only=True):
+    """What one rank runs."""
+
+    scratch_slots: Annotated[_Index, Meta(description="Of the size of the largest chunk.")]
+    flags: Annotated[_Index, Meta(description="That others set here.")]
+    saves: Annotated[
+        tuple[_Index, ...],
+        Meta(description="Indices of the input that are copied aside if the call is in place."),
+    ]
+    blocks: tuple[BlockWire, ...]
+
+
+class ProgramWire(_Wire, frozen=True, kw_only=True):
+    """A lowered algorithm."""
+
+    steps: _Count
+    landing: Annotated[
+        Literal["output", "scratch"], Meta(description="Where arrivals for the output are written.")
+    ]
+    parts: Annotated[_Count, Meta(description="Slots of each block of input and output.")]
+    scratch_slots: Annotated[_Index, Meta(description="The most that a rank needs.")]
+    flags: Annotated[_Index, Meta(description="The most that are set at a rank.")]
+    fields: Annotated[tuple[str, ...], Meta(description="What is in a row of instructions.")] = (
+        FIELDS
+    )
+    ranks: tuple[RankProgramWire, ...]
+
+
+class LoweredWire(_Wire, frozen=True, kw_only=True):
+    """An algorithm and its two programs."""
+
+    label: str
+    topology: str
+    collective: str
+    chunks: _Count
+    rounds: _Count
+    root: _Index | None
+    digest: Annotated[str | UnsetType, Meta(description="Of the algorithm's file.")] = UNSET
+    eager: Annotated[ProgramWire, Meta(description="Nobody waits to begin.")]
+    direct: Annotated[ProgramWire, Meta(description="Into the output itself: one copy.")]
+
+
+class CollectiveProgramsWire(_Wire, frozen=True, kw_only=True):
+    """The algorithms of one collective, among which the size of a call chooses."""
+
+    identifier: Annotated[str, Meta(description="Its name in C.", pattern=r"^[a-z0-9_]+$")]
+    algorithms: tuple[LoweredWire, ...]
+
+
+class ProjectWire(_Wire, frozen=True, kw_only=True):
+    """What 'sccl codegen' made a project of: algorithms, lowered to programs."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["program"] = "program"
+    target: str
+    ranks: Annotated[int, Meta(ge=2)]
+    selection: Annotated[
+        str, Meta(description="From how many bytes on which program serves, as in SCCL_SELECT.")
+    ]
+    collectives: tuple[CollectiveProgramsWire, ...]
+
+    def choosing(self, selection: str) -> ProjectWire:
+        """Return it with another selection."""
+        return msgspec.structs.replace(self, selection=selection)
+
+
+def project_text(wire: ProjectWire) -> str:
+    """Return JSON text on one line: such files are long, and for programs to read."""
+    return json.dumps(msgspec.to_builtins(wire), separators=(",", ":")) + "\n"

@@ -1,0 +1,93 @@
+"""A project's ``program.json``: its programs, with the scratch they need, and its switch points."""
+
+from __future__ import annotations
+
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.programs import (
+    BlockWire,
+    CollectiveProgramsWire,
+    LoweredWire,
+    ProgramWire,
+    ProjectWire,
+    RankProgramWire,
+    Row,
+)
+from sccl.core.files.text import digest
+from sccl.emit.bundle import Bundle, Lowered
+from sccl.lower import Instruction, Program, Slot
+
+PROGRAM_FILE = "program.json"
+
+
+def project_to_wire(made: Bundle, target: str) -> ProjectWire:
+    """Return the file shape of a bundle's programs."""
+    return ProjectWire(
+        target=target,
+        ranks=made.ranks,
+        selection=str(made.selection()),
+        collectives=tuple(
+            CollectiveProgramsWire(
+                identifier=entry.identifier, algorithms=tuple(map(_lowered, entry.algorithms))
+            )
+            for entry in made.entries
+        ),
+    )
+
+
+def _lowered(lowered: Lowered) -> LoweredWire:
+    collective = lowered.algorithm.collective
+    return LoweredWire(
+        label=lowered.label,
+        topology=lowered.algorithm.topology.name,
+        collective=collective.name,
+        chunks=collective.chunks,
+        rounds=lowered.algorithm.rounds,
+        root=collective.root,
+        digest=digest(algorithm_to_wire(lowered.algorithm)),
+        eager=_program(lowered.eager),
+        direct=_program(lowered.direct),
+    )
+
+
+def _program(program: Program) -> ProgramWire:
+    return ProgramWire(
+        steps=program.steps,
+        landing=program.landing.value,
+        parts=program.layout.parts,
+        scratch_slots=program.scratch_slots,
+        flags=program.flags,
+        ranks=tuple(
+            RankProgramWire(
+                scratch_slots=own.scratch_slots,
+                flags=own.flags,
+                saves=own.saves,
+                blocks=tuple(
+                    BlockWire(
+                        send_peer=block.send_peer,
+                        recv_peer=block.recv_peer,
+                        instructions=tuple(map(_row, block.instructions)),
+                    )
+                    for block in own.blocks
+                ),
+            )
+            for own in program.ranks
+        ),
+    )
+
+
+def _row(line: Instruction) -> Row:
+    def slot(which: Slot | None) -> str | None:
+        return None if which is None else f"{which.buffer}:{which.index}"
+
+    return (
+        line.op.value,
+        line.step,
+        line.chunk,
+        line.peer,
+        slot(line.src),
+        slot(line.other),
+        slot(line.dst),
+        line.flag,
+        line.credit,
+        line.after,
+    )
