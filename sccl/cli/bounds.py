@@ -22,7 +22,7 @@ from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology, constraint_name
 from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.synth.allreduce.classes import has_classes
-from sccl.synth.limit.steps import step_limit
+from sccl.synth.limit.steps import check_size, step_limit
 from sccl.synth.settings import checked_effort
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.reasons import explain, explain_steps
@@ -52,6 +52,8 @@ def bounds(
     """
     effort = checked_effort(timeout, 0)
     topology, spec = asked_for(question)
+    if steps is not None:
+        check_size(topology, spec, steps)
     found = lower_bounds(topology, spec)
     limit = None
     if steps is not None:

@@ -296,18 +296,25 @@ def test_bounds_explain_themselves() -> None:
     assert json.loads(out)["certificate"]["problem"] == "broadcast on the reversed topology"
 
 
-def test_what_is_too_large_is_one_sentence_at_once() -> None:
+def test_what_is_too_large_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for asked, says in (
         (("bounds", "--collective", "alltoall", "--topo", "torus:48x48"), "5308416 chunks"),
         (("pareto", "--collective", "alltoall", "--topo", "torus:48x48"), "5308416 chunks"),
-        (
-            ("bounds", "--collective", "broadcast", "--topo", "torus:24x24", "--steps", "25"),
-            "a sweep over k work",
-        ),
     ):
         code, _, err = sccl(*asked)
         assert code == 2
         assert says in " ".join(err.split())
+
+    def slow(*_: object) -> None:
+        raise AssertionError("bounds are computed before it is known that a limit is too large")
+
+    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", slow)
+    machine = ("--topo", "torus:24x24", "--steps")
+    code, _, err = sccl("bounds", "--collective", "broadcast", *machine, "25")
+    assert code == 2
+    assert "a sweep over k work" in " ".join(err.split())
+    code, _, err = sccl("bounds", "--collective", "alltoall", *machine, "513")
+    assert (code, "expected at most 512" in " ".join(err.split())) == (2, True)
 
 
 def test_symmetries_of_a_file_are_checked_first_and_used_where_they_fit(tmp_path: Path) -> None:
