@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterable
 from glob import escape
 from pathlib import Path
 
-from sccl import collectives
-from sccl.synth.ksync import backends
-from sccl.topo import catalogue_names, generators
-
 Offer = Callable[[str], list[tuple[str, str]]]
 """From the start of a word to the words it can become, each with a line of help."""
 
@@ -25,13 +21,18 @@ def topology(incomplete: str) -> list[tuple[str, str]]:
 
     Shells whose words end at a colon (bash) complete the whole example, colon included.
     """
+    from sccl.topo import catalogue_names, generators  # noqa: PLC0415 - only shells ask
+
     machines = [(name, "a machine of the catalogue") for name in catalogue_names()]
     made = [(g.example, g.describes) for g in generators()]
     return _starting([*machines, *made, *_files(incomplete)], incomplete)
 
 
-collective = words(collectives.names(), "a collective")
-solver = words(backends.names(), "a solver")
+def collective(incomplete: str) -> list[tuple[str, str]]:
+    """Return the names of collectives."""
+    from sccl import collectives  # noqa: PLC0415 - only shells ask
+
+    return words(collectives.names(), "a collective")(incomplete)
 
 
 def _files(incomplete: str) -> list[tuple[str, str]]:

@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for, settings_of
+from sccl.cli.asking import asked_for
 from sccl.cli.classes import print_allreduce
 from sccl.cli.delivery import Outputs, deliver
 from sccl.cli.report import ExitCode, err, reported
+from sccl.cli.searching import SearchOptions, settings_of
 from sccl.core.cost import Costs
 from sccl.core.limit import StepLimit
 from sccl.synth.allreduce.frontier import AllreduceFrontier
@@ -38,7 +39,7 @@ def limits(
     question: options.QuestionOptions,
     *,
     max_steps: options.MaxSteps = None,
-    search: options.SearchOptions,
+    search: SearchOptions,
     timeout: options.LimitTimeout = None,
     delivery: options.DeliveryOptions,
     json: options.Json = False,

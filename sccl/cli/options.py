@@ -10,7 +10,6 @@ import typer
 
 from sccl.cli import complete
 from sccl.core.files.disk import check_can_write
-from sccl.synth.ksync import backends
 
 Collective = Annotated[
     str,
@@ -54,14 +53,6 @@ MaxSteps = Annotated[
         show_default="3 above the latency bound; of allreduce, 3 above that of each half",
     ),
 ]
-Solver = Annotated[
-    str,
-    typer.Option(
-        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins: a "
-        "race, in which the algorithm may differ from run to run; that of the others does not).",
-        autocompletion=complete.solver,
-    ),
-]
 Timeout = Annotated[
     float | None,
     typer.Option(help="Seconds per query, after which the answer is 'unknown'."),
@@ -75,15 +66,6 @@ LimitTimeout = Annotated[
     typer.Option(
         help="Seconds for the limit of each S.",
         show_default="none: it ends by effort, which no load changes",
-    ),
-]
-Seed = Annotated[int, typer.Option(help="Seed of the solver's random choices.")]
-Symmetry = Annotated[
-    str,
-    typer.Option(
-        help="Search for invariant algorithms first: auto (from 12 ranks on), none, translations, "
-        "or a .json file of your own ('sccl topo schema --of symmetry').",
-        autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
     ),
 ]
 Store = Annotated[
@@ -138,15 +120,6 @@ class QuestionOptions:
     collective: Collective
     topo: Topo
     root: Root = None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """Who is asked, and how."""
-
-    solver: Solver = backends.DEFAULT
-    seed: Seed = 0
-    symmetry: Symmetry = "auto"
 
 
 @dataclass(frozen=True, slots=True)

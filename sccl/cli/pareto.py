@@ -13,11 +13,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for, settings_of
+from sccl.cli.asking import asked_for
 from sccl.cli.classes import print_allreduce
 from sccl.cli.delivery import Outputs, deliver
 from sccl.cli.limits import limits_of
 from sccl.cli.report import ExitCode, err, named, reported
+from sccl.cli.searching import SearchOptions, settings_of
 from sccl.collectives import dual_of
 from sccl.core.bounds import Priced
 from sccl.core.candidate import Range
@@ -54,7 +55,7 @@ def pareto(
             show_default="all that R and the bound allow",
         ),
     ] = None,
-    search: options.SearchOptions,
+    search: SearchOptions,
     timeout: options.SweepTimeout = None,
     workers: options.WorkersOptions,
     kept: options.KeptOptions,

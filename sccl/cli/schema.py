@@ -12,7 +12,7 @@ from sccl.cli.report import out, print_json, print_output, reported
 from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.errors import unknown_name
 from sccl.tasks.outputs import schema_of
-from sccl.tasks.schemas import OUTPUTS, KindPart, SchemaOutput
+from sccl.tasks.schemas import OUTPUTS, KindPart, SchemaOutput, output_of
 
 
 @reported
@@ -44,14 +44,14 @@ def schema_of_kind(kind: str) -> dict[str, Any]:
         UnknownNameError: there is no such kind.
     """
     if kind in OUTPUTS:
-        return schema_of(OUTPUTS[kind])
+        return schema_of(output_of(kind))
     if kind in SHAPES:
         return json_schema(SHAPES[kind])
     raise unknown_name("kind", kind, [*OUTPUTS, *SHAPES], "'sccl schema' lists all")
 
 
 def _list(*, json: bool) -> None:
-    kinds = [KindPart(kind=k, of="output", about=x.__doc__ or "") for k, x in OUTPUTS.items()]
+    kinds = [KindPart(kind=k, of="output", about=output_of(k).__doc__ or "") for k in OUTPUTS]
     kinds += [KindPart(kind=k, of="file", about=x.__doc__ or "") for k, x in SHAPES.items()]
     if json:
         print_output(SchemaOutput(inputs={}, kinds=tuple(kinds)))

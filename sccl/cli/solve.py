@@ -8,8 +8,9 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for, settings_of
+from sccl.cli.asking import asked_for
 from sccl.cli.report import ExitCode, err, named, out, print_output, reported
+from sccl.cli.searching import SearchOptions, settings_of
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
@@ -28,7 +29,7 @@ def solve(
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
-    search: options.SearchOptions,
+    search: SearchOptions,
     timeout: options.Timeout = None,
     kept: options.KeptOptions,
     output: options.Output = None,

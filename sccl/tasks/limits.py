@@ -24,7 +24,7 @@ from sccl.synth.ksync import backends
 from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.synth.limit.sweep import limit_frontier
 from sccl.synth.settings import Settings
-from sccl.tasks.asked import how_of, units_of
+from sccl.tasks.asking import how_of, units_of
 from sccl.topo.symmetry.groups import groups
 
 _ATTAIN_SIZE, _SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps

@@ -18,7 +18,7 @@ from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.oracle import SWEEP_LIMIT_UNITS, LimitOracle
 from sccl.synth.settings import Settings
-from sccl.tasks.asked import asking, units_of
+from sccl.tasks.asking import asking, units_of
 
 
 def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where results go

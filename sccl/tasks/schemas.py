@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import msgspec
+from pkgutil import resolve_name
+from typing import Literal, cast
 
 from sccl.core.files.fields import Part
-from sccl.tasks.answers import BoundsOutput, FrontierOutput
-from sccl.tasks.certificates import VerifyCertificateOutput
-from sccl.tasks.check import CheckOutput
-from sccl.tasks.codegen import CodegenOutput
-from sccl.tasks.doctor import DoctorOutput
-from sccl.tasks.explore import ExploreOutput
-from sccl.tasks.outputs import ErrorOutput, Output
-from sccl.tasks.plot import PlotOutput
-from sccl.tasks.run import BenchOutput, RunOutput, TuneOutput
-from sccl.tasks.show import ShowOutput
-from sccl.tasks.smt2 import Smt2Output
-from sccl.tasks.solve import SolveOutput
-from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreLsOutput, StoreShowOutput
-from sccl.tasks.topo import TopoListOutput, TopoWithoutOutput, TopoWithOutput
+from sccl.tasks.outputs import Output
 
 
 class KindPart(Part, frozen=True, kw_only=True):
@@ -38,21 +24,34 @@ class SchemaOutput(Output, frozen=True, kw_only=True):
     kinds: tuple[KindPart, ...]
 
 
-_ALL: tuple[type[msgspec.Struct], ...] = (
-    *(FrontierOutput, SolveOutput, BoundsOutput),
-    *(ShowOutput, PlotOutput, ExploreOutput),
-    *(CodegenOutput, RunOutput, BenchOutput, TuneOutput),
-    *(CheckOutput, VerifyCertificateOutput, Smt2Output),
-    *(DoctorOutput, TopoListOutput, TopoWithOutput, TopoWithoutOutput),
-    *(StoreLsOutput, StoreShowOutput, StoreExportOutput, StoreGcOutput),
-    *(SchemaOutput, ErrorOutput),
-)
+OUTPUTS = {
+    "frontier": "sccl.tasks.answers:FrontierOutput",
+    "solve": "sccl.tasks.solve:SolveOutput",
+    "bounds": "sccl.tasks.answers:BoundsOutput",
+    "show": "sccl.tasks.show:ShowOutput",
+    "plot": "sccl.tasks.plot:PlotOutput",
+    "explore": "sccl.tasks.explore:ExploreOutput",
+    "codegen": "sccl.tasks.codegen:CodegenOutput",
+    "run": "sccl.tasks.run:RunOutput",
+    "bench": "sccl.tasks.run:BenchOutput",
+    "tune": "sccl.tasks.run:TuneOutput",
+    "check": "sccl.tasks.check:CheckOutput",
+    "verify-certificate": "sccl.tasks.certificates:VerifyCertificateOutput",
+    "smt2": "sccl.tasks.smt2:Smt2Output",
+    "doctor": "sccl.tasks.doctor:DoctorOutput",
+    "topo-list": "sccl.tasks.topo:TopoListOutput",
+    "topo-with": "sccl.tasks.topo:TopoWithOutput",
+    "topo-without": "sccl.tasks.topo:TopoWithoutOutput",
+    "store-ls": "sccl.tasks.store:StoreLsOutput",
+    "store-show": "sccl.tasks.store:StoreShowOutput",
+    "store-export": "sccl.tasks.store:StoreExportOutput",
+    "store-gc": "sccl.tasks.store:StoreGcOutput",
+    "schema": "sccl.tasks.schemas:SchemaOutput",
+    "error": "sccl.tasks.outputs:ErrorOutput",
+}
+"""Where the shape of each kind of output stands: all of them together take long to load."""
 
 
-def _kind(output: type[msgspec.Struct]) -> str:
-    kinds = {field.name: field.default for field in msgspec.structs.fields(output)}
-    return str(kinds["kind"])
-
-
-OUTPUTS: dict[str, type[msgspec.Struct]] = {_kind(output): output for output in _ALL}
-"""The shape of each kind of output."""
+def output_of(kind: str) -> type[Output]:
+    """Return the shape of a kind of output."""
+    return cast("type[Output]", resolve_name(OUTPUTS[kind]))

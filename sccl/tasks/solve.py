@@ -13,7 +13,7 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds import require_reachable
 from sccl.synth.ask import ask
 from sccl.synth.settings import Settings
-from sccl.tasks.asked import asking
+from sccl.tasks.asking import asking
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
@@ -19,7 +20,7 @@ import sccl
 from sccl.cli.main import VERBS, app, load
 from sccl.cli.schema import schema_of_kind
 from sccl.core.files.kinds import SHAPES
-from sccl.tasks.schemas import OUTPUTS
+from sccl.tasks.schemas import OUTPUTS, output_of
 from tests.kit.found import frontier
 
 ASKED = ("--collective", "allgather", "--topo", "ring:4")
@@ -107,6 +108,12 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
     )
     assert {*GIVEN, *MEASURED, "topo schema"} == set(LEAVES)
     assert {kind for kind, _ in GIVEN.values()} | MEASURED | {"error"} == {*OUTPUTS, "topology"}
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_the_table_of_outputs_says_what_they_say(kind: str) -> None:
+    stated = {field.name: field.default for field in msgspec.structs.fields(output_of(kind))}
+    assert stated["kind"] == kind
 
 
 @pytest.mark.parametrize("verb", GIVEN)

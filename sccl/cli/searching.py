@@ -1,0 +1,71 @@
+"""What the verbs that search take alike: who is asked, and how the question is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sccl.cli import complete, options
+from sccl.errors import ParameterError
+from sccl.synth.cluster import Cluster
+from sccl.synth.ksync import backends
+from sccl.synth.settings import Settings, checked_effort
+
+Solver = Annotated[
+    str,
+    typer.Option(
+        help=f"{', '.join(backends.names())} (portfolio: the others at once, first answer wins: a "
+        "race, in which the algorithm may differ from run to run; that of the others does not).",
+        autocompletion=complete.words(backends.names(), "a solver"),
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the solver's random choices.")]
+Symmetry = Annotated[
+    str,
+    typer.Option(
+        help="Search for invariant algorithms first: auto (from 12 ranks on), none, translations, "
+        "or a .json file of your own ('sccl topo schema --of symmetry').",
+        autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """Who is asked, and how."""
+
+    solver: Solver = backends.DEFAULT
+    seed: Seed = 0
+    symmetry: Symmetry = "auto"
+
+
+def settings_of(
+    search: SearchOptions,
+    timeout: float | None,
+    kept: options.KeptOptions | None = None,
+    workers: options.WorkersOptions | None = None,
+) -> Settings:
+    """Return how a question is answered.
+
+    Raises:
+        InputError: there is no such solver, or a number makes no sense.
+    """
+    kept, workers = kept or options.KeptOptions(), workers or options.WorkersOptions()
+    return Settings(
+        backends.check_name(search.solver),
+        checked_effort(timeout, search.seed),
+        search.symmetry,
+        workers.jobs,
+        _cluster(workers.cluster, workers.tls_ca, workers.tls_cert, workers.tls_key),
+        kept.store,
+        kept.no_store,
+    )
+
+
+def _cluster(address: str | None, *tls: Path | None) -> Cluster | None:
+    if any(tls) and not address:
+        raise ParameterError("TLS files are given, but no --cluster that they are for")
+    return Cluster(address, *tls) if address else None
