@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sccl.collectives import Dual, Spec, dual_of
+from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds
 from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
@@ -72,12 +72,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
-    check_steps(dual, steps)
-    if steps < bounds.steps:
-        raise ParameterError(
-            f"steps is {steps}, but {of_class(spec, bounds)} takes at least {bounds.steps} steps "
-            "here: give at least that many"
-        )
+    _check_steps(spec, steps, bounds, dual.phases)
     unit = dual.spec.at(dual.spec.unit)
     phases = dual.solved_on(topology)
     # On one-way links allreduce has two machines, and the bound may be that of the other one.
@@ -104,17 +99,22 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     return Packed(StepLimit(steps, lower, upper, proofs), packings)
 
 
-def check_steps(dual: Dual, steps: int) -> None:
-    """Check that a number of steps is one that limits are computed for, on whatever machine.
-
-    Raises:
-        ParameterError: it is not.
-    """
-    if steps % dual.phases:
+def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
+    """Complain of a number of steps that no limit is computed for."""
+    if steps < bounds.steps:
         raise ParameterError(
-            f"steps is {steps}, expected an even number: this limit of {dual.original.name} is "
-            f"that of {dual.scope}; 'sccl limits' has the limits of all classes, for every S"
+            f"steps is {steps}, but {of_class(spec, bounds)} takes at least {bounds.steps} steps "
+            "here: give at least that many"
         )
+    if steps % phases:
+        raise ParameterError(
+            f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
+            f"{bounds.scope}; 'sccl limits' has the limits of all classes, for every S"
+        )
+    _check_most(steps)
+
+
+def _check_most(steps: int) -> None:
     if steps > _MAX_STEPS:
         raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
 
@@ -123,14 +123,14 @@ def check_size(topology: Topology, spec: Spec, steps: int) -> None:
     """Check that a limit can be computed, before anything is: bounds alone may take a minute.
 
     Raises:
-        ParameterError: it is not one that limits are computed for.
+        ParameterError: there are more steps than limits are computed for.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
     from sccl.synth.limit.pricing import needs_no_search, pricer  # noqa: PLC0415 - loads NumPy
     from sccl.synth.limit.problem import pose  # noqa: PLC0415
 
     dual = dual_of(spec)
-    check_steps(dual, steps)
+    _check_most(steps)
     unit = dual.spec.at(dual.spec.unit)
     for phase in dual.solved_on(topology):
         if not needs_no_search(phase.topology, unit):
