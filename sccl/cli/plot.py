@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,45 +12,25 @@ from rich.markup import escape
 from sccl.cli import complete, options
 from sccl.cli.report import err, named, out, print_output, reported
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import slug
-from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, TOPOLOGY
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
-from sccl.errors import InputError, ParameterError
-from sccl.tasks.files import (
-    ALGORITHM_OR_FRONTIER,
-    files_of,
-    frontier_files,
-    is_folder,
-    kind_among,
-    paths_of,
+from sccl.errors import ParameterError
+from sccl.tasks.plot import (
+    PlotOutput,
+    Source,
+    What,
+    digests_of,
+    frontiers_of,
+    sources_of,
+    suited,
 )
-from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_frontiers
-from sccl.tasks.outputs import digest_of, question_digests
-from sccl.tasks.plot import PlotOutput
-from sccl.topo import resolve as resolve_topology
-from sccl.topo.symmetry.expand import expand
 from sccl.view import charts
 from sccl.view.charts import FrontierData, lines_of
 from sccl.view.charts.values import classes_of
 
 if TYPE_CHECKING:
     from sccl.view.charts import ChartType
-
-
-class What(StrEnum):
-    """The charts there are."""
-
-    FRONTIER = "frontier"
-    TIME = "time"
-    UTILISATION = "utilisation"
-    ARRIVAL = "arrival"
-    TOPOLOGY = "topology"
-
-
-Source = Algorithm | Topology | Frontier
-"""What is drawn."""
 
 
 @reported
@@ -93,30 +72,18 @@ def plot(
     """
     if output:
         charts.check_picture(output)
-    found = _wanted([x for path in paths_of(sources) for x in load(str(path), what)], what)
-    wanted = what or _natural(found)
+    found = sources_of(sources, what)
+    wanted = what or suited(found)
     if wanted is not What.TIME and (alpha_us, gb_per_s) != (None, None):
         raise ParameterError("--alpha-us and --gb-per-s go with --what time")
     chart, name = _draw(found, wanted, alpha_us, gb_per_s)
     path = output or Path(f"{name}.svg")
     charts.save(chart, path, title=f"sccl: {name}")
     if json:
-        inputs = _digests(sources)
-        print_output(PlotOutput(inputs=inputs, what=wanted.value, file=str(path)))
+        digests = digests_of(sources)
+        print_output(PlotOutput(inputs=digests, what=wanted.value, file=str(path)))
     else:
         out().print(f"{wanted.value}: {escape(named(path))}", soft_wrap=True)
-
-
-def _digests(words: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for path in paths_of(words):
-        if is_folder(path):
-            found |= {str(x): digest_of(x) for x in files_of([path], ALGORITHM_OR_FRONTIER)}
-        elif path.suffix == ".json":
-            found[str(path)] = digest_of(path)
-        else:
-            found[str(path)] = question_digests(resolve_topology(str(path)))["topology"]
-    return found
 
 
 def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
@@ -132,51 +99,6 @@ def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
     charts.save(charts.stacked(drawn), path, title=f"sccl: {frontier.name}")
     if not quiet:
         console.print(f"picture: {named(path)}", markup=False, soft_wrap=True)
-
-
-def load(text: str, what: What | None = None) -> list[Source]:
-    """Return what a file, a folder or a name holds.
-
-    Args:
-        what: the chart that it is for: of a folder, those of algorithms want each of them.
-
-    Raises:
-        InputError: it cannot be read, or is nothing that can be drawn.
-    """
-    path = Path(text)
-    if is_folder(path):
-        return list(_of_folder(path, what))
-    if path.suffix != ".json":
-        return [resolve_topology(text)]
-    kind = kind_among(path, (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY))
-    if kind == FRONTIER:
-        return list(read_frontiers(path))
-    if kind == CERTIFICATE:
-        return []  # beside the algorithms of a certificate's folder
-    if kind in ALGORITHMS:
-        return [expand(load_algorithm(path)[0])]
-    return [resolve_topology(text)]
-
-
-def _of_folder(path: Path, what: What | None) -> Sequence[Source]:
-    found = files_of([path], ALGORITHM_OR_FRONTIER)
-    frontiers = frontier_files(found)
-    algorithms = [expand(load_algorithm(file)[0]) for file in found if file not in frontiers]
-    return algorithms if algorithms and what in _OF_ALGORITHM else of_folder(frontiers, algorithms)
-
-
-def _wanted(sources: Sequence[Source], what: What | None) -> list[Source]:
-    """Return what is drawn: where it is algorithms, frontiers beside them are passed over."""
-    if not sources:
-        raise InputError("only claims are given, and nothing that can be drawn: give other files")
-    others: list[Source] = [one for one in sources if not isinstance(one, Frontier)]
-    return others if others and what in _OF_ALGORITHM else list(sources)
-
-
-def _natural(sources: Sequence[Source]) -> What:
-    if any(isinstance(source, Frontier) for source in sources):
-        return What.FRONTIER
-    return What.TOPOLOGY if isinstance(sources[0], Topology) else What.UTILISATION
 
 
 def _draw(
@@ -204,10 +126,7 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
             f"--what {what.value} draws frontiers and algorithms, and a topology is neither; leave "
             "it out"
         )
-    read = [source for source in sources if isinstance(source, Frontier)]
-    loose = of_algorithms([source for source in sources if isinstance(source, Algorithm)])
-    questions = parts_of(read)
-    return lines_of([*read, *(one for one in loose if one.name not in questions)])
+    return lines_of(frontiers_of(sources))
 
 
 _OF_ALGORITHM: dict[What, Callable[[Algorithm], Any]] = {

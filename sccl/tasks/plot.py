@@ -1,11 +1,48 @@
-"""Drawing: what was drawn, and where."""
+"""Drawing: what files, folders and names hold that can be drawn, and which chart suits it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
 from typing import Literal
 
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.fields import FileText
-from sccl.tasks.outputs import Output
+from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, TOPOLOGY
+from sccl.core.frontier import Frontier
+from sccl.core.topology import Topology
+from sccl.errors import InputError
+from sccl.tasks.files import (
+    ALGORITHM_OR_FRONTIER,
+    files_of,
+    frontier_files,
+    is_folder,
+    kind_among,
+    paths_of,
+)
+from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_frontiers
+from sccl.tasks.outputs import Output, digest_of, question_digests
+from sccl.topo import resolve
+from sccl.topo.symmetry.expand import expand
+
+
+class What(StrEnum):
+    """The charts there are."""
+
+    FRONTIER = "frontier"
+    TIME = "time"
+    UTILISATION = "utilisation"
+    ARRIVAL = "arrival"
+    TOPOLOGY = "topology"
+
+
+OF_ALGORITHMS = frozenset({What.UTILISATION, What.ARRIVAL, What.TOPOLOGY})
+"""The charts of single algorithms."""
+
+Source = Algorithm | Topology | Frontier
+"""What is drawn."""
 
 
 class PlotOutput(Output, frozen=True, kw_only=True):
@@ -14,3 +51,71 @@ class PlotOutput(Output, frozen=True, kw_only=True):
     kind: Literal["plot"] = "plot"
     what: Literal["frontier", "time", "utilisation", "arrival", "topology"]
     file: FileText
+
+
+def sources_of(words: Iterable[str], what: What | None = None) -> list[Source]:
+    """Return what files, folders and names hold that is drawn.
+
+    Args:
+        what: the chart; None: it follows from what is found. In one of algorithms, frontiers
+            beside them are passed over.
+
+    Raises:
+        InputError: one cannot be read, or nothing can be drawn.
+    """
+    found = [source for path in paths_of(words) for source in _held(path, what)]
+    if not found:
+        raise InputError("only claims are given, and nothing that can be drawn: give other files")
+    others: list[Source] = [one for one in found if not isinstance(one, Frontier)]
+    return others if others and what in OF_ALGORITHMS else found
+
+
+def _held(path: Path, what: What | None) -> Sequence[Source]:
+    """Return what a file, a folder or a name holds; of a folder, charts of algorithms want each."""
+    if is_folder(path):
+        return _of_folder(path, what)
+    if path.suffix != ".json":
+        return [resolve(str(path))]
+    kind = kind_among(path, (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY))
+    if kind == FRONTIER:
+        return read_frontiers(path)
+    if kind == CERTIFICATE:
+        return []  # beside the algorithms of a certificate's folder
+    if kind in ALGORITHMS:
+        return [expand(load_algorithm(path)[0])]
+    return [resolve(str(path))]
+
+
+def _of_folder(path: Path, what: What | None) -> Sequence[Source]:
+    found = files_of([path], ALGORITHM_OR_FRONTIER)
+    frontiers = frontier_files(found)
+    algorithms = [expand(load_algorithm(file)[0]) for file in found if file not in frontiers]
+    return algorithms if algorithms and what in OF_ALGORITHMS else of_folder(frontiers, algorithms)
+
+
+def suited(sources: Sequence[Source]) -> What:
+    """Return the chart that is drawn where none is asked for."""
+    if any(isinstance(source, Frontier) for source in sources):
+        return What.FRONTIER
+    return What.TOPOLOGY if isinstance(sources[0], Topology) else What.UTILISATION
+
+
+def frontiers_of(sources: Sequence[Source]) -> list[Frontier]:
+    """Return the frontiers, and those of algorithms that belong to none of them."""
+    read = [source for source in sources if isinstance(source, Frontier)]
+    loose = of_algorithms([source for source in sources if isinstance(source, Algorithm)])
+    questions = parts_of(read)
+    return [*read, *(one for one in loose if one.name not in questions)]
+
+
+def digests_of(words: Iterable[str]) -> dict[str, str]:
+    """Return the digests of the files that words name, of folders those of all in them."""
+    found: dict[str, str] = {}
+    for path in paths_of(words):
+        if is_folder(path):
+            found |= {str(x): digest_of(x) for x in files_of([path], ALGORITHM_OR_FRONTIER)}
+        elif path.suffix == ".json":
+            found[str(path)] = digest_of(path)
+        else:
+            found[str(path)] = question_digests(resolve(str(path)))["topology"]
+    return found

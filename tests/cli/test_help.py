@@ -8,31 +8,17 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import VERBS, Verb, app, load
+from tests.kit.commands import COMMANDS
 from tests.kit.projects import tool
 
 COMMAND = (sys.executable, "-c", "from sccl.cli.main import app; app(prog_name='sccl')")
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-7][0-9;]*m")
-
-
-def commands() -> Iterator[tuple[str, Any]]:
-    """Yield every command that does something, by its name."""
-    waiting: list[tuple[str, Any]] = [(f"sccl {verb.name}", load(verb)) for verb in VERBS]
-    for name, command in waiting:  # grows while it is walked
-        inner = getattr(command, "commands", {})
-        waiting += [(f"{name} {word}", one) for word, one in inner.items()]
-        if not inner:
-            yield name, command
-
-
-COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
-from tests.topo.test_symmetry import symmetric
+from tests.kit.symmetric import symmetric
 
 ALLGATHER = ("pareto", "--collective", "allgather", "--topo", "ring:4")
 FRONTIER = {

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 import sccl
 from docs import house
 from docs.made import ROOT, filled, pages
-from tests.cli.test_help import COMMANDS
+from tests.kit.commands import COMMANDS
 
 FOLDERS = ("docs", "benchmarks", "notebooks")
 PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,13 @@ def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
         "tests/a/test_b.py": 4, "tests/a/test_b.py::y": 2,
         "tests/c/test_d.py": 7, "tests/c/test_d.py::x": 7,
     }  # fmt: skip
+
+
+def test_what_tests_share_lies_in_the_kit() -> None:
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert ".test_" not in (node.module or ""), path
 
 
 TESTS = """

@@ -46,6 +46,7 @@ from sccl.topo.symmetry.groups import groups
 from sccl.topo.symmetry.orbits import Orbits, rank_orbits
 from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies
+from tests.kit.symmetric import instance_of, symmetric, under
 
 
 def closure(generators: tuple[tuple[int, ...], ...], ranks: int) -> set[tuple[int, ...]]:
@@ -197,17 +198,6 @@ def test_groups_from_files(tmp_path: Path) -> None:
         group_of("ring:4", "allgather", 4, str(tmp_path / "none.json"))
 
 
-def under(instance: Instance, choice: str = "auto") -> Sat | Unknown:
-    found = groups(instance.topology, instance.collective, choice)
-    effort = backends.Effort(20.0)
-    return symmetric_answer(instance, found, effort)
-
-
-def instance_of(machine: str, collective: str, chunks: int, steps: int, rounds: int) -> Instance:
-    topology = resolve(machine)
-    return Instance(topology, named(collective, topology.ranks).at(chunks), steps, rounds)
-
-
 BOTH_OPTIMAL = [
     ("torus:4x4", "allgather", 4, 4, 15),
     ("torus:8x8", "allgather", 4, 8, 63),
@@ -301,13 +291,6 @@ def test_chunk_orbits_and_their_ways() -> None:
 
 
 # --- the streaming judge -------------------------------------------------------------------------
-
-
-def symmetric() -> SymmetricAlgorithm:
-    found = under(instance_of("torus:4x4", "allgather", 4, 4, 15))
-    assert isinstance(found, Sat)
-    assert isinstance(found.algorithm, SymmetricAlgorithm)
-    return found.algorithm
 
 
 def streamed(algorithm: SymmetricAlgorithm) -> str:
