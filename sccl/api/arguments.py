@@ -44,6 +44,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Check the arguments, and call the function with them."""
         if not kinds:  # hints may name what is imported after this module
             hints = get_type_hints(function)
             kinds.update((name, tuple(_kinds(hint))) for name, hint in hints.items())

@@ -29,6 +29,7 @@ def flat(verb: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(verb)
     def call(**values: Any) -> T:
+        """Make the values of the groups, and call the verb with them."""
         made = {
             name: kind(**{field.name: values.pop(field.name) for field in fields})
             for name, (kind, fields) in groups.items()

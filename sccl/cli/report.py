@@ -176,6 +176,7 @@ def _warnings_as_lines() -> Iterator[None]:
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            """Print a warning: sccl's own as a line."""
             if issubclass(category, ScclWarning):
                 err().print(f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True)
             else:
@@ -207,6 +208,7 @@ def reported(verb: Callable[..., T]) -> Callable[..., T]:
 
     @functools.wraps(command)
     def run(**given: Any) -> T:
+        """Run the verb, and turn how it ends into an exit code."""
         json = bool(given.get("json"))
         _printed.clear()
         try:

@@ -72,6 +72,7 @@ def _rootless(
     name: str, pre: Relation, post: Relation, *, combining: bool = False
 ) -> Callable[[int, int], Spec]:
     def make(ranks: int, _root: int) -> Spec:
+        """Return the collective for so many ranks."""
         per_rank = name == "allgather"  # C counts what starts on a rank; elsewhere what leaves it
         return Spec(
             name,

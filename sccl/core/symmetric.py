@@ -43,6 +43,7 @@ class Symmetry:
         images: dict[int, frozenset[Rank]] = {}  # by id: most sets are one object, used many times
 
         def image(ranks: frozenset[Rank]) -> frozenset[Rank]:
+            """Return where the symmetry takes a set of ranks."""
             if id(ranks) not in images:
                 everyone = len(ranks) == collective.ranks
                 images[id(ranks)] = ranks if everyone else as_ranks(self.ranks[r] for r in ranks)

@@ -77,6 +77,7 @@ def _program(program: Program) -> ProgramWire:
 
 def _row(line: Instruction) -> Row:
     def slot(which: Slot | None) -> str | None:
+        """Return a slot as text, such as ``"scratch:3"``."""
         return None if which is None else f"{which.buffer}:{which.index}"
 
     return (

@@ -142,6 +142,7 @@ def _call(program: Program, line: Instruction) -> str:
     part = program.layout.part(line.chunk)
 
     def slot(which: Slot | None) -> str:
+        """Return a slot as generated code names it."""
         assert which is not None
         units = 1 if which.buffer is Buffer.SCRATCH else program.layout.parts
         return f"{CALLS[which.buffer]}({which.index // units})"

@@ -31,6 +31,7 @@ def violations(algorithm: AnyAlgorithm) -> list[Violation]:
     count = 0
 
     def counting() -> Iterator[Batch]:
+        """Yield the sends, and count them."""
         nonlocal count
         for batch in all_sends(algorithm):
             count += len(batch[1])

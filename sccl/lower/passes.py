@@ -116,6 +116,7 @@ def _colours(own: RankProgram) -> dict[int, int]:
 
 def _renamed(line: Instruction, rank: int, renamed: list[dict[int, int]]) -> Instruction:
     def at(slot: Slot | None, owner: int) -> Slot | None:
+        """Return where a slot of a rank has gone."""
         if slot is None or slot.buffer is not Buffer.SCRATCH:
             return slot
         return Slot(Buffer.SCRATCH, renamed[owner][slot.index])
@@ -232,6 +233,7 @@ def _serial(program: Program, rank: int) -> list[Instruction]:
             users[source].append((b, i))
 
     def urgency(address: Address) -> tuple[object, ...]:
+        """Return by what the instructions that are ready are put in order."""
         line = code[address]
         peer = rank if line.peer is None else line.peer
         turn = rank - peer if line.flag is not None and line.op is not Op.SEND else peer - rank

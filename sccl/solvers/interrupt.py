@@ -33,6 +33,7 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) ->
     done = threading.Event()  # Thread.join would do, but an interrupted join forgets the thread
 
     def run() -> None:
+        """Do the work, and keep what it returns or raises."""
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - handed to the waiting thread

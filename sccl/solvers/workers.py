@@ -151,6 +151,7 @@ class _Process:
             raise
 
     def alive(self) -> bool:
+        """Return whether it still runs; if not, it is cleared away."""
         if self.process.poll() is None:
             return True
         self.end()
@@ -185,6 +186,7 @@ class _Process:
         return last_line(words) if words else f"exit code {self.process.returncode}"
 
     def end(self) -> None:
+        """End it at once."""
         self.process.kill()
         self.process.wait()
         self.pipe.close()

@@ -96,6 +96,7 @@ def answering(
             return
 
         def unknown_yet(instances: Iterable[Instance]) -> None:
+            """Expect the instances that the store has no answer to."""
             expect(i for i in instances if store.get(i, key, how.effort.timeout_s) is None)
 
         yield remembering(solve, store, key, how.effort.timeout_s), unknown_yet
@@ -127,12 +128,14 @@ def _on_cluster(cluster: Cluster, work: Worker, jobs: int) -> Iterator[tuple[Sol
         ahead = Ahead(found.executor, work, max(jobs, found.cores), found.look)
 
         def solve(instance: Instance) -> Answer:
+            """Ask the cluster, and say so if it is gone."""
             try:
                 return ahead.solve(instance)
             except Exception as error:
                 raise found.failed(error) from error
 
         def expect(instances: Iterable[Instance]) -> None:
+            """Have instances answered ahead, and say so if the cluster is gone."""
             try:
                 ahead.expect(instances)
             except Exception as error:

@@ -374,6 +374,7 @@ def remembering(solve: Solve, store: Store, solver: str, timeout_s: float | None
     """
 
     def ask(instance: Instance) -> Answer:
+        """Return what the store has, else ask and keep the answer."""
         known = store.get(instance, solver, timeout_s)
         if known is not None:
             return replace(known, from_store=True)

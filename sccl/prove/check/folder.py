@@ -248,6 +248,7 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
     equal = claim.halves == "equal"
 
     def least(steps: int) -> Fraction | None:
+        """Return what R/C is at least with so many steps; None: there is no such algorithm."""
         work.spend(10 * steps * (1 + len(covered.tree_limits)))
         if not claim.trees:
             return covered.least(steps, equal=equal)

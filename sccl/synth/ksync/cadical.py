@@ -50,6 +50,7 @@ def clauses(model: TransferModel, rounds: tuple[int, ...]) -> list[sat.Clause]:
     top = len(model.transfers)
 
     def at_most(variables: tuple[int, ...], bound: int) -> None:
+        """Add clauses that at most so many variables are true."""
         nonlocal top
         coded, top = sat.at_most([i + 1 for i in variables], bound, top)
         cnf.extend(coded)

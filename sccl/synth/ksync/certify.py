@@ -251,6 +251,7 @@ def write_certificate(  # noqa: PLR0913 - a frontier, and what may be spent on i
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:
+        """Write the files of all proofs, and return the claims."""
         return _Writer(frontier, unfinished, limits, seconds / UNIT_S, notify, composed).run()
 
     return write_claims(folder, frontier.topology, frontier.spec, make)

@@ -47,6 +47,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
     with children:
 
         def start() -> None:
+            """Start the next solver, and a thread that waits for it."""
             child = children.enter_context(SolverChild(waiting.pop(0), instance, effort))
             try:
                 threading.Thread(target=_wait, args=(child, finished), daemon=True).start()

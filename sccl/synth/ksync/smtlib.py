@@ -67,6 +67,7 @@ def _formula(instance: Instance, m: FormulaManager) -> FNode:
     zero, one, last = m.Int(0), m.Int(1), m.Int(instance.steps)
 
     def count(conditions: list[FNode]) -> FNode:
+        """Return how many conditions hold."""
         return m.Plus([m.Ite(x, one, zero) for x in conditions]) if conditions else zero
 
     parts: list[FNode] = []

@@ -94,6 +94,7 @@ def _decode(
     """Return (Q, T): what arrives at time t was sent in step t - 1, steps counted from 0."""
 
     def value(term: smt.ArithRef) -> int:
+        """Return what a term is in the model."""
         return int(model.eval(term, model_completion=True).as_long())
 
     sends = [

@@ -39,6 +39,7 @@ def write_limit_certificate(
     topology, spec = frontier.topology, frontier.spec
 
     def make(unfinished: Path) -> Sequence[Claim]:
+        """Write the files of all proofs, and return the claims."""
         claims = list(bound_claims(topology, spec))
         claims += _of_class(
             unfinished, topology, spec, frontier.limits, frontier.points, trees=False

@@ -47,6 +47,7 @@ class _Basis:
 
     @property
     def size(self) -> int:
+        """Return how many rows and columns it has."""
         return len(self.columns) + len(self.spreads)
 
 

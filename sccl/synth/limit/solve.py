@@ -104,6 +104,7 @@ class _Search:
         self.packing: tuple[Share, ...] = ()
 
     def run(self) -> None:
+        """Go from state to state, to the end."""
         state: _State | None = self.solving
         while state:
             state = state()

@@ -65,10 +65,12 @@ class _Coloured:
         self.edges: list[tuple[int, int]] = []
 
     def vertex(self, colour: tuple[object, ...]) -> int:
+        """Add a vertex, and return its number."""
         self.colours.append(colour)
         return len(self.colours) - 1
 
     def join(self, a: int, b: int) -> None:
+        """Add an edge between two vertices."""
         self.edges.append((a, b))
 
     def automorphism_generators(self) -> list[list[int]]:

@@ -73,6 +73,7 @@ def _translation(sides: tuple[int, ...], dimension: int) -> Permutation:
     side = sides[dimension]
 
     def moved(place: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the place that a place goes to."""
         return (*place[:dimension], (place[dimension] + 1) % side, *place[dimension + 1 :])
 
     return tuple(number[moved(place)] for place in places)
@@ -92,6 +93,7 @@ def _turn(sides: tuple[int, ...], centre: int) -> Permutation:
         blocks.setdefault(side, []).append(d)
 
     def moved(place: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the place that a place goes to."""
         there = list(place)
         for side, block in blocks.items():
             offsets = [(place[d] - middle[d]) % side for d in block]

@@ -81,6 +81,7 @@ class _Planner:
         self.bent: dict[tuple[int, int], list[Position]] = defaultdict(list)
 
     def bend(self, pair: Edge) -> float:
+        """Return how far the links of a pair are bent, and remember where they then run."""
         least, best = self._cost(pair, 0.0, math.inf), 0.0
         if not least:
             return 0.0

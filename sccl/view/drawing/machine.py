@@ -75,10 +75,12 @@ class _Canvas:
 
     @property
     def width(self) -> int:
+        """Return its width in pixels."""
         return round(self.side * (self.right - self.left))
 
     @property
     def height(self) -> int:
+        """Return its height in pixels."""
         return round(self.side * (self.bottom - self.top))
 
     def axes(self) -> dict[str, Any]:
