@@ -140,7 +140,7 @@ def tune(
     if json:
         print_output(tune_output(project, before, selection, timings))
         return
-    for entry in str(selection).split(";"):
+    for entry in selection.entries():
         out().print(escape(entry), soft_wrap=True)
     _print_checked(timings)
 

@@ -56,9 +56,13 @@ class Selection:
         entries = (entry.split(":") for entry in text.split(";"))
         return cls({name: tuple(map(_switch, several.split(","))) for name, several in entries})
 
+    def entries(self) -> list[str]:
+        """Return the switches of each collective, such as ``"allgather:0=0e,65536=1d"``."""
+        return [f"{name}:{','.join(map(str, s))}" for name, s in self.switches.items()]
+
     def __str__(self) -> str:
         """Return it as generated code, ``program.json`` and ``SCCL_SELECT`` spell it."""
-        return ";".join(f"{name}:{','.join(map(str, s))}" for name, s in self.switches.items())
+        return ";".join(self.entries())
 
 
 def _switch(text: str) -> SwitchPoint:

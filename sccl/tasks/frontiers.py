@@ -49,8 +49,8 @@ def of_folder(files: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[Fr
     Of one question a sweep's frontier goes before its limits: the algorithms are that one's.
     """
     found: dict[str, tuple[Frontier, ...]] = {}
-    for file in sorted(files, key=lambda file: (file.stem.endswith("-limits"), file)):
-        read = read_frontiers(file)
+    every = [read_frontiers(file) for file in sorted(files)]
+    for read in sorted(every, key=lambda read: read[0].covered is None):
         found.setdefault(read[0].name, read)
     also = parts_of([one for read in found.values() for one in read])
     for one in of_algorithms(list(algorithms)):
