@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from sccl.cli import options
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from sccl.cli import complete
 from sccl.cli.report import err
 from sccl.collectives import Spec
 from sccl.core.topology import Topology
 from sccl.tasks.asked import asked
 from sccl.topo import resolve as resolve_topology
 
+Collective = Annotated[
+    str,
+    typer.Option(
+        help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
+        "or the .json file of your own.",
+        autocompletion=complete.collective,
+    ),
+]
+Topo = Annotated[
+    str,
+    typer.Option(
+        help="dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
+        autocompletion=complete.topology,
+    ),
+]
+Root = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RANK",
+        help="Root of broadcast, reduce, gather, scatter: a rank's number, or its label.",
+        show_default="0",
+    ),
+]
 
-def asked_for(question: options.QuestionOptions) -> tuple[Topology, Spec]:
+
+@dataclass(frozen=True, slots=True)
+class QuestionOptions:
+    """What is asked for."""
+
+    collective: Collective
+    topo: Topo
+    root: Root = None
+
+
+def asked_for(question: QuestionOptions) -> tuple[Topology, Spec]:
     """Return the machine as it is modelled, and the collective; say what was done to the machine.
 
     Raises:

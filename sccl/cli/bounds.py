@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for
+from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
 from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds, Priced
@@ -33,7 +33,7 @@ _EQUAL_HALVES = "composed of equal halves"
 
 @reported
 def bounds(
-    question: options.QuestionOptions,
+    question: QuestionOptions,
     steps: Annotated[
         int | None,
         typer.Option(

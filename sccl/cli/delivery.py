@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -33,6 +33,35 @@ from sccl.view.charts import check_picture
 F = TypeVar("F", bound=Frontier | LimitFrontier | AllreduceFrontier)
 
 
+OutDir = Annotated[Path | None, typer.Option("--out", help="Folder for the algorithms found.")]
+CertifyDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--certify",
+        help="Folder for proofs of all claims, for 'sccl verify-certificate'; of allreduce, of "
+        "those about compositions, and of limits those about trees, too.",
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Picture of the frontier and of the times by buffer size: .html, .svg, .png, .pdf "
+        "(more charts: 'sccl plot')."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOptions:
+    """Where a frontier goes, and by what its points are compared."""
+
+    out_dir: OutDir = None
+    certify_dir: CertifyDir = None
+    plot: Plot = None
+    alpha_us: options.AlphaUs = None
+    gb_per_s: options.GbPerS = None
+
+
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """Where what is found goes.
@@ -54,7 +83,7 @@ class Outputs:
     @classmethod
     def checked(
         cls,
-        delivery: options.DeliveryOptions,
+        delivery: DeliveryOptions,
         topology: Topology,
         spec: Spec,
         max_steps: int | None,

@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for
+from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.classes import print_allreduce
-from sccl.cli.delivery import Outputs, deliver
+from sccl.cli.delivery import DeliveryOptions, Outputs, deliver
 from sccl.cli.report import ExitCode, err, reported
 from sccl.cli.searching import SearchOptions, settings_of
 from sccl.core.cost import Costs
@@ -36,12 +36,12 @@ _MISSING = {
 
 @reported
 def limits(
-    question: options.QuestionOptions,
+    question: QuestionOptions,
     *,
     max_steps: options.MaxSteps = None,
     search: SearchOptions,
     timeout: options.LimitTimeout = None,
-    delivery: options.DeliveryOptions,
+    delivery: DeliveryOptions,
     json: options.Json = False,
 ) -> None:
     """The frontier over all k and all C: for every S the infimum of R/C, and what attains it.
@@ -53,10 +53,10 @@ def limits(
 
 
 def limits_of(
-    question: options.QuestionOptions,
+    question: QuestionOptions,
     max_steps: int | None,
     settings: Settings,
-    delivery: options.DeliveryOptions,
+    delivery: DeliveryOptions,
     *,
     json: bool,
 ) -> NoReturn:

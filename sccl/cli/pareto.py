@@ -13,12 +13,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for
+from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.classes import print_allreduce
-from sccl.cli.delivery import Outputs, deliver
+from sccl.cli.delivery import DeliveryOptions, Outputs, deliver
 from sccl.cli.limits import limits_of
 from sccl.cli.report import ExitCode, err, named, reported
-from sccl.cli.searching import SearchOptions, settings_of
+from sccl.cli.searching import KeptOptions, SearchOptions, WorkersOptions, settings_of
 from sccl.collectives import dual_of
 from sccl.core.bounds import Priced
 from sccl.core.candidate import Range
@@ -38,7 +38,7 @@ from sccl.view.words import completeness
 
 @reported
 def pareto(
-    question: options.QuestionOptions,
+    question: QuestionOptions,
     *,
     k: Annotated[
         int | None,
@@ -57,9 +57,9 @@ def pareto(
     ] = None,
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
-    workers: options.WorkersOptions,
-    kept: options.KeptOptions,
-    delivery: options.DeliveryOptions,
+    workers: WorkersOptions,
+    kept: KeptOptions,
+    delivery: DeliveryOptions,
     limit: Annotated[
         bool, typer.Option("--limit", help="Another name of 'sccl limits', which see.")
     ] = False,
@@ -92,9 +92,7 @@ def pareto(
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 
-def _check_limits(
-    covered: Range, workers: options.WorkersOptions, kept: options.KeptOptions
-) -> None:
+def _check_limits(covered: Range, workers: WorkersOptions, kept: KeptOptions) -> None:
     """Check that nothing is given that plays no part in limits."""
     given = {
         "--k": covered.k is not None,

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.status import Status
 from rich.text import Text
 
 from sccl.cli.groups import flat
@@ -28,6 +27,9 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import InputError, ScclError, ScclWarning
 from sccl.tasks.outputs import ErrorOutput, Failure, Output, plain
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 T = TypeVar("T")
 

@@ -31,6 +31,15 @@ Symmetry = Annotated[
         autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
     ),
 ]
+NoStore = Annotated[bool, typer.Option("--no-store", help="Neither look into the store nor write.")]
+Jobs = Annotated[int, typer.Option("--jobs", help="Queries at a time, each in a process.")]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Dask scheduler to answer queries: tcp://host:8786."),
+]
+TlsCa = Annotated[Path | None, typer.Option(help="The cluster's certificate authority (PEM).")]
+TlsCert = Annotated[Path | None, typer.Option(help="Our certificate for the cluster (PEM).")]
+TlsKey = Annotated[Path | None, typer.Option(help="Its key (PEM).")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +51,37 @@ class SearchOptions:
     symmetry: Symmetry = "auto"
 
 
+@dataclass(frozen=True, slots=True)
+class KeptOptions:
+    """Where verdicts are kept."""
+
+    store: options.Store = None
+    no_store: NoStore = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersOptions:
+    """Where queries are answered."""
+
+    jobs: Jobs = 1
+    cluster: ClusterAddress = None
+    tls_ca: TlsCa = None
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+
+
 def settings_of(
     search: SearchOptions,
     timeout: float | None,
-    kept: options.KeptOptions | None = None,
-    workers: options.WorkersOptions | None = None,
+    kept: KeptOptions | None = None,
+    workers: WorkersOptions | None = None,
 ) -> Settings:
     """Return how a question is answered.
 
     Raises:
         InputError: there is no such solver, or a number makes no sense.
     """
-    kept, workers = kept or options.KeptOptions(), workers or options.WorkersOptions()
+    kept, workers = kept or KeptOptions(), workers or WorkersOptions()
     return Settings(
         backends.check_name(search.solver),
         checked_effort(timeout, search.seed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for
+from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.report import named, out, print_output, reported
 from sccl.core.files.disk import write_atomically
 from sccl.tasks.outputs import question_digests
@@ -15,7 +15,7 @@ from sccl.transform import pose
 
 @reported
 def smt2(
-    question: options.QuestionOptions,
+    question: QuestionOptions,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,

@@ -8,9 +8,9 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.asking import asked_for
+from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.report import ExitCode, err, named, out, print_output, reported
-from sccl.cli.searching import SearchOptions, settings_of
+from sccl.cli.searching import KeptOptions, SearchOptions, settings_of
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
@@ -24,14 +24,14 @@ _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
 @reported
 def solve(
-    question: options.QuestionOptions,
+    question: QuestionOptions,
     *,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
     search: SearchOptions,
     timeout: options.Timeout = None,
-    kept: options.KeptOptions,
+    kept: KeptOptions,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
