@@ -13,7 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, named, out, print_output, reported
 from sccl.core.words import counted
 from sccl.prove.check.folder import Verdict, check
-from sccl.prove.check.question import plain
+from sccl.prove.check.question import printable
 from sccl.prove.check.words import classes
 from sccl.tasks.certificates import Certified, certificate_output, certified
 
@@ -69,4 +69,4 @@ def _print_question(console: Console, one: Certified, *, alone: bool) -> None:
 def _print(console: Console, verdict: Verdict) -> None:
     colour = _COLOURS[verdict.state]
     line = f"[{colour}]{verdict.state:9}[/] {escape(verdict.claim)}: "
-    console.print(line + escape(plain(verdict.detail)), soft_wrap=True)
+    console.print(line + escape(printable(verdict.detail)), soft_wrap=True)

@@ -49,7 +49,7 @@ def setters(program: Program) -> dict[tuple[int, int], Site]:
     return found
 
 
-def order_of(program: Program) -> Order:
+def happens_before(program: Program) -> Order:
     """Return the order that blocks, dependencies, flags and credits impose.
 
     Raises:

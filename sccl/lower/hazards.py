@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sccl.lower.happens_before import Order, Site, order_of, setters, sites
+from sccl.lower.happens_before import Order, Site, happens_before, setters, sites
 from sccl.lower.program import (
     Address,
     Block,
@@ -70,7 +70,7 @@ def protect(program: Program) -> Program:
     flags and dependencies do not already imply that, the owner gives a credit. Inputs that an
     in-place call would lose are listed to be saved first.
     """
-    order = order_of(program)
+    order = happens_before(program)
     unsafe = [
         (send, pending)
         for send, former in _overwrites(program).items()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from sccl.core.algorithm import Algorithm
-from sccl.lower.happens_before import order_of, setters
+from sccl.lower.happens_before import happens_before, setters
 from sccl.lower.hazards import latest, protect
 from sccl.lower.lowering import lower
 from sccl.lower.program import (
@@ -185,7 +185,7 @@ def _merged(
 
 def drop_implied(program: Program) -> Program:
     """Return the program without the dependencies that follow from the others."""
-    order = order_of(program)
+    order = happens_before(program)
     setter = setters(program)
     ranks = []
     for rank, own in enumerate(program.ranks):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sccl.errors import InputError, ToolError
 from sccl.runtime.mpi import Mpi
-from sccl.runtime.project import Project, lines_of
+from sccl.runtime.project import Project, bench_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def timed(projects: Sequence[Project], mpi: Mpi, trial: Trial) -> Iterator[Timin
     names = {f"with-{i}": str(p.directory) for i, p in enumerate(projects) if i}
     if not trial.each:
         names["sccl"] = str(first.directory)
-    for line in lines_of(first, mpi, arguments):
+    for line in bench_lines(first, mpi, arguments):
         yield _timing(line, names)
 
 

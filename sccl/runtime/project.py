@@ -99,7 +99,7 @@ def command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
     return [*mpi.launcher(project.ranks), str((project.directory / "bench").resolve()), *arguments]
 
 
-def lines_of(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Iterator[str]:
+def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Iterator[str]:
     """Run a project's benchmark and yield each line that it prints, as it comes.
 
     Raises:

@@ -44,8 +44,8 @@ __all__ = [
     "Result",
     "Solver",
     "Sum",
-    "check",
     "is_true",
+    "solve",
 ]
 
 _RESOURCES = 2_000_000  # of Z3's own, in a unit of effort
@@ -67,7 +67,7 @@ class Result:
     reason: str
 
 
-def check(solver: Solver, effort: Effort) -> Result:
+def solve(solver: Solver, effort: Effort) -> Result:
     """Return what Z3 says of the constraints of a solver, in this process."""
     solver.set("random_seed", effort.seed)
     if effort.units is not None:

@@ -39,7 +39,7 @@ def load(name: str) -> Synthesizer:
     return cast("Synthesizer", importlib.import_module(f"sccl.synth.{name}"))
 
 
-def limits() -> LimitOracle:
+def limit_oracle() -> LimitOracle:
     """Return who knows limits of R/C: what one synthesiser asks of another goes through here."""
     return cast("LimitOracle", importlib.import_module("sccl.synth.limit.oracle").PackingLimits)
 

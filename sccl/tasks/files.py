@@ -33,7 +33,7 @@ class Loaded:
     intact: bool
 
 
-def kind_of(file: Path) -> Kind | None:
+def kind_of_file(file: Path) -> Kind | None:
     """Return what a JSON file holds; None: none of what has a name here.
 
     Raises:
@@ -48,7 +48,7 @@ def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
     Raises:
         InputError: it cannot be read, is not JSON, or is of another kind.
     """
-    kind = kind_of(file)
+    kind = kind_of_file(file)
     if kind in {None, *kinds}:
         return kind
     *most, last = [str(kind) for kind in kinds if kind != SYMMETRIC_ALGORITHM]
@@ -87,7 +87,7 @@ def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
                     "'sccl pareto'; give another"
                 )
         elif matched or path.suffix == ".json":
-            kind = kind_of(path)
+            kind = kind_of_file(path)
             chosen = [path] if kind in kinds or not (matched or kind in _BESIDE) else []
         else:
             chosen = [path]
@@ -117,7 +117,7 @@ def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
 
 def _in_folder(path: Path, kinds: frozenset[Kind]) -> list[Path]:
     files = [file for file in sorted(path.glob("*.json")) if not is_folder(file)]
-    return [file for file in files if kind_of(file) in kinds]
+    return [file for file in files if kind_of_file(file) in kinds]
 
 
 def algorithm_files(words: Iterable[str | Path]) -> list[Path]:
@@ -143,7 +143,7 @@ def frontier_files(words: Iterable[str | Path]) -> list[Path]:
         InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
     """
     found = files_of(words, ALGORITHM_OR_FRONTIER)
-    return [file for file in found if file.suffix == ".json" and kind_of(file) == FRONTIER]
+    return [file for file in found if file.suffix == ".json" and kind_of_file(file) == FRONTIER]
 
 
 def load_algorithms(words: Iterable[str | Path]) -> list[Loaded]:

@@ -25,7 +25,7 @@ from sccl.core.files.text import digest
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.tasks.files import kind_of
+from sccl.tasks.files import kind_of_file
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
@@ -94,7 +94,7 @@ def digest_of(file: Path) -> str:
     Raises:
         InputError: it cannot be read.
     """
-    if kind_of(file) in ALGORITHMS:
+    if kind_of_file(file) in ALGORITHMS:
         return digest(algorithm_to_wire(load_algorithm(file)[0]))
     return file_digest(file)
 

@@ -8,7 +8,7 @@ from sccl.core.files.disk import data_dir
 from sccl.core.files.topologies import load_topology
 from sccl.core.topology import Topology
 from sccl.errors import unknown_name
-from sccl.topo.generators import generate, generators
+from sccl.topo.generators import generated, generators
 
 
 def catalogue_names() -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def resolve(text: str) -> Topology:
     if text.endswith(".json"):
         return load_topology(Path(text))
     if ":" in text:
-        return generate(text)
+        return generated(text)
     if text not in catalogue_names():
         known = (*catalogue_names(), *(g.name for g in generators()))
         hint = (

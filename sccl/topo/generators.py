@@ -203,7 +203,7 @@ def generators() -> tuple[Generator, ...]:
     return _GENERATORS
 
 
-def generate(text: str) -> Topology:
+def generated(text: str) -> Topology:
     """Return the topology of ``name:arguments``.
 
     Raises:

@@ -105,7 +105,7 @@ def save(chart: alt.TopLevelMixin, path: Path, title: str = "sccl", size: Size =
             f"scale is {size.scale:g}, but a {suffix} has no pixels: leave it out, or write a .png"
         )
     if suffix == ".html":
-        write_atomically(path, page(chart, title, size))
+        write_atomically(path, chart_page(chart, title, size))
         return
     text = _resized(svg(chart), size)
     content = _png(text, size.scale or _SCALE) if suffix == ".png" else _WRITERS[suffix](text)
@@ -127,7 +127,7 @@ def check_picture(path: Path) -> None:
     check_can_write(path)
 
 
-def page(chart: alt.TopLevelMixin, title: str, size: Size = DRAWN) -> str:
+def chart_page(chart: alt.TopLevelMixin, title: str, size: Size = DRAWN) -> str:
     """Return a page with a chart and all the code it needs."""
     # Inside a script, no text of the chart may end it.
     text = json.dumps(specification(chart), sort_keys=True).replace("<", "\\u003c")

@@ -17,8 +17,8 @@ from sccl.core.files.text import text_of
 from sccl.synth.ksync import backends
 from sccl.synth.limit.multiply import multiply_out, round_off
 from sccl.synth.limit.palindrome import palindrome
-from sccl.synth.limit.problem import pose, pose_allreduce
-from sccl.synth.limit.solve import solve
+from sccl.synth.limit.problem import pose_allreduce, pose_packing
+from sccl.synth.limit.solve import solve_packing
 from sccl.topo import resolve
 
 ASKED = {
@@ -71,14 +71,14 @@ def pack(folder: Path) -> None:
     collective, machine, steps = PACKED
     topology = resolve(machine)
     spec = named(collective, topology.ranks)
-    limit = solve(pose(topology, spec.at(spec.unit), steps))
+    limit = solve_packing(pose_packing(topology, spec.at(spec.unit), steps))
     for name, algorithm in (("whole", multiply_out(limit)), ("rounded", round_off(limit, 7))):
         assert algorithm is not None
         (folder / f"packed-{name}.json").write_text(text_of(algorithm_to_wire(algorithm)))
     machine, steps = TREES
     topology = resolve(machine)
     unit = named("allreduce", topology.ranks).at(topology.ranks)
-    found = palindrome(solve(pose_allreduce(topology, unit, steps)))
+    found = palindrome(solve_packing(pose_allreduce(topology, unit, steps)))
     assert found is not None
     (folder / "trees.json").write_text(text_of(algorithm_to_wire(found)))
 

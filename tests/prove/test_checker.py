@@ -42,8 +42,8 @@ from sccl.synth.claims import bound_claims, limit_claims
 from sccl.synth.limit.allreduce import fewest_tree_steps
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.limit.pricing import pricer
-from sccl.synth.limit.problem import pose, pose_allreduce
-from sccl.synth.limit.solve import solve
+from sccl.synth.limit.problem import pose_allreduce, pose_packing
+from sccl.synth.limit.solve import solve_packing
 from sccl.synth.limit.steps import step_limit
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
@@ -133,7 +133,7 @@ def test_cheapest_trees_are_those_that_make_limits(
     collective = spec.at(spec.unit)
     steps = len(costs)
     assume(steps >= farthest_pair(machine, collective).steps)
-    problem = pose(machine, collective, steps, symmetric=False)
+    problem = pose_packing(machine, collective, steps, symmetric=False)
     prices = np.array([[c[e] for c in costs] for e in problem.edges], np.int64)
     for commodity in problem.commodities:
         theirs = pricer(problem, commodity).exact(prices)[0]
@@ -152,7 +152,7 @@ def test_cheapest_trees_are_those_that_make_limits(
 def test_limits_are_proved_by_their_prices(machine: str, collective: str, steps: int) -> None:
     topology = resolve(machine)
     spec = dual_of(named(collective, topology.ranks)).spec
-    found = solve(pose(topology, spec.at(spec.unit), steps))
+    found = solve_packing(pose_packing(topology, spec.at(spec.unit), steps))
     assert by_steps(topology, spec.at(spec.unit), steps, found.prices, free) == found.lower
 
 

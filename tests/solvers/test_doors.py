@@ -232,11 +232,11 @@ def test_z3_says_what_it_knows() -> None:
     x = [smt.Bool(f"x{i}", context) for i in range(6)]
     solver = smt.Solver(ctx=context)
     solver.add(smt.PbEq([(v, 1) for v in x], 4))
-    found = smt.check(solver, Effort(units=1.0))
+    found = smt.solve(solver, Effort(units=1.0))
     assert found.model is not None
     assert sum(smt.is_true(found.model.eval(v)) for v in x) == 4
     solver.add(smt.PbLe([(v, 1) for v in x], 3))
-    assert smt.check(solver, Effort()) == smt.Result(None, refuted=True, reason="")
+    assert smt.solve(solver, Effort()) == smt.Result(None, refuted=True, reason="")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_z3_with_little_effort_does_not_know(effort: Effort, reason: str) -> Non
         solver.add(smt.PbEq([(x[p, h], 1) for h in range(12)], 1))
     for h in range(12):
         solver.add(smt.PbLe([(x[p, h], 1) for p in range(13)], 1))
-    result = smt.check(solver, effort)
+    result = smt.solve(solver, effort)
     assert (result.model, result.refuted) == (None, False)
     assert any(word in result.reason for word in reason.split("|")), result.reason
 

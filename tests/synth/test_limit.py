@@ -30,8 +30,8 @@ from sccl.synth.limit.allreduce import fewest_tree_steps, gather_frontier, tree_
 from sccl.synth.limit.frontier import LimitFrontier
 from sccl.synth.limit.multiply import multiply_out, round_off
 from sccl.synth.limit.palindrome import palindrome
-from sccl.synth.limit.problem import pose, pose_allreduce
-from sccl.synth.limit.solve import solve
+from sccl.synth.limit.problem import pose_allreduce, pose_packing
+from sccl.synth.limit.solve import solve_packing
 from sccl.synth.limit.steps import step_limit
 from sccl.synth.limit.sweep import limit_frontier
 from sccl.synth.settings import Settings
@@ -53,7 +53,7 @@ Use = tuple[tuple[int, int], int]
 def limit_of(topology: str, collective: str, steps: int) -> Fraction:
     machine = resolve(topology)
     spec = named(collective, machine.ranks)
-    found = solve(pose(machine, spec.at(spec.unit), steps))
+    found = solve_packing(pose_packing(machine, spec.at(spec.unit), steps))
     assert found.exact
     return found.lower
 
@@ -81,7 +81,9 @@ def test_known_limits(topology: str, collective: str, limits: dict[int, str]) ->
 def test_two_machines_joined_by_one_lane_of_the_width_of_an_nvlink() -> None:
     machine = resolve("ndv2x2")
     links = tuple(replace(k, lanes=max(1, k.lanes // 2)) for k in machine.links)
-    found = solve(pose(replace(machine, links=links), named("allgather", 16).at(1), 5))
+    found = solve_packing(
+        pose_packing(replace(machine, links=links), named("allgather", 16).at(1), 5)
+    )
     assert found.exact
     assert found.lower == 11
 
@@ -144,7 +146,7 @@ def test_against_all_timed_trees(machine: Topology, name: str) -> None:
     for extra in (0, 1):
         if steps + extra > 3:
             return
-        found = solve(pose(machine, collective, steps + extra))
+        found = solve_packing(pose_packing(machine, collective, steps + extra))
         assert found.exact
         assert float(found.lower) == pytest.approx(
             brute_force(machine, collective, steps + extra), abs=1e-6
@@ -160,7 +162,7 @@ def test_what_is_written_down_attains_the_limit(machine: Topology, name: str) ->
         return
     collective = spec.at(spec.unit)
     steps = farthest_pair(machine, collective).steps
-    found = solve(pose(machine, collective, steps))
+    found = solve_packing(pose_packing(machine, collective, steps))
     algorithm = multiply_out(found)
     if algorithm is not None:
         assert violations(algorithm) == []
@@ -178,7 +180,7 @@ def test_no_solver_finds_an_algorithm_below_the_limit(
 ) -> None:
     spec = named("allgather", machine.ranks)
     steps = farthest_pair(machine, spec.at(1)).steps + extra_steps
-    limit = solve(pose(machine, spec.at(1), steps)).lower
+    limit = solve_packing(pose_packing(machine, spec.at(1), steps)).lower
     rounds = steps + extra_rounds
     answer = backends.solve(Instance(machine, spec.at(chunks), steps, rounds))
     if Fraction(rounds, chunks) < limit:
@@ -187,7 +189,7 @@ def test_no_solver_finds_an_algorithm_below_the_limit(
 
 def test_prices_are_checked() -> None:
     machine, collective = resolve("dgx1"), named("broadcast", 8).at(1)
-    limit = solve(pose(machine, collective, 3))
+    limit = solve_packing(pose_packing(machine, collective, 3))
     assert limit.lower == Fraction(9, 22)
     assert by_steps(machine, collective, 3, limit.prices, free) == Fraction(9, 22)
     (name, step, price), *rest = limit.prices
@@ -209,8 +211,8 @@ def test_symmetry_changes_no_limit() -> None:
         topology = resolve(machine)
         spec = named(name, topology.ranks)
         unit = spec.at(spec.unit)
-        reduced = solve(pose(topology, unit, steps))
-        whole = solve(pose(topology, unit, steps, symmetric=False))
+        reduced = solve_packing(pose_packing(topology, unit, steps))
+        whole = solve_packing(pose_packing(topology, unit, steps, symmetric=False))
         assert reduced.lower == reduced.upper == whole.lower == whole.upper
         assert len(reduced.problem.commodities) < len(whole.problem.commodities)
 
@@ -300,7 +302,7 @@ def test_an_allreduce_that_is_the_same_backwards() -> None:
     """(48, 5, 14) on DGX-1: the bandwidth bound with a step less than SCCL's (48, 6, 14)."""
     topology = resolve("dgx1")
     unit = named("allreduce", topology.ranks).at(topology.ranks)
-    limit = solve(pose_allreduce(topology, unit, 5))
+    limit = solve_packing(pose_allreduce(topology, unit, 5))
     found = palindrome(limit)
     assert found is not None
     assert violations(found) == []
@@ -351,7 +353,7 @@ def test_allreduce_by_trees_against_all_of_them(machine: Topology) -> None:
         if steps > 3:
             return
         unit = named("allreduce", machine.ranks).at(machine.ranks)
-        found = solve(pose_allreduce(machine, unit, steps))
+        found = solve_packing(pose_allreduce(machine, unit, steps))
         assert found.exact
         every = brute_force_up_and_down(machine, steps)
         assert float(found.lower) == pytest.approx(every, abs=1e-6)

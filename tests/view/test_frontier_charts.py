@@ -19,7 +19,7 @@ from sccl.errors import ParameterError
 from sccl.tasks.frontiers import of_algorithms
 from sccl.view import theme
 from sccl.view.charts import FrontierData, frontier_chart, lines_of, measured_chart, time_chart
-from sccl.view.charts.known import bounds
+from sccl.view.charts.known import bound_lines
 from sccl.view.charts.labels import Frame, dot
 from sccl.view.charts.marks import marks_of
 from sccl.view.save import svg
@@ -73,7 +73,7 @@ def test_frontiers_of_one_name_stay_apart() -> None:
 
 def test_labels_keep_clear_of_the_lines_of_bounds() -> None:
     frame = Frame(560, 340, (0, 10), (0, 2))
-    _, covered = bounds(BROADCAST, frame)
+    _, covered = bound_lines(BROADCAST, frame)
     for value in ((5, 1 / 6), (2, 1.0)):
         assert any(dot(frame.pixels(*value), 1).within(box) for box in covered)
     assert not any(dot(frame.pixels(5, 1.0), 1).overlaps(box) for box in covered)

@@ -15,7 +15,7 @@ from sccl.topo import resolve
 from sccl.view.charts import topology_chart
 from sccl.view.drawing.budgets import behind_a_budget
 from sccl.view.drawing.layout import layout
-from sccl.view.drawing.links import lines_of, strokes
+from sccl.view.drawing.links import link_lines, strokes
 from sccl.view.save import svg
 from tests.kit.svg import overlapping
 
@@ -61,7 +61,7 @@ def test_one_number_of_lanes_has_a_width(name: str) -> None:
 def test_every_number_of_lanes_has_its_width() -> None:
     machine = with_lanes(resolve("ring:13"), [1, 2, 3, 4, 6, 8, 10, 14, 20, 26, 34, 40])
     assert len(drawn_widths(machine)) == 12
-    widths, _ = strokes(lines_of(machine, layout(machine)), 560, 560, 560)
+    widths, _ = strokes(link_lines(machine, layout(machine)), 560, 560, 560)
     assert list(widths.values()) == sorted(widths.values())
     assert widths[1] >= 1
 
@@ -69,7 +69,7 @@ def test_every_number_of_lanes_has_its_width() -> None:
 def test_links_that_crowd_are_thin_and_then_faint() -> None:
     def drawn(name: str) -> tuple[dict[int, float], float]:
         machine = resolve(name)
-        return strokes(lines_of(machine, layout(machine)), 560, 560, 560)
+        return strokes(link_lines(machine, layout(machine)), 560, 560, 560)
 
     assert max(drawn("dgx2")[0].values()) < 2
     assert drawn("full:16")[1] > drawn("full:32")[1] > drawn("full:64")[1] > 0.1

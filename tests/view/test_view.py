@@ -30,8 +30,8 @@ from sccl.view.charts import (
     utilisation_chart,
 )
 from sccl.view.charts.labels import Frame, Rectangle, apart, dot, place, text_size
-from sccl.view.drawing.budgets import shared, words
-from sccl.view.save import page, svg
+from sccl.view.drawing.budgets import budget_lines, shared
+from sccl.view.save import chart_page, svg
 from tests.kit.charts import ALLGATHER, BROADCAST, one_step, rows_of
 from tests.kit.paths import ROOT
 from tests.kit.svg import overlapping
@@ -75,13 +75,13 @@ def test_names_are_text_wherever_they_come_from() -> None:
             *("svg", "rect", "g", "path", "line", "text", "tspan"),
             *("defs", "clipPath", "linearGradient", "stop"),
         }
-        written = page(chart, HOSTILE)
+        written = chart_page(chart, HOSTILE)
         assert "<script>alert" not in written
         assert "<b>" not in written.partition("<script>")[0]
 
 
 def test_a_page_loads_nothing() -> None:
-    written = page(frontier_chart([ALLGATHER]), "x")
+    written = chart_page(frontier_chart([ALLGATHER]), "x")
     markup = re.sub(r"<script>.*?</script>", "", written, flags=re.DOTALL)
     assert "http" not in markup
     assert "src" not in markup
@@ -218,7 +218,7 @@ def test_links_that_share_a_budget_are_drawn_apart() -> None:
     machine = resolve("z52-pcie")
     tied = shared(machine)
     assert tied == {edge for budget in machine.budgets for edge in budget.edges}
-    assert words(machine)[0] == "PCIe left socket: 1 chunk per round over 0↔1, 1↔2, 1↔3"
+    assert budget_lines(machine)[0] == "PCIe left socket: 1 chunk per round over 0↔1, 1↔2, 1↔3"
     rows = [row for found in rows_of(topology_chart(machine)) for row in found if "budget" in row]
     dashed = {row["link"] for row in rows if "share" in row["budget"]}
     assert dashed == {f"{src}->{dst}" for src, dst in tied if src < dst}
@@ -227,17 +227,17 @@ def test_links_that_share_a_budget_are_drawn_apart() -> None:
 def test_budgets_of_whole_ranks_are_words_alone() -> None:
     machine = resolve("dgx2")
     assert shared(machine) == frozenset()
-    assert words(machine) == [
+    assert budget_lines(machine) == [
         "all links out of each rank: 6 chunks per round",
         "all links into each rank: 6 chunks per round",
     ]
     half = replace(machine, budgets=tuple(b for b in machine.budgets if b.edges[0][0] == 3))
-    assert "node 3" in words(half)[0]
+    assert "node 3" in budget_lines(half)[0]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_words_of_budgets_are_few(machine: str) -> None:
-    lines = words(resolve(machine))
+    lines = budget_lines(resolve(machine))
     assert len(lines) <= 8
     assert all(len(line) <= 84 for line in lines)
 
@@ -246,4 +246,4 @@ def test_budgets_that_lanes_keep_anyway_are_not_told() -> None:
     machine = resolve("z52-pcie")
     wide = [replace(b, chunks_per_round=len(b.edges)) for b in machine.budgets]
     loose = replace(machine, budgets=tuple(wide))
-    assert (words(loose), shared(loose)) == ([], frozenset())
+    assert (budget_lines(loose), shared(loose)) == ([], frozenset())

@@ -32,7 +32,7 @@ from sccl.prove.check.plain import written_out
 from sccl.prove.check.prices import by_steps, keys_of, overall, short
 from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
-from sccl.prove.check.words import in_words
+from sccl.prove.check.words import claim_in_words
 from sccl.prove.check.work import ClaimState, TooMuchError, Work
 
 MAX_K = 100_000
@@ -89,7 +89,7 @@ def check(case: Case) -> Iterator[Verdict]:
     """Yield a verdict on each claim of a certificate, in their order."""
     held, work = _Held([], {}), Work()
     for claim in case.claims:
-        text = in_words(case, claim)
+        text = claim_in_words(case, claim)
         work.begin()
         try:
             state, detail = _check(case, claim, held, work)

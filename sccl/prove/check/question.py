@@ -87,16 +87,16 @@ class Case:
         root = f" with root {c['root']}" if c["root"] is not None else ""
         what = f"custom, {c['digest']}" if c["custom"] else f"as sccl defines it{root}"
         multiple = f", C a multiple of {c['unit']}" if c["unit"] > 1 else ""
-        machine = f"{plain(m['name'])}: {counted(m['ranks'], 'rank')}, {links}{budgets}"
+        machine = f"{printable(m['name'])}: {counted(m['ranks'], 'rank')}, {links}{budgets}"
         if not self.topology.equally_fast:
             machine += "; its lanes are NOT equally fast, and claims count them alike"
         return [
             f"machine     {machine}; {m['origin']}, {m['digest']}",
-            f"collective  {plain(c['name'])}: {what}{multiple}",
+            f"collective  {printable(c['name'])}: {what}{multiple}",
         ]
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Return text from a file so that it stays on its line."""
     cut = text if len(text) <= 200 else f"{text[:200]}..."
     return cut if cut.isprintable() else ascii(cut)

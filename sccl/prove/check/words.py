@@ -44,7 +44,7 @@ def class_of(case: Case, claim: ParetoWire | LimitPointWire) -> str:
     return f"{whole} with {bounded} and {largest}"
 
 
-def in_words(case: Case, claim: Claim) -> str:
+def claim_in_words(case: Case, claim: Claim) -> str:
     """Return what a claim says."""
     match claim:
         case StepsWire():

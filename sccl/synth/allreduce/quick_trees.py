@@ -25,7 +25,7 @@ from sccl.synth.limit.allreduce import TREES as SCOPE
 from sccl.synth.limit.allreduce import fewest_tree_steps, tree_floor
 
 if TYPE_CHECKING:
-    from sccl.synth.limit.solve import Limit
+    from sccl.synth.limit.solve import Packing
 
 _WORK = 5_000_000
 """Rounds times steps times pairs of sets of ranks: DGX-1 takes 3 million up to its last point."""
@@ -82,13 +82,13 @@ def quick_trees(
     )
 
 
-def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[Limit]:
+def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[Packing]:
     """Return the limits of as many numbers of steps as the work allows."""
     from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
     unit = named("allreduce", topology.ranks).at(topology.ranks)
-    found: list[Limit] = []
+    found: list[Packing] = []
     work = _WORK
     for steps in range(least, last + 1):
         of_a_round = steps * 3**topology.ranks
@@ -102,7 +102,7 @@ def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[
     return found
 
 
-def _attain(packing: Limit, *, search: bool) -> Algorithm | None:
+def _attain(packing: Packing, *, search: bool) -> Algorithm | None:
     """Return an algorithm at a limit, or near it, if one is quickly found."""
     from sccl.synth.limit.multiply import multiply_out, round_off  # noqa: PLC0415 - loads solvers
     from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415

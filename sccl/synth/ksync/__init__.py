@@ -26,5 +26,5 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     from sccl.synth.ksync import by_size  # noqa: PLC0415 - loads the models
 
     if (options.chunks, options.steps, options.rounds) == (None, None, None):
-        return by_size.fastest(request, options, effort, notify)
+        return by_size.fastest_at_size(request, options, effort, notify)
     return by_size.of_numbers(request, options, effort)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sccl.synth.ksync.options import Options
 
 
-def fastest(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+def fastest_at_size(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return the point of a sweep that takes the least time for the request's size.
 
     Raises:
@@ -47,7 +47,7 @@ def fastest(request: Request, options: Options, effort: Effort, notify: Notify) 
         _solve(request, options, effort),
         solver=options.solver,
         covered=Range(options.k, options.max_steps, options.max_chunks),
-        limits=partial(registry.limits(), units=units),
+        limits=partial(registry.limit_oracle(), units=units),
         notify=notify,
     )
     best = _best(request, frontier)

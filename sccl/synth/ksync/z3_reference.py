@@ -37,7 +37,7 @@ def answer_here(instance: Instance, effort: Effort) -> Answer:
     left = spending.left()
     if left is None:
         return Unknown(effort.why_late, "z3", spending.seconds())
-    result = smt.check(solver, left)
+    result = smt.solve(solver, left)
     seconds = spending.seconds()
     if result.model is not None:
         return Sat(_decode(instance, result.model, time, snd, rounds), "z3", seconds)

@@ -28,7 +28,7 @@ from sccl.synth.limit.steps import proof_of
 from sccl.synth.limit.sweep import limit_frontier
 
 if TYPE_CHECKING:
-    from sccl.synth.limit.solve import Limit
+    from sccl.synth.limit.solve import Packing
 
 TREES = "allreduce by a timed tree up and one down for each chunk"
 GATHER = "allreduce by gathering all contributions and reducing locally"
@@ -89,13 +89,13 @@ def tree_frontier(
             is written from a packing, there or for more steps.
     """
     from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
     begin = time.perf_counter()
     least = fewest_tree_steps(topology)
     floor = tree_floor(topology)
     unit = named("allreduce", topology.ranks).at(topology.ranks)
-    packings: list[Limit] = []
+    packings: list[Packing] = []
     limits: list[StepLimit] = []
     points: list[LimitPoint] = []
     stopped = "max-steps"
@@ -134,7 +134,7 @@ def tree_frontier(
 
 
 def _point(
-    point: LimitPoint, packing: Limit, started: float, folder: Folder | None, *, late: bool
+    point: LimitPoint, packing: Packing, started: float, folder: Folder | None, *, late: bool
 ) -> LimitPoint:
     """Return a point with its algorithm, if there is one.
 
@@ -151,7 +151,7 @@ def _point(
     )
 
 
-def _attain(packing: Limit, optimal: tuple[str, ...]) -> Algorithm | None:
+def _attain(packing: Packing, optimal: tuple[str, ...]) -> Algorithm | None:
     from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads solvers
     from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
 

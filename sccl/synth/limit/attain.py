@@ -16,7 +16,7 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 
 if TYPE_CHECKING:
-    from sccl.synth.limit.solve import Limit
+    from sccl.synth.limit.solve import Packing
 
 _ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
 _ASKED_TIMES = (1, 2)
@@ -36,7 +36,7 @@ def attain(
         KeyboardInterrupt: the user interrupted.
     """
     from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
     limit, packings = packed.limit, packed.packings
     topology = packings[0].problem.topology
@@ -62,7 +62,7 @@ def attain(
     return expand(question.recover([found]))
 
 
-def near(packing: Limit) -> Algorithm | None:
+def near(packing: Packing) -> Algorithm | None:
     """Return an algorithm near a packing, of as many chunks as can well be written down."""
     from sccl.synth.limit.multiply import round_off  # noqa: PLC0415 - loads the LP solver
 

@@ -11,7 +11,7 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.ids import ChunkId, Edge, Rank, Step
 from sccl.judge import require_valid
 from sccl.synth.limit.problem import Problem
-from sccl.synth.limit.solve import Limit
+from sccl.synth.limit.solve import Packing
 from sccl.topo.symmetry.automorphisms import image_of
 from sccl.topo.symmetry.permutations import Permutation
 
@@ -23,8 +23,8 @@ _Sends = frozenset[tuple[Edge, int]]
 _Parts = dict[_Class, dict[_Sends, Fraction]]
 
 
-def multiply_out(limit: Limit, most_chunks: int | None = None) -> Algorithm | None:
-    """Return an algorithm with R/C = ``limit.upper``, judged.
+def multiply_out(packing: Packing, most_chunks: int | None = None) -> Algorithm | None:
+    """Return an algorithm with R/C = ``packing.upper``, judged.
 
     The packing stands for its mean under all symmetries; each of them is applied, and C is what
     makes all parts whole. None if the group or the algorithm would be too large to write down, or
@@ -33,28 +33,28 @@ def multiply_out(limit: Limit, most_chunks: int | None = None) -> Algorithm | No
     Args:
         most_chunks: the largest C to write down; None: whatever it takes.
     """
-    parts = _spread(limit)
+    parts = _spread(packing)
     if parts is None:
         return None
-    collective = limit.problem.collective
-    rounds = _rounds(limit.problem, parts)
+    collective = packing.problem.collective
+    rounds = _rounds(packing.problem, parts)
     classes = collective.classes()
     wholes = [p * len(classes[key]) for key, trees in parts.items() for p in trees.values()]
     wholes += [r * collective.chunks for r in rounds]
     times = lcm(*(w.denominator for w in wholes))
     if most_chunks is not None and collective.chunks * times > most_chunks:
         return None
-    return _written(limit.problem, parts, times) if min(rounds) > 0 else None
+    return _written(packing.problem, parts, times) if min(rounds) > 0 else None
 
 
-def round_off(limit: Limit, times: int) -> Algorithm | None:
+def round_off(packing: Packing, times: int) -> Algorithm | None:
     """Return an algorithm near the limit with C = ``times`` times that of the problem, judged.
 
     Each class gives its trees whole numbers of chunks near their parts. None as for
     :func:`multiply_out`.
     """
-    parts = _spread(limit)
-    return None if parts is None else _written(limit.problem, parts, times)
+    parts = _spread(packing)
+    return None if parts is None else _written(packing.problem, parts, times)
 
 
 def _written(problem: Problem, parts: _Parts, times: int) -> Algorithm | None:
@@ -125,14 +125,14 @@ def _elements(problem: Problem) -> list[Permutation] | None:
     return list(group)
 
 
-def _spread(limit: Limit) -> _Parts | None:
+def _spread(packing: Packing) -> _Parts | None:
     """Return, per class of chunks, its timed trees and their parts: the mean over the group."""
-    problem = limit.problem
+    problem = packing.problem
     group = _elements(problem)
     if group is None:
         return None
     parts: _Parts = defaultdict(lambda: defaultdict(Fraction))
-    for share in limit.packing:
+    for share in packing.shares:
         commodity = problem.commodities[share.commodity]
         weight = share.part * len(commodity.members) / len(group)
         for image in group:

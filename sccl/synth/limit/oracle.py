@@ -61,19 +61,21 @@ class PackingLimits:
         self, instance: Instance, rounds: tuple[int, ...], units: float
     ) -> tuple[Prices, float]:
         """Return prices at which the trees of all chunks cost more than these rounds buy."""
-        from sccl.synth.limit.problem import pose  # noqa: PLC0415 - loads the LP solver
-        from sccl.synth.limit.solve import solve  # noqa: PLC0415
+        from sccl.synth.limit.problem import pose_packing  # noqa: PLC0415 - loads the LP solver
+        from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
         goal = Fraction(1, instance.collective.chunks)
-        problem = pose(instance.topology, instance.collective, instance.steps, rounds=rounds)
-        limit = solve(problem, enough=goal, effort=units)
+        problem = pose_packing(
+            instance.topology, instance.collective, instance.steps, rounds=rounds
+        )
+        limit = solve_packing(problem, enough=goal, effort=units)
         return (limit.prices if limit.lower > goal else ()), limit.effort
 
 
 def _refuting(question: Question, instance: Instance) -> int:
     """Return how many round vectors of an instance bounds refute if it is all of them, else 0."""
     from sccl.synth.limit.pricing import needs_no_search  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.problem import pose as pose_packing  # noqa: PLC0415
+    from sccl.synth.limit.problem import pose_packing  # noqa: PLC0415
 
     if not needs_no_search(instance.topology, instance.collective):
         return 0
@@ -91,7 +93,7 @@ def _refuting(question: Question, instance: Instance) -> int:
 
 def _exceeds(packing: Problem, goal: Fraction, most_rounds: int) -> int:
     """Return the rounds that prove a packing problem's optimum larger than ``goal``; 0: none do."""
-    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
 
     try:
         found = solve_packing(packing, enough=goal, most_rounds=most_rounds)

@@ -21,7 +21,7 @@ from sccl.judge import require_valid
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.synth.limit.problem import Problem
-from sccl.synth.limit.solve import Limit
+from sccl.synth.limit.solve import Packing
 from sccl.topo.symmetry.orbits import rank_orbits
 
 _TIMES = (1, 2)
@@ -34,23 +34,23 @@ _SEED = 1  # CP-SAT's own
 _Tree = dict[tuple[Edge, int], IntVar]
 
 
-def palindrome(limit: Limit, effort: float = _EFFORT) -> Algorithm | None:
-    """Return an allreduce by trees with R/C = ``limit.upper``, judged; None if none is found.
+def palindrome(packing: Packing, effort: float = _EFFORT) -> Algorithm | None:
+    """Return an allreduce by trees with R/C = ``packing.upper``, judged; None if none is found.
 
     Args:
-        limit: of a problem whose trees go up and down.
+        packing: of a problem whose trees go up and down.
         effort: units for all attempts together: the same result on every run.
 
     Raises:
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
     """
-    problem = limit.problem
+    problem = packing.problem
     topology = problem.topology
     if not problem.up_and_down or not topology.carries_like(topology.reversed()):
         return None
-    unit = lcm(2 * topology.ranks, limit.upper.denominator)
+    unit = lcm(2 * topology.ranks, packing.upper.denominator)
     for chunks in (unit * times for times in _TIMES if unit * times <= _MOST_CHUNKS):
-        for rounds in _palindromes(int(chunks * limit.upper), problem.steps):
+        for rounds in _palindromes(int(chunks * packing.upper), problem.steps):
             if effort <= 0:
                 return None
             found, spent = _search(problem, chunks, rounds, min(_VECTOR_EFFORT, effort))

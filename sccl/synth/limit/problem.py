@@ -112,7 +112,7 @@ class Problem:
         return [(i, step, n) for edge, step in tree for i, n in of_edge.get(edge, ())]
 
 
-def pose(
+def pose_packing(
     topology: Topology,
     collective: Collective,
     steps: int,

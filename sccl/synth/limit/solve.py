@@ -48,24 +48,24 @@ _CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """What is known of the infimum of R/C over all k-synchronous algorithms with S steps.
+class Packing:
+    """Shares of timed trees, and what they show of the limit of R/C for S steps.
 
     Attributes:
         lower: no algorithm of S steps has a smaller R/C.
-        upper: the packing has this R/C; equal to ``lower`` if the limit is known.
-        packing: shares that add up to 1 per commodity.
+        upper: it has this R/C; equal to ``lower`` if the limit is known.
+        shares: that add up to 1 per commodity.
         prices: they prove ``lower``, unless the bandwidth bound does (then empty).
         rounds: of column generation.
         effort: what it took: no clock has a part in it.
-        timed_out: whether seconds ended it, so that the packing depends on how busy the machine
-            was. The bounds hold, but nothing is written from such a packing.
+        timed_out: whether seconds ended it, so that the shares depend on how busy the machine was.
+            The bounds hold, but nothing is written from such a packing.
     """
 
     problem: Problem
     lower: Fraction
     upper: Fraction
-    packing: tuple[Share, ...]
+    shares: tuple[Share, ...]
     prices: Prices
     rounds: int
     seconds: float
@@ -80,7 +80,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What ends a search before the limit is known; see :func:`solve`."""
+    """What ends a search before the limit is known; see :func:`solve_packing`."""
 
     deadline: float
     enough: Fraction | None
@@ -101,7 +101,7 @@ class _Search:
         self.columns, self.ends, self.notify = columns, ends, notify
         self.solution: Solution
         self.rounds, self.upper = 0, Fraction(0)
-        self.packing: tuple[Share, ...] = ()
+        self.shares: tuple[Share, ...] = ()
 
     def run(self) -> None:
         """Go from state to state, to the end."""
@@ -163,21 +163,21 @@ class _Search:
     def settle(self) -> tuple[bool, bool]:
         """Make the packing exact; return whether the limit is known, and whether trees are new."""
         before = len(self.columns.master.columns)
-        is_known, self.upper, self.packing = self.columns.settle(self.solution)
+        is_known, self.upper, self.shares = self.columns.settle(self.solution)
         return is_known, len(self.columns.master.columns) > before
 
 
-def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
+def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and progress
     problem: Problem,
     floor: Fraction = Fraction(0),
     seconds: float = math.inf,
     enough: Fraction | None = None,
-    earlier: Limit | None = None,
+    earlier: Packing | None = None,
     notify: Callable[[float, float], None] = lambda _low, _high: None,
     most_rounds: int | None = None,
     effort: float = LIMIT_UNITS,
-) -> Limit:
-    """Return the limit of a packing problem, or bounds around it if effort or time runs out.
+) -> Packing:
+    """Return a packing that is the limit of its problem, or near it if effort or time runs out.
 
     Args:
         floor: a proved lower bound: the bandwidth bound, or the limit of more steps.
@@ -196,15 +196,15 @@ def solve(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, and prog
     columns = Columns(problem, floor, deadline)
     columns.start()
     if earlier is not None and earlier.problem.steps == problem.steps - 1:
-        columns.go_on(earlier.packing)
+        columns.go_on(earlier.shares)
     search = _Search(columns, _Ends(deadline, enough, most_rounds, effort), notify)
     search.run()
     end = time.perf_counter()
-    return Limit(
+    return Packing(
         problem,
         columns.best.value,
         search.upper,
-        search.packing,
+        search.shares,
         _of_constraints(problem, columns.best.prices),
         search.rounds,
         end - begin,

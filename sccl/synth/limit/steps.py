@@ -16,7 +16,7 @@ from sccl.synth.candidates import of_class
 from sccl.synth.limit.options import LIMIT_UNITS
 
 if TYPE_CHECKING:
-    from sccl.synth.limit.solve import Limit
+    from sccl.synth.limit.solve import Packing
 
 _MAX_STEPS = 512
 
@@ -30,7 +30,7 @@ class Packed:
     """
 
     limit: StepLimit
-    packings: tuple[Limit, ...]
+    packings: tuple[Packing, ...]
 
     @property
     def timed_out(self) -> bool:
@@ -38,7 +38,7 @@ class Packed:
         return any(packing.timed_out for packing in self.packings)
 
 
-def proof_of(packing: Limit, *, on_reversed: bool = False) -> LimitProof:
+def proof_of(packing: Packing, *, on_reversed: bool = False) -> LimitProof:
     """Return why a packing cannot be improved beyond its lower bound."""
     of = packing.problem
     machine = of.topology.name
@@ -61,15 +61,15 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     Args:
         bounds: of the same collective.
         seconds: after which what is known by then is returned; by default effort alone ends it.
-        effort: what may be spent, the same on every machine: see :func:`sccl.synth.limit.solve`.
+        effort: what may be spent, the same on every machine.
         earlier: the limit of a step (of the dual) less, to start from.
 
     Raises:
         ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
-    from sccl.synth.limit.problem import pose as pose_packing  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.solve import solve as solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.problem import pose_packing  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
     _check_steps(spec, steps, bounds, dual.phases)
@@ -127,13 +127,13 @@ def check_size(topology: Topology, spec: Spec, steps: int) -> None:
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
     from sccl.synth.limit.pricing import needs_no_search, pricer  # noqa: PLC0415 - loads NumPy
-    from sccl.synth.limit.problem import pose  # noqa: PLC0415
+    from sccl.synth.limit.problem import pose_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
     _check_most(steps)
     unit = dual.spec.at(dual.spec.unit)
     for phase in dual.solved_on(topology):
         if not needs_no_search(phase.topology, unit):
-            problem = pose(phase.topology, unit, steps // dual.phases)
+            problem = pose_packing(phase.topology, unit, steps // dual.phases)
             for commodity in problem.commodities:
                 pricer(problem, commodity)

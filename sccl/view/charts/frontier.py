@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.errors import ParameterError
 from sccl.view import theme
-from sccl.view.charts.known import axes, bounds, shaded
+from sccl.view.charts.known import axes, bound_lines, shaded
 from sccl.view.charts.labels import Frame, Rectangle, along, dot, place
 from sccl.view.charts.marks import mark_layers, marks_of
 from sccl.view.charts.values import Cost, FrontierData, classes_of, named_by_class
@@ -40,7 +40,7 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
         single = FrontierData(question, (), first.min_steps, first.bandwidth)
     frame = _frame(frontiers, single=single is not None)
     marks = marks_of(frontiers, frame, single=single is not None)
-    lines, covered = bounds(single, frame) if single else ([], [])
+    lines, covered = bound_lines(single, frame) if single else ([], [])
     layers: list[ChartType] = [*(shaded(single, frame) if single else ()), *lines]
     layers += [_stairs(frontiers, frame), *mark_layers(marks, frontiers, frame)]
     taken = [dot(frame.pixels(m["steps"], m["cost"]), 6) for m in marks]

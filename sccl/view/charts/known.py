@@ -94,7 +94,7 @@ def shaded(one: FrontierData, frame: Frame) -> list[ChartType]:
     ]
 
 
-def bounds(one: FrontierData, frame: Frame) -> tuple[list[ChartType], list[Rectangle]]:
+def bound_lines(one: FrontierData, frame: Frame) -> tuple[list[ChartType], list[Rectangle]]:
     """Return the bounds as lines with their names, and what both cover."""
     lines: list[dict[str, Any]] = []
     taken = []

@@ -34,7 +34,7 @@ def behind_a_budget(topology: Topology) -> frozenset[int]:
     return frozenset(node for _, node, _ in _split(topology)[0])
 
 
-def words(topology: Topology) -> list[str]:
+def budget_lines(topology: Topology) -> list[str]:
     """Return what budgets say, in a few lines."""
     sides, buses = _split(topology)
     names = _names(topology)

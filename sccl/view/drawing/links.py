@@ -44,7 +44,7 @@ class Line:
     points: tuple[Position, ...]
 
 
-def lines_of(topology: Topology, drawn: Layout) -> list[Line]:
+def link_lines(topology: Topology, drawn: Layout) -> list[Line]:
     """Return the lines of a machine; directions of a pair that differ are drawn side by side."""
     tied = shared(topology)
     kinds = {edge: (lanes, edge in tied) for edge, lanes in topology.lanes().items()}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.core.topology import Topology
 from sccl.view import theme
-from sccl.view.drawing.budgets import behind_a_budget, words
+from sccl.view.drawing.budgets import behind_a_budget, budget_lines
 from sccl.view.drawing.layout import NAME, Layout, layout
-from sccl.view.drawing.links import Line, lines_of, link_layers, strokes
+from sccl.view.drawing.links import Line, link_layers, link_lines, strokes
 from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def topology_chart(topology: Topology) -> ChartType:
     thick outline do. Machines with thousands of links are drawn without them.
     """
     drawn = layout(topology)
-    lines = lines_of(topology, drawn)
+    lines = link_lines(topology, drawn)
     digits = len(str(topology.ranks - 1))
     longest = max((len(_short(s.name)) for s in topology.switches), default=0)
     canvas = _canvas(drawn, lines, digits, longest)
@@ -145,7 +145,7 @@ def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[s
         count += ", which are too many to draw"
     elif len(lanes) == 1:
         count += f", {min(lanes)} lane{'' if lanes == {1} else 's'} each"
-    notes = [count, *words(topology)]
+    notes = [count, *budget_lines(topology)]
     if not topology.equally_fast:
         slow, fast = (f(k.gb_per_s for k in topology.links) for f in (min, max))
         notes.append(f"lanes are not equally fast: {slow:g} to {fast:g} GB/s; widths count lanes")
