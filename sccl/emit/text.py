@@ -53,14 +53,14 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 def values_of(bundle: Bundle) -> dict[str, Any]:
     """Return what the templates that all targets share need."""
     programs = list(programs_of(bundle))
-    shapes = [p.layout for _, _, p in programs]
+    layouts = [p.layout for _, _, p in programs]
     return {
         "ranks": bundle.ranks,
         "flags": max(1, *(p.flags for _, _, p in programs)),
         "slots": max(1, *(p.scratch_slots for _, _, p in programs)),
         "blocks": max(len(r.blocks) for _, _, p in programs for r in p.ranks),
         "steps": max(p.steps for _, _, p in programs),
-        "patterns": max(len(b) for s in shapes for b in (*s.inputs, *s.outputs)),
+        "patterns": max(len(b) for s in layouts for b in (*s.inputs, *s.outputs)),
         "selection": str(bundle.selection()),
         "types": list(TYPES),
         "type_bytes": _list(size for size, _, _ in TYPES.values()),

@@ -99,14 +99,14 @@ def halves_claims(
     covered = Covered.of(claims, spec, dual_of(spec).solved_on(topology))
     known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
     for algorithm in algorithms:
-        shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
-        here, fewer = (covered.least(s, equal=False) for s in (shape[1], shape[1] - 1))
+        triple = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+        here, fewer = (covered.least(s, equal=False) for s in (triple[1], triple[1] - 1))
         cost = algorithm.bandwidth_cost
         if (here is not None and here < cost) or (fewer is not None and fewer <= cost):
             continue
-        if shape not in known:
+        if triple not in known:
             yield algorithm_claim(folder, topology, spec, algorithm, "-halves")
-        chunks, steps, rounds = shape
+        chunks, steps, rounds = triple
         yield LimitPointWire(chunks=chunks, steps=steps, rounds=rounds, halves="any")
 
 

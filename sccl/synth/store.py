@@ -320,7 +320,7 @@ class Store:
             self._execute("VACUUM")
         return done.rowcount
 
-    def _select(self, text: str, shape: type[T], values: Iterable[object] = ()) -> list[T]:
+    def _select(self, text: str, row: type[T], values: Iterable[object] = ()) -> list[T]:
         """Return rows of a file that anyone may have written.
 
         Raises:
@@ -329,7 +329,7 @@ class Store:
         with self._complaining():
             rows = self._execute(text, values).fetchall()
         try:
-            return msgspec.convert(rows, list[shape])  # type: ignore[valid-type]
+            return msgspec.convert(rows, list[row])  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
             raise InputError(f"the store {self.path} is damaged ({error}): delete it") from error
 
@@ -356,8 +356,8 @@ def _fits(answer: Answer, instance: Instance) -> bool:
         return True
     assert isinstance(answer, Sat)
     a = answer.algorithm
-    shape = (a.topology, a.collective, a.steps, a.rounds)
-    if shape != (instance.topology, instance.collective, instance.steps, instance.rounds):
+    asked = (a.topology, a.collective, a.steps, a.rounds)
+    if asked != (instance.topology, instance.collective, instance.steps, instance.rounds):
         return False
     try:
         require_valid(a, "the store")

@@ -22,7 +22,7 @@ GREY = "#6b6b6b"
 # on white. Lines also differ in their dashes, and dots in their shapes.
 COLOURS = ("#0072B2", "#D55E00", "#00805E", "#7A3E6D", "#B07500", "#4A90C2", "#000000", "#B5547F")
 DASHES = ((1, 0), (8, 4), (2, 3), (10, 3, 2, 3), (5, 2), (1, 2), (12, 4), (4, 4))
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left",
+MARKERS = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left",
           "triangle-right")  # fmt: skip
 
 _EVERY_SCALE: dict[Any, Any] = dict.fromkeys(

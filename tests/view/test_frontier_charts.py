@@ -176,7 +176,7 @@ def test_lines_say_of_which_frontier_they_are() -> None:
 
 def test_no_two_series_look_alike() -> None:
     count = 3 * len(theme.COLOURS)
-    for marks in (theme.DASHES, theme.SHAPES):
+    for marks in (theme.DASHES, theme.MARKERS):
         styles = {(theme.nth(theme.COLOURS, i), theme.nth(marks, i)) for i in range(count)}
         assert len(styles) == count
 

@@ -175,9 +175,9 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -
     path = case.folder / claim.file
     read_regular(path)
     algorithm, intact = load_algorithm(path)
-    shape = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
-    if shape != (claim.chunks, claim.steps, claim.rounds):
-        raise ValueError(f"{path.name} has (C, S, R) = {shape}")
+    triple = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+    if triple != (claim.chunks, claim.steps, claim.rounds):
+        raise ValueError(f"{path.name} has (C, S, R) = {triple}")
     if algorithm.collective != case.spec.at(claim.chunks):
         raise ValueError(f"{path.name} is for another collective")
     if not algorithm.topology.carries_like(case.topology):
@@ -185,7 +185,7 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -
     whole = written_out(algorithm, work.spend)
     if wrong := violations(whole):
         raise ValueError(f"{path.name}: {wrong[0].message}")
-    held.algorithms.setdefault(shape, []).append(whole)
+    held.algorithms.setdefault(triple, []).append(whole)
     edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
     return f"{algorithm.num_sends} sends re-executed{edited}"
 
@@ -231,12 +231,13 @@ def _require_algorithm(
     Raises:
         ValueError: it is not so.
     """
-    shape = (claim.chunks, claim.steps, claim.rounds)
+    triple = (claim.chunks, claim.steps, claim.rounds)
     if not any(
-        isinstance(c, AlgorithmClaimWire) and (c.chunks, c.steps, c.rounds) == shape for c in claims
+        isinstance(c, AlgorithmClaimWire) and (c.chunks, c.steps, c.rounds) == triple
+        for c in claims
     ):
         raise ValueError("there is no such algorithm among the claims that hold")
-    known = held.algorithms.get(shape, [])
+    known = held.algorithms.get(triple, [])
     if any(is_member(algorithm, claim, case.spec, work.spend) for algorithm in known):
         return
     if known:

@@ -211,10 +211,10 @@ def _generated(topology: Topology) -> Topology | None:
     if make is None or size is None or int(size[0]) > topology.ranks:
         return None
     try:
-        shape = make(arguments)
+        wiring = make(arguments)
     except (ValueError, InputError):
         return None
-    pairs = list(islice(shape.pairs, len(topology.links) + 1))
-    if shape.ranks != topology.ranks or len(pairs) > len(topology.links):
+    pairs = list(islice(wiring.pairs, len(topology.links) + 1))
+    if wiring.ranks != topology.ranks or len(pairs) > len(topology.links):
         return None
     return resolve(topology.name) if not topology.name.endswith(".json") else None

@@ -57,11 +57,11 @@ def claim_in_words(case: Case, claim: Claim) -> str:
             least = _number(claim.at_least)
             return f"R/C >= {least} with S={claim.steps}{whole}, for every k and C"
         case AlgorithmClaimWire():
-            return f"an algorithm of {_shape(claim)}"
+            return f"an algorithm of {_triple(claim)}"
         case UnsatWire():
-            return f"no algorithm of {_shape(claim)}{_for(case, _EQUAL, 'among')}"
+            return f"no algorithm of {_triple(claim)}{_for(case, _EQUAL, 'among')}"
         case ParetoWire() | LimitPointWire():
-            return f"{_shape(claim)} is Pareto-optimal among {class_of(case, claim)}"
+            return f"{_triple(claim)} is Pareto-optimal among {class_of(case, claim)}"
     assert_never(claim)
 
 
@@ -78,5 +78,5 @@ def _number(text: str) -> str:
     return short(Fraction(text))
 
 
-def _shape(claim: AlgorithmClaimWire | UnsatWire | ParetoWire | LimitPointWire) -> str:
+def _triple(claim: AlgorithmClaimWire | UnsatWire | ParetoWire | LimitPointWire) -> str:
     return f"C={claim.chunks} S={claim.steps} R={claim.rounds}"

@@ -208,14 +208,16 @@ def _capacities(
     rows = []
     seen = set()
     for constraint in topology.constraints():
-        shape = Counter(orbit_of[edge] for edge in constraint.edges)
-        key = (constraint.chunks_per_round, tuple(sorted(shape.items())))
-        if key in seen:  # constraints of one orbit have one shape; equal shapes are loaded alike
+        pattern = Counter(orbit_of[edge] for edge in constraint.edges)
+        key = (constraint.chunks_per_round, tuple(sorted(pattern.items())))
+        if (
+            key in seen
+        ):  # constraints of one orbit have one pattern; equal patterns are loaded alike
             continue
         seen.add(key)
         for step in range(instance.steps):
             load: Counter[int] = Counter()
-            for orbit, count in shape.items():
+            for orbit, count in pattern.items():
                 for i, times in on_orbit[orbit, step]:
                     load[i] += times * count // members[orbit]
             if sum(load.values()) > constraint.chunks_per_round:

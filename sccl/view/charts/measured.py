@@ -77,7 +77,7 @@ def _dotted_lines(base: alt.Chart, names: Sequence[str]) -> ChartType:
         "strokeDash": alt.StrokeDash("series:N", legend=None,
                                      scale=theme.series_scale(names, theme.DASHES)),
         "shape": alt.Shape("series:N", title=None, legend=legend,
-                           scale=theme.series_scale(names, theme.SHAPES)),
+                           scale=theme.series_scale(names, theme.MARKERS)),
     }  # fmt: skip
     lines = base.mark_line(strokeWidth=2).encode(color=by["color"], strokeDash=by["strokeDash"])
     dots = base.mark_point(size=60, filled=True, opacity=1).encode(

@@ -1,4 +1,4 @@
-"""Groups of ranks, each drawn by its own shape in a cell of its own."""
+"""Groups of ranks, each drawn by its own form in a cell of its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from sccl.view.drawing.forms import Drawing, Neighbours, is_clique, natural
 from sccl.view.drawing.geometry import Position, on_circle, to_segment
-from sccl.view.drawing.shapes import Drawing, Neighbours, is_clique, natural
 from sccl.view.drawing.stress import pushed_apart, spread
 
 _RING = 20  # groups that stand in a circle; more stand in rows

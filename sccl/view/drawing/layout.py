@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from sccl.core.topology import Topology
 from sccl.view.drawing.bends import CLEAR, bends_of, control_points, narrowest, on_curve
+from sccl.view.drawing.forms import Neighbours, natural
 from sccl.view.drawing.geometry import Position, spacing
 from sccl.view.drawing.groups import NodeGroup, arrange, arrange_around
-from sccl.view.drawing.shapes import Neighbours, natural
 from sccl.view.drawing.stress import spread
 
 __all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
@@ -94,7 +94,7 @@ def layout(topology: Topology) -> Layout:
 def _place(
     topology: Topology, neighbours: Neighbours
 ) -> tuple[dict[int, Position], tuple[Box, ...]]:
-    """Return the best drawing, and its boxes: a known shape, if all chassis lie apart in it."""
+    """Return the best drawing, and its boxes: a known form, if all chassis lie apart in it."""
     nodes = sorted(neighbours)
     chassis = topology.chassis if len(topology.chassis) > 1 else ()
     groups = [NodeGroup(ranks, f"chassis {i}") for i, ranks in enumerate(chassis)]

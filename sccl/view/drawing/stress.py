@@ -1,4 +1,4 @@
-"""A drawing by distances, for graphs without a known shape.
+"""A drawing by distances, for graphs without a known form.
 
 Tried in its place: igraph's ``layout_mds`` and then ``layout_kamada_kawai``. Up to fifteen times as
 fast, but on random graphs of 60 and 150 nodes the stress was 3 and 7 times as large, and two runs
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from sccl.core.topology import UNREACHED, distances
+from sccl.view.drawing.forms import Drawing, Neighbours
 from sccl.view.drawing.geometry import Position
-from sccl.view.drawing.shapes import Drawing, Neighbours
 
 _PIVOTS = 24
 _REFINED = 200  # nodes up to which every pair's distance is taken into account

@@ -1,4 +1,4 @@
-"""Shapes that are known: cycles, paths, stars, grids, hypercubes, and what is round."""
+"""Forms that are known: cycles, paths, stars, grids, hypercubes, and what is round."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ rank; they were searched for."""
 
 
 def natural(nodes: Sequence[int], neighbours: Neighbours) -> Iterator[Drawing]:
-    """Yield drawings of a graph that show its shape, the best first; none if it has none known.
+    """Yield drawings of a graph that show its form, the best first; none if it has none known.
 
     Args:
         nodes: ascending; the part of the graph to draw.
