@@ -6,11 +6,11 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.programs import (
     BlockWire,
     CollectiveProgramsWire,
+    InstructionRow,
     LoweredWire,
     ProgramWire,
     ProjectWire,
     RankProgramWire,
-    Row,
 )
 from sccl.core.files.text import digest
 from sccl.emit.bundle import Bundle, Lowered
@@ -75,7 +75,7 @@ def _program(program: Program) -> ProgramWire:
     )
 
 
-def _row(line: Instruction) -> Row:
+def _row(line: Instruction) -> InstructionRow:
     def slot(which: Slot | None) -> str | None:
         """Return a slot as text, such as ``"scratch:3"``."""
         return None if which is None else f"{which.buffer}:{which.index}"

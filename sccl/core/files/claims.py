@@ -12,7 +12,7 @@ from sccl.core.files.shapes import CollectiveWire, TopologyWire
 CLAIMS = "claims.json"
 """The file of a certificate's folder that lists its claims."""
 
-FractionText = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
+ClaimFraction = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
 FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]
 _Count = Annotated[int, Meta(ge=1, le=2**22)]
 _Halves = Literal["equal", "any"]
@@ -32,10 +32,10 @@ class StepsWire(_Wire, frozen=True, kw_only=True, tag="steps", tag_field="claim"
 class BandwidthWire(_Wire, frozen=True, kw_only=True, tag="bandwidth", tag_field="claim"):
     """No algorithm has a smaller R/C: prices of constraints, and cuts (none: shortest paths)."""
 
-    at_least: FractionText
+    at_least: ClaimFraction
     machine: int
-    prices: tuple[tuple[str, FractionText], ...]
-    cuts: tuple[tuple[tuple[int, ...], FractionText], ...]
+    prices: tuple[tuple[str, ClaimFraction], ...]
+    cuts: tuple[tuple[tuple[int, ...], ClaimFraction], ...]
 
 
 class LimitClaimWire(
@@ -47,9 +47,9 @@ class LimitClaimWire(
     """
 
     steps: _Steps
-    at_least: FractionText
+    at_least: ClaimFraction
     machine: int
-    prices: tuple[tuple[str, int, FractionText], ...]
+    prices: tuple[tuple[str, int, ClaimFraction], ...]
     trees: bool = False
 
 
@@ -66,7 +66,7 @@ class VectorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Why there is none with these rounds per step: prices, or a formula and its refutation."""
 
     rounds: tuple[int, ...]
-    prices: tuple[tuple[str, int, FractionText], ...] = ()
+    prices: tuple[tuple[str, int, ClaimFraction], ...] = ()
     cnf: FileName | None = None
     drat: FileName | None = None
 

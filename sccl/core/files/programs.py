@@ -12,7 +12,7 @@ _Count = Annotated[int, Meta(ge=1)]
 _Index = Annotated[int, Meta(ge=0)]
 _Slot = Annotated[str, Meta(pattern=r"^(input|output|scratch):[0-9]+$")]
 _Op = Literal["send", "recv", "recv_reduce", "reduce", "copy", "credit"]
-Row = tuple[
+InstructionRow = tuple[
     _Op,
     _Index,
     _Index,
@@ -39,7 +39,9 @@ class BlockWire(_Wire, frozen=True, kw_only=True):
 
     send_peer: _Index | None
     recv_peer: _Index | None
-    instructions: Annotated[tuple[Row, ...], Meta(description="Rows of the program's fields.")]
+    instructions: Annotated[
+        tuple[InstructionRow, ...], Meta(description="Rows of the program's fields.")
+    ]
 
 
 class RankProgramWire(_Wire, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import assert_never
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.candidate import MAX_K
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
     AlgorithmClaimWire,
@@ -34,9 +35,6 @@ from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
 from sccl.prove.check.words import claim_in_words
 from sccl.prove.check.work import ClaimState, TooMuchError, Work
-
-MAX_K = 100_000
-"""Of claims: what a sweep takes as well."""
 
 _SUPPORT: dict[ClaimState, str] = {
     "ok": "follows from the claims above",

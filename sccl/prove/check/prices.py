@@ -17,7 +17,7 @@ from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.check.trees import Spend, cheapest_paths, cheapest_tree, cheapest_up_and_down
 from sccl.prove.check.work import TooMuchError
 
-Priced = Sequence[tuple[ConstraintKey, int, Fraction]]
+StepPrices = Sequence[tuple[ConstraintKey, int, Fraction]]
 """(constraint, step from 0, price)."""
 
 Cuts = Sequence[tuple[Iterable[int], Fraction]]
@@ -30,7 +30,7 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
     machine: Topology,
     collective: Collective,
     steps: int,
-    prices: Priced,
+    prices: StepPrices,
     spend: Spend,
     *,
     rounds: Sequence[int] | None = None,

@@ -18,7 +18,7 @@ from sccl.core.files.claims import (
 from sccl.prove.check.prices import short
 from sccl.prove.check.question import Case
 
-TREES = "allreduces by trees (each chunk goes up a timed tree and down another)"
+_TREES = "allreduces by trees (each chunk goes up a timed tree and down another)"
 _COMPOSITIONS = "compositions of a reducescatter and an allgather"
 _EQUAL = f"{_COMPOSITIONS} of equal steps and rounds"
 
@@ -33,7 +33,7 @@ def class_of(case: Case, claim: ParetoWire | LimitPointWire) -> str:
     """Return the class within which an algorithm is claimed to be optimal."""
     if isinstance(claim, LimitPointWire):
         if claim.trees:
-            return f"{TREES}, for every k and C"
+            return f"{_TREES}, for every k and C"
         whole = "all algorithms" if case.dual.phases == 1 else _composed(claim.halves)
         return f"{whole}, for every k and C"
     bounded = f"R <= S + {claim.k}"
@@ -53,7 +53,7 @@ def claim_in_words(case: Case, claim: Claim) -> str:
             whole = _COMPOSITIONS if len(case.phases) == 1 else _EQUAL
             return f"R/C >= {_number(claim.at_least)}{_for(case, whole)}"
         case LimitClaimWire():
-            whole = f" for {TREES}" if claim.trees else _for(case, _EQUAL)
+            whole = f" for {_TREES}" if claim.trees else _for(case, _EQUAL)
             least = _number(claim.at_least)
             return f"R/C >= {least} with S={claim.steps}{whole}, for every k and C"
         case AlgorithmClaimWire():

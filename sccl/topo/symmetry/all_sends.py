@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sccl.core.algorithm import Send
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError
-from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, Ranks, chunk_orbits
+from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, RankArray, chunk_orbits
 
 
 def all_sends(
     algorithm: SymmetricAlgorithm,
-) -> Iterator[tuple[int, NDArray[np.int32], Ranks, Ranks]]:
+) -> Iterator[tuple[int, NDArray[np.int32], RankArray, RankArray]]:
     """Yield (step, chunks, sources, destinations) for all sends, by step; several times per step.
 
     Raises:
@@ -45,7 +45,7 @@ def all_sends(
         yield step, repeated, sources.ravel(), destinations.ravel()
 
 
-def _from(orbit: ChunkOrbit, chunk: int) -> tuple[NDArray[np.int32], Ranks]:
+def _from(orbit: ChunkOrbit, chunk: int) -> tuple[NDArray[np.int32], RankArray]:
     """Return an orbit's chunks, and the ways to them from ``chunk``."""
     transport = orbit.transport
     if chunk != orbit.chunks[0]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sccl.core.collective import Collective
 from sccl.core.symmetric import Symmetry
 
-Ranks = NDArray[np.int32]
+RankArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ChunkOrbit:
     """
 
     chunks: tuple[int, ...]
-    transport: Ranks
+    transport: RankArray
     stabiliser: tuple[tuple[int, ...], ...]
 
 
@@ -57,11 +57,11 @@ def chunk_orbits(collective: Collective, symmetries: Sequence[Symmetry]) -> tupl
 def _orbit(
     first: int,
     num_ranks: int,
-    ranks: list[Ranks],
+    ranks: list[RankArray],
     images: list[tuple[int, ...]],
     seen: NDArray[np.bool_],
 ) -> ChunkOrbit:
-    way: dict[int, Ranks] = {first: np.arange(num_ranks, dtype=np.int32)}
+    way: dict[int, RankArray] = {first: np.arange(num_ranks, dtype=np.int32)}
     keep: dict[tuple[int, ...], None] = {}
     for chunk in (order := [first]):
         seen[chunk] = True
