@@ -63,7 +63,7 @@ def algorithms(topology: str, collective: str) -> list[Algorithm]:
     found = sweep(
         machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=1), limits=PackingLimits
     )
-    return [expand(point.algorithm) for point in found.points]
+    return [expand(point.algorithm) for point in found.points if point.algorithm]
 
 
 def measure(mpi: Mpi, ranks: int, sizes: tuple[int, int], repeat: int) -> list[CollectiveResult]:

@@ -63,7 +63,9 @@ def _class(kind: type, name: str) -> Iterator[str]:
     prefix = "" if kind is Shared else f"{name}."
     if issubclass(kind, Shared) and kind is not Shared:
         yield "And all that [every frontier](#every-frontier) has."
-    public = {word: member for word, member in vars(kind).items() if not word.startswith("_")}
+    own = [one for one in reversed(kind.__mro__) if one is kind or not issubclass(Shared, one)]
+    members = {word: member for one in own for word, member in vars(one).items()}
+    public = {word: member for word, member in members.items() if not word.startswith("_")}
     properties = {word: one for word, one in public.items() if isinstance(one, property)}
     if properties:
         yield "**Properties**"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_made_of, checked
@@ -19,13 +20,10 @@ from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
 from sccl.core.limit import StepLimit
 from sccl.core.words import counted
-from sccl.synth.allreduce.frontier import AllreduceFrontier
-from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier as Swept
 from sccl.synth.ksync import backends
-from sccl.synth.limit.frontier import LimitFrontier as SweptLimits
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
+from sccl.tasks.asked import Asked
 from sccl.tasks.certify import certify_frontier, certify_limits
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.shown import Bounds
@@ -34,27 +32,101 @@ from sccl.view.words import class_summary, summary, unswept_words
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Frontier(Shared):
-    """The Pareto frontier of a collective on a machine, as a sweep found it.
+class Searched(Shared):
+    """A frontier that was sought here: by a sweep, or as limits.
 
     Attributes:
-        value: the frontier of :mod:`sccl.pareto`.
+        value: what is known, as a value of :mod:`sccl.core.frontier`.
+        asked: the machine and the collective, as they were asked for.
     """
 
-    value: Swept | AllreduceFrontier
+    value: Known
+    asked: Asked
+    made_by: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_made_of(self, Swept | AllreduceFrontier, "sccl.pareto")
+        check_made_of(self, Known, self.made_by)
 
     @property
     def topology(self) -> Topology:
         """Return its machine."""
-        return Topology(self.value.topology)
+        return Topology(self.asked.topology)
 
     @property
     def known(self) -> tuple[Known, ...]:
         """Return what is known, as a value of :mod:`sccl.core.frontier`."""
-        return (noun_of(self.value),)
+        return (self.value,)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return what no algorithm can beat, and why."""
+        assert self.value.bounds is not None
+        words = in_words(self.value.bounds, self.asked.spec)
+        return replace(words, classes=tuple(_of_classes(self.value)))
+
+    def _head(self) -> dict[str, Any]:
+        return head("frontier", question_digests(self.asked.topology, self.asked.spec))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, as the verb of its name prints them with ``--json``."""
+        return self._head() | frontier_to_plain(self.value)
+
+    @checked
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
+
+        Returns:
+            the file of the frontier, for :func:`sccl.load`.
+
+        Raises:
+            InputError: the folder cannot be written to.
+        """
+        kept = Folder(Path(folder))
+        kept.prepare()
+        classes = tuple(_kept(part, kept) for part in self.value.classes)
+        return kept.save_frontier(replace(self.value, classes=classes), self._head())
+
+    def _table(self) -> str:
+        """Return the points, the bounds and what is known of each class."""
+        found = self.value
+        notes = [*self.bounds.reasons]
+        if not found.several:
+            rows = [point.cells for point in self.points]
+            return table(COLUMNS, rows) + "".join(map(paragraph, [*notes, self.summary]))
+        rows = [(*point.cells, point.of_class) for point in self.points]
+        notes += map(class_summary, found.classes)
+        notes += [unswept_words(found.unswept)] if found.unswept else []
+        return table((*COLUMNS, "Class"), rows) + "".join(map(paragraph, notes))
+
+
+def _of_classes(found: Known) -> Iterator[Bounds]:
+    """Yield the bounds of each of several classes."""
+    for part in found.classes if found.several else ():
+        assert part.steps is not None
+        assert part.bandwidth is not None
+        yield Bounds(part.steps, part.bandwidth, (), part.scope)
+
+
+def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
+    """Return a class with its points' algorithms written."""
+    suffix = TREES if part.name == TREES else ""
+    points = (
+        replace(p, file=folder.save(p.algorithm, suffix) if p.algorithm else None)
+        for p in part.points
+    )
+    return replace(part, points=tuple(points))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Frontier(Searched):
+    """The Pareto frontier of a collective on a machine, as a sweep found it.
+
+    Attributes:
+        value: what is known, as a value of :mod:`sccl.core.frontier`.
+        asked: the machine and the collective, as they were asked for.
+    """
+
+    made_by = "sccl.pareto"
 
     @property
     def open(self) -> tuple[Open, ...]:
@@ -64,9 +136,7 @@ class Frontier(Shared):
     @property
     def refuted(self) -> tuple[Refuted, ...]:
         """Return the candidates that have no algorithm, and why; of allreduce, those of halves."""
-        if isinstance(self.value, AllreduceFrontier):
-            return tuple(one for half in self.value.swept for one in half.refuted)
-        return self.value.refuted
+        return tuple(one for of in (self.value, *self.value.halves) for one in of.refuted)
 
     @property
     def complete(self) -> bool:
@@ -82,28 +152,6 @@ class Frontier(Shared):
     def scope(self) -> str:
         """Return the class of algorithms that was searched."""
         return self.value.scope
-
-    @property
-    def bounds(self) -> Bounds:
-        """Return what no algorithm can beat, and why."""
-        return _bounds(self.value)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
-        asked = question_digests(self.value.topology, self.value.spec)
-        return head("frontier", asked) | frontier_to_plain(self.known[0])
-
-    @checked
-    def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
-
-        Returns:
-            the file of the frontier, for :func:`sccl.load`.
-
-        Raises:
-            InputError: the folder cannot be written to.
-        """
-        return _saved(self, folder, "frontier")
 
     @checked
     def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
@@ -123,77 +171,25 @@ class Frontier(Shared):
             InputError: the folder cannot be written to.
         """
         settings = Settings(self.value.solver, checked_effort(timeout_s, seed=0))
-        return certify_frontier(self.value, settings, Path(folder)).file
+        return certify_frontier(self.asked, self.value, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
         refuted = counted(len(self.refuted), "candidate")
         counts = f"{refuted} refuted, {len(self.open)} open."
-        of_class = f" Class: {self.value.scope}." if isinstance(self.value, Swept) else ""
-        return heading(self.name) + _html(self) + paragraph(counts + of_class)
-
-
-def _html(shown: Frontier | LimitFrontier) -> str:
-    """Return the points, the bounds and what is known of each class."""
-    found = shown.known[0]
-    notes = [*shown.bounds.reasons]
-    if not found.several:
-        rows = [point.cells for point in shown.points]
-        return table(COLUMNS, rows) + "".join(map(paragraph, [*notes, shown.summary]))
-    rows = [(*point.cells, point.of_class) for point in shown.points]
-    notes += map(class_summary, found.classes)
-    notes += [unswept_words(found.unswept)] if found.unswept else []
-    return table((*COLUMNS, "Class"), rows) + "".join(map(paragraph, notes))
-
-
-def _bounds(found: Swept | SweptLimits | AllreduceFrontier) -> Bounds:
-    words = in_words(found.bounds, found.spec)
-    if isinstance(found, AllreduceFrontier):
-        of_classes = (Bounds(c.steps, c.bandwidth, (), c.scope) for c in found.classes)
-        return replace(words, classes=tuple(of_classes))
-    return words
-
-
-def _saved(shown: Frontier | LimitFrontier, path: str | PathLike[str], kind: str) -> Path:
-    """Write a frontier and its algorithms, and return the frontier's file."""
-    folder = _folder(path)
-    (found,) = shown.known
-    kept = replace(found, classes=tuple(_kept(part, folder) for part in found.classes))
-    return folder.save_frontier(shown.to_json() | frontier_to_plain(kept), kind)
-
-
-def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
-    """Return a class with its points' algorithms written."""
-    suffix = TREES if part.name == TREES else ""
-    points = (
-        replace(p, file=folder.save(p.algorithm, suffix) if p.algorithm else None)
-        for p in part.points
-    )
-    return replace(part, points=tuple(points))
-
-
-def _folder(path: str | PathLike[str]) -> Folder:
-    folder = Folder(Path(path))
-    folder.prepare()
-    return folder
+        of_class = "" if self.value.several else f" Class: {self.value.scope}."
+        return heading(self.name) + self._table() + paragraph(counts + of_class)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LimitFrontier(Shared):
+class LimitFrontier(Searched):
     """For every S the infimum of R/C, over all k and all C.
 
     Attributes:
-        value: the limit frontier of :mod:`sccl.pareto`; of allreduce, over its classes.
+        value: what is known, as a value of :mod:`sccl.core.frontier`.
+        asked: the machine and the collective, as they were asked for.
     """
 
-    value: SweptLimits | AllreduceFrontier
-
-    def __post_init__(self) -> None:
-        check_made_of(self, SweptLimits | AllreduceFrontier, "sccl.limits")
-
-    @property
-    def topology(self) -> Topology:
-        """Return its machine."""
-        return Topology(self.value.topology)
+    made_by = "sccl.limits"
 
     @property
     def limits(self) -> tuple[StepLimit, ...]:
@@ -201,14 +197,7 @@ class LimitFrontier(Shared):
 
         :meth:`to_json` has those of each class, in ``classes``.
         """
-        if isinstance(self.value, AllreduceFrontier):
-            return self.value.classes[0].limits
-        return self.value.limits
-
-    @property
-    def known(self) -> tuple[Known, ...]:
-        """Return what is known, as a value of :mod:`sccl.core.frontier`."""
-        return (noun_of(self.value),)
+        return self.value.classes[0].limits
 
     @property
     def others(self) -> dict[str, tuple[Point, ...]]:
@@ -219,28 +208,6 @@ class LimitFrontier(Shared):
     def complete(self) -> bool:
         """Return whether no other S gives a smaller R/C, with any k and any C."""
         return self.value.complete
-
-    @property
-    def bounds(self) -> Bounds:
-        """Return what no algorithm can beat, and why."""
-        return _bounds(self.value)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, as ``sccl limits --json`` prints them."""
-        asked = question_digests(self.value.topology, self.value.spec)
-        return head("frontier", asked) | frontier_to_plain(self.known[0])
-
-    @checked
-    def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
-
-        Returns:
-            the file of the frontier, for :func:`sccl.load`.
-
-        Raises:
-            InputError: the folder cannot be written to.
-        """
-        return _saved(self, folder, "limits")
 
     @checked
     def certify(self, folder: str | PathLike[str]) -> Path:
@@ -255,11 +222,10 @@ class LimitFrontier(Shared):
             InputError: the folder cannot be written to.
         """
         settings = Settings(backends.DEFAULT, checked_effort(None, seed=0))
-        return certify_limits(self.value, None, settings, Path(folder)).file
+        return certify_limits(self.asked, self.value, None, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
-        title = heading(f"{self.name}, limits over all k and C")
-        return title + _html(self)
+        return heading(f"{self.name}, limits over all k and C") + self._table()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

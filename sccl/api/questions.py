@@ -18,7 +18,6 @@ from sccl.api.machine import Topology
 from sccl.api.progress import Progress, notes, told
 from sccl.collectives import Spec, custom
 from sccl.collectives import resolve as resolve_collective
-from sccl.core import topology as core
 from sccl.core.answer import Sat, verdict
 from sccl.core.candidate import Range
 from sccl.core.files.disk import read_text
@@ -29,6 +28,7 @@ from sccl.errors import ParameterError
 from sccl.synth.cluster import Cluster
 from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
+from sccl.tasks.asked import Asked as Question
 from sccl.tasks.asked import asked
 from sccl.tasks.bounds import bounds_of
 from sccl.tasks.files import kind_among
@@ -164,8 +164,8 @@ def bounds(collective: Asked, topology: Machine, *, root: Root | None = None) ->
     >>> print(found.reasons[1])
     R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 can in a round.
     """
-    machine, spec = _question(collective, topology, root)
-    return bounds_of(machine, spec)
+    question = _question(collective, topology, root)
+    return bounds_of(question.topology, question.spec)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -231,10 +231,10 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2).verdict
     'unsat'
     """
-    machine, spec = _question(collective, topology, root)
-    question = pose(machine, spec, chunks, steps, rounds)
+    question = _question(collective, topology, root)
+    posed = pose(question.topology, question.spec, chunks, steps, rounds)
     settings = _settings(solver, timeout_s, seed, symmetry, store)
-    answer = find_algorithm(spec, question, settings)
+    answer = find_algorithm(question.spec, posed, settings)
     found = Algorithm(answer.algorithm) if isinstance(answer, Sat) else None
     return Answer(verdict(answer), found, reason_of(answer), answer.seconds)
 
@@ -285,12 +285,13 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
     [(2, 2, 3), (6, 3, 7)]
     """
-    machine, spec = _question(collective, topology, root)
+    question = _question(collective, topology, root)
     where = Cluster(cluster) if cluster else None
     settings = _settings(solver, timeout_s, seed, symmetry, store, jobs, where)
     covered = Range(k, max_steps, max_chunks)
     with notes(progress) as notify:
-        return Frontier(find_frontier(machine, spec, covered, settings, notify=notify))
+        machine, spec = question.topology, question.spec
+        return Frontier(find_frontier(machine, spec, covered, settings, notify=notify), question)
 
 
 @checked
@@ -324,13 +325,14 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
     ['1', '9/22']
     """
-    machine, spec = _question(collective, topology, root)
+    question = _question(collective, topology, root)
+    machine, spec = question.topology, question.spec
     settings = _settings(solver, timeout_s, seed)
     with told(progress, f"limits of {spec.name} on {machine.name}") as tell:
         found = find_limits(
             machine, spec, max_steps, settings, notify=lambda event: tell(limit_note(event))
         )
-    return LimitFrontier(found)
+    return LimitFrontier(found, question)
 
 
 @checked
@@ -353,15 +355,13 @@ def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
     return Topology.load(file)
 
 
-def _question(
-    collective: Asked, topology: Machine, root: Root | None
-) -> tuple[core.Topology, Spec]:
+def _question(collective: Asked, topology: Machine, root: Root | None) -> Question:
     """Return the machine as it is modelled, and the collective; warn of what was done to it."""
     stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
     made = asked(stated, collective if isinstance(collective, Spec) else str(collective), root)
     for note in made.notes:
         warnings.warn(f"{stated.name}: {note}", stacklevel=4)  # of the call of the public function
-    return made.topology, made.spec
+    return made
 
 
 def _settings(  # noqa: PLR0913, PLR0917 - they are what it is made of

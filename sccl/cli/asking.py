@@ -9,9 +9,7 @@ import typer
 
 from sccl.cli import complete
 from sccl.cli.report import err
-from sccl.collectives import Spec
-from sccl.core.topology import Topology
-from sccl.tasks.asked import asked
+from sccl.tasks.asked import Asked, asked
 from sccl.topo import resolve as resolve_topology
 
 Collective = Annotated[
@@ -48,7 +46,7 @@ class QuestionOptions:
     root: Root = None
 
 
-def asked_for(question: QuestionOptions) -> tuple[Topology, Spec]:
+def asked_for(question: QuestionOptions) -> Asked:
     """Return the machine as it is modelled, and the collective; say what was done to the machine.
 
     Raises:
@@ -57,4 +55,4 @@ def asked_for(question: QuestionOptions) -> tuple[Topology, Spec]:
     found = asked(resolve_topology(question.topo), question.collective, question.root)
     for note in found.notes:
         err().print(f"{found.topology.name}: {note}", markup=False, soft_wrap=True)
-    return found.topology, found.spec
+    return found

@@ -51,7 +51,8 @@ def bounds(
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
     effort = checked_effort(timeout, 0)
-    topology, spec = asked_for(question)
+    asked = asked_for(question)
+    topology, spec = asked.topology, asked.spec
     if steps is not None:
         check_size(topology, spec, steps)
     found = lower_bounds(topology, spec)
@@ -67,10 +68,10 @@ def bounds(
             found_json = msgspec.to_builtins(of_any) | {
                 "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
-        asked = {"topology": topology.name, "collective": spec.name}
+        names = {"topology": topology.name, "collective": spec.name}
         more = {"limit": msgspec.to_builtins(proved_limit_to_wire(limit))} if limit else {}
         start = head("bounds", question_digests(topology, spec))
-        print_json(start | asked | found_json | more)
+        print_json(start | names | found_json | more)
     else:
         if has_classes(spec):
             _print_any(out(), any_bounds(topology), topology, spec)

@@ -5,33 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sccl.cli import options
 from sccl.cli.certify import certify, no_certificate
+from sccl.cli.frontiers import print_frontier
 from sccl.cli.plot import picture
 from sccl.cli.report import out, print_json
 from sccl.cli.signals import exit_code
-from sccl.collectives import Spec
 from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create
 from sccl.core.files.frontiers import frontier_to_plain
-from sccl.core.topology import Topology
-from sccl.synth.allreduce.frontier import AllreduceFrontier
-from sccl.synth.allreduce.nouns import noun_of
+from sccl.core.frontier import Frontier
 from sccl.synth.claims import open_folder
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier
-from sccl.synth.limit.frontier import LimitFrontier
+from sccl.tasks.asked import Asked
 from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.charts import check_picture
-
-F = TypeVar("F", bound=Frontier | LimitFrontier | AllreduceFrontier)
-
 
 OutDir = Annotated[Path | None, typer.Option("--out", help="Folder for the algorithms found.")]
 CertifyDir = Annotated[
@@ -67,6 +60,7 @@ class Outputs:
     """Where what is found goes.
 
     Attributes:
+        asked: what it is an answer to.
         folder: for the algorithms.
         plot: the picture.
         certificate: the folder of the proofs.
@@ -74,6 +68,7 @@ class Outputs:
         json: whether JSON is printed, and nothing else.
     """
 
+    asked: Asked
     folder: Folder | None
     plot: Path | None
     certificate: Path | None
@@ -84,8 +79,7 @@ class Outputs:
     def checked(
         cls,
         delivery: DeliveryOptions,
-        topology: Topology,
-        spec: Spec,
+        asked: Asked,
         max_steps: int | None,
         *,
         json: bool,
@@ -95,6 +89,7 @@ class Outputs:
         Raises:
             InputError: a file or folder cannot be written, or nothing would be certified.
         """
+        topology, spec = asked.topology, asked.spec
         costs = Costs.of(topology, delivery.alpha_us, delivery.gb_per_s)
         if delivery.plot:
             check_picture(delivery.plot)
@@ -104,42 +99,37 @@ class Outputs:
             require_certifiable(topology, spec, max_steps)
             open_folder(delivery.certify_dir, topology, spec)
         folder = Folder(delivery.out_dir) if delivery.out_dir else None
-        return cls(folder, delivery.plot, delivery.certify_dir, costs, json)
+        plot, certificate = delivery.plot, delivery.certify_dir
+        return cls(asked, folder, plot, certificate, costs, json)
 
 
 def deliver(
-    frontier: F,
-    kind: str,
+    frontier: Frontier,
     outputs: Outputs,
-    *,
-    show: Callable[[Console, F, Costs], None],
     write: Callable[[Path, Callable[[str], None]], WrittenCertificate],
 ) -> None:
     """Keep, print, certify and draw what was found.
 
     Args:
-        kind: ``"frontier"`` or ``"limits"``, for the name of its file.
-        show: prints it.
         write: writes the certificate into a folder, and says what it is doing.
 
     Raises:
         Exit: it was interrupted; then nothing is certified.
         InputError: something cannot be written.
     """
-    start = head("frontier", question_digests(frontier.topology, frontier.spec))
-    noun = replace(noun_of(frontier), costs=outputs.costs)
-    plain = start | frontier_to_plain(noun)
+    found = replace(frontier, costs=outputs.costs)
+    start = head("frontier", question_digests(outputs.asked.topology, outputs.asked.spec))
     if outputs.folder:
-        outputs.folder.save_frontier(plain, kind)
+        outputs.folder.save_frontier(found, start)
     if outputs.json:
-        print_json(plain)
+        print_json(start | frontier_to_plain(found))
     else:
-        show(out(), frontier, outputs.costs)
-    interrupted = frontier.stopped == "interrupted"
+        print_frontier(out(), found, outputs.asked.spec)
+    interrupted = found.stopped == "interrupted"
     if outputs.certificate and not interrupted:
         certify(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
-        picture(noun, outputs.plot, quiet=outputs.json)
+        picture(found, outputs.plot, quiet=outputs.json)
     if interrupted:
         if outputs.certificate:
             no_certificate(outputs.certificate)

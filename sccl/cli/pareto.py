@@ -8,32 +8,19 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.asking import QuestionOptions, asked_for
-from sccl.cli.classes import print_allreduce
 from sccl.cli.delivery import DeliveryOptions, Outputs, deliver
 from sccl.cli.limits import limits_of
-from sccl.cli.report import ExitCode, err, named, reported
+from sccl.cli.report import ExitCode, err, reported
 from sccl.cli.searching import KeptOptions, SearchOptions, WorkersOptions, settings_of
-from sccl.collectives import dual_of
-from sccl.core.bounds import Priced
 from sccl.core.candidate import Range
-from sccl.core.cost import Costs
-from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.synth.allreduce.frontier import AllreduceFrontier
-from sccl.synth.frontier import Frontier, Point
 from sccl.synth.settings import DEFAULT_TIMEOUT_S
 from sccl.tasks.certify import certify_frontier
 from sccl.tasks.pareto import find_frontier
 from sccl.view.text.notes import Notes, progress_bar
-from sccl.view.text.reasons import explain
-from sccl.view.text.tables import print_winners
-from sccl.view.words import completeness
 
 
 @reported
@@ -76,19 +63,13 @@ def pareto(
         limits_of(question, max_steps, settings_of(search, timeout), delivery, json=json)
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
     settings = settings_of(search, seconds, kept, workers)
-    topology, spec = asked_for(question)
-    outputs = Outputs.checked(delivery, topology, spec, max_steps, json=json)
+    asked = asked_for(question)
+    outputs = Outputs.checked(delivery, asked, max_steps, json=json)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(
-            topology, spec, covered, settings, folder=outputs.folder, notify=notify
+            asked.topology, asked.spec, covered, settings, folder=outputs.folder, notify=notify
         )
-    deliver(
-        frontier,
-        "frontier",
-        outputs,
-        show=_print,
-        write=partial(certify_frontier, frontier, settings),
-    )
+    deliver(frontier, outputs, write=partial(certify_frontier, asked, frontier, settings))
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 
@@ -121,68 +102,3 @@ def _progress(*, quiet: bool) -> Iterator[Notes]:
         return
     with progress_bar(console) as status:
         yield Notes(line, status)
-
-
-def _print(console: Console, frontier: Frontier | AllreduceFrontier, costs: Costs) -> None:
-    if isinstance(frontier, AllreduceFrontier):
-        print_allreduce(console, frontier, costs)
-        return
-    bounds = frontier.bounds
-    root = "" if frontier.spec.root is None else f" (root {frontier.spec.root})"
-    title = f"\n{frontier.spec.name}{root} on {frontier.topology.name}"
-    console.print(title, style="bold", markup=False)
-    why = explain(bounds, frontier.spec)
-    console.print(f"bounds: S >= {bounds.steps}; R/C >= {bounds.bandwidth}: {why}")
-    if isinstance(bounds.evidence, Priced) and not dual_of(frontier.spec).is_identity:
-        console.print(f"bounds and proofs are those of its dual: {bounds.evidence.problem}")
-    if frontier.points:
-        console.print(_points_table(frontier.points))
-        if any(point.from_store for point in frontier.points):
-            console.print(
-                "* what it once took: the answer is from the store (--no-store asks anew)"
-            )
-        print_winners(console, costs, [p.algorithm for p in frontier.points])
-    _print_state(console, frontier)
-
-
-def _points_table(points: tuple[Point, ...]) -> Table:
-    table = Table("C", "S", "R", "R/C", "Optimal in", "State", "Seconds", "File")
-    for p in points:
-        c = p.candidate
-        table.add_row(
-            str(c.chunks),
-            str(c.steps),
-            str(c.rounds),
-            str(c.cost),
-            " and ".join(p.optimal) or "-",
-            f"[{'green' if p.proved else 'yellow'}]{p.state}[/]",
-            f"{p.seconds:.2f}{'*' if p.from_store else ''}",
-            escape(named(p.file)) if p.file else "-",
-        )
-    return table
-
-
-def _print_state(console: Console, frontier: Frontier) -> None:
-    refuted = len(frontier.refuted)
-    console.print(
-        f"{counted(refuted, 'candidate')} refuted, {len(frontier.open)} open, "
-        f"{frontier.seconds:.1f} s. Class: {frontier.scope}"
-    )
-    if frontier.stopped == "interrupted":
-        console.print("[yellow]Interrupted: this is the part that was found.[/]")
-    elif frontier.complete:
-        state = completeness(None if frontier.every_k else frontier.covered)
-        console.print(f"[green]{state.head}:[/] {state.rest}.")
-    elif frontier.stopped == "max-steps":
-        console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
-    for o in frontier.open[:10]:
-        console.print(f"  open: {o.candidate} (R/C {o.candidate.cost}): {o.reason}", markup=False)
-    if len(frontier.open) > 10:
-        console.print(f"  ... and {len(frontier.open) - 10} more (all of them with --json)")
-    if frontier.open:
-        console.print(
-            "An open candidate may hide a better algorithm: try a larger --timeout, or "
-            "another --solver."
-        )
-    if frontier.points and not frontier.points[0].file:
-        console.print("Algorithms were not kept: add --out DIR to write them.")

@@ -28,7 +28,8 @@ def smt2(
     dual; an allreduce as one half of compositions of equal halves, of S/2 steps and R/2 rounds, so
     that unsat says nothing of other allreduces.
     """
-    topology, spec = asked_for(question)
+    asked = asked_for(question)
+    topology, spec = asked.topology, asked.spec
     posed = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
     text = problem_text(posed)

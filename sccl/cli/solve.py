@@ -43,7 +43,8 @@ def solve(
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
     settings = settings_of(search, timeout, kept)
-    topology, spec = asked_for(question)
+    asked = asked_for(question)
+    topology, spec = asked.topology, asked.spec
     posed = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
     with err().status(escape(f"{spec.name} on {topology.name} with {settings.solver}")):

@@ -122,3 +122,8 @@ class Bounds:
     scope: str = ""
     distance: Distance | None = None
     evidence: Priced | Counted | None = None
+
+    def met(self, steps: int, cost: Fraction) -> tuple[str, ...]:
+        """Return which of the two an algorithm meets, of ``"latency"`` and ``"bandwidth"``."""
+        met = (("latency", steps == self.steps), ("bandwidth", cost == self.bandwidth))
+        return tuple(what for what, is_met in met if is_met)

@@ -32,11 +32,12 @@ class Refuted:
 
     Attributes:
         evidence: why that may be believed, in words.
+        seconds: that finding it out took; None: its file does not say.
     """
 
     candidate: Candidate
     evidence: str
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Point:
         file: where it is kept.
         rounds_per_step: of the algorithm, as far as the frontier says it.
         seconds: that finding it took; None: its file does not say.
-        from_store: whether that was earlier, and the answer was kept.
+        from_store: whether they are those of an earlier search, whose answer was kept.
     """
 
     steps: int
@@ -82,6 +83,49 @@ class Point:
     rounds_per_step: tuple[int, ...] = ()
     seconds: float | None = None
     from_store: bool = False
+
+    @classmethod
+    def of(cls, algorithm: AnyAlgorithm) -> Point:
+        """Return the point of an algorithm of which nothing else is known."""
+        a = algorithm
+        return cls(
+            a.steps,
+            a.bandwidth_cost,
+            a.collective.chunks,
+            a.rounds,
+            algorithm=a,
+            rounds_per_step=a.rounds_per_step,
+        )
+
+    @classmethod
+    def at(cls, limit: StepLimit, bounds: Bounds) -> Point:
+        """Return the point of a limit of R/C, without what attains it.
+
+        Args:
+            bounds: of its class.
+        """
+        optimal = bounds.met(limit.steps, limit.upper)
+        return cls(
+            limit.steps, limit.upper, None, None, optimal, proved=limit.known, attained=False
+        )
+
+    def with_algorithm(self, algorithm: AnyAlgorithm, file: Path | None) -> Point:
+        """Return it with an algorithm that attains it, or is near it."""
+        return replace(
+            self,
+            chunks=algorithm.collective.chunks,
+            rounds=algorithm.rounds,
+            attained=algorithm.bandwidth_cost == self.cost,
+            algorithm=algorithm,
+            file=file,
+        )
+
+    @property
+    def candidate(self) -> Candidate:
+        """Return the (C, S, R) of its algorithm, which has to be there."""
+        assert self.chunks is not None
+        assert self.rounds is not None
+        return Candidate(Fraction(self.rounds, self.chunks), self.chunks, self.steps, self.rounds)
 
     @property
     def state(self) -> State:
@@ -141,6 +185,15 @@ class ClassFrontier:
     def files(self) -> tuple[str, ...]:
         """Return the names of the files of its points."""
         return tuple(point.file.name for point in self.points if point.file)
+
+    @property
+    def lasting(self) -> ClassFrontier:
+        """Return it without times and folders."""
+        points = (
+            replace(point, file=point.file and Path(point.file.name), seconds=None)
+            for point in self.points
+        )
+        return replace(self, points=tuple(points), seconds=None)
 
     @property
     def approached(self) -> tuple[tuple[int, Fraction], ...]:
@@ -235,14 +288,7 @@ class Frontier:
 
     def _optimal(self, point: Point) -> tuple[str, ...]:
         """Return which of the bounds of all classes a point meets."""
-        least = self.bounds
-        if least is None:
-            return ()
-        met = (
-            ("latency", point.steps == least.steps),
-            ("bandwidth", point.cost == least.bandwidth),
-        )
-        return tuple(what for what, is_met in met if is_met)
+        return () if self.bounds is None else self.bounds.met(point.steps, point.cost)
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -258,3 +304,14 @@ class Frontier:
     def every_k(self) -> bool:
         """Return whether that is so for all k and C."""
         return self.complete and all(one.within is None for one in self.classes)
+
+    @property
+    def lasting(self) -> Frontier:
+        """Return it without times and folders: what the same search finds again."""
+        return replace(
+            self,
+            classes=tuple(one.lasting for one in self.classes),
+            refuted=tuple(replace(one, seconds=None) for one in self.refuted),
+            halves=tuple(half.lasting for half in self.halves),
+            seconds=None,
+        )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import check_can_write, make_directory, slug, write_atomically
+from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.files.text import text_of
+from sccl.core.frontier import Frontier
 from sccl.core.symmetric import AnyAlgorithm
 
 
@@ -49,19 +52,19 @@ class Folder:
         write_atomically(path, text_of(algorithm_to_wire(algorithm)))
         return path
 
-    def save_frontier(self, frontier: dict[str, Any], kind: str) -> Path:
+    def save_frontier(self, frontier: Frontier, head: Mapping[str, Any]) -> Path:
         """Write a frontier and return its file: without seconds, and algorithms named as here.
 
         Args:
-            frontier: as :func:`sccl.core.files.frontiers.frontier_to_plain` gives it.
-            kind: ``"frontier"`` or ``"limits"``, for the name of the file.
+            head: what the file begins with.
 
         Raises:
             InputError: the file cannot be written.
         """
-        name = _question(frontier["topology"], frontier["collective"], frontier["root"])
-        path = self.path / f"{name}-{kind}.json"
-        write_atomically(path, json.dumps(_lasting(frontier), indent=1) + "\n")
+        name = _question(frontier.topology, frontier.collective, frontier.root)
+        path = self.path / f"{name}-{'limits' if frontier.covered is None else 'frontier'}.json"
+        plain = {**head, **frontier_to_plain(frontier.lasting)}
+        write_atomically(path, json.dumps(plain, indent=1) + "\n")
         return path
 
     def discard(self, path: Path) -> None:
@@ -71,12 +74,3 @@ class Folder:
 
 def _question(topology: str, collective: str, root: int | None) -> str:
     return f"{slug(collective)}{f'-root{root}' if root else ''}-{slug(topology)}"
-
-
-def _lasting(value: Any) -> Any:
-    """Return plain values without times and folders: the same sweep writes the same bytes."""
-    if isinstance(value, dict):
-        passing = {"seconds", "from_store"}
-        kept = {name: _lasting(part) for name, part in value.items() if name not in passing}
-        return kept | ({"file": Path(kept["file"]).name} if kept.get("file") else {})
-    return [_lasting(part) for part in value] if isinstance(value, list) else value

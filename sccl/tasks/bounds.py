@@ -6,9 +6,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sccl.collectives import Spec, named
+from sccl.core.frontier import COMPOSED
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds, lower_bounds
-from sccl.synth.allreduce.classes import COMPOSED, SCOPES, has_classes
+from sccl.synth.allreduce.classes import SCOPES, has_classes
 from sccl.view.shown import Bounds
 from sccl.view.text.reasons import in_words
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sccl.collectives import Spec
+from sccl.core.candidate import Range
+from sccl.core.frontier import COMPOSED, TREES, Frontier
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.allreduce.classes import has_classes
-from sccl.synth.allreduce.frontier import AllreduceFrontier
-from sccl.synth.frontier import Frontier
-from sccl.synth.limit.frontier import LimitFrontier
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings
+from sccl.tasks.asked import Asked
 from sccl.tasks.limits import limits_of_equal_halves
 from sccl.tasks.pareto import equal_halves
 
@@ -52,7 +53,8 @@ def require_certifiable(topology: Topology, spec: Spec, max_steps: int | None) -
 
 
 def certify_frontier(
-    found: Frontier | AllreduceFrontier,
+    asked: Asked,
+    found: Frontier,
     settings: Settings,
     folder: Path,
     notify: Callable[[str], None] = lambda _: None,
@@ -69,24 +71,27 @@ def certify_frontier(
     """
     from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads solvers
 
+    topology, spec = asked.topology, asked.spec
     seconds = settings.effort.timeout_s or DEFAULT_TIMEOUT_S
-    if not isinstance(found, AllreduceFrontier):
-        return WrittenCertificate(
-            write_certificate(found, folder, seconds, notify, limits=PackingLimits)
-        )
-    equal = equal_halves(found, settings)
+    certified, scope = found, ""
+    if found.several:
+        certified = equal_halves(topology, spec, found.covered or Range(), settings)
+        scope = f"{certified.scope}; of any two halves what their limits prove; no other class"
     file = write_certificate(
-        equal, folder, seconds, notify, found.compositions, limits=PackingLimits
+        topology,
+        spec,
+        certified,
+        folder,
+        seconds,
+        notify,
+        _compositions(found),
+        limits=PackingLimits,
     )
-    any_two = "of any two halves what their limits prove; no other class"
-    return WrittenCertificate(file, f"{equal.scope}; {any_two}")
+    return WrittenCertificate(file, scope)
 
 
 def certify_limits(
-    found: LimitFrontier | AllreduceFrontier,
-    max_steps: int | None,
-    settings: Settings,
-    folder: Path,
+    asked: Asked, found: Frontier, max_steps: int | None, settings: Settings, folder: Path
 ) -> WrittenCertificate:
     """Certify limits; of allreduce, those of compositions of equal halves, and of trees.
 
@@ -96,9 +101,18 @@ def certify_limits(
     """
     from sccl.synth.limit.certify import write_limit_certificate  # noqa: PLC0415 - loads solvers
 
-    if not isinstance(found, AllreduceFrontier):
-        return WrittenCertificate(write_limit_certificate(found, None, folder))
-    equal = limits_of_equal_halves(found, max_steps, settings)
-    file = write_limit_certificate(equal, found.trees, folder, found.compositions)
-    trees = ", and trees" if found.trees else ""
-    return WrittenCertificate(file, f"{equal.scope}, and of any two halves{trees}")
+    topology, spec = asked.topology, asked.spec
+    parts, scope = found.classes, ""
+    if found.several:
+        equal = limits_of_equal_halves(topology, spec, max_steps, settings)
+        trees = tuple(part for part in found.classes if part.name == TREES)
+        parts = equal.classes + trees
+        scope = f"{equal.scope}, and of any two halves{', and trees' if trees else ''}"
+    file = write_limit_certificate(topology, spec, parts, folder, _compositions(found))
+    return WrittenCertificate(file, scope)
+
+
+def _compositions(found: Frontier) -> list[AnyAlgorithm]:
+    """Return the compositions of any two halves that are written out."""
+    points = (point for part in found.classes if part.name == COMPOSED for point in part.points)
+    return [point.algorithm for point in points if point.algorithm]

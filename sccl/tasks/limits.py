@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Unknown
+from sccl.core.frontier import Frontier
 from sccl.core.instance import Instance
-from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.solvers.effort import Effort
 from sccl.synth.allreduce.classes import has_classes
-from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.allreduce.limits import limit_allreduce
 from sccl.synth.answering import How, answer
 from sccl.synth.ask import Solve
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
-from sccl.synth.limit.sweep import limit_frontier
+from sccl.synth.limit.sweep import Notify, limit_frontier
 from sccl.synth.settings import Settings
 from sccl.tasks.asking import how_of, units_of
 from sccl.topo.symmetry.groups import groups
@@ -46,8 +43,8 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     settings: Settings,
     *,
     folder: Folder | None = None,
-    notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
-) -> LimitFrontier | AllreduceFrontier:
+    notify: Notify = lambda _: None,
+) -> Frontier:
     """Return the limit frontier of a collective on a topology, as far as it was found.
 
     Args:
@@ -71,17 +68,20 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
 
 
 def limits_of_equal_halves(
-    found: AllreduceFrontier, max_steps: int | None, settings: Settings
-) -> LimitFrontier:
+    topology: Topology, spec: Spec, max_steps: int | None, settings: Settings
+) -> Frontier:
     """Return the limits of the compositions of equal halves: what a certificate is about.
+
+    Args:
+        spec: allreduce.
 
     Raises:
         InputError: compositions take more steps than were asked for.
     """
     return limit_frontier(
-        found.topology,
-        found.spec,
-        _few_chunks(found.topology, found.spec, settings),
+        topology,
+        spec,
+        _few_chunks(topology, spec, settings),
         max_steps=max_steps,
         seconds=settings.effort.timeout_s or math.inf,
     )

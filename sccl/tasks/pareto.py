@@ -7,13 +7,12 @@ from functools import partial
 
 from sccl.collectives import Spec
 from sccl.core.candidate import Range
+from sccl.core.events import Event
+from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.classes import has_classes
-from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.allreduce.sweep import sweep_allreduce
-from sccl.synth.events import Event
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.oracle import SWEEP_LIMIT_UNITS, LimitOracle
@@ -29,7 +28,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
     *,
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
-) -> Frontier | AllreduceFrontier:
+) -> Frontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
     That of allreduce is over several classes of algorithms.
@@ -56,8 +55,11 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
         )
 
 
-def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
+def equal_halves(topology: Topology, spec: Spec, covered: Range, settings: Settings) -> Frontier:
     """Return the sweep of the compositions of equal halves: what a certificate is about.
+
+    Args:
+        spec: allreduce.
 
     Raises:
         InputError: compositions take more steps than were asked for.
@@ -65,12 +67,15 @@ def equal_halves(found: AllreduceFrontier, settings: Settings) -> Frontier:
     # Swept anew, not derived from the halves that are kept. On one-way links both phases need C, S
     # and R in common, which sweeps of each half alone do not look for. Where links carry alike the
     # instances are those of the allgather, so that a store answers them all.
-    covered = found.covered or Range()
-    with asking(found.topology, found.spec, settings) as (solve, _):
+    with asking(topology, spec, settings) as (solve, _):
         return sweep(
-            found.topology, found.spec, solve, solver=settings.solver, covered=covered,
+            topology,
+            spec,
+            solve,
+            solver=settings.solver,
+            covered=covered,
             limits=_limits(settings),
-        )  # fmt: skip
+        )
 
 
 def _limits(settings: Settings) -> LimitOracle:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,30 @@ def test_what_is_written_is_read_again(frontier: Frontier) -> None:
         frontier.refuted,
     )
     assert read.classes == frontier.classes
+
+
+@settings(max_examples=40)
+@given(st.booleans().flatmap(lambda several: frontiers(several=several)))
+def test_what_lasts_has_no_times_and_no_folders(frontier: Frontier) -> None:
+    elsewhere = replace(
+        frontier,
+        classes=tuple(
+            replace(
+                part,
+                points=tuple(
+                    replace(p, file=p.file and Path("there") / p.file, seconds=3.0, from_store=True)
+                    for p in part.points
+                ),
+                seconds=2.0,
+            )
+            for part in frontier.classes
+        ),
+        seconds=1.0,
+    )
+    plain = frontier_to_plain(frontier.lasting)
+    assert frontier_to_plain(elsewhere.lasting) == plain
+    text = json.dumps(plain)
+    assert not any(word in text for word in ('"seconds"', '"from_store"', "there"))
 
 
 OLDEST: dict[str, Any] = {

@@ -84,9 +84,7 @@ MAY_IMPORT = {
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
-    "view/text": _NOUNS
-    | {"view", "collectives", "judge", "prove/bounds", "synth", "synth/allreduce", "synth/ksync"}
-    | {"synth/limit", "topo", "rich"},
+    "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
     "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"solvers", "msgspec"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
     "__main__": {"cli"},

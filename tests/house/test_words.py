@@ -14,11 +14,9 @@ SHARED = {
     # What the API offers of a noun has its name: users know one of the two.
     "Algorithm": {"core.algorithm", "api.algorithm"},
     "Bounds": {"core.bounds", "view.shown"},
-    "Frontier": {"core.frontier", "api.frontier", "synth.frontier"},
-    "LimitFrontier": {"api.frontier", "synth.limit.frontier"},
-    "Point": {"core.frontier", "api.shared", "synth.frontier"},
+    "Frontier": {"core.frontier", "api.frontier"},
+    "Point": {"core.frontier", "api.shared"},
     "Topology": {"core.topology", "api.machine"},
-    "ClassFrontier": {"core.frontier", "synth.allreduce.classes"},
     # The contract of synthesisers wants this name of each.
     "Options": {"synth.contract", "synth.ksync.options", "synth.limit.options"},
     # Doors of solvers are alike: each has a ``solve`` and what it returns, read as ``sat.Result``.

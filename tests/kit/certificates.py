@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,8 @@ from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.candidate import Range
 from sccl.core.files.algorithms import load_algorithm
-from sccl.synth.frontier import Frontier
+from sccl.core.frontier import Frontier
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.synth.ksync import backends, certify
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
@@ -34,6 +37,21 @@ def swept(machine: str, collective: str, **covered: int) -> Frontier:
             covered=Range(**covered),
             limits=PackingLimits,
         ),
+    )
+
+
+def certify_swept(
+    folder: Path,
+    machine: str,
+    collective: str,
+    composed: Sequence[AnyAlgorithm] = (),
+    **covered: int,
+) -> Path:
+    """Write the certificate of a sweep, and return the list of its claims."""
+    frontier, topology = swept(machine, collective, **covered), resolve(machine)
+    spec = named(collective, topology.ranks)
+    return certify.write_certificate(
+        topology, spec, frontier, folder, composed=composed, limits=PackingLimits
     )
 
 

@@ -54,7 +54,7 @@ def _synthesised(machine: str, collective: str, root: int | None) -> list[Algori
             limits=PackingLimits,
         )
         if found.points:
-            return [expand(point.algorithm) for point in found.points]
+            return [expand(point.algorithm) for point in found.points if point.algorithm]
     raise AssertionError(f"{collective} on {machine} has no algorithm in {last} steps")
 
 

@@ -23,7 +23,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.judge import violations
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends, orbits
-from sccl.synth.limit.allreduce import tree_frontier
+from sccl.synth.limit.trees import tree_frontier
 from sccl.topo import resolve as resolve_topology
 from sccl.topo.symmetry.expand import expand
 from sccl.topo.symmetry.groups import groups

@@ -30,14 +30,12 @@ from sccl.prove.check.folder import Verdict, check_folder
 from sccl.solvers.sat import refutation
 from sccl.synth import claims
 from sccl.synth.ksync import backends, certify
-from sccl.synth.ksync.certify import write_certificate
-from sccl.synth.limit.allreduce import tree_frontier
 from sccl.synth.limit.certify import write_limit_certificate
-from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.limit.sweep import limit_frontier
+from sccl.synth.limit.trees import tree_frontier
 from sccl.topo import resolve
 from tests.kit import once
-from tests.kit.certificates import composed, formulas_alone, swept
+from tests.kit.certificates import certify_swept, composed, formulas_alone, swept
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
@@ -183,7 +181,7 @@ def failures(folder: Path) -> list[Verdict]:
 @pytest.mark.parametrize("collective", names())
 def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) -> None:
     frontier = swept(machine, collective, k=2)
-    write_certificate(frontier, tmp_path, limits=PackingLimits)
+    certify_swept(tmp_path, machine, collective, k=2)
     verdicts = list(check_folder(tmp_path))
     assert failures(tmp_path) == []
     pareto = [v.claim for v in verdicts if "Pareto-optimal" in v.claim]
@@ -199,9 +197,7 @@ def with_formulas() -> Path:
     def write(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             formulas_alone(patch)
-            write_certificate(
-                swept("ring:4", "broadcast", k=2, max_steps=4), folder, limits=PackingLimits
-            )
+            certify_swept(folder, "ring:4", "broadcast", k=2, max_steps=4)
 
     return once.folder("a certificate by formulas", write)
 
@@ -272,10 +268,10 @@ def test_a_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path)
 
 @pytest.fixture
 def certified() -> Path:
-    frontier = swept("dgx1", "broadcast", k=4, max_steps=3)
-    return once.folder(
-        "a certificate of dgx1", partial(write_certificate, frontier, limits=PackingLimits)
-    )
+    def write(folder: Path) -> None:
+        certify_swept(folder, "dgx1", "broadcast", k=4, max_steps=3)
+
+    return once.folder("a certificate of dgx1", write)
 
 
 def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
@@ -318,12 +314,10 @@ def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) 
 
 
 def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_certificate(swept("ring:4", "allgather", k=1), tmp_path, limits=PackingLimits)
+    certify_swept(tmp_path, "ring:4", "allgather", k=1)
     first = {file.name for file in tmp_path.iterdir()}
     (tmp_path / "mine.json").write_text("{}")
-    write_certificate(
-        swept("ring:4", "allgather", k=0, max_steps=2), tmp_path, limits=PackingLimits
-    )
+    certify_swept(tmp_path, "ring:4", "allgather", k=0, max_steps=2)
     claims = json.loads((tmp_path / CLAIMS).read_text())["claims"]
     files = {claim["file"] for claim in claims if claim["claim"] == "algorithm"}
     assert {file.name for file in tmp_path.iterdir()} == {*files, CLAIMS, "mine.json"}
@@ -331,7 +325,7 @@ def test_a_certificate_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert failures(tmp_path) == []
     before = (tmp_path / CLAIMS).read_text()
     with pytest.raises(InputError, match="is not a certificate of alltoall on ring:4"):
-        write_certificate(swept("ring:4", "alltoall", k=1), tmp_path, limits=PackingLimits)
+        certify_swept(tmp_path, "ring:4", "alltoall", k=1)
     assert (tmp_path / CLAIMS).read_text() == before
 
 
@@ -358,9 +352,7 @@ def test_no_file_stays_that_nothing_claims(tmp_path: Path, monkeypatch: pytest.M
         return written[-1]
 
     monkeypatch.setattr(certify._Writer, "refuted", at_first)
-    write_certificate(
-        swept("ring:4", "broadcast", k=1, max_steps=3), tmp_path, limits=PackingLimits
-    )
+    certify_swept(tmp_path, "ring:4", "broadcast", k=1, max_steps=3)
     assert written
     assert {path.name for path in tmp_path.iterdir()} == claimed(tmp_path)
     assert "failed" not in {v.state for v in check_folder(tmp_path)}  # nor a claim without proof
@@ -372,11 +364,8 @@ def test_what_ends_early_leaves_what_was_there(
     where: str, error: type[BaseException] | Exception, tmp_path: Path
 ) -> None:
     """A new folder is gone; of an earlier certificate all is there, and nothing else."""
-    frontier = swept("ring:4", "broadcast", k=1, max_steps=2)
     earlier = tmp_path / "earlier"
-    write_certificate(
-        swept("ring:4", "broadcast", k=0, max_steps=2), earlier, 5.0, limits=PackingLimits
-    )
+    certify_swept(earlier, "ring:4", "broadcast", k=0, max_steps=2)
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
     expected = error if isinstance(error, type) else type(error)
 
@@ -391,7 +380,7 @@ def test_what_ends_early_leaves_what_was_there(
             patch.setattr(certify._Writer, where, fail)
         for folder in (earlier, tmp_path / "new"):
             with pytest.raises(expected):
-                write_certificate(frontier, folder, limits=PackingLimits)
+                certify_swept(folder, "ring:4", "broadcast", k=1, max_steps=2)
     assert not (tmp_path / "new").exists()
     assert {path.name for path in earlier.iterdir()} == claimed(earlier) == set(before)
     assert (earlier / CLAIMS).read_bytes() == before[CLAIMS]
@@ -437,9 +426,11 @@ def limits_of(machine: str, collective: str, to: Path) -> list[Verdict]:
 def certify_limits(machine: str, collective: str, folder: Path) -> None:
     topology = resolve(machine)
     quick = partial(backends.solve, effort=backends.Effort(2.0))
-    frontier = limit_frontier(topology, named(collective, topology.ranks), quick, max_steps=5)
-    trees = tree_frontier(topology, max_steps=4) if collective == "allreduce" else None
-    write_limit_certificate(frontier, trees, folder)
+    spec = named(collective, topology.ranks)
+    found = [limit_frontier(topology, spec, quick, max_steps=5)]
+    found += [tree_frontier(topology, max_steps=4)] if collective == "allreduce" else []
+    parts = [part for frontier in found for part in frontier.classes]
+    write_limit_certificate(topology, spec, parts, folder)
 
 
 @pytest.mark.parametrize(
@@ -460,10 +451,9 @@ def test_compositions_of_any_halves_are_certified(tmp_path: Path) -> None:
     quick = partial(backends.solve, effort=backends.Effort(2.0))
     limits = limit_frontier(machine, spec, quick, max_steps=6)
     worse = replace(composed(), rounds_per_step=(4, 5, 3, 2, 3))
-    write_limit_certificate(limits, None, tmp_path / "limits", [composed(), worse])
-    write_certificate(
-        swept("dgx1", "allreduce"), tmp_path / "sweep", composed=[composed()], limits=PackingLimits
-    )
+    algorithms = [composed(), worse]
+    write_limit_certificate(machine, spec, limits.classes, tmp_path / "limits", algorithms)
+    certify_swept(tmp_path / "sweep", "dgx1", "allreduce", [composed()])
     for folder in ("limits", "sweep"):
         verdicts = list(check_folder(tmp_path / folder))
         assert {v.state for v in verdicts} == {"ok"}
@@ -537,7 +527,7 @@ def test_the_published_certificates_hold(kind: str, machine: str, collective: st
 def test_what_a_sweep_shows_for_every_k_is_certified_for_every_k(tmp_path: Path) -> None:
     frontier = swept("dgx1", "allgather", k=5)
     assert frontier.every_k
-    write_certificate(frontier, tmp_path, limits=PackingLimits)
+    certify_swept(tmp_path, "dgx1", "allgather", k=5)
     optimal = [v.claim for v in check_folder(tmp_path) if "for every k and C" in v.claim]
     for shape in ("C=2 S=2 R=3", "C=6 S=3 R=7"):
         assert f"{shape} is Pareto-optimal among all algorithms, for every k and C" in optimal

@@ -39,15 +39,14 @@ from sccl.prove.check.trees import StepCosts, cheapest_paths, cheapest_tree, che
 from sccl.prove.check.words import classes
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import bound_claims, limit_claims
-from sccl.synth.limit.allreduce import fewest_tree_steps
-from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.limit.pricing import pricer
 from sccl.synth.limit.problem import pose_allreduce, pose_packing
 from sccl.synth.limit.solve import solve_packing
 from sccl.synth.limit.steps import step_limit
+from sccl.synth.limit.trees import tree_bounds
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
-from tests.kit.certificates import composed, formulas_alone, swept
+from tests.kit.certificates import certify_swept, composed, formulas_alone
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
@@ -139,7 +138,7 @@ def test_cheapest_trees_are_those_that_make_limits(
         theirs = pricer(problem, commodity).exact(prices)[0]
         held, wanted = bits(commodity.holders), bits(commodity.wanted)
         assert cheapest_tree(costs, machine.ranks, held, wanted, free) == theirs
-    if steps >= fewest_tree_steps(machine):
+    if steps >= tree_bounds(machine).steps:
         both = pose_allreduce(machine, named("allreduce", machine.ranks).at(machine.ranks), steps)
         theirs = pricer(both, both.commodities[0]).exact(prices)[0]
         assert cheapest_up_and_down(costs, machine.ranks, free) == theirs
@@ -165,7 +164,7 @@ def test_bounds_are_those_of_others(machine: Topology, data: st.DataObject) -> N
     pair = farthest_pair(machine, collective)
     assert steps == pair.steps
     assert rank in collective.wanted(chunk)
-    assert fewest_up_and_down(machine, free) == fewest_tree_steps(machine)
+    assert fewest_up_and_down(machine, free) == tree_bounds(machine).steps
     found = bandwidth_bound(machine, collective)
     cuts = [(cut.ranks, cut.weight) for cut in found.cuts]
     mine = overall(machine, collective, found.prices, cuts, free)
@@ -214,14 +213,10 @@ def loaded_by(program: str) -> set[str]:
 @pytest.fixture(scope="module")
 def with_a_formula(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a certificate that rests on a formula."""
-    from sccl.synth.ksync import certify
-
     folder = tmp_path_factory.mktemp("formula")
     with pytest.MonkeyPatch.context() as patch:
         formulas_alone(patch)
-        certify.write_certificate(
-            swept("ring:3", "broadcast", k=1, max_steps=2), folder, limits=PackingLimits
-        )
+        certify_swept(folder, "ring:3", "broadcast", k=1, max_steps=2)
     return folder
 
 

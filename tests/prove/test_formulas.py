@@ -58,7 +58,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     )
     folder = tmp_path_factory.mktemp("proofs") / f"{machine}-{collective}"
     folder.mkdir()
-    write_certificate(found, folder, limits=PackingLimits)
+    write_certificate(topology, spec, found, folder, limits=PackingLimits)
     return folder
 
 

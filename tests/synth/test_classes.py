@@ -15,19 +15,16 @@ from sccl.core.answer import Answer, Unknown
 from sccl.core.candidate import Range
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_of_plain
+from sccl.core.frontier import ClassFrontier, Frontier
 from sccl.core.instance import Instance
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.prove.bounds import any_bounds
-from sccl.synth.allreduce.classes import ClassFrontier, cost_of
-from sccl.synth.allreduce.composed import least_sum
-from sccl.synth.allreduce.frontier import AllreduceFrontier
 from sccl.synth.allreduce.limits import limit_allreduce
-from sccl.synth.allreduce.nouns import class_noun, noun_of
+from sccl.synth.allreduce.pairs import least_sum
 from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Point
 from sccl.synth.ksync import backends
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
@@ -41,7 +38,7 @@ from tests.kit.found import MACHINES
 Costs = list[tuple[int, str]]
 
 
-def swept(machine: Topology, folder: Path | None = None, **covered: int) -> AllreduceFrontier:
+def swept(machine: Topology, folder: Path | None = None, **covered: int) -> Frontier:
     return sweep_allreduce(
         machine,
         named("allreduce", machine.ranks),
@@ -53,19 +50,19 @@ def swept(machine: Topology, folder: Path | None = None, **covered: int) -> Allr
     )
 
 
-def costs(found: AllreduceFrontier, name: str = "") -> Costs:
+def costs(found: Frontier, name: str = "") -> Costs:
     if not name:
-        return [(s, str(c)) for s, c in map(cost_of, found.points)]
+        return [(p.steps, str(p.cost)) for p in found.points]
     (one,) = [one for one in found.classes if one.name == name]
-    return [(s, str(c)) for s, c in map(cost_of, one.points)]
+    return [(p.steps, str(p.cost)) for p in one.points]
 
 
 def states(one: ClassFrontier) -> list[str]:
-    return [p.state for p in one.points if isinstance(p, Point)]
+    return [p.state_words for p in one.points]
 
 
 @pytest.fixture
-def dgx1() -> AllreduceFrontier:
+def dgx1() -> Frontier:
     return once.value(
         "allreduce on dgx1, whose files are in a folder of their own",
         lambda: swept(resolve("dgx1"), once.folder("allreduce on dgx1", lambda _: None)),
@@ -95,9 +92,9 @@ def test_no_algorithm_of_any_class_is_below(machine: str) -> None:
     bounds = any_bounds(topology)
     found = swept(topology, k=1, max_steps=2 * bounds.steps)
     assert found.points
-    for steps, cost in map(cost_of, [p for one in found.classes for p in one.points]):
-        assert steps >= bounds.steps
-        assert cost >= bounds.bandwidth
+    for point in (p for one in found.classes for p in one.points):
+        assert point.steps >= bounds.steps
+        assert point.cost >= bounds.bandwidth
 
 
 def test_an_allreduce_of_three_ranks_takes_four_sends() -> None:
@@ -113,7 +110,7 @@ def test_an_allreduce_of_three_ranks_takes_four_sends() -> None:
 # --- pairs ---------------------------------------------------------------------------------------
 
 
-def test_unequal_halves_are_composed(dgx1: AllreduceFrontier) -> None:
+def test_unequal_halves_are_composed(dgx1: Frontier) -> None:
     assert costs(dgx1, "composed") == [(4, "3/8"), (5, "1/3"), (6, "7/24")]
     (one,) = [one for one in dgx1.classes if one.name == "composed"]
     shapes = [
@@ -123,15 +120,15 @@ def test_unequal_halves_are_composed(dgx1: AllreduceFrontier) -> None:
     assert (one.complete, one.within) == (True, None)
 
 
-def test_every_class_is_in_one_frontier(dgx1: AllreduceFrontier) -> None:
+def test_every_class_is_in_one_frontier(dgx1: Frontier) -> None:
     assert [name for name, _ in dgx1.stairs][:3] == ["gathered", "gathered", "trees"]
     assert costs(dgx1)[:3] == [(2, "3/2"), (3, "7/6"), (4, "1/3")]
     optimal = [p.optimal for p in dgx1.points]
     assert optimal == [("latency",), *[()] * (len(optimal) - 2), ("bandwidth",)]
-    assert cost_of(dgx1.points[-1])[1] == Fraction(7, 24)
+    assert dgx1.points[-1].cost == Fraction(7, 24)
 
 
-def test_written_algorithms_are_right(dgx1: AllreduceFrontier) -> None:
+def test_written_algorithms_are_right(dgx1: Frontier) -> None:
     files = [p.file for one in dgx1.classes for p in one.points if p.file]
     names = {Path(file).name for file in files}
     assert "allreduce-dgx1-c48-s5-r16.json" in names
@@ -150,9 +147,9 @@ def one_way(ranks: int) -> Topology:
 
 def test_halves_on_one_way_links_are_swept_both(tmp_path: Path) -> None:
     found = swept(one_way(4), tmp_path)
-    assert [half.spec.name for half in found.halves] == ["reducescatter", "allgather"]
+    assert [half.collective for half in found.halves] == ["reducescatter", "allgather"]
     (composed,) = [one for one in found.classes if one.name == "composed"]
-    ends = [half.bounds.bandwidth for half in found.halves]
+    ends = [half.bounds.bandwidth for half in found.halves if half.bounds]
     assert composed.bandwidth == ends[0] + ends[1] / 4
     for point in composed.points:
         assert point.algorithm is not None
@@ -198,7 +195,7 @@ def test_what_is_restricted_to_k_is_not_said_of_every_k() -> None:
     machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)])
     found = swept(machine, k=2)
     (composed,) = [one for one in found.classes if one.name == "composed"]
-    assert "Complete for k = 2" in class_summary(class_noun(composed))
+    assert "Complete for k = 2" in class_summary(composed)
     assert "proved for k = 2" in states(composed)
     trees = dict(costs(found, "trees"))
     assert Fraction(trees[7]) < Fraction(7, 16)  # what a class of compositions can't reach
@@ -207,14 +204,14 @@ def test_what_is_restricted_to_k_is_not_said_of_every_k() -> None:
 def test_classes_that_are_not_looked_at_are_named() -> None:
     found = swept(resolve("ring:3"), max_chunks=3)
     assert [one.name for one in found.classes] == ["composed"]
-    text = unswept_words(noun_of(found).unswept)
+    text = unswept_words(found.unswept)
     assert text.startswith("Other classes may do better: gathered")
     assert "trees" in text
     assert not found.complete
     with pytest.raises(ParameterError, match="multiples of 3"):
         swept(resolve("ring:3"), max_chunks=2)
     big = swept(resolve("ring:11"), max_steps=5)
-    assert "more than 10 ranks" in unswept_words(noun_of(big).unswept)
+    assert "more than 10 ranks" in unswept_words(big.unswept)
     assert [one.name for one in big.classes] == ["composed", "gathered"]
     assert costs(big, "composed") == []
 
@@ -233,13 +230,13 @@ def test_limits_have_the_shape_of_a_sweep(tmp_path: Path) -> None:
     assert costs(found, "composed") == [(4, "3/8"), (5, "1/3"), (6, "7/24")]
     assert costs(found) == [(2, "3/2"), (3, "7/6"), (4, "1/3"), (5, "7/24")]
     assert found.every_k
-    plain = frontier_to_plain(noun_of(found))
+    plain = frontier_to_plain(found)
     assert [p["class"] for p in plain["points"]] == ["gathered", "gathered", "trees", "trees"]
     assert [c["class"] for c in plain["classes"]] == ["composed", "trees", "gathered"]
 
 
-def test_only_what_no_class_reaches_is_shaded(dgx1: AllreduceFrontier) -> None:
-    (read,) = frontiers_of_plain(frontier_to_plain(noun_of(dgx1)), "here")
+def test_only_what_no_class_reaches_is_shaded(dgx1: Frontier) -> None:
+    (read,) = frontiers_of_plain(frontier_to_plain(dgx1), "here")
     assert read.name == "allreduce on dgx1"
     chart = frontier_chart(lines_of([read]))
     assert chart.to_dict()["title"]["text"] == "allreduce on dgx1: latency against bandwidth"
@@ -295,9 +292,13 @@ def test_a_new_folder_is_made_also_where_only_compositions_are_found(tmp_path: P
 def test_no_class_has_weaker_bounds_than_all_allreduces() -> None:
     machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
     found = swept(machine)
+    assert found.bounds is not None
     assert found.bounds.bandwidth == Fraction(1, 2)
-    assert all(one.bandwidth >= found.bounds.bandwidth for one in found.classes)
-    assert all(one.steps >= found.bounds.steps for one in found.classes)
+    for one in found.classes:
+        assert one.bandwidth is not None
+        assert one.steps is not None
+        assert one.bandwidth >= found.bounds.bandwidth
+        assert one.steps >= found.bounds.steps
 
 
 def test_the_last_step_asked_for_is_that_of_every_class() -> None:
@@ -306,13 +307,13 @@ def test_the_last_step_asked_for_is_that_of_every_class() -> None:
     assert costs(found) == [(2, "3/2"), (3, "7/6"), (4, "1/3")]
 
 
-def test_the_explorer_has_one_frontier_of_all_classes(dgx1: AllreduceFrontier) -> None:
+def test_the_explorer_has_one_frontier_of_all_classes(dgx1: Frontier) -> None:
     from sccl.tasks.explore import shown
     from sccl.view.explorer.data import page_data
 
     files = sorted({str(p.file) for one in dgx1.classes for p in one.points})
     items = shown((file, *load_algorithm(Path(file))) for file in files)
-    data = page_data(items, [noun_of(dgx1)], frontier=True)
+    data = page_data(items, [dgx1], frontier=True)
     (one,) = data["frontiers"]
     assert one["collective"] == "allreduce"
     assert one["bounds"] == {"steps": 2, "bandwidth": "7/24"}

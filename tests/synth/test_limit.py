@@ -26,14 +26,13 @@ from sccl.prove.check.prices import by_steps
 from sccl.prove.check.work import TooMuchError
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
-from sccl.synth.limit.allreduce import fewest_tree_steps, gather_frontier, tree_frontier
-from sccl.synth.limit.frontier import LimitFrontier
 from sccl.synth.limit.multiply import multiply_out, round_off
 from sccl.synth.limit.palindrome import palindrome
 from sccl.synth.limit.problem import pose_allreduce, pose_packing
 from sccl.synth.limit.solve import solve_packing
 from sccl.synth.limit.steps import step_limit
 from sccl.synth.limit.sweep import limit_frontier
+from sccl.synth.limit.trees import tree_bounds, tree_frontier
 from sccl.synth.settings import Settings
 from sccl.tasks.limits import find_limits
 from sccl.topo import resolve
@@ -234,19 +233,19 @@ def test_limit_frontiers(machine: str, last: int, name: str) -> None:
     least = lower_bounds(topology, spec).steps
     found = limit_frontier(topology, spec, quick, max_steps=max(last, least))
     assert found.points
-    costs = [p.limit.upper for p in found.points]
+    costs = [p.cost for p in found.points]
     assert costs == sorted(costs, reverse=True)
     for point in found.points:
         assert point.proved
         assert point.algorithm is not None
         assert violations(point.algorithm) == []
-        assert point.algorithm.steps == point.limit.steps
-        if point.attains:
+        assert point.algorithm.steps == point.steps
+        if point.attained:
             assert "pareto" in point.algorithm.proved
         else:
-            assert point.algorithm.bandwidth_cost > point.limit.lower
+            assert point.algorithm.bandwidth_cost > point.cost
             assert point.algorithm.proved == ()
-    assert found.complete == (costs[-1] == found.bounds.bandwidth)
+    assert found.complete == (costs[-1] == found.classes[0].bandwidth)
 
 
 def test_too_few_steps_are_refused() -> None:
@@ -272,7 +271,7 @@ def test_too_few_steps_are_refused() -> None:
 def test_allreduce_by_trees(machine: str, limits: dict[int, str], tmp_path: Path) -> None:
     topology = resolve(machine)
     found = tree_frontier(topology, max_steps=max(limits), folder=Folder(tmp_path))
-    assert {p.limit.steps: p.limit.lower for p in found.points} == {
+    assert {p.steps: p.cost for p in found.points} == {
         steps: Fraction(limit) for steps, limit in limits.items()
     }
     for point in found.points:
@@ -281,7 +280,7 @@ def test_allreduce_by_trees(machine: str, limits: dict[int, str], tmp_path: Path
         assert violations(point.algorithm) == []
         assert {s.reduce for s in point.algorithm.sends} == {False, True}
         assert point.algorithm.scope == found.scope
-        assert point.attains
+        assert point.attained
     assert len(list(tmp_path.iterdir())) == len(found.points)
 
 
@@ -348,7 +347,7 @@ def brute_force_up_and_down(topology: Topology, steps: int) -> float:
 @settings(max_examples=times(15))
 @given(topologies(max_ranks=3))
 def test_allreduce_by_trees_against_all_of_them(machine: Topology) -> None:
-    least = fewest_tree_steps(machine)
+    least = tree_bounds(machine).steps
     for steps in (least, least + 1):
         if steps > 3:
             return
@@ -359,15 +358,6 @@ def test_allreduce_by_trees_against_all_of_them(machine: Topology) -> None:
         assert float(found.lower) == pytest.approx(every, abs=1e-6)
         algorithm = multiply_out(found) or round_off(found, 8)
         assert algorithm is None or violations(algorithm) == []
-
-
-def test_gathering_is_allgather() -> None:
-    found = gather_frontier(resolve("dgx1"), backends.solve)
-    assert [(p.limit.steps, p.limit.lower) for p in found.points] == [
-        (2, Fraction(3, 2)),
-        (3, Fraction(7, 6)),
-    ]
-    assert "gathering" in found.scope
 
 
 def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
@@ -387,8 +377,7 @@ def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
 def test_a_limit_too_large_for_solvers_is_attained_under_symmetry() -> None:
     how = Settings("cpsat", backends.Effort(60.0))
     found = find_limits(resolve("dgx2"), named("alltoall", 16), None, how)
-    assert isinstance(found, LimitFrontier)
     (point,) = found.points
-    assert point.attains
+    assert point.attained
     assert point.algorithm is not None
     assert (point.algorithm.collective.chunks, point.algorithm.rounds) == (32, 5)

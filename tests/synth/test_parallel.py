@@ -29,7 +29,6 @@ from sccl.errors import ParameterError, SolverError, ToolError
 from sccl.solvers.interrupt import run_interruptible
 from sccl.solvers.workers import Workers
 from sccl.synth.ahead import Ahead
-from sccl.synth.allreduce.nouns import noun_of
 from sccl.synth.answering import How, answer_text, answering
 from sccl.synth.ksync import backends, portfolio
 from sccl.synth.ksync.child import SolverChild
@@ -52,7 +51,7 @@ def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") 
             covered=Range(k=3, max_steps=3),
             expect=expect,
         )
-    result: dict[str, Any] = timeless(frontier_to_plain(noun_of(found)))
+    result: dict[str, Any] = timeless(frontier_to_plain(found))
     return result
 
 

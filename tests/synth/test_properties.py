@@ -98,6 +98,7 @@ def test_the_sweep_finds_what_the_papers_procedure_finds(data: st.DataObject) ->
         topology, spec, backends.solve, solver="cpsat", covered=covered, limits=PackingLimits
     )
     bounds = frontier.bounds
+    assert bounds is not None
     unit = dual.spec.unit * dual.chunk_factor
     expected: list[tuple[int, Fraction]] = []
     for steps in range(bounds.steps, last + 1, dual.phases):

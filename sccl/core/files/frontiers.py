@@ -182,7 +182,7 @@ def _frontier_of_wire(wire: FoundWire, classes: tuple[ClassFrontier, ...]) -> Fr
         solver=wire.solver or "",
         open=tuple(Open(candidate_of_wire(c), c.reason or "") for c in wire.open or ()),
         refuted=tuple(
-            Refuted(candidate_of_wire(c), c.evidence or "", c.seconds or 0.0)
+            Refuted(candidate_of_wire(c), c.evidence or "", seconds_of_wire(c.seconds))
             for c in wire.unsat or ()
         ),
         unswept=tuple(Unswept(one.name, one.why) for one in wire.unswept or ()),

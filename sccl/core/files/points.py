@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 from msgspec import UNSET
@@ -21,13 +20,12 @@ def point_to_wire(point: Point, *, of_limits: bool, among: str = "") -> PointWir
         among: the class it is of, where there are several.
     """
     written = point.chunks is not None and point.rounds is not None
-    cost = str(Fraction(point.rounds or 0, point.chunks or 1)) if written else None
     return PointWire(
         among=among or UNSET,
         steps=point.steps,
         chunks=point.chunks,
         rounds=point.rounds,
-        bandwidth_cost=cost,
+        bandwidth_cost=str(point.candidate.cost) if written else None,
         proved=point.proved,
         every_k=UNSET if of_limits else point.proved and point.within is None,
         optimal=point.optimal,
@@ -35,7 +33,7 @@ def point_to_wire(point: Point, *, of_limits: bool, among: str = "") -> PointWir
         limit=str(point.cost) if of_limits else UNSET,
         attained=point.attained if of_limits else UNSET,
         seconds=seconds_to_wire(point.seconds),
-        from_store=UNSET if of_limits else point.from_store,
+        from_store=UNSET if of_limits or point.seconds is None else point.from_store,
         file=str(point.file) if point.file else None,
     )
 

@@ -1,256 +1,244 @@
-"""Allreduce as a reducescatter and then an allgather: any two that are found, put together.
-
-Let f(s) be the least R/C of a reducescatter with at most s steps, and g(s) that of an allgather,
-both per chunk of the allreduce. A composition of S steps has S1 in its first half and S - S1 in the
-other, and its R/C is the sum of theirs: at least min over S1 of f(S1) + g(S - S1). That is
-attained: with algorithms side by side on more chunks, R and C grow alike, so both halves come to a
-common C.
-"""
+"""Allreduce as a reducescatter and then an allgather: the class that two frontiers make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import lcm
 
-from sccl.collectives import Spec, named
-from sccl.core.algorithm import Algorithm, Send
-from sccl.core.candidate import Candidate, Range
-from sccl.core.ids import ChunkId
+from sccl.collectives import Spec
+from sccl.core.algorithm import Algorithm
+from sccl.core.bounds import Bounds
+from sccl.core.candidate import Range
+from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, Point
 from sccl.core.limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.synth.allreduce.classes import COMPOSED, SCOPES, ClassFrontier
+from sccl.synth.allreduce.classes import SCOPES
+from sccl.synth.allreduce.pairs import (
+    Half,
+    Pair,
+    best_pairs,
+    compose_pair,
+    is_best,
+    least_sum,
+    turned_round,
+)
+from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier, Point
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
-from sccl.transform import compose, invert
-
-Least = Callable[[int], Fraction | None]
-"""From a number of steps to what R/C a half has at least; None: it takes more steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
-    """An algorithm that may be one half, or what is known of it if there is none.
+class Side:
+    """What is known of a reducescatter or an allgather, as one half of allreduces.
 
     Attributes:
-        cost: rounds per chunk of the allreduce.
-        chunks: of the allreduce, a multiple of which it can serve.
-        algorithm: a reducescatter or an allgather.
-    """
-
-    steps: int
-    cost: Fraction
-    chunks: int
-    algorithm: Algorithm | None
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two halves, and what they come to."""
-
-    first: Half
-    then: Half
-
-    @property
-    def steps(self) -> int:
-        """Return S."""
-        return self.first.steps + self.then.steps
-
-    @property
-    def cost(self) -> Fraction:
-        """Return R/C."""
-        return self.first.cost + self.then.cost
-
-    @property
-    def chunks(self) -> int:
-        """Return the fewest chunks that serve both."""
-        return lcm(self.first.chunks, self.then.chunks)
-
-
-def best_pairs(first: Iterable[Half], then: Sequence[Half], last: int) -> Iterator[list[Pair]]:
-    """Yield, by S up to ``last``, the pairs of least R/C where that improves; few chunks first."""
-    pairs = [Pair(a, b) for a in first for b in then if a.steps + b.steps <= last]
-    best: Fraction | None = None
-    for steps in sorted({pair.steps for pair in pairs}):
-        here = [pair for pair in pairs if pair.steps == steps]
-        cost = min(pair.cost for pair in here)
-        if best is None or cost < best:
-            best = cost
-            yield sorted((p for p in here if p.cost == cost), key=lambda pair: pair.chunks)
-
-
-def side_by_side(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
-    """Return an algorithm for ``times`` as many chunks: as many of it, each with its own rounds.
-
-    Args:
-        spec: its collective; chunks repeat its pattern, so that copies follow one another.
-    """
-    count = algorithm.collective.num_chunks
-    return replace(
-        algorithm,
-        collective=spec.at(algorithm.collective.chunks * times),
-        rounds_per_step=tuple(rounds * times for rounds in algorithm.rounds_per_step),
-        sends=tuple(
-            Send(s.step, ChunkId(s.chunk + copy * count), s.src, s.dst, s.reduce)
-            for copy in range(times)
-            for s in algorithm.sends
-        ),
-        scope="",
-        proved=(),
-    )
-
-
-def compose_pair(pair: Pair, spec: Spec) -> Algorithm | None:
-    """Return the composition of two halves, judged; None: it is too large, or a half is missing.
-
-    Args:
-        spec: allreduce.
-    """
-    first, then = pair.first.algorithm, pair.then.algorithm
-    if first is None or then is None:
-        return None
-    times = [pair.chunks // half.chunks for half in (pair.first, pair.then)]
-    sends = sum(n * len(a.sends) for n, a in zip(times, (first, then), strict=True))
-    if sends > MAX_EXPANDED:
-        return None
-    scatter = side_by_side(first, times[0], named("reducescatter", spec.ranks))
-    gather = side_by_side(then, times[1], named("allgather", spec.ranks))
-    return compose(replace(scatter, topology=gather.topology), gather, spec.at(pair.chunks))
-
-
-def turned_round(algorithm: Algorithm, topology: Topology) -> Algorithm:
-    """Return the reducescatter that is an allgather run backwards.
-
-    Args:
-        topology: the machine; it carries alike both ways.
-    """
-    spec = named("reducescatter", topology.ranks)
-    chunks = algorithm.collective.chunks * topology.ranks
-    return replace(invert(algorithm, spec.at(chunks)), topology=topology)
-
-
-# --- of sweeps -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SweptHalf:
-    """A sweep of a reducescatter or an allgather, as one half of allreduces.
-
-    Attributes:
-        frontier: of the half, or of what it is run backwards.
+        frontier: a sweep's or limits, of the half or of what it is run backwards.
+        topology: the machine.
         ranks: what its C is multiplied by.
-        last: the last S that was swept.
         backwards: whether its algorithms are to be turned round.
     """
 
     frontier: Frontier
+    topology: Topology
     ranks: int
-    last: int
     backwards: bool
 
+    @property
+    def bounds(self) -> Bounds:
+        """Return what bounds it, in its own C."""
+        assert self.frontier.bounds is not None
+        return self.frontier.bounds
+
+    @property
+    def bandwidth(self) -> Fraction:
+        """Return what its R/C is at least, in the C of the allreduce."""
+        return self.bounds.bandwidth / self.ranks
+
     def halves(self) -> Iterator[Half]:
-        """Yield what was found; nothing of what is too large to write out."""
+        """Yield its algorithms; of limits also those that no algorithm is written down for."""
         for point in self.frontier.points:
-            try:
-                algorithm = expand(point.algorithm)
-            except TooLargeError:
+            algorithm = self._written(point.algorithm) if point.algorithm else None
+            if algorithm is None and self.frontier.covered is not None:
                 continue
-            if len(algorithm.sends) > MAX_EXPANDED:
-                continue
-            if self.backwards:
-                algorithm = turned_round(algorithm, self.frontier.topology)
-            c = point.candidate
-            yield Half(c.steps, c.cost / self.ranks, c.chunks * self.ranks, algorithm)
+            chunks = point.chunks * self.ranks if point.chunks else 1
+            yield Half(point.steps, point.cost / self.ranks, chunks, algorithm)
+
+    def _written(self, algorithm: AnyAlgorithm) -> Algorithm | None:
+        """Return an algorithm send by send; None: it is too large for that."""
+        try:
+            whole = expand(algorithm)
+        except TooLargeError:
+            return None
+        if len(whole.sends) > MAX_EXPANDED:
+            return None
+        return turned_round(whole, self.topology) if self.backwards else whole
 
     def least(self, steps: int) -> Fraction | None:
-        """Return what R/C it has at least within the k and C that were searched."""
-        found = self.frontier
-        if steps < found.bounds.steps:
+        """Return what R/C it has at least within the k and C that a sweep searched."""
+        found, bounds = self.frontier, self.bounds
+        if steps < bounds.steps:
             return None
-        if steps > self.last or found.stopped == "interrupted":
-            return found.bounds.bandwidth / self.ranks
-        points = [p.candidate for p in found.points]
-        every = [*points, *(o.candidate for o in found.open)]
-        costs = [c.cost for c in every if c.steps <= steps]
-        return min(costs, default=found.bounds.bandwidth) / self.ranks
+        if steps > self._last or found.stopped == "interrupted":
+            return self.bandwidth
+        every = [*((p.steps, p.cost) for p in found.points)]
+        every += [(o.candidate.steps, o.candidate.cost) for o in found.open]
+        costs = [cost for s, cost in every if s <= steps]
+        return min(costs, default=bounds.bandwidth) / self.ranks
+
+    @property
+    def _last(self) -> int:
+        """Return the last S that was swept."""
+        asked = self.frontier.covered.max_steps if self.frontier.covered else None
+        return self.bounds.steps + EXTRA_STEPS if asked is None else asked
 
     def least_of_all(self, steps: int) -> Fraction | None:
         """Return what R/C it has at least, for every k and C."""
-        found = self.frontier
-        if steps < found.bounds.steps:
+        if steps < self.bounds.steps:
             return None
-        lower = [limit.lower for limit in found.limits if limit.steps >= steps]
-        return max([*lower, found.bounds.bandwidth]) / self.ranks
+        limits = self.frontier.classes[0].limits
+        lower = [limit.lower for limit in limits if limit.steps >= steps]
+        return max([*lower, self.bounds.bandwidth]) / self.ranks
 
 
-def least_sum(first: Least, then: Least, steps: int) -> Fraction | None:
-    """Return what R/C a composition of ``steps`` steps has at least; None: there is none."""
-    sums = []
-    for one in range(1, steps):
-        a, b = first(one), then(steps - one)
-        if a is not None and b is not None:
-            sums.append(a + b)
-    return min(sums, default=None)
+@dataclass(frozen=True, slots=True)
+class Compositions:
+    """The compositions of two sides.
 
-
-def _is_best(first: Least, then: Least, steps: int, cost: Fraction) -> bool:
-    """Return whether nothing dominates (S, R/C): as many steps give no less, fewer give more."""
-    here, fewer = (least_sum(first, then, s) for s in (steps, steps - 1))
-    return (here is None or here >= cost) and (fewer is None or fewer > cost)
-
-
-def composed(  # noqa: PLR0913, PLR0917 - two halves, and what is covered
-    spec: Spec,
-    first: SweptHalf,
-    then: SweptHalf,
-    covered: Range,
-    last: int,
-    folder: Folder | None,
-) -> ClassFrontier:
-    """Return the frontier of the compositions of two sweeps' points.
-
-    Args:
+    Attributes:
         spec: allreduce.
-        covered: k and the largest C.
         last: the largest S.
+        folder: where to keep them; None: nowhere.
     """
-    steps = first.frontier.bounds.steps + then.frontier.bounds.steps
-    halves = (first.frontier.bounds.bandwidth, then.frontier.bounds.bandwidth)
-    bandwidth = halves[0] / first.ranks + halves[1] / then.ranks
-    points: list[Point] = []
-    every = True
-    for pairs in best_pairs(first.halves(), tuple(then.halves()), last):
-        fit = [p for p in pairs if covered.max_chunks is None or p.chunks <= covered.max_chunks]
-        point = next(filter(None, (_point(p, spec, first, then, covered, steps, bandwidth, folder)
-                                   for p in fit)), None)  # fmt: skip
-        every &= point is not None
-        points += [point] if point else []
-    done = all(half.frontier.complete for half in (first, then))
-    whole = every and done and bool(points) and all(p.proved for p in points)
-    restricted = any(p.within for p in points)
-    limits = (
-        (s, least_sum(first.least_of_all, then.least_of_all, s), _at(points, s))
-        for s in range(steps, (points[-1].candidate.steps if points else 0) + 1)
-    )
-    return ClassFrontier(
-        COMPOSED,
-        _scope(covered if restricted or not whole else None),
-        steps,
-        bandwidth,
-        tuple(points),
-        tuple(StepLimit(s, low, high) for s, low, high in limits if low and high),
-        whole,
-        covered if restricted else None,
-        first.frontier.seconds + (0.0 if first.backwards else then.frontier.seconds),
-    )
 
+    spec: Spec
+    first: Side
+    then: Side
+    last: int
+    folder: Folder | None
 
-def _at(points: Sequence[Point], steps: int) -> Fraction | None:
-    return min((p.candidate.cost for p in points if p.candidate.steps <= steps), default=None)
+    @property
+    def bounds(self) -> Bounds:
+        """Return what the bounds of both sides come to."""
+        first, then = self.first, self.then
+        steps = first.bounds.steps + then.bounds.steps
+        return Bounds(steps, first.bandwidth + then.bandwidth)
+
+    @property
+    def complete(self) -> bool:
+        """Return whether both sides are."""
+        return self.first.frontier.complete and self.then.frontier.complete
+
+    def swept(self, covered: Range) -> ClassFrontier:
+        """Return the frontier of the compositions of two sweeps' points.
+
+        Args:
+            covered: k and the largest C.
+        """
+        points: list[Point] = []
+        every = True
+        for pairs in self._pairs():
+            fit = [p for p in pairs if covered.max_chunks is None or p.chunks <= covered.max_chunks]
+            point = next(filter(None, (self._swept_point(p, covered) for p in fit)), None)
+            every &= point is not None
+            points += [point] if point else []
+        whole = every and self.complete and bool(points) and all(p.proved for p in points)
+        restricted = any(p.within for p in points)
+        return self._class(
+            _scope(covered if restricted or not whole else None),
+            points,
+            self._limits(points),
+            complete=whole,
+            within=covered if restricted else None,
+        )
+
+    def at_limits(self) -> ClassFrontier:
+        """Return the limit frontier of compositions, from those of both sides."""
+        made = [self._limit_point(pairs) for pairs in self._pairs()]
+        points, limits = [point for point, _ in made], tuple(limit for _, limit in made)
+        complete = self.complete and bool(points)
+        return self._class(_scope(None), points, limits, complete=complete)
+
+    def _pairs(self) -> Iterator[list[Pair]]:
+        return best_pairs(self.first.halves(), tuple(self.then.halves()), self.last)
+
+    def _class(
+        self,
+        scope: str,
+        points: Sequence[Point],
+        limits: tuple[StepLimit, ...],
+        *,
+        complete: bool,
+        within: Range | None = None,
+    ) -> ClassFrontier:
+        again = None if self.first.backwards else self.then.frontier.seconds
+        return ClassFrontier(
+            COMPOSED,
+            scope,
+            self.bounds.steps,
+            self.bounds.bandwidth,
+            tuple(points),
+            limits,
+            complete,
+            within,
+            seconds=(self.first.frontier.seconds or 0.0) + (again or 0.0),
+        )
+
+    def _limits(self, points: Sequence[Point]) -> tuple[StepLimit, ...]:
+        """Return what the limits of both sides say, up to the last point."""
+        limits = []
+        for steps in range(self.bounds.steps, (points[-1].steps if points else 0) + 1):
+            lower = self._least_of_all(steps)
+            upper = min((p.cost for p in points if p.steps <= steps), default=None)
+            if lower and upper:
+                limits.append(StepLimit(steps, lower, upper))
+        return tuple(limits)
+
+    def _least_of_all(self, steps: int) -> Fraction | None:
+        return least_sum(self.first.least_of_all, self.then.least_of_all, steps)
+
+    def _is_best(self, steps: int, cost: Fraction) -> bool:
+        """Return whether nothing dominates (S, R/C), for every k and C."""
+        return is_best(self.first.least_of_all, self.then.least_of_all, steps, cost)
+
+    def _swept_point(self, pair: Pair, covered: Range) -> Point | None:
+        algorithm = compose_pair(pair, self.spec)
+        if algorithm is None:
+            return None
+        steps, cost = pair.steps, pair.cost
+        always = self._is_best(steps, cost)
+        proved = always or is_best(self.first.least, self.then.least, steps, cost)
+        at_limit = cost == self._least_of_all(steps) != self.bounds.bandwidth
+        optimal = (*self.bounds.met(steps, cost), *(("limit",) if at_limit else ()))
+        within = None if always else covered
+        claims = (*optimal, *(("pareto",) if proved else ()))
+        algorithm = replace(algorithm, scope=_scope(within), proved=claims)
+        file = self.folder.save(algorithm) if self.folder else None
+        return replace(
+            Point.of(algorithm),
+            optimal=optimal,
+            proved=proved,
+            within=within,
+            file=file,
+            seconds=0.0,
+        )
+
+    def _limit_point(self, pairs: Sequence[Pair]) -> tuple[Point, StepLimit]:
+        """Return the point of a number of steps, and its limit."""
+        steps, cost = pairs[0].steps, pairs[0].cost
+        lower = self._least_of_all(steps)
+        limit = StepLimit(steps, self.bounds.bandwidth if lower is None else lower, cost)
+        point = replace(Point.at(limit, self.bounds), seconds=0.0)
+        algorithm = next(filter(None, (compose_pair(pair, self.spec) for pair in pairs)), None)
+        if algorithm is None:
+            return point, limit
+        best = self._is_best(steps, algorithm.bandwidth_cost)
+        claims = (*point.optimal, "pareto") if best else ()
+        algorithm = replace(algorithm, scope=_scope(None), proved=claims)
+        file = self.folder.save(algorithm) if self.folder else None
+        return point.with_algorithm(algorithm, file), limit
 
 
 def _scope(covered: Range | None) -> str:
@@ -258,102 +246,3 @@ def _scope(covered: Range | None) -> str:
         return SCOPES[COMPOSED]
     chunks = f" with C <= {covered.max_chunks}" if covered.max_chunks else ""
     return f"{SCOPES[COMPOSED]}, halves of {covered.k}-synchronous algorithms side by side{chunks}"
-
-
-def _point(  # noqa: PLR0913, PLR0917 - a pair, and what is known around it
-    pair: Pair,
-    spec: Spec,
-    first: SweptHalf,
-    then: SweptHalf,
-    covered: Range,
-    least_steps: int,
-    bandwidth: Fraction,
-    folder: Folder | None,
-) -> Point | None:
-    algorithm = compose_pair(pair, spec)
-    if algorithm is None:
-        return None
-    steps, cost = pair.steps, pair.cost
-    always = _is_best(first.least_of_all, then.least_of_all, steps, cost)
-    proved = always or _is_best(first.least, then.least, steps, cost)
-    limit = least_sum(first.least_of_all, then.least_of_all, steps)
-    met = (
-        ("latency", steps == least_steps),
-        ("bandwidth", cost == bandwidth),
-        ("limit", cost == limit != bandwidth),
-    )
-    optimal = tuple(what for what, is_met in met if is_met)
-    within = None if always else covered
-    claims = (*optimal, *(("pareto",) if proved else ()))
-    algorithm = replace(algorithm, scope=_scope(within), proved=claims)
-    file = folder.save(algorithm) if folder else None
-    candidate = Candidate(cost, pair.chunks, steps, algorithm.rounds)
-    return Point(candidate, algorithm, optimal, proved, 0.0, file, within=within)
-
-
-# --- of limits -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LimitHalf:
-    """A limit frontier of a reducescatter or an allgather, as one half of allreduces."""
-
-    frontier: LimitFrontier
-    ranks: int
-    backwards: bool
-
-    def halves(self) -> Iterator[Half]:
-        """Yield the limits with the algorithms that attain them, or None, or are near them."""
-        for point in self.frontier.points:
-            found = point.algorithm
-            if found and self.backwards:
-                found = turned_round(found, self.frontier.topology)
-            chunks = point.algorithm.collective.chunks * self.ranks if point.algorithm else 1
-            yield Half(point.limit.steps, point.limit.upper / self.ranks, chunks, found)
-
-    def least(self, steps: int) -> Fraction | None:
-        """Return what R/C it has at least."""
-        found = self.frontier
-        if steps < found.bounds.steps:
-            return None
-        lower = [limit.lower for limit in found.limits if limit.steps >= steps]
-        return max([*lower, found.bounds.bandwidth]) / self.ranks
-
-
-def composed_limits(
-    spec: Spec, first: LimitHalf, then: LimitHalf, last: int, folder: Folder | None
-) -> ClassFrontier:
-    """Return the limit frontier of compositions, from those of both halves.
-
-    Args:
-        spec: allreduce.
-        last: the largest S.
-    """
-    steps = first.frontier.bounds.steps + then.frontier.bounds.steps
-    ends = (first.frontier.bounds.bandwidth, then.frontier.bounds.bandwidth)
-    bandwidth = ends[0] / first.ranks + ends[1] / then.ranks
-    points = []
-    for pairs in best_pairs(first.halves(), tuple(then.halves()), last):
-        cost, at = pairs[0].cost, pairs[0].steps
-        lower = least_sum(first.least, then.least, at)
-        limit = StepLimit(at, lower if lower is not None else bandwidth, cost)
-        met = (("latency", at == steps), ("bandwidth", cost == bandwidth))
-        optimal = tuple(what for what, is_met in met if is_met)
-        algorithm = next(filter(None, (compose_pair(pair, spec) for pair in pairs)), None)
-        if algorithm is not None:
-            best = _is_best(first.least, then.least, at, algorithm.bandwidth_cost)
-            claims = (*optimal, "pareto") if best else ()
-            algorithm = replace(algorithm, scope=_scope(None), proved=claims)
-        file = str(folder.save(algorithm)) if folder and algorithm else None
-        points.append(LimitPoint(limit, algorithm, optimal, 0.0, file))
-    return ClassFrontier(
-        COMPOSED,
-        _scope(None),
-        steps,
-        bandwidth,
-        tuple(points),
-        tuple(point.limit for point in points),
-        first.frontier.complete and then.frontier.complete and bool(points),
-        None,
-        first.frontier.seconds + (0.0 if first.backwards else then.frontier.seconds),
-    )

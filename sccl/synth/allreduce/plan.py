@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from sccl.collectives import Spec
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Range
+from sccl.core.cost import Costs
+from sccl.core.frontier import ClassFrontier, Frontier, Unswept
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import any_bounds
+from sccl.synth.allreduce.composed import Compositions, Side
 from sccl.synth.candidates import EXTRA_STEPS
-from sccl.synth.frontier import Frontier
-from sccl.synth.limit.allreduce import MAX_RANKS
-from sccl.synth.limit.frontier import LimitFrontier
+from sccl.synth.folder import Folder
+from sccl.synth.limit.trees import MAX_RANKS
 
 INTERRUPTED = "interrupted"
 FEW_CHUNKS = "--max-chunks is given"
@@ -68,17 +71,58 @@ class Plan:
         """Return the last S of a reducescatter: what the shortest allgather leaves."""
         return None if self.asked is None else self.asked - self.bounds.steps
 
-    def wants_scatter(self, gather: Frontier | LimitFrontier) -> bool:
+    def wants_scatter(self, gather: Frontier) -> bool:
         """Return whether a reducescatter is looked for once the allgather is."""
         reaches = self.last >= self.fewest
         return not self.alike and reaches and gather.stopped != INTERRUPTED
 
-    def why_no_trees(
-        self, halves: Iterable[Frontier | LimitFrontier], covered: Range | None
-    ) -> str:
+    def why_no_trees(self, halves: Iterable[Frontier], covered: Range | None) -> str:
         """Return why trees are not looked at; empty: they are."""
         if any(half.stopped == INTERRUPTED for half in halves):
             return INTERRUPTED
         if self.topology.ranks > MAX_RANKS:
             return f"more than {MAX_RANKS} ranks"
         return FEW_CHUNKS if covered and covered.max_chunks is not None else ""
+
+    def composed(self, halves: Sequence[Frontier], folder: Folder | None) -> Compositions | None:
+        """Return what is composed of halves; None: one of them was not looked for.
+
+        Args:
+            halves: of a reducescatter and an allgather; where these are alike, of the latter alone.
+            folder: where to keep the algorithms; None: nowhere.
+        """
+        if not self.alike and len(halves) == 1:
+            return None
+        ranks = self.topology.ranks
+        first = Side(halves[0], self.topology, ranks if self.alike else 1, backwards=self.alike)
+        then = Side(halves[-1], self.topology, ranks, backwards=False)
+        return Compositions(self.spec, first, then, self.last, folder)
+
+    def frontier(
+        self, classes: Sequence[ClassFrontier], unswept: Iterable[Unswept], begin: float
+    ) -> Frontier:
+        """Return the frontier over classes, as one of limits.
+
+        Args:
+            begin: when its first half did, by ``time.perf_counter``.
+        """
+        left = tuple(unswept)
+        ended = all(one.complete for one in classes)
+        stopped = "bandwidth-bound" if ended else "max-steps"
+        return Frontier(
+            self.topology.name,
+            self.spec.name,
+            self.spec.root,
+            Costs.of(self.topology),
+            self.bounds,
+            tuple(map(self._bounded, classes)),
+            unswept=left,
+            stopped=INTERRUPTED if any(one.why == INTERRUPTED for one in left) else stopped,
+            seconds=time.perf_counter() - begin,
+        )
+
+    def _bounded(self, one: ClassFrontier) -> ClassFrontier:
+        """Return a class with bounds that are no weaker than those of all algorithms."""
+        steps = max(one.steps or 0, self.bounds.steps)
+        bandwidth = max(one.bandwidth or self.bounds.bandwidth, self.bounds.bandwidth)
+        return replace(one, steps=steps, bandwidth=bandwidth)

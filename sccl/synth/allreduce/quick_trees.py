@@ -1,7 +1,7 @@
 """Allreduce by trees, as far as some seconds of work go: what a sweep says of them.
 
 The work is counted, and no clock has a part in it: the result is the same on every machine. For all
-of it there are the limits (:func:`sccl.pareto.tree_frontier`).
+of it there are the limits (:func:`sccl.synth.limit.trees.tree_frontier`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
-from sccl.core.candidate import Candidate
+from sccl.core.bounds import Bounds
+from sccl.core.frontier import TREES, ClassFrontier, Point
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.classes import TREES, ClassFrontier
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Point
-from sccl.synth.limit.allreduce import TREES as SCOPE
-from sccl.synth.limit.allreduce import fewest_tree_steps, tree_floor
+from sccl.synth.limit.trees import tree_bounds
 
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Packing
@@ -44,45 +42,44 @@ def quick_trees(
     """Return what is quickly found of allreduce by trees: limits, and few chunks at them.
 
     Args:
-        topology: of at most :data:`sccl.pareto.MAX_TREE_RANKS` ranks.
+        topology: of at most :data:`sccl.synth.limit.trees.MAX_RANKS` ranks.
         last: the largest S.
         others: (S, R/C) of other classes; what is no better is not searched for long.
         folder: where to keep the algorithms; None: nowhere.
     """
     begin = time.perf_counter()
-    least, floor = fewest_tree_steps(topology), tree_floor(topology)
+    bounds = tree_bounds(topology)
     points: list[Point] = []
     limits: list[StepLimit] = []
     searched_in_vain = False  # then the next searches are likely to be, too
-    for packing in _limits(topology, least, last, floor):
+    for packing in _limits(topology, bounds, last):
         steps = packing.problem.steps
         limits.append(StepLimit(steps, packing.lower, packing.upper))
-        if points and packing.upper >= points[-1].candidate.cost:
+        if points and packing.upper >= points[-1].cost:
             continue
         better = all(packing.upper < cost for s, cost in others if s <= steps)
         algorithm = _attain(packing, search=better and not searched_in_vain)
         if better and algorithm and algorithm.bandwidth_cost > packing.upper:
             searched_in_vain = True
-        if algorithm and (not points or algorithm.bandwidth_cost < points[-1].candidate.cost):
+        if algorithm and (not points or algorithm.bandwidth_cost < points[-1].cost):
             fewer = all(x.lower > algorithm.bandwidth_cost for x in limits[:-1])
             best = fewer and algorithm.bandwidth_cost == packing.lower
-            points.append(_point(algorithm, least, floor, folder, proved=best))
-    met = bool(points) and points[-1].candidate.cost == floor
-    costs = {point.candidate.cost for point in points}
+            points.append(_point(algorithm, bounds, folder, proved=best))
+    met = bool(points) and points[-1].cost == bounds.bandwidth
+    costs = {point.cost for point in points}
     return ClassFrontier(
         TREES,
-        SCOPE,
-        least,
-        floor,
+        bounds.scope,
+        bounds.steps,
+        bounds.bandwidth,
         tuple(points),
         tuple(limits),
         met and all(x.lower == x.upper and x.lower in costs for x in limits),
-        None,
-        time.perf_counter() - begin,
+        seconds=time.perf_counter() - begin,
     )
 
 
-def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[Packing]:
+def _limits(topology: Topology, bounds: Bounds, last: int) -> list[Packing]:
     """Return the limits of as many numbers of steps as the work allows."""
     from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
@@ -90,14 +87,14 @@ def _limits(topology: Topology, least: int, last: int, floor: Fraction) -> list[
     unit = named("allreduce", topology.ranks).at(topology.ranks)
     found: list[Packing] = []
     work = _WORK
-    for steps in range(least, last + 1):
+    for steps in range(bounds.steps, last + 1):
         of_a_round = steps * 3**topology.ranks
-        if work < of_a_round or (found and found[-1].upper == floor):
+        if work < of_a_round or (found and found[-1].upper == bounds.bandwidth):
             break
         earlier = found[-1] if found else None
         problem = pose_allreduce(topology, unit, steps)
         most = work // of_a_round
-        found.append(solve_packing(problem, floor, earlier=earlier, most_rounds=most))
+        found.append(solve_packing(problem, bounds.bandwidth, earlier=earlier, most_rounds=most))
         work -= found[-1].rounds * of_a_round
     return found
 
@@ -114,19 +111,16 @@ def _attain(packing: Packing, *, search: bool) -> Algorithm | None:
     return found or round_off(packing, _ROUNDED)
 
 
-def _point(
-    algorithm: Algorithm, least: int, floor: Fraction, folder: Folder | None, *, proved: bool
-) -> Point:
+def _point(algorithm: Algorithm, bounds: Bounds, folder: Folder | None, *, proved: bool) -> Point:
     """Return the point of an algorithm.
 
     Args:
+        bounds: of the class.
         proved: whether nothing of the class dominates it.
     """
-    cost = algorithm.bandwidth_cost
-    met = (("latency", algorithm.steps == least), ("bandwidth", cost == floor))
-    optimal = tuple(what for what, is_met in met if is_met)
+    optimal = bounds.met(algorithm.steps, algorithm.bandwidth_cost)
     claims = (*optimal, *(("pareto",) if proved else ()))
-    algorithm = replace(algorithm, scope=SCOPE, proved=claims)
+    algorithm = replace(algorithm, scope=bounds.scope, proved=claims)
     file = folder.save(algorithm, TREES) if folder else None
-    candidate = Candidate(cost, algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
-    return Point(candidate, algorithm, optimal, proved, 0.0, file)
+    point = Point.of(algorithm)
+    return replace(point, optimal=optimal, proved=proved, file=file, seconds=0.0)

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import lcm
 
 from sccl.collectives import Spec, dual_of, named
-from sccl.core.candidate import Range
+from sccl.core.candidate import Candidate, Range
+from sccl.core.events import Begun, Event
+from sccl.core.frontier import GATHERED, TREES, ClassFrontier, Frontier, Open, Unswept
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.ahead import Expect
-from sccl.synth.allreduce.classes import (
-    GATHERED,
-    TREES,
-    ClassFrontier,
-    cost_of,
-    gathered,
-    why_stopped,
-)
-from sccl.synth.allreduce.composed import SweptHalf, composed
-from sccl.synth.allreduce.frontier import AllreduceFrontier
+from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.plan import FEW_CHUNKS, INTERRUPTED, Plan
 from sccl.synth.allreduce.quick_trees import quick_trees
 from sccl.synth.ask import Solve
 from sccl.synth.candidates import EXTRA_STEPS, settled
-from sccl.synth.events import Begun, Event
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.oracle import LimitOracle
 
@@ -44,7 +37,7 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
     expect: Expect = lambda _: None,
-) -> AllreduceFrontier:
+) -> Frontier:
     """Return the frontier of allreduce over its classes, as far as they are found.
 
     Args:
@@ -118,73 +111,64 @@ class _Run:
             expect=self.expect,
         )
 
-    def frontier(self, halves: tuple[Frontier, ...], begin: float) -> AllreduceFrontier:
+    def frontier(self, halves: tuple[Frontier, ...], begin: float) -> Frontier:
         """Return the frontier over the classes that halves make, and trees.
 
         Args:
             begin: when the first sweep did, by ``time.perf_counter``.
         """
-        plan, covered = self.plan, replace(self.covered, k=halves[-1].covered.k)
-        classes = self.of_halves(halves, covered)
-        unswept = [] if self.gathers else [(GATHERED, FEW_CHUNKS)]
-        why = plan.why_no_trees(halves, covered)
-        trees = None if why else self.trees(classes)
-        if trees:
-            classes.insert(1, trees)
-        else:
-            why = why or INTERRUPTED
-            unswept.append((TREES, why))
-        return AllreduceFrontier(
-            plan.topology,
-            plan.spec,
-            covered,
-            self.solver,
-            plan.bounds,
-            tuple(one.bounded(plan.bounds) for one in classes),
-            tuple(unswept),
-            halves,
-            None,
-            INTERRUPTED if why == INTERRUPTED else why_stopped(classes),
-            time.perf_counter() - begin,
+        covered = halves[-1].covered and replace(self.covered, k=halves[-1].covered.k)
+        assert covered is not None
+        both = self.plan.composed(halves, self.folder)
+        classes = [both.swept(covered)] if both else []
+        classes += [gathered(halves[-1])] if self.gathers else []
+        unswept = [] if self.gathers else [Unswept(GATHERED, FEW_CHUNKS)]
+        why = self.plan.why_no_trees(halves, covered)
+        try:
+            trees = [] if why else [self.trees(classes)]
+        except KeyboardInterrupt:
+            trees, why = [], INTERRUPTED
+        unswept += [Unswept(TREES, why)] if why else []
+        return replace(
+            self.plan.frontier([*classes[:1], *trees, *classes[1:]], unswept, begin),
+            covered=covered,
+            solver=self.solver,
+            open=_open(halves, self.plan.topology.ranks),
+            halves=halves,
         )
 
-    def of_halves(self, halves: Sequence[Frontier], covered: Range) -> list[ClassFrontier]:
-        """Return the classes that halves make: composed, if both are there, and gathered."""
-        both = self.plan.alike or len(halves) > 1
-        classes = [_composed(self.plan, halves, covered, self.folder)] if both else []
-        return classes + ([gathered(halves[-1])] if self.gathers else [])
+    def trees(self, others: Sequence[ClassFrontier]) -> ClassFrontier:
+        """Return the class of trees, where it improves on others.
 
-    def trees(self, others: Sequence[ClassFrontier]) -> ClassFrontier | None:
-        """Return the class of trees, where it improves on others; None: the user interrupted."""
+        Raises:
+            KeyboardInterrupt: the user interrupted.
+        """
         self.notify(Begun("trees:"))
         last = min(self.plan.last, 2 * self.plan.bounds.steps + 2 * EXTRA_STEPS)
-        costs = [cost_of(point) for one in others for point in one.points]
-        try:
-            return quick_trees(self.plan.topology, last, costs, self.folder)
-        except KeyboardInterrupt:
-            return None
+        costs = [(point.steps, point.cost) for one in others for point in one.points]
+        return quick_trees(self.plan.topology, last, costs, self.folder)
 
 
-def _composed(
-    plan: Plan, halves: Sequence[Frontier], covered: Range, folder: Folder | None
-) -> ClassFrontier:
-    first, then = halves[0], halves[-1]
-    ranks = plan.spec.ranks
-    ends = [
-        half.bounds.steps + EXTRA_STEPS
-        if half.covered.max_steps is None
-        else half.covered.max_steps
-        for half in (first, then)
-    ]
-    alone = len(halves) == 1
-    return composed(
-        plan.spec,
-        SweptHalf(first, ranks if alone else 1, ends[0], backwards=alone),
-        SweptHalf(then, ranks, ends[1], backwards=False),
-        covered,
-        plan.last,
-        folder,
-    )
+def _open(halves: Sequence[Frontier], ranks: int) -> tuple[Open, ...]:
+    """Return what was not decided: candidates of a half, each with the quickest other half.
+
+    Where an allgather is both halves, that is the other one, too.
+    """
+    found = []
+    for half, other in zip(halves, reversed(halves), strict=True):
+        for one in half.open:
+            best = other.points[0].candidate if other.points else one.candidate
+            sides = ((one.candidate, half), (best, other))
+            found.append(Open(_together(sides, ranks), one.reason))
+    return tuple(sorted(found, key=lambda one: one.candidate))
+
+
+def _together(sides: Iterable[tuple[Candidate, Frontier]], ranks: int) -> Candidate:
+    """Return two halves as a candidate of allreduce."""
+    each = [(c, c.chunks * (ranks if half.collective == "allgather" else 1)) for c, half in sides]
+    both = lcm(*(chunks for _, chunks in each))
+    rounds = sum(c.rounds * both // chunks for c, chunks in each)
+    return Candidate(Fraction(rounds, both), both, sum(c.steps for c, _ in each), rounds)
 
 
 def _common_k(topology: Topology, covered: Range) -> int | None:

@@ -14,6 +14,7 @@ from sccl.core.answer import Sat, Unsat
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
 from sccl.core.cost import Costs
+from sccl.core.frontier import Frontier
 from sccl.core.limit import StepLimit
 from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome, Refutation
 from sccl.errors import ParameterError
@@ -23,7 +24,6 @@ from sccl.synth import registry
 from sccl.synth.answering import How, answer, settled_symmetry
 from sccl.synth.ask import Solve, ask
 from sccl.synth.contract import Notify, Request
-from sccl.synth.frontier import Frontier
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.oracle import SWEEP_LIMIT_UNITS
@@ -98,12 +98,13 @@ def _best(request: Request, frontier: Frontier) -> Found | None:
     """Return the fastest point, the one of fewest steps of several; None: there is no point."""
     if not frontier.points:
         return None
-    times = [
-        _time_us(request, p.candidate.steps, p.candidate.cost) for p in frontier.points
-    ]  # fmt: skip
+    times = [_time_us(request, point.steps, point.cost) for point in frontier.points]
     best = min(range(len(times)), key=times.__getitem__)
-    bound = _bound(request, times[best], frontier.bounds, frontier.limits)
-    return Found(frontier.points[best].algorithm, bound)
+    algorithm = frontier.points[best].algorithm
+    assert algorithm is not None
+    assert frontier.bounds is not None
+    bound = _bound(request, times[best], frontier.bounds, frontier.classes[0].limits)
+    return Found(algorithm, bound)
 
 
 def _bound(

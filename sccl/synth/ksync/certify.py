@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sccl.collectives import dual_of
+from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Unsat
+from sccl.core.bounds import Bounds
 from sccl.core.files.claims import Claim, LimitPointWire, ParetoWire, UnsatWire, VectorWire
 from sccl.core.files.disk import write_atomically
+from sccl.core.frontier import Frontier
 from sccl.core.instance import Instance
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.topology import constraint_name
+from sccl.core.topology import Topology, constraint_name
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.cover import Covered, needed, vectors
 from sccl.solvers.sat import CONFLICTS, refutation
@@ -33,7 +35,6 @@ from sccl.synth.claims import (
     limit_claims,
     write_claims,
 )
-from sccl.synth.frontier import Frontier
 from sccl.synth.ksync.backends import UNIT_S, Effort
 from sccl.synth.ksync.backends import solve as solve_instance
 from sccl.synth.oracle import LimitOracle, Limits
@@ -45,6 +46,8 @@ _VECTORS = 500
 
 @dataclass(slots=True)
 class _Writer:
+    topology: Topology
+    spec: Spec
     frontier: Frontier
     folder: Path
     limits: LimitOracle
@@ -55,10 +58,10 @@ class _Writer:
 
     def run(self) -> Sequence[Claim]:
         """Return all claims, whose files are written."""
-        topology, spec = self.frontier.topology, self.frontier.spec
+        topology, spec = self.topology, self.spec
         self.claims += bound_claims(topology, spec)
-        for point in self.frontier.points:
-            self.claims.append(algorithm_claim(self.folder, topology, spec, point.algorithm))
+        found = (point.algorithm for point in self.frontier.points)
+        self.claims += [algorithm_claim(self.folder, topology, spec, a) for a in found if a]
         self.limit_claims()
         self.refutations()
         for optimal in self.optimal():
@@ -70,24 +73,20 @@ class _Writer:
 
     def optimal(self) -> list[ParetoWire]:
         """Return the claims that points are optimal, each in the class that was searched."""
-        k, most = self.frontier.covered.k, self.frontier.covered.max_chunks
-        assert k is not None
-        unit = self.frontier.spec.unit
+        covered, unit = self.frontier.covered, self.spec.unit
+        assert covered is not None
+        assert covered.k is not None
+        k, most = covered.k, covered.max_chunks
+        most = None if most is None else most // unit * unit
+        proved = (point.candidate for point in self.frontier.points if point.proved)
         return [
-            ParetoWire(
-                chunks=point.candidate.chunks,
-                steps=point.candidate.steps,
-                rounds=point.candidate.rounds,
-                k=k,
-                max_chunks=None if most is None else most // unit * unit,
-            )
-            for point in self.frontier.points
-            if point.proved
+            ParetoWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds, k=k, max_chunks=most)
+            for c in proved
         ]
 
     def optimal_for_every_k(self) -> Iterator[LimitPointWire]:
         """Yield the claims that points are optimal for every k and C, as far as limits prove it."""
-        covered, phases = self.covered(), dual_of(self.frontier.spec).phases
+        covered, phases = self.covered(), dual_of(self.spec).phases
         for point in self.frontier.points:
             c = point.candidate
             here, fewer = (covered.least(s, equal=True) for s in (c.steps, c.steps - phases))
@@ -96,20 +95,24 @@ class _Writer:
 
     def covered(self) -> Covered:
         """Return what the claims so far rule out."""
-        topology, spec = self.frontier.topology, self.frontier.spec
-        return Covered.of(self.claims, spec, dual_of(spec).solved_on(topology))
+        return Covered.of(self.claims, self.spec, dual_of(self.spec).solved_on(self.topology))
 
     def limit_claims(self) -> None:
         """Claim the limits of all numbers of steps up to the last point's."""
         if not self.frontier.points:
             return
-        dual = dual_of(self.frontier.spec)
-        last = self.frontier.points[-1].candidate.steps
-        known = {limit.steps: limit for limit in self.frontier.limits}
-        for steps in range(self.frontier.bounds.steps, last + 1, dual.phases):
+        last = self.frontier.points[-1].steps
+        known = {limit.steps: limit for limit in self.frontier.classes[0].limits}
+        for steps in range(self.bounds.steps, last + 1, dual_of(self.spec).phases):
             self.notify(f"limit of R/C for S={steps}")
             found = known.get(steps) or self.limit(steps)
-            self.claims += limit_claims(found, self.frontier.spec)
+            self.claims += limit_claims(found, self.spec)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return the bounds of the frontier."""
+        assert self.frontier.bounds is not None
+        return self.frontier.bounds
 
     def limit(self, steps: int) -> StepLimit:
         """Return the limit of a number of steps that the sweep has not computed."""
@@ -117,8 +120,7 @@ class _Writer:
 
     def limits_of_frontier(self) -> Limits:
         """Return who knows limits; anew, as another start leads to other prices."""
-        asked = self.frontier
-        return self.limits(asked.topology, asked.spec, asked.bounds, self.effort)
+        return self.limits(self.topology, self.spec, self.bounds, self.effort)
 
     def refutations(self) -> None:
         """Refute every candidate that the claims so far leave open, the hardest first."""
@@ -133,8 +135,8 @@ class _Writer:
 
     def refute(self, chunks: int, steps: int, rounds: int) -> UnsatWire | None:
         """Return the claim that a candidate is impossible, if that can be shown in time."""
-        question = pose_question(self.frontier.topology, self.frontier.spec, chunks, steps, rounds)
-        phases = question.dual.solved_on(self.frontier.topology)
+        question = pose_question(self.topology, self.spec, chunks, steps, rounds)
+        phases = question.dual.solved_on(self.topology)
         solved = list(zip(phases, question.instances, strict=True))
         for phase, instance in solved:
             found = tuple(self.vectors(instance))
@@ -211,8 +213,8 @@ class _Writer:
         if found.proof is None:
             return None, spent
         vector = ".".join(map(str, rounds))
-        turned = "-reversed" if instance.topology != self.frontier.topology else ""
-        base = base_name(self.frontier.topology, self.frontier.spec)
+        turned = "-reversed" if instance.topology != self.topology else ""
+        base = base_name(self.topology, self.spec)
         name = f"{base}{turned}-c{c.chunks}-r{vector}"
         write_atomically(self.folder / f"{name}.cnf", formula)
         write_atomically(self.folder / f"{name}.drat", found.proof)
@@ -229,7 +231,9 @@ class _Writer:
         return ()
 
 
-def write_certificate(  # noqa: PLR0913 - a frontier, and what may be spent on its proofs
+def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent on its proofs
+    topology: Topology,
+    spec: Spec,
     frontier: Frontier,
     folder: Path,
     seconds: float = 60.0,
@@ -241,6 +245,7 @@ def write_certificate(  # noqa: PLR0913 - a frontier, and what may be spent on i
     """Write the claims of a frontier and their proofs into a folder; return the list of claims.
 
     Args:
+        spec: the collective that the frontier is of.
         seconds: for each proof, about: they are spent as effort.
         notify: called with what is being proved, for progress.
         composed: of allreduce, compositions of any two halves that may be optimal among such.
@@ -252,6 +257,8 @@ def write_certificate(  # noqa: PLR0913 - a frontier, and what may be spent on i
 
     def make(unfinished: Path) -> Sequence[Claim]:
         """Write the files of all proofs, and return the claims."""
-        return _Writer(frontier, unfinished, limits, seconds / UNIT_S, notify, composed).run()
+        effort = seconds / UNIT_S
+        writer = _Writer(topology, spec, frontier, unfinished, limits, effort, notify, composed)
+        return writer.run()
 
-    return write_claims(folder, frontier.topology, frontier.spec, make)
+    return write_claims(folder, topology, spec, make)

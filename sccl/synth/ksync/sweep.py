@@ -12,6 +12,9 @@ from sccl.collectives import Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
+from sccl.core.cost import Costs
+from sccl.core.events import Answered, Asking, Bounded, Event, Limited, Limiting, Settled
+from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.core.instance import Instance
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
@@ -21,9 +24,7 @@ from sccl.prove.bounds import lower_bounds
 from sccl.synth.ahead import Expect
 from sccl.synth.ask import Solve, ask
 from sccl.synth.candidates import last_step, scope_of, settled
-from sccl.synth.events import Answered, Asking, Bounded, Event, Limited, Limiting, Settled
 from sccl.synth.folder import Folder
-from sccl.synth.frontier import Frontier, Point
 from sccl.synth.ksync.search import Best, LimitOf, LimitsWhen, Search, Space
 from sccl.synth.oracle import LimitOracle, Limits
 from sccl.transform import Question, pose
@@ -178,35 +179,43 @@ class _Sweep:
             scope=scope_of(best.within, composition),
             proved=(*best.optimal, *(("pareto",) if best.proved else ())),
         )
-        return Point(
-            best.candidate,
-            algorithm,
-            best.optimal,
-            best.proved,
-            answer.seconds,
-            self.files.settle(algorithm),
-            answer.from_store,
-            best.within,
+        return replace(
+            Point.of(algorithm),
+            optimal=best.optimal,
+            proved=best.proved,
+            within=best.within,
+            file=self.files.settle(algorithm),
+            seconds=answer.seconds,
+            from_store=answer.from_store,
         )
 
     def frontier(self, bounds: Bounds, seconds: float) -> Frontier:
         """Return what was found."""
         search, space, answers = self.search, self.search.space, self.answers
         complete = search.stopped == "bandwidth-bound" and not search.open
+        part = ClassFrontier(
+            "",
+            scope_of(space.covered, space.dual.scope),
+            bounds.steps,
+            bounds.bandwidth,
+            tuple(self.points),
+            search.limits,
+            complete,
+            None if complete and search.is_whole else space.covered,
+            seconds=seconds,
+        )
         return Frontier(
-            topology=answers.topology,
-            spec=answers.spec,
+            answers.topology.name,
+            answers.spec.name,
+            answers.spec.root,
+            Costs.of(answers.topology),
+            bounds,
+            (part,),
             covered=space.covered,
             solver=answers.solver,
-            bounds=bounds,
-            points=tuple(self.points),
             open=search.open,
             refuted=search.refuted,
-            limits=search.limits,
-            complete=complete,
-            every_k=complete and search.is_whole,
             stopped=search.stopped,
-            scope=scope_of(space.covered, space.dual.scope),
             seconds=seconds,
         )
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from sccl.collectives import Dual, Spec, dual_of
+from sccl.collectives import Spec, dual_of
+from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
+from sccl.core.cost import Costs
+from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds import lower_bounds
@@ -16,9 +20,11 @@ from sccl.synth.ask import Solve
 from sccl.synth.candidates import last_step, scope_of
 from sccl.synth.folder import Folder
 from sccl.synth.limit.attain import attain
-from sccl.synth.limit.frontier import LimitFrontier, LimitPoint
 from sccl.synth.limit.steps import Packed, step_limit
 from sccl.transform import pose
+
+Notify = Callable[[StepLimit | Point], None]
+"""Called with every limit and every point, for progress."""
 
 
 def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
@@ -29,8 +35,8 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     max_steps: int | None = None,
     seconds: float = math.inf,
     folder: Folder | None = None,
-    notify: Callable[[StepLimit | LimitPoint], None] = lambda _: None,
-) -> LimitFrontier:
+    notify: Notify = lambda _: None,
+) -> Frontier:
     """Return the limit frontier of a collective on a topology.
 
     Args:
@@ -52,30 +58,81 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     last = last_step(spec, bounds, max_steps)
     if folder:
         folder.prepare()
-    run = _Run(topology, spec, dual, bounds, solve, seconds, folder, notify)
+    scope = scope_of(None, dual.scope)
+    every = _OfCollective(topology, bounds, seconds, "", scope, dual.phases, spec, solve)
+    stopped, part = limits_until(last, every, folder, notify, begin)
+    return Frontier(
+        topology.name,
+        spec.name,
+        spec.root,
+        Costs.of(topology),
+        bounds,
+        (part,),
+        stopped=stopped,
+        seconds=part.seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PackedClass(ABC):
+    """A class of algorithms whose limits are those of packings.
+
+    Attributes:
+        topology: the machine.
+        bounds: on S and R/C of the class.
+        seconds: for each limit.
+        name: of the class; empty: the collective has this class alone.
+        scope: the class, in words.
+        stride: from one S to the next.
+    """
+
+    topology: Topology
+    bounds: Bounds
+    seconds: float
+    name: str
+    scope: str
+    stride: int
+
+    @abstractmethod
+    def packed(self, steps: int, earlier: Packed | None) -> Packed:
+        """Return the limit of a number of steps, begun with that of fewer."""
+
+    @abstractmethod
+    def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:
+        """Return what attains a limit or is near it; None: it is too large, or not looked for.
+
+        Args:
+            known: whether the limits up to this are known.
+            late: whether seconds decided what the packings are: then none is written down.
+        """
+
+
+def limits_until(
+    last: int, of: PackedClass, folder: Folder | None, notify: Notify, begin: float
+) -> tuple[str, ClassFrontier]:
+    """Return why the limits of a class end before or at S = ``last``, and what they are.
+
+    Args:
+        begin: when it began, by ``time.perf_counter``.
+    """
+    run = _Run(of, folder, notify)
     stopped = run.until(last)
-    return run.frontier(stopped, time.perf_counter() - begin)
+    return stopped, run.frontier(stopped, time.perf_counter() - begin)
 
 
 @dataclass(slots=True)
 class _Run:
-    """A limit frontier as far as it is computed.
+    """The limits of a class as far as they are computed.
 
     Attributes:
-        seconds: for each limit.
         packed: of every S that was looked at.
     """
 
-    topology: Topology
-    spec: Spec
-    dual: Dual
-    bounds: Bounds
-    solve: Solve
-    seconds: float
+    of: PackedClass
     folder: Folder | None
-    notify: Callable[[StepLimit | LimitPoint], None]
+    notify: Notify
     packed: list[Packed] = field(default_factory=list)
-    points: list[LimitPoint] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
 
     @property
     def late(self) -> bool:
@@ -89,9 +146,10 @@ class _Run:
 
     def until(self, last: int) -> str:
         """Look at numbers of steps until ``last``; return why it stopped."""
+        bounds = self.of.bounds
         try:
-            for steps in range(self.bounds.steps, last + 1, self.dual.phases):
-                if self.look_at(steps).upper == self.bounds.bandwidth:
+            for steps in range(bounds.steps, last + 1, self.of.stride):
+                if self.look_at(steps).upper == bounds.bandwidth:
                     return "bandwidth-bound"
         except KeyboardInterrupt:
             return "interrupted"
@@ -101,63 +159,56 @@ class _Run:
         """Return the limit of a number of steps, with its point if that improves on fewer steps."""
         started = time.perf_counter()
         before = self.packed[-1] if self.packed and not self.late else None
-        self.packed.append(
-            step_limit(self.topology, self.spec, steps, self.bounds, self.seconds, before)
-        )
+        self.packed.append(self.of.packed(steps, before))
         limit = self.packed[-1].limit
         self.notify(limit)
-        if not self.points or limit.upper < self.points[-1].limit.upper:
-            self.points.append(_bare(limit, self.bounds, started))
-            self.points[-1] = self.attained(self.points[-1])
+        if not self.points or limit.upper < self.points[-1].cost:
+            point = Point.at(limit, self.of.bounds)
+            seconds = time.perf_counter() - started
+            self.points.append(replace(point, missing="interrupted", seconds=seconds))
+            point = self.attained(point)  # the user may interrupt, which leaves the other
+            self.points[-1] = replace(point, seconds=time.perf_counter() - started)
             self.notify(self.points[-1])
         return limit
 
-    def attained(self, point: LimitPoint) -> LimitPoint:
-        """Return the latest point with its algorithm, if there is one.
-
-        Where seconds decided what packings are, none is written down; and nothing is asked for
-        unless every limit is known all the same.
-        """
-        begin, limit = time.perf_counter(), point.limit
+    def attained(self, point: Point) -> Point:
+        """Return the latest point with its algorithm, or why there is none."""
         known, late = self.known, self.late
-        ways = self.solve if known or not late else None
-        algorithm = attain(self.packed[-1], self.dual, ways, from_packing=not late)
-        if algorithm is not None and known and algorithm.bandwidth_cost == limit.lower:
+        found = self.of.algorithm(self.packed[-1], known=known, late=late)
+        if found is None:
+            return replace(point, missing="timeout" if late else "")
+        if known and found.bandwidth_cost == point.cost:
             claims = (*point.optimal, "pareto")
-            algorithm = replace(algorithm, scope=scope_of(None, self.dual.scope), proved=claims)
-        seconds = point.seconds + time.perf_counter() - begin
-        saved = self.folder.save(algorithm) if self.folder and algorithm is not None else None
-        return replace(
-            point,
-            algorithm=algorithm,
-            seconds=seconds,
-            file=None if saved is None else str(saved),
-            stopped="timeout" if late and algorithm is None else "",
+            found = replace(found, scope=self.of.scope, proved=claims)
+        return point.with_algorithm(
+            found, self.folder.save(found, self.of.name) if self.folder else None
         )
 
-    def frontier(self, stopped: str, seconds: float) -> LimitFrontier:
+    def frontier(self, stopped: str, seconds: float) -> ClassFrontier:
         """Return what was found."""
-        return LimitFrontier(
-            self.topology,
-            self.spec,
-            self.bounds,
+        return ClassFrontier(
+            self.of.name,
+            self.of.scope,
+            self.of.bounds.steps,
+            self.of.bounds.bandwidth,
             tuple(self.points),
             tuple(packed.limit for packed in self.packed),
             complete=stopped == "bandwidth-bound" and self.known,
-            stopped=stopped,
-            scope=scope_of(None, self.dual.scope),
             seconds=seconds,
         )
 
 
-def _bare(limit: StepLimit, bounds: Bounds, started: float) -> LimitPoint:
-    """Return a point without its algorithm: what is left of it if the user interrupts now."""
-    optimal = tuple(
-        what
-        for what, met in (
-            ("latency", limit.steps == bounds.steps),
-            ("bandwidth", limit.upper == bounds.bandwidth),
-        )
-        if met
-    )
-    return LimitPoint(limit, None, optimal, time.perf_counter() - started, stopped="interrupted")
+@dataclass(frozen=True, slots=True)
+class _OfCollective(PackedClass):
+    """All algorithms of a collective; of allreduce, compositions of equal halves."""
+
+    spec: Spec
+    solve: Solve
+
+    def packed(self, steps: int, earlier: Packed | None) -> Packed:
+        return step_limit(self.topology, self.spec, steps, self.bounds, self.seconds, earlier)
+
+    def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:
+        """Return one of few chunks, or the packing's; of few only where the limits are certain."""
+        ways = self.solve if known or not late else None
+        return attain(packed, dual_of(self.spec), ways, from_packing=not late)

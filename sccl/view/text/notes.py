@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sccl.core.answer import verdict
-from sccl.core.limit import StepLimit
-from sccl.synth.events import (
+from sccl.core.events import (
     Answered,
     Asking,
     Begun,
@@ -21,7 +20,8 @@ from sccl.synth.events import (
     Limiting,
     Settled,
 )
-from sccl.synth.limit.frontier import LimitPoint
+from sccl.core.frontier import Point
+from sccl.core.limit import StepLimit
 
 
 @dataclass(slots=True)
@@ -58,23 +58,21 @@ class Notes:
                 exact = "is" if limit.lower == limit.upper else "at least"
                 self.line(f"limit of R/C for S={limit.steps} {exact} {limit.lower}, for all k")
             case Settled(point):
-                self.line(f"found: {point.candidate}, R/C = {point.candidate.cost}, {point.state}")
+                self.line(f"found: {point.candidate}, R/C = {point.cost}, {point.state_words}")
 
     def _doing(self, text: str) -> None:
         if self.status:
             self.status(f"{self.bound} | {text}")
 
 
-def limit_note(event: StepLimit | LimitPoint) -> str:
+def limit_note(event: StepLimit | Point) -> str:
     """Return an event of a limit frontier in words; empty: there is nothing to say."""
     if isinstance(event, StepLimit):
         between = "" if event.lower == event.upper else f" to {event.upper}"
         return f"S={event.steps}: the limit of R/C is {event.lower}{between}"
     if event.algorithm is None:
         return ""
-    a = event.algorithm
-    what = "found" if event.attains else "found near it"
-    return f"{what}: C={a.collective.chunks} S={a.steps} R={a.rounds}"
+    return f"{'found' if event.attained else 'found near it'}: {event.candidate}"
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sccl.core.answer import Answer
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate
+from sccl.core.frontier import Point
 from sccl.core.limit import StepLimit
-from sccl.synth.frontier import Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,142 @@
+"""Pairs of a reducescatter and an allgather, put together to allreduces.
+
+Let f(s) be the least R/C of a reducescatter with at most s steps, and g(s) that of an allgather,
+both per chunk of the allreduce. A composition of S steps has S1 in its first half and S - S1 in the
+other, and its R/C is the sum of theirs: at least min over S1 of f(S1) + g(S - S1). That is
+attained: with algorithms side by side on more chunks, R and C grow alike, so both halves come to a
+common C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import lcm
+
+from sccl.collectives import Spec, named
+from sccl.core.algorithm import Algorithm, Send
+from sccl.core.ids import ChunkId
+from sccl.core.topology import Topology
+from sccl.topo.symmetry.expand import MAX_EXPANDED
+from sccl.transform import compose, invert
+
+Least = Callable[[int], Fraction | None]
+"""From a number of steps to what R/C a half has at least; None: it takes more steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """An algorithm that may be one half, or what is known of it if there is none.
+
+    Attributes:
+        cost: rounds per chunk of the allreduce.
+        chunks: of the allreduce, a multiple of which it can serve.
+        algorithm: a reducescatter or an allgather.
+    """
+
+    steps: int
+    cost: Fraction
+    chunks: int
+    algorithm: Algorithm | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two halves, and what they come to."""
+
+    first: Half
+    then: Half
+
+    @property
+    def steps(self) -> int:
+        """Return S."""
+        return self.first.steps + self.then.steps
+
+    @property
+    def cost(self) -> Fraction:
+        """Return R/C."""
+        return self.first.cost + self.then.cost
+
+    @property
+    def chunks(self) -> int:
+        """Return the fewest chunks that serve both."""
+        return lcm(self.first.chunks, self.then.chunks)
+
+
+def best_pairs(first: Iterable[Half], then: Sequence[Half], last: int) -> Iterator[list[Pair]]:
+    """Yield, by S up to ``last``, the pairs of least R/C where that improves; few chunks first."""
+    pairs = [Pair(a, b) for a in first for b in then if a.steps + b.steps <= last]
+    best: Fraction | None = None
+    for steps in sorted({pair.steps for pair in pairs}):
+        here = [pair for pair in pairs if pair.steps == steps]
+        cost = min(pair.cost for pair in here)
+        if best is None or cost < best:
+            best = cost
+            yield sorted((p for p in here if p.cost == cost), key=lambda pair: pair.chunks)
+
+
+def side_by_side(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
+    """Return an algorithm for ``times`` as many chunks: as many of it, each with its own rounds.
+
+    Args:
+        spec: its collective; chunks repeat its pattern, so that copies follow one another.
+    """
+    count = algorithm.collective.num_chunks
+    return replace(
+        algorithm,
+        collective=spec.at(algorithm.collective.chunks * times),
+        rounds_per_step=tuple(rounds * times for rounds in algorithm.rounds_per_step),
+        sends=tuple(
+            Send(s.step, ChunkId(s.chunk + copy * count), s.src, s.dst, s.reduce)
+            for copy in range(times)
+            for s in algorithm.sends
+        ),
+        scope="",
+        proved=(),
+    )
+
+
+def compose_pair(pair: Pair, spec: Spec) -> Algorithm | None:
+    """Return the composition of two halves, judged; None: it is too large, or a half is missing.
+
+    Args:
+        spec: allreduce.
+    """
+    first, then = pair.first.algorithm, pair.then.algorithm
+    if first is None or then is None:
+        return None
+    times = [pair.chunks // half.chunks for half in (pair.first, pair.then)]
+    sends = sum(n * len(a.sends) for n, a in zip(times, (first, then), strict=True))
+    if sends > MAX_EXPANDED:
+        return None
+    scatter = side_by_side(first, times[0], named("reducescatter", spec.ranks))
+    gather = side_by_side(then, times[1], named("allgather", spec.ranks))
+    return compose(replace(scatter, topology=gather.topology), gather, spec.at(pair.chunks))
+
+
+def turned_round(algorithm: Algorithm, topology: Topology) -> Algorithm:
+    """Return the reducescatter that is an allgather run backwards.
+
+    Args:
+        topology: the machine; it carries alike both ways.
+    """
+    spec = named("reducescatter", topology.ranks)
+    chunks = algorithm.collective.chunks * topology.ranks
+    return replace(invert(algorithm, spec.at(chunks)), topology=topology)
+
+
+def least_sum(first: Least, then: Least, steps: int) -> Fraction | None:
+    """Return what R/C a composition of ``steps`` steps has at least; None: there is none."""
+    sums = []
+    for one in range(1, steps):
+        a, b = first(one), then(steps - one)
+        if a is not None and b is not None:
+            sums.append(a + b)
+    return min(sums, default=None)
+
+
+def is_best(first: Least, then: Least, steps: int, cost: Fraction) -> bool:
+    """Return whether nothing dominates (S, R/C): as many steps give no less, fewer give more."""
+    here, fewer = (least_sum(first, then, s) for s in (steps, steps - 1))
+    return (here is None or here >= cost) and (fewer is None or fewer > cost)
