@@ -12,7 +12,6 @@ import typer
 from sccl.cli import options
 from sccl.cli.certify import certify, no_certificate
 from sccl.cli.frontiers import print_frontier
-from sccl.cli.plot import picture
 from sccl.cli.report import out, print_json
 from sccl.cli.signals import exit_code
 from sccl.core.cost import Costs
@@ -24,7 +23,6 @@ from sccl.synth.folder import Folder
 from sccl.tasks.asked import Asked
 from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
-from sccl.view.charts import check_picture
 
 OutDir = Annotated[Path | None, typer.Option("--out", help="Folder for the algorithms found.")]
 CertifyDir = Annotated[
@@ -92,6 +90,8 @@ class Outputs:
         topology, spec = asked.topology, asked.spec
         costs = Costs.of(topology, delivery.alpha_us, delivery.gb_per_s)
         if delivery.plot:
+            from sccl.view.charts import check_picture  # noqa: PLC0415 - few ask for a picture
+
             check_picture(delivery.plot)
         if delivery.out_dir:
             check_can_create(delivery.out_dir)
@@ -129,6 +129,8 @@ def deliver(
     if outputs.certificate and not interrupted:
         certify(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
+        from sccl.cli.plot import picture  # noqa: PLC0415 - few ask for a picture
+
         picture(found, outputs.plot, quiet=outputs.json)
     if interrupted:
         if outputs.certificate:
