@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, named, out, print_output, reported
+from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
 from sccl.core.words import counted
 from sccl.prove.check.folder import Verdict, check
 from sccl.prove.check.question import printable
@@ -60,7 +60,7 @@ def verify_certificate(
 
 
 def _print_question(console: Console, one: Certified, *, alone: bool) -> None:
-    title = [] if alone else [f"# {named(one.folder)}"]
+    title = [] if alone else [f"# {on_a_line(one.folder)}"]
     about = [f"class       {text}" for text in classes(one.case) or _NOTHING]
     for line in (*title, *one.case.lines(), *about):
         console.print(line, markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from shlex import quote
 
 from rich.markup import escape
 
-from sccl.cli.report import err, named
+from sccl.cli.report import err, on_a_line
 from sccl.tasks.certify import WrittenCertificate
 
 
@@ -26,7 +26,7 @@ def certify(
     if quiet:
         return
     check = f"sccl verify-certificate {quote(str(folder))}"
-    text = f"certificate: {named(made.file)}; check it with: {named(check)}"
+    text = f"certificate: {on_a_line(made.file)}; check it with: {on_a_line(check)}"
     console.print(text, markup=False, soft_wrap=True)
     if made.scope:
         console.print(f"certified: {made.scope}", markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, named, out, print_output, reported
+from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
 from sccl.core.words import counted
 from sccl.tasks.check import Judged, check_output, judge_files
 
@@ -30,7 +30,7 @@ def check(
 def _print(console: Console, judged: Judged) -> None:
     a, wrong = judged.loaded.algorithm, judged.violations
     verdict = f"[red]{counted(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
-    title = escape(named(f"{judged.loaded.file}: {a.collective.name} on {a.topology.name}"))
+    title = escape(on_a_line(f"{judged.loaded.file}: {a.collective.name} on {a.topology.name}"))
     console.print(f"{title}, C={a.collective.chunks} S={a.steps} R={a.rounds}: {verdict}")
     if not judged.loaded.intact:
         console.print("  note: edited since sccl wrote it (its digest does not match)")

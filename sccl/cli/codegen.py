@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import named, out, print_output, reported
+from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.words import counted
 from sccl.emit import EmitOptions, targets
 from sccl.errors import ParameterError
@@ -77,12 +77,12 @@ def codegen(
         return
     out().print(
         f"{counted(len(written.algorithms), 'algorithm')} of "
-        f"{escape(named(', '.join(written.collectives)))} for {written.ranks} ranks, target "
-        f"{target}, in {escape(named(output))}; next: {_next(output, target)}",
+        f"{escape(on_a_line(', '.join(written.collectives)))} for {written.ranks} ranks, target "
+        f"{target}, in {escape(on_a_line(output))}; next: {_next(output, target)}",
         soft_wrap=True,
     )
 
 
 def _next(output: Path, target: str) -> str:
-    place = escape(named(quote(str(output))))
+    place = escape(on_a_line(quote(str(output))))
     return f"sccl run {place}" if target == "host" else f"make -C {place}"

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import err, named, out, print_output, reported
+from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.words import counted
 from sccl.errors import ParameterError
@@ -62,4 +62,6 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
             )
         )
         return
-    out().print(f"{counted(len(items), 'algorithm')} in {escape(named(output))}", soft_wrap=True)
+    out().print(
+        f"{counted(len(items), 'algorithm')} in {escape(on_a_line(output))}", soft_wrap=True
+    )

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli.report import named
+from sccl.cli.report import on_a_line
 from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Priced
 from sccl.core.frontier import Frontier, Point
@@ -87,7 +87,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             " and ".join(p.optimal) or "-",
             f"[{'green' if p.proved else 'yellow'}]{p.state_words}[/]",
             _seconds(p),
-            escape(named(p.file)) if p.file else "-",
+            escape(on_a_line(p.file)) if p.file else "-",
         )
     return table
 

@@ -94,6 +94,7 @@ def _progress(*, quiet: bool) -> Iterator[Notes]:
     console = err()
 
     def line(text: str) -> None:
+        """Print a line, unless none are wanted."""
         if not quiet:
             console.print(text, markup=False)
 

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import err, named, out, print_output, reported
+from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.disk import slug
 from sccl.core.frontier import Frontier
@@ -83,7 +83,7 @@ def plot(
         digests = digests_of(sources)
         print_output(PlotOutput(inputs=digests, what=wanted.value, file=str(path)))
     else:
-        out().print(f"{wanted.value}: {escape(named(path))}", soft_wrap=True)
+        out().print(f"{wanted.value}: {escape(on_a_line(path))}", soft_wrap=True)
 
 
 def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
@@ -91,14 +91,14 @@ def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
     console = err()
     frontiers = lines_of([frontier])
     if not any(one.points for one in frontiers):
-        console.print(f"{named(path)} is not written: no point was found", markup=False)
+        console.print(f"{on_a_line(path)} is not written: no point was found", markup=False)
         return
     drawn = [charts.frontier_chart(frontiers)]
     if sum(len(one.points) for one in frontiers) <= charts.MOST_TIMES:
         drawn.append(charts.time_chart(frontiers))
     charts.save(charts.stacked(drawn), path, title=f"sccl: {frontier.name}")
     if not quiet:
-        console.print(f"picture: {named(path)}", markup=False, soft_wrap=True)
+        console.print(f"picture: {on_a_line(path)}", markup=False, soft_wrap=True)
 
 
 def _draw(

@@ -85,7 +85,7 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def named(what: object) -> str:
+def on_a_line(what: object) -> str:
     """Return a name as a part of a line: names of files and machines may hold ends of lines."""
     return str(what).replace("\n", "\\n")
 

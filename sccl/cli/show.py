@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sccl.cli import options
-from sccl.cli.report import named, out, print_output, reported
+from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.tasks.files import load_algorithms
 from sccl.tasks.show import show_output
 from sccl.topo.symmetry.expand import expand
@@ -21,6 +21,6 @@ def show(files: options.Algorithms, json: options.Json = False) -> None:
     for i, (one, algorithm) in enumerate(loaded):
         if len(loaded) > 1:
             console.print(
-                f"{chr(10) if i else ''}# {named(one.file)}", markup=False, soft_wrap=True
+                f"{chr(10) if i else ''}# {on_a_line(one.file)}", markup=False, soft_wrap=True
             )
         print_algorithm(console, algorithm, intact=one.intact)

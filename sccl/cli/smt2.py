@@ -6,7 +6,7 @@ import typer
 
 from sccl.cli import options
 from sccl.cli.asking import QuestionOptions, asked_for
-from sccl.cli.report import named, out, print_output, reported
+from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.files.disk import write_atomically
 from sccl.tasks.outputs import question_digests
 from sccl.tasks.smt2 import Smt2Output, problem_text
@@ -41,4 +41,4 @@ def smt2(
     elif output is None:
         typer.echo(text, nl=False)
     else:
-        out().print(f"written to {named(output)}", markup=False)
+        out().print(f"written to {on_a_line(output)}", markup=False)

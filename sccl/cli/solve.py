@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.asking import QuestionOptions, asked_for
-from sccl.cli.report import ExitCode, err, named, out, print_output, reported
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.cli.searching import KeptOptions, SearchOptions, settings_of
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
@@ -75,5 +75,7 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
         console.print(
             f"R/C = {found.bandwidth_cost}, rounds per step {rounds}, {found.num_sends} sends"
         )
-        kept = f"written to {named(file)}; see it with: sccl show {named(quote(file or ''))}"
+        kept = (
+            f"written to {on_a_line(file)}; see it with: sccl show {on_a_line(quote(file or ''))}"
+        )
         console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

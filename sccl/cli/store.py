@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import named, out, print_output, reported
+from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.answer import Sat
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.answers import answer_to_wire, instance_to_wire
@@ -102,7 +102,7 @@ def export(
         inputs = algorithm_digests({"algorithm": sat[0].algorithm})
         print_output(StoreExportOutput(inputs=inputs, file=str(output)))
         return
-    out().print(f"written to {named(output)}", markup=False, soft_wrap=True)
+    out().print(f"written to {on_a_line(output)}", markup=False, soft_wrap=True)
 
 
 @store.command("gc", epilog="Example: sccl store gc --older-than-days 30")

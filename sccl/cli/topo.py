@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import named, out, print_json, print_output, reported
+from sccl.cli.report import on_a_line, out, print_json, print_output, reported
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.core.files.text import text_of
@@ -144,7 +144,7 @@ def _write(changed: Topology, output: Path) -> None:
 
 def _print_written(changed: Topology, output: Path) -> None:
     console = out()
-    console.print(f"written to {named(output)}: {named(size_text(changed))}", markup=False)
+    console.print(f"written to {on_a_line(output)}: {on_a_line(size_text(changed))}", markup=False)
     if pair := measure(changed).unreachable:
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
 

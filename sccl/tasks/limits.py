@@ -19,7 +19,7 @@ from sccl.synth.answering import How, answer
 from sccl.synth.ask import Solve
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
-from sccl.synth.limit.sweep import Notify, limit_frontier
+from sccl.synth.limit.sweep import NotifyLimit, limit_frontier
 from sccl.synth.settings import Settings
 from sccl.tasks.asking import how_of, units_of
 from sccl.topo.symmetry.groups import groups
@@ -43,7 +43,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     settings: Settings,
     *,
     folder: Folder | None = None,
-    notify: Notify = lambda _: None,
+    notify: NotifyLimit = lambda _: None,
 ) -> Frontier:
     """Return the limit frontier of a collective on a topology, as far as it was found.
 

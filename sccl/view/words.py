@@ -11,7 +11,7 @@ from sccl.core.words import counted
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Extent:
     """How far something is known: in a word or two, and what that means."""
 
     head: str
@@ -21,28 +21,28 @@ class State:
         return f"{self.head}: {self.rest}."
 
 
-_NOT_THE_END = State("Not the end", "more steps or effort may give a smaller R/C")
-_MORE_STEPS = State("Not the end", "more steps may give a smaller R/C")
-_INTERRUPTED = State("Interrupted", "this is the part that was found")
+_NOT_THE_END = Extent("Not the end", "more steps or effort may give a smaller R/C")
+_MORE_STEPS = Extent("Not the end", "more steps may give a smaller R/C")
+_INTERRUPTED = Extent("Interrupted", "this is the part that was found")
 _RUN = " Run the allgather; each rank then reduces what it has (codegen makes an allgather of it)."
 
 
-def completeness(within: Range | None) -> State:
+def completeness(within: Range | None) -> Extent:
     """Return what it means that a frontier is complete, within a range; None: any k and C."""
     if within:
         less = "another k or C may give a smaller R/C in as many steps"
         met = "the bandwidth bound is met and nothing is open"
-        return State(f"Complete for {within.words}", f"{met}; {less}")
+        return Extent(f"Complete for {within.words}", f"{met}; {less}")
     of_each = "each point is the limit of its S, and the last meets the bandwidth bound"
-    return State("Complete for every k", of_each)
+    return Extent("Complete for every k", of_each)
 
 
-def state_of_class(one: ClassFrontier) -> State:
+def state_of_class(one: ClassFrontier) -> Extent:
     """Return how far the frontier of a class is known."""
     return completeness(one.within) if one.complete else _NOT_THE_END
 
 
-def state(frontier: Frontier) -> State:
+def state(frontier: Frontier) -> Extent:
     """Return how far a frontier of one class is known."""
     if frontier.stopped == "interrupted":
         return _INTERRUPTED
@@ -50,7 +50,7 @@ def state(frontier: Frontier) -> State:
         return completeness(frontier.classes[0].within)
     if frontier.open:
         opened = counted(len(frontier.open), "candidate")
-        return State(f"{opened} open", "each may hide a better algorithm")
+        return Extent(f"{opened} open", "each may hide a better algorithm")
     return _MORE_STEPS
 
 

@@ -17,8 +17,8 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.ahead import Expect
 from sccl.synth.allreduce.classes import gathered
-from sccl.synth.allreduce.plan import FEW_CHUNKS, INTERRUPTED, Plan
 from sccl.synth.allreduce.quick_trees import quick_trees
+from sccl.synth.allreduce.space import FEW_CHUNKS, INTERRUPTED, AllreduceSpace
 from sccl.synth.ask import Solve
 from sccl.synth.candidates import EXTRA_STEPS, settled
 from sccl.synth.folder import Folder
@@ -54,11 +54,11 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
         InputError: some rank cannot be reached, or the range has nothing in it.
     """
     begin = time.perf_counter()
-    plan = Plan.of(topology, spec, covered.max_steps)
+    space = AllreduceSpace.of(topology, spec, covered.max_steps)
     _refuse_few_chunks(spec, covered)
     if folder:
         folder.prepare()
-    run = _Run(plan, solve, solver, covered, limits, folder, notify, expect)
+    run = _Run(space, solve, solver, covered, limits, folder, notify, expect)
     return run.frontier(run.halves(), begin)
 
 
@@ -66,7 +66,7 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
 class _Run:
     """A sweep of allreduce: what is looked at, and what it is given."""
 
-    plan: Plan
+    space: AllreduceSpace
     solve: Solve
     solver: str
     covered: Range
@@ -85,23 +85,23 @@ class _Run:
 
     def halves(self) -> tuple[Frontier, ...]:
         """Return the sweeps of the halves; where links carry alike, that of the allgather alone."""
-        topology, covered = self.plan.topology, self.covered
-        k = covered.k if self.plan.alike else _common_k(topology, covered)
+        topology, covered = self.space.topology, self.covered
+        k = covered.k if self.space.alike else _common_k(topology, covered)
         few = None if self.gathers else (covered.max_chunks or 0) // topology.ranks
         self.notify(Begun("allgather, as a half of allreduce and for gathering:"))
         folder = self.folder if self.gathers else None
-        gather = self.half("allgather", Range(k, self.plan.asked, few), folder)
-        if not self.plan.wants_scatter(gather):
+        gather = self.half("allgather", Range(k, self.space.asked, few), folder)
+        if not self.space.wants_scatter(gather):
             return (gather,)
         self.notify(Begun("reducescatter, as a half of allreduce:"))
-        wanted = Range(k, self.plan.last_scatter, covered.max_chunks)
+        wanted = Range(k, self.space.last_scatter, covered.max_chunks)
         return (self.half("reducescatter", wanted, None), gather)
 
     def half(self, name: str, covered: Range, folder: Folder | None) -> Frontier:
         """Return the sweep of a half."""
         return sweep(
-            self.plan.topology,
-            named(name, self.plan.topology.ranks),
+            self.space.topology,
+            named(name, self.space.topology.ranks),
             self.solve,
             solver=self.solver,
             covered=covered,
@@ -119,21 +119,21 @@ class _Run:
         """
         covered = halves[-1].covered and replace(self.covered, k=halves[-1].covered.k)
         assert covered is not None
-        both = self.plan.composed(halves, self.folder)
+        both = self.space.composed(halves, self.folder)
         classes = [both.swept(covered)] if both else []
         classes += [gathered(halves[-1])] if self.gathers else []
         unswept = [] if self.gathers else [Unswept(GATHERED, FEW_CHUNKS)]
-        why = self.plan.why_no_trees(halves, covered)
+        why = self.space.why_no_trees(halves, covered)
         try:
             trees = [] if why else [self.trees(classes)]
         except KeyboardInterrupt:
             trees, why = [], INTERRUPTED
         unswept += [Unswept(TREES, why)] if why else []
         return replace(
-            self.plan.frontier([*classes[:1], *trees, *classes[1:]], unswept, begin),
+            self.space.frontier([*classes[:1], *trees, *classes[1:]], unswept, begin),
             covered=covered,
             solver=self.solver,
-            open=_open(halves, self.plan.topology.ranks),
+            open=_open(halves, self.space.topology.ranks),
             halves=halves,
         )
 
@@ -144,9 +144,9 @@ class _Run:
             KeyboardInterrupt: the user interrupted.
         """
         self.notify(Begun("trees:"))
-        last = min(self.plan.last, 2 * self.plan.bounds.steps + 2 * EXTRA_STEPS)
+        last = min(self.space.last, 2 * self.space.bounds.steps + 2 * EXTRA_STEPS)
         costs = [(point.steps, point.cost) for one in others for point in one.points]
-        return quick_trees(self.plan.topology, last, costs, self.folder)
+        return quick_trees(self.space.topology, last, costs, self.folder)
 
 
 def _open(halves: Sequence[Frontier], ranks: int) -> tuple[Open, ...]:

@@ -23,7 +23,7 @@ from sccl.synth.limit.attain import attain
 from sccl.synth.limit.steps import Packed, step_limit
 from sccl.transform import pose
 
-Notify = Callable[[StepLimit | Point], None]
+NotifyLimit = Callable[[StepLimit | Point], None]
 """Called with every limit and every point, for progress."""
 
 
@@ -35,7 +35,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     max_steps: int | None = None,
     seconds: float = math.inf,
     folder: Folder | None = None,
-    notify: Notify = lambda _: None,
+    notify: NotifyLimit = lambda _: None,
 ) -> Frontier:
     """Return the limit frontier of a collective on a topology.
 
@@ -108,7 +108,7 @@ class PackedClass(ABC):
 
 
 def limits_until(
-    last: int, of: PackedClass, folder: Folder | None, notify: Notify, begin: float
+    last: int, of: PackedClass, folder: Folder | None, notify: NotifyLimit, begin: float
 ) -> tuple[str, ClassFrontier]:
     """Return why the limits of a class end before or at S = ``last``, and what they are.
 
@@ -130,7 +130,7 @@ class _Run:
 
     of: PackedClass
     folder: Folder | None
-    notify: Notify
+    notify: NotifyLimit
     packed: list[Packed] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
 
@@ -206,6 +206,7 @@ class _OfCollective(PackedClass):
     solve: Solve
 
     def packed(self, steps: int, earlier: Packed | None) -> Packed:
+        """Return the limit of a number of steps, begun with that of a step less."""
         return step_limit(self.topology, self.spec, steps, self.bounds, self.seconds, earlier)
 
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:

@@ -22,7 +22,7 @@ from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.folder import Folder
 from sccl.synth.limit.attain import near
 from sccl.synth.limit.steps import Packed, proof_of
-from sccl.synth.limit.sweep import Notify, PackedClass, limits_until
+from sccl.synth.limit.sweep import NotifyLimit, PackedClass, limits_until
 
 SCOPE = "allreduce by a timed tree up and one down for each chunk"
 MAX_RANKS = 10
@@ -52,7 +52,7 @@ def tree_frontier(
     max_steps: int | None = None,
     seconds: float = math.inf,
     folder: Folder | None = None,
-    notify: Notify = lambda _: None,
+    notify: NotifyLimit = lambda _: None,
 ) -> Frontier:
     """Return the limit frontier of allreduce by trees, of its one class.
 
@@ -84,6 +84,7 @@ class _Trees(PackedClass):
     __slots__ = ()
 
     def packed(self, steps: int, earlier: Packed | None) -> Packed:
+        """Return the limit of a number of steps, begun with that of a step less."""
         from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
         from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
@@ -95,6 +96,7 @@ class _Trees(PackedClass):
         return Packed(limit, (packing,))
 
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:  # noqa: ARG002 - it is made of packings alone
+        """Return the packing's; if it has many chunks, rather one that is the same backwards."""
         from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads solvers
         from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
 

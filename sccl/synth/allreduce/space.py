@@ -25,7 +25,7 @@ FEW_CHUNKS = "--max-chunks is given"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AllreduceSpace:
     """What halves are looked for on a machine, and with how many steps.
 
     Attributes:
@@ -41,8 +41,8 @@ class Plan:
     alike: bool
 
     @classmethod
-    def of(cls, topology: Topology, spec: Spec, asked: int | None) -> Plan:
-        """Return the plan for an allreduce on a machine.
+    def of(cls, topology: Topology, spec: Spec, asked: int | None) -> AllreduceSpace:
+        """Return the space of an allreduce on a machine.
 
         Raises:
             InputError: some rank cannot be reached, or no allreduce takes as few steps as asked.
