@@ -30,6 +30,7 @@ _TEXTS = {
     "pointer_kind": "type",
     "processor_count": "cudaDevAttrMultiProcessorCount",
     "language_flags": "-x cu",
+    "host_flags": "-x c++",
     "install_hint": "install the CUDA toolkit (Debian: apt-get install nvidia-cuda-toolkit)",
 }
 

@@ -31,6 +31,7 @@ _TEXTS = {
     "pointer_kind": "SCCL_POINTER_KIND",
     "processor_count": "hipDeviceAttributeMultiprocessorCount",
     "language_flags": "-x hip",
+    "host_flags": "-x c++ -D__HIP_PLATFORM_AMD__",
     "install_hint": "install the HIP compiler (Debian: apt-get install hipcc rocm-device-libs "
     "libamdhip64-dev)",
 }

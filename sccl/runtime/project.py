@@ -83,8 +83,9 @@ def build(project: Project, mpi: Mpi) -> None:
     make = shutil.which("make")
     if make is None:
         raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
+    at_once = f"-j{len(os.sched_getaffinity(0))}"
     done = subprocess.run(  # noqa: S603 - our own Makefile, no shell
-        [make, "-s", "-C", str(project.directory), f"MPICXX={mpi.compiler}"],
+        [make, "-s", at_once, "-C", str(project.directory), f"MPICXX={mpi.compiler}"],
         capture_output=True,
         text=True,
         check=False,

@@ -161,9 +161,8 @@ def test_what_a_sweep_writes_is_of_the_published_shape(place: Path, tmp_path: Pa
 
 
 def test_projects_are_measured_and_their_data_checked(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path,
 ) -> None:
-    monkeypatch.setenv("CXXFLAGS", "-O0")
     project = place / "project"
     for verb, more in (("run", ()), ("bench", ("--repeat", "1")), ("tune", ("--repeat", "1"))):
         code, found = run(verb, project, *SIZES, *more)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def load() -> Iterator[None]:
-    """Keep two processes per core busy; they are at work before this returns, and end with it."""
+    """Keep a process per core busy; they are at work before this returns, and end with it."""
     program = "print(flush=True)\nwhile True: pass"
     busy = [
         subprocess.Popen([sys.executable, "-S", "-c", program], stdout=subprocess.PIPE)
-        for _ in range(2 * (os.cpu_count() or 1))
+        for _ in range(os.cpu_count() or 1)
     ]
     try:
         for process in busy:

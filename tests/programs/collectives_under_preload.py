@@ -1,6 +1,6 @@
 """An MPI program that knows nothing of sccl: its results must be NumPy's, whoever serves them.
 
-Run by test_host.py with 8 processes and a bundle for 4 ranks preloaded.
+Usage: collectives_under_preload.py CALLS, with 8 processes and a bundle for 4 ranks preloaded.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ COUNTS = (0, 1, 3, 17, 1000, 40_001)
 TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 FEW = ((17, "i4"), (1000, "f8"))
 """For all reductions but the sum: which type and which reduction it is are told apart alone."""
+
+CALLS = int(sys.argv[1])
+"""How many in a row."""
 
 OPS = {"SUM": np.add, "PROD": np.multiply, "MIN": np.minimum, "MAX": np.maximum}
 
@@ -154,10 +157,10 @@ def progress(comm: MPI.Comm) -> None:
 
 
 def back_to_back(comm: MPI.Comm) -> None:
-    """Check 10,000 calls in a row, with a rank that is late now and then."""
+    """Check many calls in a row, with a rank that is late now and then."""
     got = np.zeros(3, "i8")
-    for i in range(10_000):
-        if i % 2500 == 7 and comm.rank == i // 2500:
+    for i in range(CALLS):
+        if i % 500 == 7 and comm.rank == i // 500 % comm.size:
             sum(range(500_000))  # it has something else to do
         comm.Allreduce(np.array([i, comm.rank, 1], "i8"), got)
         if got[0] != i * comm.size or got[2] != comm.size:
