@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Generator
 
@@ -23,6 +24,10 @@ NO_SHARED = "the data that lies beside the project is not here"
 
 # What tests keep and find again is their own, not the user's.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sccl-tests-")
+
+# A run starts hundreds of interpreters: what one has compiled, the next need not.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What tests build for the host takes a quarter of the time unoptimised, and is timed for a moment.
 os.environ["CXXFLAGS"] = "-O0 -DBATCH_MS=1"

@@ -26,6 +26,7 @@ COMMON_FILES = (
     "steps.hpp",
     "tables.hpp",
     "selection.hpp",
+    "selection.cpp",
     "call.hpp",
     "library.hpp",
     "types.hpp",
