@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sccl.view.libraries import alt
 
@@ -42,9 +42,25 @@ C = TypeVar("C", bound="alt.TopLevelMixin")
 V = TypeVar("V")
 
 
+class _Rows:
+    """The values of a chart's data: one thing to Altair, which else copies and checks each often.
+
+    What is checked is the specification, where somebody asks for it.
+    """
+
+    _schema: ClassVar[dict[str, Any]] = {}  # this, and the method, are all that Altair asks for
+
+    def __init__(self, values: Sequence[Mapping[str, Any]]) -> None:
+        self._values = [dict(value) for value in values]
+
+    def to_dict(self, *_: object, **__: object) -> list[dict[str, Any]]:
+        return self._values
+
+
 def rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
     """Return rows as a chart's data, in it and as they are."""
-    return alt.Data(values=[dict(value) for value in values])
+    with alt.utils.schemapi.debug_mode(arg=False):
+        return alt.Data(values=_Rows(values))
 
 
 def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
