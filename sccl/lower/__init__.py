@@ -1,6 +1,6 @@
 """Lowering: an algorithm becomes a program of every rank, over slots of its buffers."""
 
-from sccl.lower.layout import BufferLayout, bounds_of_parts, layout_of
+from sccl.lower.layout import BufferLayout, layout_of, ranges_of_parts
 from sccl.lower.passes import compiled
 from sccl.lower.program import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
 
@@ -13,7 +13,7 @@ __all__ = [
     "Program",
     "RankProgram",
     "Slot",
-    "bounds_of_parts",
     "compiled",
     "layout_of",
+    "ranges_of_parts",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sccl.core.collective import Collective
-from sccl.lower.layout import bounds_of_parts
+from sccl.lower.layout import ranges_of_parts
 from sccl.lower.program import Buffer, Instruction, Op, Program, Slot
 
 Array = npt.NDArray[Any]
@@ -65,7 +65,7 @@ class Interpreter:
         self.op = REDUCE[op]
         self.in_place = in_place
         self.count = _count(program, inputs)
-        self.parts = bounds_of_parts(self.count, program.layout.parts, inputs[0].itemsize)
+        self.parts = ranges_of_parts(self.count, program.layout.parts, inputs[0].itemsize)
         self.memory: dict[Place, Array] = {}
         self.touch: dict[Place, _Touch] = defaultdict(_Touch)
         self.flags: set[tuple[int, int]] = set()

@@ -124,7 +124,7 @@ def _aliases(collective: Collective, rank: int) -> tuple[tuple[int, int], ...]:
     return everywhere.get(collective.name, ())
 
 
-def bounds_of_parts(elements: int, parts: int, element_bytes: int) -> tuple[tuple[int, int], ...]:
+def ranges_of_parts(elements: int, parts: int, element_bytes: int) -> tuple[tuple[int, int], ...]:
     """Return (first, end) of every part of a block, in elements.
 
     Parts begin at multiples of :data:`ALIGNMENT_BYTES`; where there are fewer such units than

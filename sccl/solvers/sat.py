@@ -60,8 +60,8 @@ def solve(
         )
 
 
-def at_most(literals: Sequence[int], bound: int, top: int) -> tuple[list[Clause], int]:
-    """Return clauses that say that at most ``bound`` literals are true, and the last variable.
+def at_most(literals: Sequence[int], most: int, top: int) -> tuple[list[Clause], int]:
+    """Return clauses that say that at most ``most`` literals are true, and the last variable.
 
     Sequential counters (Sinz 2005), which propagate as well as a totalizer and are smaller for the
     small bounds of small machines.
@@ -71,9 +71,9 @@ def at_most(literals: Sequence[int], bound: int, top: int) -> tuple[list[Clause]
     """
     from pysat.card import CardEnc, EncType  # noqa: PLC0415 - only a child process needs it
 
-    if bound >= len(literals):
+    if most >= len(literals):
         return [], top
-    coded = CardEnc.atmost(list(literals), bound=bound, top_id=top, encoding=EncType.seqcounter)
+    coded = CardEnc.atmost(list(literals), bound=most, top_id=top, encoding=EncType.seqcounter)
     return coded.clauses, max(top, coded.nv)
 
 

@@ -17,7 +17,7 @@ from sccl.collectives import names
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.errors import JudgeError
-from sccl.lower import Buffer, Landing, Op, Program, bounds_of_parts, compiled
+from sccl.lower import Buffer, Landing, Op, Program, compiled, ranges_of_parts
 from sccl.lower.interp import REDUCE, Array, Fault, run
 from sccl.lower.lowering import lower
 from sccl.lower.passes import (
@@ -303,7 +303,7 @@ def test_a_rejected_algorithm_is_never_lowered() -> None:
 
 @given(st.integers(0, 10**7), st.integers(1, 64), st.sampled_from([1, 2, 4, 8]))
 def test_parts_cover_a_block(elements: int, parts: int, size: int) -> None:
-    bounds: Sequence[tuple[int, int]] = bounds_of_parts(elements, parts, size)
+    bounds: Sequence[tuple[int, int]] = ranges_of_parts(elements, parts, size)
     assert len(bounds) == parts
     assert bounds[0][0] == 0
     assert bounds[-1][1] == elements

@@ -49,10 +49,10 @@ def clauses(model: TransferModel, rounds: tuple[int, ...]) -> list[sat.Clause]:
     cnf: list[sat.Clause] = []
     top = len(model.transfers)
 
-    def at_most(variables: tuple[int, ...], bound: int) -> None:
+    def at_most(variables: tuple[int, ...], most: int) -> None:
         """Add clauses that at most so many variables are true."""
         nonlocal top
-        coded, top = sat.at_most([i + 1 for i in variables], bound, top)
+        coded, top = sat.at_most([i + 1 for i in variables], most, top)
         cnf.extend(coded)
 
     cnf.extend([i + 1 for i in row] for row in model.exactly_one)

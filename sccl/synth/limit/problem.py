@@ -226,7 +226,7 @@ def _resources(
     found = []
     for (_, width), orbit in orbits.members().items():
         times: dict[int, int] = {}
-        alike = [binding[bound] for bound in orbit]
+        alike = [binding[equal] for equal in orbit]
         for constraint in alike:
             for edge in constraint.edges:
                 times[number[edge]] = times.get(number[edge], 0) + 1

@@ -141,29 +141,29 @@ def _grid(graph: Sequence[AbstractSet[int]], gap: int | None = None) -> list[tup
     number = [i + (gap is not None and i >= gap) for i in range(len(graph))]
     size = len(graph) + (gap is not None)
     joined = {(number[i], number[n]) for i, near in enumerate(graph) for n in near if i < n}
-    steps = {b - a for a, b in joined}
-    if len(steps) > 2 * size.bit_length():  # a dimension has two: to the next, and round the end
+    jumps = {b - a for a, b in joined}
+    if len(jumps) > 2 * size.bit_length():  # a dimension has two: to the next, and round the end
         return []
-    for sides in _sides(steps, size):
-        wanted = {pair for pair in _grid_pairs(sides, steps) if gap not in pair}
+    for sides in _sides(jumps, size):
+        wanted = {pair for pair in _grid_pairs(sides, jumps) if gap not in pair}
         if joined <= wanted and len(joined) >= (1 - _MISSING) * len(wanted):
             every = list(product(*(range(side) for side in sides)))
             return [every[at] for at in number]
     return []
 
 
-def _sides(steps: AbstractSet[int], size: int, stride: int = 1) -> Iterator[tuple[int, ...]]:
-    """Yield the sides a grid may have whose neighbours' numbers differ by ``steps``."""
-    if stride not in steps:
+def _sides(jumps: AbstractSet[int], size: int, stride: int = 1) -> Iterator[tuple[int, ...]]:
+    """Yield the sides a grid may have whose neighbours' numbers differ by ``jumps``."""
+    if stride not in jumps:
         return
     if size % stride == 0 and size // stride > 1 and stride > 1:
         yield (size // stride,)
-    for longer in sorted(n for n in steps if n > stride and n % stride == 0 and size % n == 0):
-        for rest in _sides(steps, size, longer):
+    for longer in sorted(n for n in jumps if n > stride and n % stride == 0 and size % n == 0):
+        for rest in _sides(jumps, size, longer):
             yield (*rest, longer // stride)
 
 
-def _grid_pairs(sides: Sequence[int], steps: AbstractSet[int]) -> set[tuple[int, int]]:
+def _grid_pairs(sides: Sequence[int], jumps: AbstractSet[int]) -> set[tuple[int, int]]:
     """Return the pairs a grid joins; a side wraps if anything is joined round its end."""
     pairs = set()
     size, stride = math.prod(sides), 1
@@ -173,7 +173,7 @@ def _grid_pairs(sides: Sequence[int], steps: AbstractSet[int]) -> set[tuple[int,
             at = node // stride % side
             if at < side - 1:
                 pairs.add((node, node + stride))
-            elif side > 2 and last in steps:
+            elif side > 2 and last in jumps:
                 pairs.add((node - last, node))
         stride *= side
     return pairs
@@ -195,10 +195,10 @@ def _oblique(at: Sequence[int], sides: Sequence[int]) -> Position:
         extent = [extent[0] + _DEPTH[0], extent[1] + _DEPTH[1]]
     for i, (position, side) in enumerate(zip(outer[-2::-1], sides[-4::-1], strict=False)):
         along, aside = i % 2, 1 - i % 2
-        step, slant = extent[along] + _BETWEEN, (-_SLANT if i % 2 else _SLANT)
-        shift = {along: step * position, aside: slant * position}
+        pitch, slant = extent[along] + _BETWEEN, (-_SLANT if i % 2 else _SLANT)
+        shift = {along: pitch * position, aside: slant * position}
         x, y = x + shift[0], y + shift[1]
-        extent[along] += step * (side - 1)
+        extent[along] += pitch * (side - 1)
         extent[aside] += _SLANT * (side - 1)
     return x, y
 

@@ -165,12 +165,12 @@ def _centres(count: int, across: float, down: float, *, tall: bool) -> list[Posi
         return [(0.0, 0.0), (0.0, down) if tall else (across, 0.0)]
     if count <= _RING and count != 4:
         ring = on_circle(count)
-        step = max(
+        scale = max(
             min(across / (abs(a[0] - b[0]) or 1e-9), down / (abs(a[1] - b[1]) or 1e-9))
             for i, a in enumerate(ring)
             for b in ring[:i]
         )
-        return [(x * step, y * step) for x, y in ring]
+        return [(x * scale, y * scale) for x, y in ring]
     columns = math.ceil(math.sqrt(count))
     return [(i % columns * across, i // columns * down) for i in range(count)]
 
