@@ -18,6 +18,7 @@ from sccl.core.outcome import Outcome
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TopologyError
 from sccl.solvers.effort import Effort
+from sccl.synth.oracle import LimitOracle
 
 MAX_SIZE_BYTES = 2**60
 
@@ -49,6 +50,7 @@ class Request:
 
     Attributes:
         size_bytes: L, the buffer that the C chunks of a rank make up.
+        limits: who knows limits of R/C, for those that ask another for them; None: nobody.
 
     Raises:
         ParameterError: the size is out of range.
@@ -58,6 +60,7 @@ class Request:
     topology: Topology
     spec: Spec
     size_bytes: int
+    limits: LimitOracle | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.size_bytes <= MAX_SIZE_BYTES:

@@ -15,7 +15,6 @@ from sccl.errors import JudgeError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Options, Request, Synthesizer, check_request
-from sccl.synth.oracle import LimitOracle
 
 NO_SYNTHESISERS = frozenset({"allreduce"})
 """Folders that put together what the others find."""
@@ -37,11 +36,6 @@ def load(name: str) -> Synthesizer:
         hint = f"the synthesisers are {', '.join(names())}"
         raise unknown_name("synthesiser", name, names(), hint)
     return cast("Synthesizer", importlib.import_module(f"sccl.synth.{name}"))
-
-
-def limit_oracle() -> LimitOracle:
-    """Return who knows limits of R/C: what one synthesiser asks of another goes through here."""
-    return cast("LimitOracle", importlib.import_module("sccl.synth.limit.oracle").PackingLimits)
 
 
 def plan(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Unknown
@@ -20,6 +19,7 @@ from sccl.synth.ask import Solve
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
 from sccl.synth.limit.sweep import NotifyLimit, limit_frontier
+from sccl.synth.limit.trees import tree_frontier
 from sccl.synth.settings import Settings
 from sccl.tasks.asking import how_of, units_of
 from sccl.topo.symmetry.groups import groups
@@ -59,12 +59,11 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     """
     seconds = settings.effort.timeout_s or math.inf
     solve = _few_chunks(topology, spec, settings)
-    given: dict[str, Any] = {
-        "max_steps": max_steps, "seconds": seconds, "folder": folder, "notify": notify
-    }  # fmt: skip
-    if has_classes(spec):
-        return limit_allreduce(topology, spec, solve, **given)
-    return limit_frontier(topology, spec, solve, **given)
+    of = partial(limit_frontier, topology, solve=solve, seconds=seconds, notify=notify)
+    if not has_classes(spec):
+        return of(spec, max_steps=max_steps, folder=folder)
+    trees = partial(tree_frontier, topology, seconds=seconds, folder=folder, notify=notify)
+    return limit_allreduce(topology, spec, of, trees, max_steps=max_steps, folder=folder)
 
 
 def limits_of_equal_halves(

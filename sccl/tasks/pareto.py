@@ -42,17 +42,20 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
         InputError: the settings or the collective do not fit the topology.
     """
     with asking(topology, spec, settings) as (solve, expect):
-        return (sweep_allreduce if has_classes(spec) else sweep)(
+        of = partial(
+            sweep,
             topology,
-            spec,
-            solve,
+            solve=solve,
             solver=settings.solver,
-            covered=covered,
-            expect=expect,
-            folder=folder,
             limits=_limits(settings),
             notify=notify,
+            expect=expect,
         )
+        if has_classes(spec):
+            return sweep_allreduce(
+                topology, spec, of, covered=covered, folder=folder, notify=notify
+            )
+        return of(spec, covered=covered, folder=folder)
 
 
 def equal_halves(topology: Topology, spec: Spec, covered: Range, settings: Settings) -> Frontier:

@@ -26,6 +26,7 @@ from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Feature, Options, Request, Synthesizer
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
@@ -51,27 +52,33 @@ class Case:
 def _case(topology: str, collective: str, size_bytes: int, needs: Feature = ANY) -> Case:
     machine = resolve(topology)
     spec = named(collective, machine.ranks)
-    return Case(f"{collective}-{topology}", Request(machine, spec, size_bytes), needs)
+    return Case(
+        f"{collective}-{topology}", Request(machine, spec, size_bytes, PackingLimits), needs
+    )
 
 
 def _swap() -> Case:
     """Return an alltoall by a name that no synthesiser knows."""
     ring = resolve("ring:4")
     spec = replace(named("alltoall", 4), name="swap")
-    return Case("swap-ring:4", Request(ring, spec, 1 << 16), Feature.CUSTOM)
+    return Case("swap-ring:4", Request(ring, spec, 1 << 16, PackingLimits), Feature.CUSTOM)
 
 
 def _star() -> Case:
     """Return three ranks at a switch."""
     links = tuple(Link(*edge, 1, 0.5, 25.0) for r in range(3) for edge in ((r, 3), (3, r)))
     star = Topology("star", 3, links, 0.5, 25.0, switches=(Switch("hub"),))
-    return Case("broadcast-star", Request(star, named("broadcast", 3), 1 << 16), Feature.SWITCHES)
+    return Case(
+        "broadcast-star",
+        Request(star, named("broadcast", 3), 1 << 16, PackingLimits),
+        Feature.SWITCHES,
+    )
 
 
 def _uneven() -> Case:
     ring = resolve("ring:3")
     links = (replace(ring.links[0], gb_per_s=2 * ring.gb_per_s), *ring.links[1:])
-    request = Request(replace(ring, links=links), named("allgather", 3), 1 << 16)
+    request = Request(replace(ring, links=links), named("allgather", 3), 1 << 16, PackingLimits)
     return Case("allgather-uneven", request, Feature.UNEQUAL_LINKS)
 
 

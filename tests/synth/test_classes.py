@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, permutations, product
 from pathlib import Path
 
@@ -26,7 +27,10 @@ from sccl.synth.allreduce.pairs import least_sum
 from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
+from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
+from sccl.synth.limit.sweep import limit_frontier
+from sccl.synth.limit.trees import tree_frontier
 from sccl.topo import resolve
 from sccl.topo.degrade import without
 from sccl.view.charts import frontier_chart, lines_of
@@ -42,11 +46,9 @@ def swept(machine: Topology, folder: Path | None = None, **covered: int) -> Fron
     return sweep_allreduce(
         machine,
         named("allreduce", machine.ranks),
-        backends.solve,
-        solver="cpsat",
+        partial(sweep, machine, solve=backends.solve, solver="cpsat", limits=PackingLimits),
         covered=Range(**covered),
         folder=Folder(folder) if folder else None,
-        limits=PackingLimits,
     )
 
 
@@ -177,8 +179,7 @@ def test_an_open_half_leaves_its_pairs_unproved() -> None:
     found = sweep_allreduce(
         machine,
         named("allreduce", 8),
-        gives_up,
-        solver="test",
+        partial(sweep, machine, solve=gives_up, solver="test"),
         covered=Range(),
     )
     (composed,) = [one for one in found.classes if one.name == "composed"]
@@ -226,7 +227,9 @@ def test_fewer_steps_than_a_composition_takes_leave_the_gathering() -> None:
 def test_limits_have_the_shape_of_a_sweep(tmp_path: Path) -> None:
     machine = resolve("dgx1")
     spec = named("allreduce", 8)
-    found = limit_allreduce(machine, spec, backends.solve, folder=Folder(tmp_path))
+    limits = partial(limit_frontier, machine, solve=backends.solve)
+    trees = partial(tree_frontier, machine)
+    found = limit_allreduce(machine, spec, limits, trees, folder=Folder(tmp_path))
     assert costs(found, "composed") == [(4, "3/8"), (5, "1/3"), (6, "7/24")]
     assert costs(found) == [(2, "3/2"), (3, "7/6"), (4, "1/3"), (5, "7/24")]
     assert found.every_k

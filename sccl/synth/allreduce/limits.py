@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 from sccl.collectives import Spec, named
 from sccl.core.frontier import TREES, Frontier, Unswept
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.space import INTERRUPTED, AllreduceSpace
-from sccl.synth.ask import Solve
 from sccl.synth.folder import Folder
-from sccl.synth.limit.sweep import NotifyLimit, limit_frontier
-from sccl.synth.limit.trees import tree_frontier
 
 
-def limit_allreduce(  # noqa: PLR0913 - what is given, and how it reports
+class LimitHalf(Protocol):
+    """Finds the limits of a collective on the machine: all else is settled."""
+
+    def __call__(self, spec: Spec, *, max_steps: int | None, folder: Folder | None) -> Frontier:
+        """Return its limit frontier, as far as it was found."""
+        ...
+
+
+def limit_allreduce(  # noqa: PLR0913 - a question, who answers it, and where results go
     topology: Topology,
     spec: Spec,
-    solve: Solve,
+    limits: LimitHalf,
+    trees: Callable[[int | None], Frontier],
     *,
     max_steps: int | None = None,
-    seconds: float = math.inf,
     folder: Folder | None = None,
-    notify: NotifyLimit = lambda _: None,
 ) -> Frontier:
     """Return the limit frontier of allreduce over its classes.
 
     Args:
-        spec: allreduce; the rest is as for :func:`sccl.synth.limit.sweep.limit_frontier`.
+        spec: allreduce.
+        limits: finds those of the halves.
+        trees: finds those of trees, up to a number of steps.
+        max_steps: last S; None: a few more than the latency bound.
+        folder: where to keep the algorithms of the halves and compositions; None: nowhere.
 
     Raises:
         InputError: some rank cannot be reached.
@@ -39,61 +48,24 @@ def limit_allreduce(  # noqa: PLR0913 - what is given, and how it reports
     space = AllreduceSpace.of(topology, spec, max_steps)
     if folder:
         folder.prepare()
-    run = _Run(space, solve, seconds, folder, notify)
-    return run.frontier(run.halves(), begin)
+    halves = _halves(space, limits, folder)
+    both = space.composed(halves, folder)
+    classes = [both.at_limits()] if both else []
+    classes.append(gathered(halves[-1]))
+    why = space.why_no_trees(halves, None)
+    if why:
+        return space.frontier(classes, [Unswept(TREES, why)], begin)
+    by_trees = trees(max_steps)
+    found = space.frontier([classes[0], *by_trees.classes, *classes[1:]], [], begin)
+    return replace(found, stopped=INTERRUPTED) if by_trees.stopped == INTERRUPTED else found
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A limit frontier of allreduce: what is looked at, and what it is given."""
-
-    space: AllreduceSpace
-    solve: Solve
-    seconds: float
-    folder: Folder | None
-    notify: NotifyLimit
-
-    def halves(self) -> tuple[Frontier, ...]:
-        """Return the limits of the halves; where links carry alike, of the allgather alone."""
-        gather = self.half("allgather", self.space.asked, self.folder)
-        if not self.space.wants_scatter(gather):
-            return (gather,)
-        return (self.half("reducescatter", self.space.last_scatter, None), gather)
-
-    def half(self, name: str, max_steps: int | None, folder: Folder | None) -> Frontier:
-        """Return the limits of a half."""
-        return limit_frontier(
-            self.space.topology,
-            named(name, self.space.topology.ranks),
-            self.solve,
-            max_steps=max_steps,
-            seconds=self.seconds,
-            folder=folder,
-            notify=self.notify,
-        )
-
-    def frontier(self, halves: tuple[Frontier, ...], begin: float) -> Frontier:
-        """Return the frontier over the classes that halves make, and trees.
-
-        Args:
-            begin: when the first half did, by ``time.perf_counter``.
-        """
-        both = self.space.composed(halves, self.folder)
-        classes = [both.at_limits()] if both else []
-        classes.append(gathered(halves[-1]))
-        why = self.space.why_no_trees(halves, None)
-        if why:
-            return self.space.frontier(classes, [Unswept(TREES, why)], begin)
-        trees = self.trees()
-        found = self.space.frontier([classes[0], *trees.classes, *classes[1:]], [], begin)
-        return replace(found, stopped=INTERRUPTED) if trees.stopped == INTERRUPTED else found
-
-    def trees(self) -> Frontier:
-        """Return the limits of trees."""
-        return tree_frontier(
-            self.space.topology,
-            max_steps=self.space.asked,
-            seconds=self.seconds,
-            folder=self.folder,
-            notify=self.notify,
-        )
+def _halves(
+    space: AllreduceSpace, limits: LimitHalf, folder: Folder | None
+) -> tuple[Frontier, ...]:
+    """Return the limits of the halves; where links carry alike, of the allgather alone."""
+    scatter, gather = (named(name, space.spec.ranks) for name in ("reducescatter", "allgather"))
+    found = limits(gather, max_steps=space.asked, folder=folder)
+    if not space.wants_scatter(found):
+        return (found,)
+    return (limits(scatter, max_steps=space.last_scatter, folder=None), found)

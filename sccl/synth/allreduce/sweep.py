@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
+from typing import Protocol
 
 from sccl.collectives import Spec, dual_of, named
 from sccl.core.candidate import Candidate, Range
@@ -15,40 +16,38 @@ from sccl.core.frontier import GATHERED, TREES, ClassFrontier, Frontier, Open, U
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
-from sccl.synth.ahead import Expect
 from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.quick_trees import quick_trees
 from sccl.synth.allreduce.space import FEW_CHUNKS, INTERRUPTED, AllreduceSpace
-from sccl.synth.ask import Solve
 from sccl.synth.candidates import EXTRA_STEPS, settled
 from sccl.synth.folder import Folder
-from sccl.synth.ksync.sweep import sweep
-from sccl.synth.oracle import LimitOracle
 
 
-def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it reports
+class SweepHalf(Protocol):
+    """Sweeps a collective on the machine: all else is settled."""
+
+    def __call__(self, spec: Spec, *, covered: Range, folder: Folder | None) -> Frontier:
+        """Return its frontier, as far as it was found."""
+        ...
+
+
+def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it reports
     topology: Topology,
     spec: Spec,
-    solve: Solve,
+    sweep: SweepHalf,
     *,
-    solver: str,
     covered: Range,
-    limits: LimitOracle | None = None,
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
-    expect: Expect = lambda _: None,
 ) -> Frontier:
     """Return the frontier of allreduce over its classes, as far as they are found.
 
     Args:
         spec: allreduce.
-        solve: answers an instance.
-        solver: its name, for the record.
+        sweep: finds the frontiers of the halves.
         covered: k of each half, last S, largest C.
-        limits: who knows limits of R/C; None: the sweep does without.
         folder: where to keep the algorithms; None: nowhere.
-        notify: called with every event, for progress.
-        expect: told what is likely to be asked next.
+        notify: called when a part of the work begins.
 
     Raises:
         InputError: some rank cannot be reached, or the range has nothing in it.
@@ -58,7 +57,7 @@ def sweep_allreduce(  # noqa: PLR0913 - what a sweep is given, and how it report
     _refuse_few_chunks(spec, covered)
     if folder:
         folder.prepare()
-    run = _Run(space, solve, solver, covered, limits, folder, notify, expect)
+    run = _Run(space, sweep, covered, folder, notify)
     return run.frontier(run.halves(), begin)
 
 
@@ -67,13 +66,10 @@ class _Run:
     """A sweep of allreduce: what is looked at, and what it is given."""
 
     space: AllreduceSpace
-    solve: Solve
-    solver: str
+    sweep: SweepHalf
     covered: Range
-    limits: LimitOracle | None
     folder: Folder | None
     notify: Callable[[Event], None]
-    expect: Expect
 
     @property
     def gathers(self) -> bool:
@@ -99,17 +95,7 @@ class _Run:
 
     def half(self, name: str, covered: Range, folder: Folder | None) -> Frontier:
         """Return the sweep of a half."""
-        return sweep(
-            self.space.topology,
-            named(name, self.space.topology.ranks),
-            self.solve,
-            solver=self.solver,
-            covered=covered,
-            limits=self.limits,
-            folder=folder,
-            notify=self.notify,
-            expect=self.expect,
-        )
+        return self.sweep(named(name, self.space.topology.ranks), covered=covered, folder=folder)
 
     def frontier(self, halves: tuple[Frontier, ...], begin: float) -> Frontier:
         """Return the frontier over the classes that halves make, and trees.
@@ -132,7 +118,7 @@ class _Run:
         return replace(
             self.space.frontier([*classes[:1], *trees, *classes[1:]], unswept, begin),
             covered=covered,
-            solver=self.solver,
+            solver=halves[-1].solver,
             open=_open(halves, self.space.topology.ranks),
             halves=halves,
         )

@@ -20,7 +20,6 @@ from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
 from sccl.synth.answering import How, answer, settled_symmetry
 from sccl.synth.ask import Solve, ask
 from sccl.synth.contract import Notify, Request
@@ -47,7 +46,7 @@ def fastest_at_size(request: Request, options: Options, effort: Effort, notify: 
         _solve(request, options, effort),
         solver=options.solver,
         covered=Range(options.k, options.max_steps, options.max_chunks),
-        limits=partial(registry.limit_oracle(), units=units),
+        limits=request.limits and partial(request.limits, units=units),
         notify=notify,
     )
     best = _best(request, frontier)

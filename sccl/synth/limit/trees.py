@@ -48,8 +48,8 @@ def tree_bounds(topology: Topology) -> Bounds:
 
 def tree_frontier(
     topology: Topology,
-    *,
     max_steps: int | None = None,
+    *,
     seconds: float = math.inf,
     folder: Folder | None = None,
     notify: NotifyLimit = lambda _: None,
