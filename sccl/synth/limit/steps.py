@@ -12,6 +12,7 @@ from sccl.core.bounds import Bounds
 from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.prove.bounds import farthest_pair
 from sccl.synth.candidates import of_class
 from sccl.synth.limit.options import LIMIT_UNITS
 
@@ -119,10 +120,14 @@ def _check_most(steps: int) -> None:
         raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
 
 
-def check_size(topology: Topology, spec: Spec, steps: int) -> None:
+def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None:
     """Check that a limit can be computed, before anything is: bounds alone may take a minute.
 
+    Args:
+        steps: S; None: as few as any algorithm has.
+
     Raises:
+        UnreachableError: a chunk cannot reach a rank that wants it.
         ParameterError: there are more steps than limits are computed for.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
@@ -130,10 +135,11 @@ def check_size(topology: Topology, spec: Spec, steps: int) -> None:
     from sccl.synth.limit.problem import pose_packing  # noqa: PLC0415
 
     dual = dual_of(spec)
-    _check_most(steps)
+    _check_most(steps or 0)
     unit = dual.spec.at(dual.spec.unit)
     for phase in dual.solved_on(topology):
         if not needs_no_search(phase.topology, unit):
-            problem = pose_packing(phase.topology, unit, steps // dual.phases)
+            of_phase = steps // dual.phases if steps else farthest_pair(phase.topology, unit).steps
+            problem = pose_packing(phase.topology, unit, of_phase)
             for commodity in problem.commodities:
                 pricer(problem, commodity)

@@ -20,7 +20,7 @@ from sccl.synth.ask import Solve
 from sccl.synth.candidates import last_step, scope_of
 from sccl.synth.folder import Folder
 from sccl.synth.limit.attain import attain
-from sccl.synth.limit.steps import Packed, step_limit
+from sccl.synth.limit.steps import Packed, check_size, step_limit
 from sccl.transform import pose
 
 NotifyLimit = Callable[[StepLimit | Point], None]
@@ -54,6 +54,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     begin = time.perf_counter()
     dual = dual_of(spec)
     pose(topology, spec, spec.unit, dual.phases, dual.phases)  # complains before anything runs
+    check_size(topology, spec)
     bounds = lower_bounds(topology, spec)
     last = last_step(spec, bounds, max_steps)
     if folder:
