@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from sccl.api.certificates import Certificate, check_certificate
     from sccl.api.chart import Chart
     from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
+    from sccl.api.given import collective, topology
     from sccl.api.machine import Topology
-    from sccl.api.questions import Answer, bounds, collective, limits, load, pareto, solve, topology
+    from sccl.api.questions import Answer, bounds, limits, load, pareto, solve
     from sccl.api.shared import Point
     from sccl.errors import InputError, ScclError
 
@@ -36,9 +37,8 @@ _HOMES = {
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
     "sccl.api.shared": ("Point",),
     "sccl.api.machine": ("Topology",),
-    "sccl.api.questions": (
-        *("Answer", "bounds", "collective", "limits", "load", "pareto", "solve", "topology"),
-    ),
+    "sccl.api.given": ("collective", "topology"),
+    "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
     "sccl.errors": ("InputError", "ScclError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

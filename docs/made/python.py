@@ -15,7 +15,8 @@ from docs.made import docstrings
 from sccl.api.shared import Shared
 
 _TAKEN = {
-    "sccl.api.questions": ("Machine", "Asked", "Ranks", "Store"),
+    "sccl.api.given": ("Machine", "Asked", "Ranks"),
+    "sccl.api.questions": ("Store",),
     "sccl.api.progress": ("Progress",),
     "sccl.api.machine": ("Rank", "LinkLike"),
 }

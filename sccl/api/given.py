@@ -1,0 +1,116 @@
+"""What one asks about: machines and collectives, by name, from files, or of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from numbers import Integral
+from os import PathLike
+
+from sccl.api.arguments import checked
+from sccl.api.machine import Topology
+from sccl.collectives import Spec, custom
+from sccl.collectives import resolve as resolve_collective
+from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.files.text import parse
+from sccl.errors import ParameterError
+from sccl.topo import resolve as resolve_topology
+
+Machine = str | PathLike[str] | Topology
+"""A name (``"dgx1"``, ``"torus:4x4"``), a JSON file, or a topology."""
+
+Asked = str | PathLike[str] | Spec
+"""The name of a collective, a JSON file, or what :func:`collective` returns."""
+
+Root = int | str
+"""A rank: its number, or what the machine calls it (``"GPU0"``)."""
+
+Ranks = Mapping[int, int | Iterable[int]]
+"""Of every chunk, the rank or the ranks that hold it: ``{0: [0, 1], 1: 2}``."""
+
+
+@checked
+def topology(name: Machine) -> Topology:
+    """Return a machine by name, or from a file.
+
+    Args:
+        name: ``"dgx1"``, ``"torus:4x4"`` (``sccl topo list`` shows all), or the path of a .json.
+
+    Raises:
+        InputError: there is none of that name, or the file is not a topology.
+
+    >>> import sccl
+    >>> sccl.topology("dgx1")
+    Topology(dgx1: 8 ranks, 32 links)
+    """
+    return name if isinstance(name, Topology) else Topology(resolve_topology(str(name)))
+
+
+@checked
+def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own consists of
+    name: str | PathLike[str],
+    ranks: int,
+    root: int | None = None,
+    *,
+    pre: Ranks | None = None,
+    post: Ranks | None = None,
+    combining: bool = False,
+) -> Spec:
+    """Return a collective: by name, from a file, or of your own, from Python values.
+
+    Every question takes it, for any number of chunks.
+
+    Args:
+        name: ``"allgather"``, ``"allreduce"``, ..., or the path of a .json; with ``pre`` and
+            ``post``, what yours is called.
+        ranks: of the machine that it is for.
+        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        pre: the ranks (or the one rank) that hold each chunk before; chunks count from 0.
+        post: those that must hold it after.
+        combining: whether the ranks of ``pre`` contribute, and ``post`` holds the reduction.
+
+    Raises:
+        InputError: there is no such collective, it does not fit so many ranks, or contradicts
+            itself.
+
+    >>> import sccl
+    >>> sccl.collective("broadcast", 8, root=3).root
+    3
+    >>> everyone = range(4)
+    >>> uneven = sccl.collective(
+    ...     "uneven-gather", 4, pre={0: 0, 1: 0, 2: 1}, post=dict.fromkeys(range(3), everyone)
+    ... )
+    >>> sccl.bounds(uneven, "ring:4").bandwidth
+    Fraction(3, 2)
+    """
+    if pre is None and post is None:
+        if combining:
+            raise ParameterError(
+                f"combining is given for {name}: it is part of a collective of your own; give pre "
+                "and post, too, or leave it out"
+            )
+        return resolve_collective(str(name), ranks, root)
+    if pre is None or post is None or root is not None:
+        raise ParameterError(
+            f"the collective {name} has {'a root' if root is not None else 'only one of the two'}: "
+            "one of your own is given by pre and post, and by no root"
+        )
+    plain = {"name": str(name), "ranks": ranks, "combining": combining}
+    plain |= {"pre": _pairs("pre", pre), "post": _pairs("post", post)}
+    where = "sccl.collective"
+    return custom(parse(json.dumps(plain), CustomCollectiveWire, where), where)
+
+
+def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:
+    """Return (chunk, rank) pairs, as files have them."""
+    found = []
+    for chunk, given in ranks.items():
+        several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+        found += [(chunk, rank) for rank in several]
+    for pair in found:
+        if not all(isinstance(n, Integral) and not isinstance(n, bool) for n in pair):
+            raise ParameterError(
+                f"{what} is given {pair!r:.60}, expected whole numbers: a chunk, and its ranks, "
+                "such as {0: [0, 1]}"
+            )
+    return sorted((int(chunk), int(rank)) for chunk, rank in found)
