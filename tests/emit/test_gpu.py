@@ -128,7 +128,7 @@ WAYS = {
 
 
 RUNS = (
-    ["--counts", "1,100,1000,70001"],
+    ["--counts", "1,1000,70001"],
     ["--counts", "5,1000", "--type", "float16", "--op", "max"],
     ["--counts", "5,1000", "--type", "bfloat16"],
     ["--counts", "5,1000", "--type", "int8", "--op", "prod"],
@@ -155,7 +155,7 @@ def test_the_kernels_have_no_race(tmp_path: Path) -> None:
     """A slice must not touch another's part of a slot, even for chunks of unequal length."""
     directory = project(tmp_path / "p", "cuda", FOUR, EmitOptions(3))
     make(directory, "emulated", "EMULATION_FLAGS=-O0 -g1 -fsanitize=thread")
-    done = loopback(directory / "emulated", "--counts", "100,1000,5001", UCX_MEM_EVENTS="no")
+    done = loopback(directory / "emulated", "--counts", "100,5001", UCX_MEM_EVENTS="no")
     assert "WARNING: ThreadSanitizer" not in done.stderr
     assert done.returncode == 0, done.stderr
 

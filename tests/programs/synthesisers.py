@@ -49,7 +49,7 @@ SWEPT = {
     "classes": ("--collective", "allreduce", "--topo", "ring:4", "--limit", "--max-steps", "4"),
 }
 PACKED = ("broadcast", "dgx1", 4)
-TREES = ("dgx1", 5)
+TREES = ("torus:3x3", 4)
 
 
 def command_lines(folder: Path) -> list[tuple[str, ...]]:
