@@ -122,7 +122,7 @@ def test_programs_under_preload_get_the_results_of_numpy(flavour: str, reach: st
     done = launch(
         mpi,
         8,
-        [python_of(mpi), program, str(times(2000))],
+        [python_of(mpi), program, str(times(1000))],
         LD_PRELOAD=str(directory / "libsccl.so"),
         SCCL_DEBUG="1",
         SCCL_REACH=reach,

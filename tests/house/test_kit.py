@@ -58,8 +58,8 @@ def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
     rows = [case.format(*one) for one in of_cases]
     report.write_text(f"<testsuites><testsuite>{''.join(rows)}</testsuite></testsuites>")
     assert order.durations(report) == {
-        "tests/a/test_b.py": 4, "tests/a/test_b.py::y": 2,
-        "tests/c/test_d.py": 7, "tests/c/test_d.py::x": 7,
+        "tests/a/test_b.py": 3.6, "tests/a/test_b.py::x": 1.2, "tests/a/test_b.py::y": 2.4,
+        "tests/c/test_d.py": 7.0, "tests/c/test_d.py::x": 7.0,
     }  # fmt: skip
 
 

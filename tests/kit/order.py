@@ -15,13 +15,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""Seconds of each file, of all its tests together, and of each test of more than one second."""
+"""Seconds of each file, of all its tests together, and of each test of a second or more."""
 
 
 @cache
-def known() -> dict[str, int]:
+def known() -> dict[str, float]:
     """Return the seconds of files and of tests, by their names, as they were last measured."""
-    seconds: dict[str, int] = json.loads(DURATIONS.read_text())
+    seconds: dict[str, float] = json.loads(DURATIONS.read_text())
     return seconds
 
 
@@ -34,16 +34,16 @@ def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     return sorted(items, key=lambda item: place[item.nodeid.split("::")[0]])
 
 
-def durations(report: Path) -> dict[str, int]:
-    """Return the whole seconds of files and tests by a report of ``pytest --junitxml``."""
+def durations(report: Path) -> dict[str, float]:
+    """Return the seconds of files and tests by a report of ``pytest --junitxml``."""
     seconds: dict[str, float] = {}
     for case in ET.parse(report).iter("testcase"):  # noqa: S314 - it is our own
         file = case.attrib["classname"].replace(".", "/") + ".py"
         own = float(case.attrib["time"])
         seconds[file] = seconds.get(file, 0.0) + own
         seconds[f"{file}::{case.attrib['name']}"] = own
-    kept = [name for name in sorted(seconds) if seconds[name] >= 1.5 or "::" not in name]
-    return {name: round(seconds[name]) for name in kept}
+    kept = [name for name in sorted(seconds) if seconds[name] >= 1 or "::" not in name]
+    return {name: round(seconds[name], 1) for name in kept}
 
 
 if __name__ == "__main__":

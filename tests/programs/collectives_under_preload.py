@@ -160,7 +160,7 @@ def back_to_back(comm: MPI.Comm) -> None:
     """Check many calls in a row, with a rank that is late now and then."""
     got = np.zeros(3, "i8")
     for i in range(CALLS):
-        if i % 500 == 7 and comm.rank == i // 500 % comm.size:
+        if i % 250 == 7 and comm.rank == i // 250 % comm.size:
             sum(range(500_000))  # it has something else to do
         comm.Allreduce(np.array([i, comm.rank, 1], "i8"), got)
         if got[0] != i * comm.size or got[2] != comm.size:
