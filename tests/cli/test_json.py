@@ -249,7 +249,7 @@ def test_a_failure_after_the_document_adds_none(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sccl.cli.delivery.picture", fail)
+    monkeypatch.setattr("sccl.cli.plot.picture", fail)
     code, found = run("pareto", *ASKED, "--no-store", "--plot", tmp_path / "p.svg")
     assert (code, found["kind"]) == (4, "frontier")
 
