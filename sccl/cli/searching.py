@@ -27,7 +27,7 @@ Symmetry = Annotated[
     str,
     typer.Option(
         help="Search for invariant algorithms first: auto (from 12 ranks on), none, translations, "
-        "or a .json file of your own ('sccl topo schema --of symmetry').",
+        "or a .json file of your own ('sccl schema symmetry').",
         autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
     ),
 ]

@@ -1,8 +1,8 @@
 """Clock: what a chunk costs on each link and budget in whole ticks, rounded up here and only here.
 
-Models, bounds, the judge of schedules and the simulator all ask a clock, so that a time which one
-of them proves is the time that another one replays. Costs are taken as the decimals that a machine
-states, so no float has a part in it: the same ticks on every machine.
+Whoever reckons with times asks a clock, so that a time which one room proves is the time that
+another one replays. Costs are taken as the decimals that a machine states, so no float has a part
+in it: the same ticks on every machine.
 
 n lanes are one pipe of n times the rate, and so is a budget: rounds are a matter of algorithms.
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sccl.core.symmetric import SymmetricAlgorithm
 
 Plan: TypeAlias = "Algorithm | SymmetricAlgorithm | Schedule"
-"""What moves the data: by steps or by times. It has passed its judge."""
+"""What moves the data: by steps or by times. Whoever hands it on has had it judged."""
 
 
 class Measure(StrEnum):

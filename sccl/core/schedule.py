@@ -40,7 +40,7 @@ class Schedule:
     """Transfers with their times, for one collective on one topology.
 
     Like an :class:`~sccl.core.algorithm.Algorithm` it is a *candidate*: its form has been checked,
-    and only the judge of schedules says whether it does what it should.
+    and not whether it does what it should.
 
     A row is a transfer over one link, so a way through a switch is several rows. The columns are
     kept as they are given, of any type of whole numbers, and may lie on disk (``numpy.memmap``);

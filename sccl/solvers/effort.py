@@ -11,7 +11,7 @@ from sccl.errors import ParameterError
 MAX_TIMEOUT_S = 10_000_000
 
 UNIT_S = 2.0
-"""Seconds of a unit of effort, about: what a user says in seconds is spent as effort."""
+"""Seconds of a unit of effort, about (one to five): what users give in seconds is so spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Effort:
         timeout_s: seconds after which it gives up with Unknown; None: never.
         seed: for solvers that randomise.
         units: what it may spend before it gives up with Unknown, in a unit that does not depend
-            on how busy the machine is: CP-SAT's deterministic time, of one to five seconds. For
+            on how busy the machine is: CP-SAT's deterministic time, of :data:`UNIT_S` or so. For
             whatever goes on otherwise when a search has found nothing. None: no end.
     """
 

@@ -83,12 +83,21 @@ def last_step(spec: Spec, bounds: Bounds, asked: int | None) -> int:
     """
     if asked is None:
         return bounds.steps + EXTRA_STEPS * dual_of(spec).phases
-    if asked < bounds.steps:
+    check_enough(asked, spec, bounds)
+    return asked
+
+
+def check_enough(steps: int, spec: Spec, bounds: Bounds, option: str = "max-steps") -> None:
+    """Complain of fewer steps than the latency bound.
+
+    Raises:
+        ParameterError: there are fewer.
+    """
+    if steps < bounds.steps:
         raise ParameterError(
-            f"max-steps is {asked}, but {of_class(spec, bounds)} takes at least {bounds.steps} "
+            f"{option} is {steps}, but {of_class(spec, bounds)} takes at least {bounds.steps} "
             "steps here: give at least that many"
         )
-    return asked
 
 
 def of_class(spec: Spec, bounds: Bounds) -> str:

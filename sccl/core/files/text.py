@@ -60,7 +60,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
         kind = kind_of_shape(wire)
         raise FormatError(
             f"{where}: {_other_kind(text, kind) or f'{error}{_meant(error, wire)}'}; expected "
-            f"{kind} file (its shape: 'sccl topo schema --of {kind.name}')"
+            f"{kind} file (its shape: 'sccl schema {kind.name}')"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise _not_json(text, where, error) from error

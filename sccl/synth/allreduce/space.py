@@ -12,10 +12,9 @@ from sccl.core.candidate import Range
 from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Unswept
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError
 from sccl.prove.bounds import any_bounds
 from sccl.synth.allreduce.composed import Compositions, Side
-from sccl.synth.candidates import EXTRA_STEPS
+from sccl.synth.candidates import EXTRA_STEPS, check_enough
 from sccl.synth.folder import Folder
 from sccl.synth.limit.trees import MAX_RANKS
 
@@ -48,11 +47,8 @@ class AllreduceSpace:
             InputError: some rank cannot be reached, or no allreduce takes as few steps as asked.
         """
         bounds = any_bounds(topology)
-        if asked is not None and asked < bounds.steps:
-            raise ParameterError(
-                f"max-steps is {asked}, but {spec.name} takes at least {bounds.steps} steps here: "
-                "give at least that many"
-            )
+        if asked is not None:
+            check_enough(asked, spec, bounds)
         return cls(topology, spec, bounds, asked, topology.reversed().carries_like(topology))
 
     @property

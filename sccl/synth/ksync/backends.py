@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DEFAULT = "cpsat"
-_SYMMETRIC_SHARE = 1 / 12  # of the seconds for a query: a quarter, at three seconds a unit
+_SYMMETRIC_SHARE = 1 / 12  # units by second of a query: a sixth of its time
 _SYMMETRIC_EFFORT = 20.0  # units, if there is no timeout
 
 _MODULES = {

@@ -26,6 +26,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology, constraint_name
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.cover import Covered, needed, vectors
+from sccl.prove.check.impossible import SOLVERS
 from sccl.solvers.sat import CONFLICTS, refutation
 from sccl.synth.claims import (
     algorithm_claim,
@@ -223,7 +224,7 @@ class _Writer:
     def search(self, instance: Instance) -> tuple[str, ...]:
         """Return two different solvers that find nothing; nothing if they do not both say so."""
         agree = []
-        for solver in ("cadical", "cpsat", "z3"):
+        for solver in SOLVERS:
             if isinstance(solve_instance(instance, solver, Effort(units=self.effort)), Unsat):
                 agree.append(solver)
             if len(agree) == 2:

@@ -13,7 +13,7 @@ from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import farthest_pair
-from sccl.synth.candidates import of_class
+from sccl.synth.candidates import check_enough
 from sccl.synth.limit.options import LIMIT_UNITS
 
 if TYPE_CHECKING:
@@ -102,11 +102,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
 
 def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
     """Complain of a number of steps that no limit is computed for."""
-    if steps < bounds.steps:
-        raise ParameterError(
-            f"steps is {steps}, but {of_class(spec, bounds)} takes at least {bounds.steps} steps "
-            "here: give at least that many"
-        )
+    check_enough(steps, spec, bounds, "steps")
     if steps % phases:
         raise ParameterError(
             f"steps is {steps}, expected an even number: this limit of {spec.name} is that of "
