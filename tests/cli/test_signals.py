@@ -76,6 +76,7 @@ app = typer.Typer()
 @app.command()
 @report.reported
 def work():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # on a busy machine it may come here
     Lost()
     print("all of it")
 signal.signal(signal.SIGINT, signal.default_int_handler)
