@@ -48,6 +48,12 @@ settings.register_profile(
 settings.load_profile("sccl")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one more than there are cores: much waits for a browser, children or the disk."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let golden files be written anew (look at the difference before you commit it), and more."""
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")

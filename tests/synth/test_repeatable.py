@@ -23,17 +23,21 @@ from tests.kit.paths import PROGRAMS
 PROGRAM = PROGRAMS / "synthesisers.py"
 
 
-def synthesise(folder: Path, hash_seed: str) -> dict[str, bytes]:
-    """Return all files that the synthesisers write, by name."""
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    done = subprocess.run(
-        [sys.executable, PROGRAM, folder],
-        check=False,
-        env=environment,
-        capture_output=True,
+def start(folder: Path, hash_seed: str, *before: str) -> subprocess.Popen[str]:
+    """Start the synthesisers, which write into a folder."""
+    return subprocess.Popen(
+        [*before, sys.executable, PROGRAM, folder],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+
+
+def written_by(process: subprocess.Popen[str], folder: Path) -> dict[str, bytes]:
+    """Return all files that the synthesisers wrote, by name."""
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): written(path) for path in files}
 
@@ -53,18 +57,18 @@ def without_seconds(plain: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    folder = tmp_path_factory.mktemp("twice")
-    alone = synthesise(folder / "alone", "1")
-    with load():
-        return alone, synthesise(folder / "loaded", "2")
+    """Return what two runs write at the same time, of which one gets what the other leaves."""
+    first, last = (tmp_path_factory.mktemp(name) for name in ("first", "last"))
+    running = start(first, "1"), start(last, "2", "nice", "-n", "19")
+    return written_by(running[0], first), written_by(running[1], last)
 
 
 def test_every_synthesiser_writes_the_same_bytes_under_load(
     twice: tuple[dict[str, bytes], dict[str, bytes]],
 ) -> None:
-    alone, loaded = twice
-    assert alone.keys() == loaded.keys()
-    assert [name for name in alone if alone[name] != loaded[name]] == []
+    first, last = twice
+    assert first.keys() == last.keys()
+    assert [name for name in first if first[name] != last[name]] == []
 
 
 @pytest.mark.parametrize(
