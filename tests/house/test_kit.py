@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,18 @@ def test_long_files_come_first_and_unknown_ones_before_them(request: pytest.Fixt
     assert sorted(files) == sorted({item.nodeid.split("::")[0] for item in request.session.items})
     seconds = [order.known().get(file, float("inf")) for file in files]
     assert seconds == sorted(seconds, reverse=True)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 7])
+def test_every_worker_begins_with_long_files(workers: int, request: pytest.FixtureRequest) -> None:
+    items = request.session.items
+    turn = order.in_turn(items, workers)
+    assert sorted(turn, key=id) == sorted(items, key=id)
+    room = math.ceil(len(items) / workers)
+    for part in (turn[start : start + room] for start in range(0, len(turn), room)):
+        files = list(dict.fromkeys(item.nodeid.split("::")[0] for item in part))
+        longest = max(files, key=lambda file: order.known().get(file, 0))
+        assert order.known().get(files[0], math.inf) >= order.known().get(longest, 0)
 
 
 def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:

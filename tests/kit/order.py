@@ -1,4 +1,6 @@
-"""The turn of each file of tests: the longest first, so that no worker is left with one at the end.
+"""The turn of each file of tests: every worker begins with long ones, so none is left at the end.
+
+xdist gives each of n workers an nth of the list; who has done its own takes from the others.
 
 How long they take is data, in ``durations.json``; ``make durations`` measures it anew. A file that
 has no row yet comes first.
@@ -7,6 +9,7 @@ has no row yet comes first.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from functools import cache
 from pathlib import Path
@@ -25,13 +28,32 @@ def known() -> dict[str, float]:
     return seconds
 
 
-def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return tests by file, the longest file first; those of a file stay in their order."""
+def in_turn(items: list[pytest.Item], workers: int = 1) -> list[pytest.Item]:
+    """Return tests by file, the longest files first in each worker's part of the list.
+
+    Those of a file stay together and in their order, but where a part ends.
+    """
     seconds = known()
-    files = {item.nodeid.split("::")[0] for item in items}
-    turn = sorted(files, key=lambda file: (-seconds.get(file, float("inf")), file))
-    place = {file: number for number, file in enumerate(turn)}
-    return sorted(items, key=lambda item: place[item.nodeid.split("::")[0]])
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.split("::")[0], []).append(item)
+    turn = sorted(files, key=lambda file: (-seconds.get(file, math.inf), file))
+    room = math.ceil(len(items) / workers)
+    parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    taken = [0.0] * workers
+    left: list[pytest.Item] = []
+    for file in turn:
+        part = taken.index(min(taken))
+        if len(parts[part]) + len(files[file]) > room:
+            left += files[file]
+            continue
+        parts[part] += files[file]
+        taken[part] += seconds.get(file, 0.0)
+    for items_of_part in parts:
+        free = room - len(items_of_part)
+        items_of_part.extend(left[:free])
+        del left[:free]
+    return [item for items_of_part in parts for item in items_of_part]
 
 
 def durations(report: Path) -> dict[str, float]:
