@@ -164,6 +164,20 @@ def _wants_json(words: Sequence[str]) -> bool:
     return "--json" in before
 
 
+def _tell(error: Any, *, json: bool) -> int:
+    """Say why a command line cannot be read, and where it says what it takes; return its code."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; its message is the help
+        sys.stderr.write(message)
+        return int(error.exit_code)
+    from sccl.cli.report import Told  # noqa: PLC0415 - loads what only verbs need
+
+    text = f"{message[:1].lower()}{message[1:]}".rstrip(".")
+    path = context.command_path if context else "sccl"
+    Told.of_usage(f"{text} (see '{path} --help')").tell(json=json)
+    return int(error.exit_code)
+
+
 class Verbs(TyperGroup):
     """All verbs by name, each loaded when it is called and not when it is listed."""
 
@@ -176,28 +190,18 @@ class Verbs(TyperGroup):
                 )
             )
 
-    def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line; where stdout takes no more, say so in a sentence."""
-        try:
-            given = args[0] if args else extra.get("args")
-            if _wants_json(sys.argv[1:] if given is None else given):
-                sys.exit(self._main_json(*args, **extra))
-            return super().main(*args, **extra)
-        except OSError as error:  # from help and --version: verbs report their own
-            where = f": {error.filename}" if error.filename else ""
-            sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
-            sys.exit(_FAILED)
-
-    def _main_json(self, *args: Any, **extra: Any) -> int:
-        """Run the command line and return its exit code; what it cannot be read as is JSON, too."""
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run the command line; what ends it before a verb runs is told in a sentence."""
+        given = args[0] if args else extra.get("args")
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
         except _USAGE as error:
-            from sccl.cli.report import Told  # noqa: PLC0415 - loads what only verbs need
-
-            Told.of_usage(error.format_message()).tell(json=True)
-            return int(error.exit_code)
-        return code if isinstance(code, int) else 0
+            code = _tell(error, json=_wants_json(sys.argv[1:] if given is None else given))
+        except OSError as error:  # from help and --version: verbs report their own
+            where = f": {error.filename}" if error.filename else ""
+            sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
+            code = _FAILED
+        return sys.exit(code if isinstance(code, int) else 0) if standalone_mode else code
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the verb that is called, the verb, and its arguments."""

@@ -14,6 +14,7 @@ from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, SYMMETRIC_A
 from sccl.core.files.text import kind_in
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import FormatError, InputError
+from sccl.topo import resolve
 
 ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
 _BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
@@ -129,11 +130,45 @@ def algorithm_files(words: Iterable[str | Path]) -> list[Path]:
     given = list(words)
     found = files_of(given, ALGORITHMS)
     if not found:
-        named = ", ".join(map(str, given[:3])) + (", ..." if len(given) > 3 else "")
+        where = f", expected at {_several(kept)}" if (kept := _kept_with(given)) else ""
         raise InputError(
-            f"{named}: only frontiers or claims are given, and no algorithm: give those files too"
+            f"{_several(given)}: only frontiers or claims are given, and no algorithm: give those "
+            f"files too{where}"
         )
+    for file in found:
+        if not os.path.lexists(file) and _is_topology(str(file)):
+            raise InputError(
+                f"{file} is a topology, expected the file of an algorithm; see the topology with "
+                f"'sccl topo show {file}'"
+            )
     return found
+
+
+def _several(names: Sequence[object]) -> str:
+    return ", ".join(map(str, names[:3])) + (", ..." if len(names) > 3 else "")
+
+
+def _kept_with(words: Iterable[str | Path]) -> list[Path]:
+    """Return where the algorithms of frontiers are kept."""
+    from sccl.tasks.frontiers import read_frontiers  # noqa: PLC0415 - only where they are missing
+
+    return [
+        file.parent / point.file.name
+        for file in frontier_files(words)
+        for frontier in read_frontiers(file)
+        for part in frontier.classes
+        for point in part.points
+        if point.file
+    ]
+
+
+def _is_topology(name: str) -> bool:
+    """Return whether a topology is called so."""
+    try:
+        resolve(name)
+    except InputError:
+        return False
+    return True
 
 
 def frontier_files(words: Iterable[str | Path]) -> list[Path]:

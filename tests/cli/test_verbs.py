@@ -106,7 +106,10 @@ def test_where_nothing_is_left_one_sentence_says_so(verb: str, found: Path, tmp_
     more: list[str | Path] = output.get(verb, [])
     (tmp_path / "empty").mkdir()
     sentences: dict[str | Path, str] = {
-        found / "allgather-ring-4-frontier.json": "only frontiers or claims are given",
+        found / "allgather-ring-4-frontier.json": (
+            f"give those files too, expected at {found / 'allgather-ring-4-c2-s2-r3.json'}"
+        ),
+        "ring:4": "see the topology with 'sccl topo show ring:4'",
         found / "claims.json": "only frontiers or claims are given",
         tmp_path / "empty": "holds no algorithm",
         tmp_path / "nowhere": "No such file",
