@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
@@ -29,16 +28,8 @@ from sccl.view import charts
 from sccl.view.explorer.html import page
 from sccl.view.text.show import print_algorithm, utilisation
 
-if TYPE_CHECKING:
-    from sccl.view.charts import ChartType
-
 What = Literal["utilisation", "arrival", "topology"]
 
-_CHARTS: dict[str, Callable[[core.Algorithm], ChartType]] = {
-    "utilisation": charts.utilisation_chart,
-    "arrival": charts.arrival_chart,
-    "topology": lambda algorithm: charts.topology_chart(algorithm.topology),
-}
 _MOST_SENDS = 100_000  # up to which a table of steps counts them
 
 
@@ -182,9 +173,9 @@ class Algorithm:
         Raises:
             ParameterError: there is no such chart.
         """
-        if what not in _CHARTS:
-            raise ParameterError(f"there is no chart {what!r}, expected {', '.join(_CHARTS)}")
-        return Chart(_CHARTS[what](expand(self.value)), f"{self.name}, {what}")
+        if what not in (known := charts.OF_ALGORITHMS):
+            raise ParameterError(f"there is no chart {what!r}, expected {', '.join(known)}")
+        return Chart(known[what](expand(self.value)), f"{self.name}, {what}")
 
     @checked
     def explore(self, path: str | PathLike[str]) -> Path:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -129,13 +129,6 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
     return lines_of(frontiers_of(sources))
 
 
-_OF_ALGORITHM: dict[What, Callable[[Algorithm], Any]] = {
-    What.UTILISATION: charts.utilisation_chart,
-    What.ARRIVAL: charts.arrival_chart,
-    What.TOPOLOGY: lambda algorithm: charts.topology_chart(algorithm.topology),
-}
-
-
 def _single(source: Source, what: What) -> tuple[ChartType, str]:
     if isinstance(source, Topology) and what is What.TOPOLOGY:
         return charts.topology_chart(source), source.name
@@ -147,4 +140,4 @@ def _single(source: Source, what: What) -> tuple[ChartType, str]:
         )
     a = source
     name = f"{a.collective.name} {a.topology.name} c{a.collective.chunks} s{a.steps} r{a.rounds}"
-    return _OF_ALGORITHM[what](a), name
+    return charts.OF_ALGORITHMS[what](a), name

@@ -26,6 +26,7 @@ from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_fronti
 from sccl.tasks.outputs import Output, digest_of, question_digests
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
+from sccl.view import charts
 
 
 class What(StrEnum):
@@ -37,9 +38,6 @@ class What(StrEnum):
     ARRIVAL = "arrival"
     TOPOLOGY = "topology"
 
-
-OF_ALGORITHMS = frozenset({What.UTILISATION, What.ARRIVAL, What.TOPOLOGY})
-"""The charts of single algorithms."""
 
 Source = Algorithm | Topology | Frontier
 """What is drawn."""
@@ -67,7 +65,7 @@ def sources_of(words: Iterable[str], what: What | None = None) -> list[Source]:
     if not found:
         raise InputError("only claims are given, and nothing that can be drawn: give other files")
     others: list[Source] = [one for one in found if not isinstance(one, Frontier)]
-    return others if others and what in OF_ALGORITHMS else found
+    return others if others and what in charts.OF_ALGORITHMS else found
 
 
 def _held(path: Path, what: What | None) -> Sequence[Source]:
@@ -90,7 +88,9 @@ def _of_folder(path: Path, what: What | None) -> Sequence[Source]:
     found = files_of([path], ALGORITHM_OR_FRONTIER)
     frontiers = frontier_files(found)
     algorithms = [expand(load_algorithm(file)[0]) for file in found if file not in frontiers]
-    return algorithms if algorithms and what in OF_ALGORITHMS else of_folder(frontiers, algorithms)
+    if algorithms and what in charts.OF_ALGORITHMS:
+        return algorithms
+    return of_folder(frontiers, algorithms)
 
 
 def suited(sources: Sequence[Source]) -> What:

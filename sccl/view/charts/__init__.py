@@ -1,13 +1,14 @@
 """Charts of frontiers, times, machines and measurements, and how they are saved."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sccl.core.algorithm import Algorithm
 from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
 from sccl.view.charts.measured import measured_chart
 from sccl.view.charts.timing import MOST_TIMES, time_chart
 from sccl.view.charts.values import FrontierData, lines_of
-from sccl.view.drawing.layout import Box, Layout, layout
 from sccl.view.drawing.machine import topology_chart
 from sccl.view.save import check_picture, save
 from sccl.view.theme import stacked
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_TIMES",
-    "Box",
+    "OF_ALGORITHMS",
     "FrontierData",
-    "Layout",
     "arrival_chart",
     "check_picture",
     "frontier_chart",
-    "layout",
     "lines_of",
     "measured_chart",
     "save",
@@ -32,3 +31,10 @@ __all__ = [
     "topology_chart",
     "utilisation_chart",
 ]
+
+OF_ALGORITHMS: "dict[str, Callable[[Algorithm], ChartType]]" = {
+    "utilisation": utilisation_chart,
+    "arrival": arrival_chart,
+    "topology": lambda algorithm: topology_chart(algorithm.topology),
+}
+"""The charts of single algorithms, by what verbs and API call them."""
