@@ -15,7 +15,7 @@ from docs.made import docstrings
 from sccl.api.shared import Shared
 
 _TAKEN = {
-    "sccl.api.given": ("Machine", "Asked", "Ranks"),
+    "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
     "sccl.api.questions": ("Store",),
     "sccl.api.progress": ("Progress",),
     "sccl.api.machine": ("Rank", "LinkLike"),

@@ -23,9 +23,9 @@ from sccl.core.words import counted
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
-from sccl.tasks.asked import Asked
 from sccl.tasks.certify import certify_frontier, certify_limits
 from sccl.tasks.outputs import head, question_digests
+from sccl.tasks.subject import Subject
 from sccl.view.shown import Bounds
 from sccl.view.text.reasons import in_words
 from sccl.view.words import class_summary, summary, unswept_words
@@ -37,11 +37,11 @@ class Searched(Shared):
 
     Attributes:
         value: what is known, as a value of :mod:`sccl.core.frontier`.
-        asked: the machine and the collective, as they were asked for.
+        subject: the machine and the collective that it is about.
     """
 
     value: Known
-    asked: Asked
+    subject: Subject
     made_by: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Searched(Shared):
     @property
     def topology(self) -> Topology:
         """Return its machine."""
-        return Topology(self.asked.topology)
+        return Topology(self.subject.topology)
 
     @property
     def known(self) -> tuple[Known, ...]:
@@ -61,11 +61,11 @@ class Searched(Shared):
     def bounds(self) -> Bounds:
         """Return what no algorithm can beat, and why."""
         assert self.value.bounds is not None
-        words = in_words(self.value.bounds, self.asked.spec)
+        words = in_words(self.value.bounds, self.subject.spec)
         return replace(words, classes=tuple(_of_classes(self.value)))
 
     def _head(self) -> dict[str, Any]:
-        return head("frontier", question_digests(self.asked.topology, self.asked.spec))
+        return head("frontier", question_digests(self.subject.topology, self.subject.spec))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, as the verb of its name prints them with ``--json``."""
@@ -123,7 +123,7 @@ class Frontier(Searched):
 
     Attributes:
         value: what is known, as a value of :mod:`sccl.core.frontier`.
-        asked: the machine and the collective, as they were asked for.
+        subject: the machine and the collective that it is about.
     """
 
     made_by = "sccl.pareto"
@@ -171,7 +171,7 @@ class Frontier(Searched):
             InputError: the folder cannot be written to.
         """
         settings = Settings(self.value.solver, checked_effort(timeout_s, seed=0))
-        return certify_frontier(self.asked, self.value, settings, Path(folder)).file
+        return certify_frontier(self.subject, self.value, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
         refuted = counted(len(self.refuted), "candidate")
@@ -186,7 +186,7 @@ class LimitFrontier(Searched):
 
     Attributes:
         value: what is known, as a value of :mod:`sccl.core.frontier`.
-        asked: the machine and the collective, as they were asked for.
+        subject: the machine and the collective that it is about.
     """
 
     made_by = "sccl.limits"
@@ -222,7 +222,7 @@ class LimitFrontier(Searched):
             InputError: the folder cannot be written to.
         """
         settings = Settings(backends.DEFAULT, checked_effort(None, seed=0))
-        return certify_limits(self.asked, self.value, None, settings, Path(folder)).file
+        return certify_limits(self.subject, self.value, None, settings, Path(folder)).file
 
     def _repr_html_(self) -> str:
         return heading(f"{self.name}, limits over all k and C") + self._table()

@@ -19,7 +19,7 @@ from sccl.topo import resolve as resolve_topology
 Machine = str | PathLike[str] | Topology
 """A name (``"dgx1"``, ``"torus:4x4"``), a JSON file, or a topology."""
 
-Asked = str | PathLike[str] | Spec
+CollectiveLike = str | PathLike[str] | Spec
 """The name of a collective, a JSON file, or what :func:`collective` returns."""
 
 Root = int | str

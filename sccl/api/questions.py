@@ -11,7 +11,7 @@ from pathlib import Path
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
-from sccl.api.given import Asked, Machine, Root
+from sccl.api.given import CollectiveLike, Machine, Root
 from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, notes, told
@@ -23,14 +23,13 @@ from sccl.core.files.kinds import ALGORITHMS, FRONTIER, TOPOLOGY
 from sccl.synth.cluster import Cluster
 from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
-from sccl.tasks.asked import Asked as Question
-from sccl.tasks.asked import asked
 from sccl.tasks.bounds import bounds_of
 from sccl.tasks.files import kind_among
 from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.limits import find_limits
 from sccl.tasks.pareto import find_frontier
 from sccl.tasks.solve import find_algorithm
+from sccl.tasks.subject import Subject, subject_of
 from sccl.topo import resolve as resolve_topology
 from sccl.transform import pose
 from sccl.view.shown import Bounds
@@ -42,7 +41,7 @@ Store = bool | str | PathLike[str]
 
 
 @checked
-def bounds(collective: Asked, topology: Machine, *, root: Root | None = None) -> Bounds:
+def bounds(collective: CollectiveLike, topology: Machine, *, root: Root | None = None) -> Bounds:
     """Return what no algorithm can beat: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
 
     Args:
@@ -60,8 +59,8 @@ def bounds(collective: Asked, topology: Machine, *, root: Root | None = None) ->
     >>> print(found.reasons[1])
     R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 can in a round.
     """
-    question = _question(collective, topology, root)
-    return bounds_of(question.topology, question.spec)
+    subject = _subject(collective, topology, root)
+    return bounds_of(subject.topology, subject.spec)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,7 +89,7 @@ class Answer:
 
 @checked
 def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
-    collective: Asked,
+    collective: CollectiveLike,
     topology: Machine,
     *,
     chunks: int,
@@ -127,17 +126,17 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2).verdict
     'unsat'
     """
-    question = _question(collective, topology, root)
-    posed = pose(question.topology, question.spec, chunks, steps, rounds)
+    subject = _subject(collective, topology, root)
+    posed = pose(subject.topology, subject.spec, chunks, steps, rounds)
     settings = _settings(solver, timeout_s, seed, symmetry, store)
-    answer = find_algorithm(question.spec, posed, settings)
+    answer = find_algorithm(subject.spec, posed, settings)
     found = Algorithm(answer.algorithm) if isinstance(answer, Sat) else None
     return Answer(verdict(answer), found, reason_of(answer), answer.seconds)
 
 
 @checked
 def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
-    collective: Asked,
+    collective: CollectiveLike,
     topology: Machine,
     *,
     root: Root | None = None,
@@ -181,18 +180,18 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
     [(2, 2, 3), (6, 3, 7)]
     """
-    question = _question(collective, topology, root)
+    subject = _subject(collective, topology, root)
     where = Cluster(cluster) if cluster else None
     settings = _settings(solver, timeout_s, seed, symmetry, store, jobs, where)
     covered = Range(k, max_steps, max_chunks)
     with notes(progress) as notify:
-        machine, spec = question.topology, question.spec
-        return Frontier(find_frontier(machine, spec, covered, settings, notify=notify), question)
+        machine, spec = subject.topology, subject.spec
+        return Frontier(find_frontier(machine, spec, covered, settings, notify=notify), subject)
 
 
 @checked
 def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
-    collective: Asked,
+    collective: CollectiveLike,
     topology: Machine,
     *,
     root: Root | None = None,
@@ -221,14 +220,14 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
     ['1', '9/22']
     """
-    question = _question(collective, topology, root)
-    machine, spec = question.topology, question.spec
+    subject = _subject(collective, topology, root)
+    machine, spec = subject.topology, subject.spec
     settings = _settings(solver, timeout_s, seed)
     with told(progress, f"limits of {spec.name} on {machine.name}") as tell:
         found = find_limits(
             machine, spec, max_steps, settings, notify=lambda event: tell(limit_note(event))
         )
-    return LimitFrontier(found, question)
+    return LimitFrontier(found, subject)
 
 
 @checked
@@ -251,10 +250,10 @@ def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
     return Topology.load(file)
 
 
-def _question(collective: Asked, topology: Machine, root: Root | None) -> Question:
+def _subject(collective: CollectiveLike, topology: Machine, root: Root | None) -> Subject:
     """Return the machine as it is modelled, and the collective; warn of what was done to it."""
     stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
-    made = asked(stated, collective if isinstance(collective, Spec) else str(collective), root)
+    made = subject_of(stated, collective if isinstance(collective, Spec) else str(collective), root)
     for note in made.notes:
         warnings.warn(f"{stated.name}: {note}", stacklevel=4)  # of the call of the public function
     return made

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.report import ExitCode, err, out, print_json, reported
+from sccl.cli.subject import SubjectOptions, subject_from
 from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds, Priced
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
@@ -33,7 +33,7 @@ _EQUAL_HALVES = "composed of equal halves"
 
 @reported
 def bounds(
-    question: QuestionOptions,
+    about: SubjectOptions,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -51,8 +51,8 @@ def bounds(
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """
     effort = checked_effort(timeout, 0)
-    asked = asked_for(question)
-    topology, spec = asked.topology, asked.spec
+    subject = subject_from(about)
+    topology, spec = subject.topology, subject.spec
     if steps is not None:
         check_size(topology, spec, steps)
     found = lower_bounds(topology, spec)

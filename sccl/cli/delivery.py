@@ -20,9 +20,9 @@ from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.frontier import Frontier
 from sccl.synth.claims import open_folder
 from sccl.synth.folder import Folder
-from sccl.tasks.asked import Asked
 from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
+from sccl.tasks.subject import Subject
 
 OutDir = Annotated[Path | None, typer.Option("--out", help="Folder for the algorithms found.")]
 CertifyDir = Annotated[
@@ -58,7 +58,7 @@ class Outputs:
     """Where what is found goes.
 
     Attributes:
-        asked: what it is an answer to.
+        subject: what it is an answer about.
         folder: for the algorithms.
         plot: the picture.
         certificate: the folder of the proofs.
@@ -66,7 +66,7 @@ class Outputs:
         json: whether JSON is printed, and nothing else.
     """
 
-    asked: Asked
+    subject: Subject
     folder: Folder | None
     plot: Path | None
     certificate: Path | None
@@ -77,7 +77,7 @@ class Outputs:
     def checked(
         cls,
         delivery: DeliveryOptions,
-        asked: Asked,
+        subject: Subject,
         max_steps: int | None,
         *,
         json: bool,
@@ -87,7 +87,7 @@ class Outputs:
         Raises:
             InputError: a file or folder cannot be written, or nothing would be certified.
         """
-        topology, spec = asked.topology, asked.spec
+        topology, spec = subject.topology, subject.spec
         costs = Costs.of(topology, delivery.alpha_us, delivery.gb_per_s)
         if delivery.plot:
             from sccl.view.charts import check_picture  # noqa: PLC0415 - few ask for a picture
@@ -100,7 +100,7 @@ class Outputs:
             open_folder(delivery.certify_dir, topology, spec)
         folder = Folder(delivery.out_dir) if delivery.out_dir else None
         plot, certificate = delivery.plot, delivery.certify_dir
-        return cls(asked, folder, plot, certificate, costs, json)
+        return cls(subject, folder, plot, certificate, costs, json)
 
 
 def deliver(
@@ -118,13 +118,13 @@ def deliver(
         InputError: something cannot be written.
     """
     found = replace(frontier, costs=outputs.costs)
-    start = head("frontier", question_digests(outputs.asked.topology, outputs.asked.spec))
+    start = head("frontier", question_digests(outputs.subject.topology, outputs.subject.spec))
     if outputs.folder:
         outputs.folder.save_frontier(found, start)
     if outputs.json:
         print_json(start | frontier_to_plain(found))
     else:
-        print_frontier(out(), found, outputs.asked.spec)
+        print_frontier(out(), found, outputs.subject.spec)
     interrupted = found.stopped == "interrupted"
     if outputs.certificate and not interrupted:
         certify(write, outputs.certificate, quiet=outputs.json)

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.delivery import DeliveryOptions, Outputs, deliver
 from sccl.cli.report import ExitCode, err, reported
 from sccl.cli.searching import SearchOptions, settings_of
+from sccl.cli.subject import SubjectOptions, subject_from
 from sccl.core.frontier import Point
 from sccl.core.limit import StepLimit
 from sccl.synth.settings import Settings
@@ -24,7 +24,7 @@ from sccl.view.text.notes import limit_note
 
 @reported
 def limits(
-    question: QuestionOptions,
+    about: SubjectOptions,
     *,
     max_steps: options.MaxSteps = None,
     search: SearchOptions,
@@ -37,11 +37,11 @@ def limits(
     Of allreduce, for every class of algorithms.
     Exit code 0: done, 2: bad input, 3: some limit is known only between bounds, 130: interrupted.
     """
-    limits_of(question, max_steps, settings_of(search, timeout), delivery, json=json)
+    limits_of(about, max_steps, settings_of(search, timeout), delivery, json=json)
 
 
 def limits_of(
-    question: QuestionOptions,
+    about: SubjectOptions,
     max_steps: int | None,
     settings: Settings,
     delivery: DeliveryOptions,
@@ -49,16 +49,16 @@ def limits_of(
     json: bool,
 ) -> NoReturn:
     """Compute, print and write the limit frontier, and exit."""
-    asked = asked_for(question)
-    topology, spec = asked.topology, asked.spec
-    outputs = Outputs.checked(delivery, asked, max_steps, json=json)
+    subject = subject_from(about)
+    topology, spec = subject.topology, subject.spec
+    outputs = Outputs.checked(delivery, subject, max_steps, json=json)
     console = err()
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
         notify = (lambda _: None) if json else partial(_note, console)
         found = find_limits(
             topology, spec, max_steps, settings, folder=outputs.folder, notify=notify
         )
-    certify = partial(certify_limits, asked, found, max_steps, settings)
+    certify = partial(certify_limits, subject, found, max_steps, settings)
     deliver(found, outputs, write=lambda path, _: certify(path))
     known = all(limit.known for one in found.classes for limit in one.limits)
     raise typer.Exit(ExitCode.OK if known else ExitCode.UNKNOWN)

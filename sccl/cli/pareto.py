@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.delivery import DeliveryOptions, Outputs, deliver
 from sccl.cli.limits import limits_of
 from sccl.cli.report import ExitCode, err, reported
 from sccl.cli.searching import KeptOptions, SearchOptions, WorkersOptions, settings_of
+from sccl.cli.subject import SubjectOptions, subject_from
 from sccl.core.candidate import Range
 from sccl.errors import ParameterError
 from sccl.synth.settings import DEFAULT_TIMEOUT_S
@@ -25,7 +25,7 @@ from sccl.view.text.notes import Notes, progress_bar
 
 @reported
 def pareto(
-    question: QuestionOptions,
+    about: SubjectOptions,
     *,
     k: Annotated[
         int | None,
@@ -60,16 +60,16 @@ def pareto(
     covered = Range(k, max_steps, max_chunks)
     if limit:
         _check_limits(covered, workers, kept)
-        limits_of(question, max_steps, settings_of(search, timeout), delivery, json=json)
+        limits_of(about, max_steps, settings_of(search, timeout), delivery, json=json)
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
     settings = settings_of(search, seconds, kept, workers)
-    asked = asked_for(question)
-    outputs = Outputs.checked(delivery, asked, max_steps, json=json)
+    subject = subject_from(about)
+    outputs = Outputs.checked(delivery, subject, max_steps, json=json)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(
-            asked.topology, asked.spec, covered, settings, folder=outputs.folder, notify=notify
+            subject.topology, subject.spec, covered, settings, folder=outputs.folder, notify=notify
         )
-    deliver(frontier, outputs, write=partial(certify_frontier, asked, frontier, settings))
+    deliver(frontier, outputs, write=partial(certify_frontier, subject, frontier, settings))
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
 
 

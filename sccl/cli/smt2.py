@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from sccl.cli import options
-from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.subject import SubjectOptions, subject_from
 from sccl.core.files.disk import write_atomically
 from sccl.tasks.outputs import question_digests
 from sccl.tasks.smt2 import Smt2Output, problem_text
@@ -15,7 +15,7 @@ from sccl.transform import pose
 
 @reported
 def smt2(
-    question: QuestionOptions,
+    about: SubjectOptions,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
@@ -28,8 +28,8 @@ def smt2(
     dual; an allreduce as one half of compositions of equal halves, of S/2 steps and R/2 rounds, so
     that unsat says nothing of other allreduces.
     """
-    asked = asked_for(question)
-    topology, spec = asked.topology, asked.spec
+    subject = subject_from(about)
+    topology, spec = subject.topology, subject.spec
     posed = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
     text = problem_text(posed)

@@ -8,9 +8,9 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.asking import QuestionOptions, asked_for
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.cli.searching import KeptOptions, SearchOptions, settings_of
+from sccl.cli.subject import SubjectOptions, subject_from
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
@@ -24,7 +24,7 @@ _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
 @reported
 def solve(
-    question: QuestionOptions,
+    about: SubjectOptions,
     *,
     chunks: options.Chunks,
     steps: options.Steps,
@@ -43,8 +43,8 @@ def solve(
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
     settings = settings_of(search, timeout, kept)
-    asked = asked_for(question)
-    topology, spec = asked.topology, asked.spec
+    subject = subject_from(about)
+    topology, spec = subject.topology, subject.spec
     posed = pose(topology, spec, chunks, steps, rounds)
     options.writable(output)
     with err().status(escape(f"{spec.name} on {topology.name} with {settings.solver}")):

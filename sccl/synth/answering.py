@@ -50,9 +50,9 @@ def answer(how: How, instance: Instance) -> Answer:
     return how.face(instance, how.solver, how.effort, chosen)
 
 
-def answer_text(how: How, question: str) -> str:
+def answer_text(how: How, text: str) -> str:
     """Return the answer of an instance, both as JSON: what a worker does."""
-    instance = instance_of_wire(parse(question, InstanceWire, "question"), "question")
+    instance = instance_of_wire(parse(text, InstanceWire, "instance"), "instance")
     try:
         found = answer(how, instance)
     except SolverError as error:

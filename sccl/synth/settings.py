@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import platformdirs
 
 import sccl
 from sccl.errors import InputError, ParameterError, ScclWarning
-from sccl.solvers.effort import Effort
+from sccl.solvers.effort import UNIT_S, Effort
 from sccl.synth.cluster import Cluster
 from sccl.synth.store import Store
 
@@ -40,6 +41,10 @@ class Settings:
     cluster: Cluster | None = None
     store: Path | None = None
     no_store: bool = False
+
+    def units(self, most: float) -> float:
+        """Return what may be spent on a part of a question, in units of effort."""
+        return min(most, (self.effort.timeout_s or math.inf) / UNIT_S)
 
 
 def default_store() -> Path:

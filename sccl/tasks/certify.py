@@ -16,9 +16,9 @@ from sccl.prove.bounds import lower_bounds
 from sccl.synth.allreduce.classes import has_classes
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings
-from sccl.tasks.asked import Asked
 from sccl.tasks.limits import limits_of_equal_halves
 from sccl.tasks.pareto import equal_halves
+from sccl.tasks.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def require_certifiable(topology: Topology, spec: Spec, max_steps: int | None) -
 
 
 def certify_frontier(
-    asked: Asked,
+    subject: Subject,
     found: Frontier,
     settings: Settings,
     folder: Path,
@@ -71,7 +71,7 @@ def certify_frontier(
     """
     from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads solvers
 
-    topology, spec = asked.topology, asked.spec
+    topology, spec = subject.topology, subject.spec
     seconds = settings.effort.timeout_s or DEFAULT_TIMEOUT_S
     certified, scope = found, ""
     if found.several:
@@ -91,7 +91,7 @@ def certify_frontier(
 
 
 def certify_limits(
-    asked: Asked, found: Frontier, max_steps: int | None, settings: Settings, folder: Path
+    subject: Subject, found: Frontier, max_steps: int | None, settings: Settings, folder: Path
 ) -> WrittenCertificate:
     """Certify limits; of allreduce, those of compositions of equal halves, and of trees.
 
@@ -101,7 +101,7 @@ def certify_limits(
     """
     from sccl.synth.limit.certify import write_limit_certificate  # noqa: PLC0415 - loads solvers
 
-    topology, spec = asked.topology, asked.spec
+    topology, spec = subject.topology, subject.spec
     parts, scope = found.classes, ""
     if found.several:
         equal = limits_of_equal_halves(topology, spec, max_steps, settings)

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from sccl.collectives import Spec
 from sccl.core.candidate import Range
 from sccl.core.events import Event
+from sccl.core.files.frontier_shapes import FrontierWire
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.classes import has_classes
 from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.folder import Folder
+from sccl.synth.ksync.queries import queries
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.oracle import SWEEP_LIMIT_UNITS, LimitOracle
 from sccl.synth.settings import Settings
-from sccl.tasks.asking import asking, units_of
+from sccl.tasks.outputs import Inputs
+
+
+class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
+    """What 'sccl pareto' found, printed or kept in the folder of '--out'."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
+    kind: Literal["frontier"] = "frontier"
+    sccl: Annotated[str, Meta(description="The version of sccl.")]
+    inputs: Inputs
 
 
 def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where results go
@@ -41,7 +55,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
     Raises:
         InputError: the settings or the collective do not fit the topology.
     """
-    with asking(topology, spec, settings) as (solve, expect):
+    with queries(topology, spec, settings) as (solve, expect):
         of = partial(
             sweep,
             topology,
@@ -70,7 +84,7 @@ def equal_halves(topology: Topology, spec: Spec, covered: Range, settings: Setti
     # Swept anew, not derived from the halves that are kept. On one-way links both phases need C, S
     # and R in common, which sweeps of each half alone do not look for. Where links carry alike the
     # instances are those of the allgather, so that a store answers them all.
-    with asking(topology, spec, settings) as (solve, _):
+    with queries(topology, spec, settings) as (solve, _):
         return sweep(
             topology,
             spec,
@@ -83,4 +97,4 @@ def equal_halves(topology: Topology, spec: Spec, covered: Range, settings: Setti
 
 def _limits(settings: Settings) -> LimitOracle:
     """Return who knows limits of R/C, with the effort that the settings allow."""
-    return partial(PackingLimits, units=units_of(settings, SWEEP_LIMIT_UNITS))
+    return partial(PackingLimits, units=settings.units(SWEEP_LIMIT_UNITS))

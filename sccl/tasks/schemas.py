@@ -25,9 +25,9 @@ class SchemaOutput(Output, frozen=True, kw_only=True):
 
 
 OUTPUTS = {
-    "frontier": "sccl.tasks.answers:FrontierOutput",
+    "frontier": "sccl.tasks.pareto:FrontierOutput",
     "solve": "sccl.tasks.solve:SolveOutput",
-    "bounds": "sccl.tasks.answers:BoundsOutput",
+    "bounds": "sccl.tasks.bounds:BoundsOutput",
     "show": "sccl.tasks.show:ShowOutput",
     "plot": "sccl.tasks.plot:PlotOutput",
     "explore": "sccl.tasks.explore:ExploreOutput",

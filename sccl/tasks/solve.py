@@ -12,8 +12,8 @@ from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.errors import ParameterError
 from sccl.prove.bounds import require_reachable
 from sccl.synth.ask import ask
+from sccl.synth.ksync.queries import queries
 from sccl.synth.settings import Settings
-from sccl.tasks.asking import asking
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question
@@ -28,7 +28,7 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
     """
     require_reachable(question.instances)
     chunks, symmetry = question.collective.chunks, settings.symmetry
-    with asking(question.topology, spec, settings) as (solve, _):
+    with queries(question.topology, spec, settings) as (solve, _):
         for instance in question.instances if symmetry.endswith(".json") else ():
             if not groups(instance.topology, instance.collective, symmetry):
                 raise ParameterError(

@@ -1,4 +1,4 @@
-"""What is asked: from what users name to what a synthesiser takes."""
+"""What is asked about: from what users name to what a synthesiser takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sccl.topo import machine_model, rank_of
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Subject:
     """A collective on a machine.
 
     Attributes:
@@ -25,7 +25,7 @@ class Asked:
     notes: tuple[str, ...]
 
 
-def asked(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Asked:
+def subject_of(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Subject:
     """Return a collective on a machine.
 
     Args:
@@ -44,4 +44,4 @@ def asked(machine: Topology, collective: str | Spec, root: str | int | None = No
             f"root is {root}, but the collective that is given has {collective.root}: leave root "
             "out, or give the collective by name"
         )
-    return Asked(made.topology, collective, made.notes)
+    return Subject(made.topology, collective, made.notes)

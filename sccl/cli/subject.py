@@ -1,4 +1,4 @@
-"""What the verbs that ask take alike: a question."""
+"""What the verbs that ask take alike: a collective on a machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from sccl.cli import complete
 from sccl.cli.report import err
-from sccl.tasks.asked import Asked, asked
+from sccl.tasks.subject import Subject, subject_of
 from sccl.topo import resolve as resolve_topology
 
 Collective = Annotated[
@@ -38,21 +38,21 @@ Root = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionOptions:
-    """What is asked for."""
+class SubjectOptions:
+    """What is asked about."""
 
     collective: Collective
     topo: Topo
     root: Root = None
 
 
-def asked_for(question: QuestionOptions) -> Asked:
+def subject_from(options: SubjectOptions) -> Subject:
     """Return the machine as it is modelled, and the collective; say what was done to the machine.
 
     Raises:
         InputError: one of them does not exist, or they do not fit.
     """
-    found = asked(resolve_topology(question.topo), question.collective, question.root)
-    for note in found.notes:
-        err().print(f"{found.topology.name}: {note}", markup=False, soft_wrap=True)
-    return found
+    subject = subject_of(resolve_topology(options.topo), options.collective, options.root)
+    for note in subject.notes:
+        err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
+    return subject
