@@ -254,11 +254,13 @@ def test_pareto_has_limits_under_another_name(tmp_path: Path) -> None:
 
 
 def test_check_lists_every_violation(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
+    path, right = tmp_path / "a.json", tmp_path / "b.json"
     sccl(*SOLVE, "--chunks", "2", "--steps", "2", "--rounds", "3", "-o", path)
     plain = json.loads(path.read_text())
+    right.write_text(path.read_text())
     lost = plain["sends"].pop(0)
     path.write_text(json.dumps(plain))
+    assert sccl("check", right, path)[0] == 1
     code, out, _ = sccl("check", path)
     assert code == 1
     assert "digest does not match" in out

@@ -202,3 +202,19 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             core_files.write_folder(place, texts, last="a")
     assert contents(old) == {"a": "before"}
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_the_file_that_says_what_a_folder_is_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is killed meanwhile leaves what is still the project that was there."""
+    moved: list[str] = []
+    real = Path.replace
+
+    def replace(path: Path, to: Path) -> Path:
+        moved.append(to.name)
+        return real(path, to)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    core_files.write_folder(tmp_path, dict.fromkeys("abcd", "new"), last="a")
+    assert moved[-4:] == ["b", "c", "d", "a"]

@@ -17,9 +17,10 @@ from sccl.errors import InputError
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     write_atomically(file, "one")
+    (tmp_path / "opened").hardlink_to(file)  # as one who reads it has it
     write_atomically(file, "two")
-    assert file.read_text() == "two"
-    assert list(tmp_path.iterdir()) == [file]
+    assert [path.read_text() for path in (file, tmp_path / "opened")] == ["two", "one"]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Sat
+from sccl.core.collective import ALL, Collective
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.errors import JudgeError
 from sccl.judge import require_valid, violations
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
+from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from tests.kit.bank import Case
 from tests.kit.nightly import times
@@ -156,6 +158,8 @@ def test_violations_name_rank_chunk_and_step() -> None:
         assert any(v.kind == "range" for v in violations(outside)), beyond
     idle = replace(good, rounds_per_step=(*good.rounds_per_step, 0))  # no send needs the step
     assert [(v.kind, v.step) for v in violations(idle)] == [("rounds", 2)]
+    elsewhere = replace(good, topology=resolve("full:5"))  # which has all its links
+    assert [v.kind for v in violations(elsewhere)] == ["collective"]
     nothing = replace(good, sends=())
     assert len([v for v in violations(nothing) if v.kind == "postcondition"]) == 8 * 3
 
@@ -166,6 +170,22 @@ def test_double_counts_and_lost_contributions_are_named() -> None:
     assert any(v.kind == "double-count" for v in violations(twice))
     lost = replace(good, sends=good.sends[1:])
     assert any(v.kind == "incomplete" and "lacks" in v.message for v in violations(lost))
+
+
+def test_what_depends_on_order_or_reduces_where_nothing_combines_is_a_conflict() -> None:
+    """Of two different copies the last may be the right one by chance."""
+    up = (send(0, 0, 2, 0, reduce=True), send(0, 1, 2, 0, reduce=True))
+    down = (send(0, 2, 0, 1), send(0, 2, 1, 1))
+    everywhere = Collective("sum", 3, 1, 1, ALL, ALL, combining=True)
+    reduced = Algorithm(resolve("full:3"), everywhere, (1, 1), (*up, *down))
+    assert violations(reduced) == []
+    late = replace(reduced, sends=(*reduced.sends, send(0, 0, 1, 1)))
+    assert [(v.kind, v.step, v.rank) for v in violations(late)] == [("conflict", 1, 1)]
+    good = solved(CASES[0])
+    adds = replace(good.sends[0], reduce=True)
+    assert [v.kind for v in violations(replace(good, sends=(adds, *good.sends[1:])))] == [
+        "conflict"
+    ]
 
 
 def test_require_valid_raises_what_was_made_by_whom() -> None:

@@ -358,7 +358,7 @@ def test_work_is_counted_for_the_whole_certificate() -> None:
         work.spend(1)
 
 
-def test_a_word_is_told_as_one(change: Callable[..., list[Verdict]]) -> None:
+def test_a_word_is_told_as_one(change: Callable[..., list[Verdict]], tmp_path: Path) -> None:
     def claim(content: dict[str, Any]) -> None:
         unsat = {"claim": "unsat", "chunks": 8, "steps": 2, "rounds": 3, "machine": 0}
         content["claims"].append({**unsat, "searched": ["cpsat", "cadical"]})
@@ -367,6 +367,7 @@ def test_a_word_is_told_as_one(change: Callable[..., list[Verdict]]) -> None:
     verdicts = change("dgx1-allgather", claim)
     assert [v.state for v in verdicts[-2:]] == ["searched", "searched"]
     assert "whoever wrote this says that cadical and cpsat found none" in verdicts[-2].detail
+    assert CliRunner().invoke(app, ["verify-certificate", str(tmp_path)]).exit_code == 3
 
 
 def test_the_question_is_what_its_name_says(change: Callable[..., list[Verdict]]) -> None:

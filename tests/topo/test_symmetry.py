@@ -298,7 +298,12 @@ def streamed(algorithm: SymmetricAlgorithm) -> str:
     return found[0].kind if found else ""
 
 
-def test_the_streaming_judge_sees_every_kind_of_violation() -> None:
+@pytest.mark.parametrize("most_ranks", [8192, 0])
+def test_the_streaming_judge_sees_every_kind_of_violation(
+    most_ranks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a table of all pairs of ranks and, as for more of them, without."""
+    monkeypatch.setattr("sccl.judge.stream._DENSE_RANKS", most_ranks)
     good = symmetric()
     assert streamed(good) == ""
     first, *rest = good.sends
