@@ -155,18 +155,16 @@ def _publish(
     unfinished: Path, folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim]
 ) -> Path:
     """Move the files that claims name to their place, then list the claims there."""
-    before = set(_files(_kept(folder, topology, spec) or ()))
     after = set(_files(claims))
+    ours = after | _listed(folder, topology, spec)
     text = msgspec.json.format(msgspec.json.encode(_wire(topology, spec, claims)), indent=1)
-    gone = after - before  # should this not come to its end
     try:
         for name in sorted(after):
             (unfinished / name).replace(folder / name)
         write_atomically(folder / CLAIMS, text.decode() + "\n")
-        gone = before - after
-    finally:
+    finally:  # the list that is there by now says which files stay, wherever this was interrupted
         base = base_name(topology, spec)
-        for name in gone:
+        for name in ours - _listed(folder, topology, spec):
             if name.startswith(f"{base}-"):  # the list may have been edited
                 with suppress(OSError):  # somebody else's folder of that name
                     (folder / name).unlink()
@@ -179,6 +177,11 @@ def _wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -> Certificat
         collective=collective_to_wire(spec.at(spec.unit)),
         claims=tuple(claims),
     )
+
+
+def _listed(folder: Path, topology: Topology, spec: Spec) -> set[str]:
+    """Return the names of the files that the list of claims in a folder refers to."""
+    return set(_files(_kept(folder, topology, spec) or ()))
 
 
 def _kept(folder: Path, topology: Topology, spec: Spec) -> Sequence[Claim] | None:

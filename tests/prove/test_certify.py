@@ -375,7 +375,7 @@ def test_what_ends_early_leaves_what_was_there(
     with pytest.MonkeyPatch.context() as patch:
         formulas_alone(patch)
         if where == "publishing":
-            patch.setattr(claims, "write_atomically", _failing_at_the_list(error))
+            patch.setattr(claims, "write_atomically", _failing_at_the_list(error, late=False))
         else:
             patch.setattr(certify._Writer, where, fail)
         for folder in (earlier, tmp_path / "new"):
@@ -387,14 +387,30 @@ def test_what_ends_early_leaves_what_was_there(
     assert failures(earlier) == []
 
 
-def _failing_at_the_list(error: type[BaseException] | Exception) -> Callable[[Path, str], None]:
-    """Return what writes files, but for the list of claims."""
+def test_an_interrupt_once_the_list_is_written_leaves_the_files_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certify_swept(tmp_path / "earlier", "ring:4", "allgather", k=1)
+    late = _failing_at_the_list(KeyboardInterrupt, late=True)
+    monkeypatch.setattr(claims, "write_atomically", late)
+    for folder in (tmp_path / "earlier", tmp_path / "new"):
+        with pytest.raises(KeyboardInterrupt):
+            certify_swept(folder, "ring:4", "allgather", k=0, max_steps=2)
+        assert {path.name for path in folder.iterdir()} == claimed(folder)
+        assert failures(folder) == []
+
+
+def _failing_at_the_list(
+    error: type[BaseException] | Exception, *, late: bool
+) -> Callable[[Path, str], None]:
+    """Return what writes files, and fails at the list of claims, or right after it."""
     really = write_atomically
 
     def write_some(path: Path, text: str) -> None:
+        if late or path.name != CLAIMS:
+            really(path, text)
         if path.name == CLAIMS:
             raise error
-        really(path, text)
 
     return write_some
 
