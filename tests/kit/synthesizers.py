@@ -14,6 +14,7 @@ import pytest
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
+from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.schedules import pieces
 from sccl.core.files.text import text_of
@@ -166,10 +167,14 @@ def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> Non
         assert violations(plan) == []
         if bound.measure is Measure.COST:
             assert bound.attained == plan.bandwidth_cost
+        else:
+            costs, size = Costs.of(plan.topology), case.request.size_bytes
+            time_us = costs.time_us(plan.steps, plan.bandwidth_cost, size)
+            assert float(bound.attained) == pytest.approx(time_us)
 
 
 def check_little_effort(synthesizer: Synthesizer) -> None:
-    """Check that no effort, or hardly any, is said to be the reason, and refutes nothing.
+    """Check that no effort, or hardly any, or no time, is the reason, and refutes nothing.
 
     Of the smallest alone: whoever decides nothing may go on to try very much.
     """
@@ -180,6 +185,8 @@ def check_little_effort(synthesizer: Synthesizer) -> None:
         assert isinstance(none, GaveUp)
         little = registry.plan(synthesizer, case.request, effort=Effort(units=1e-9))
         check_outcome(synthesizer, case, little)
+    late = registry.plan(synthesizer, CASES[1].request, effort=Effort(timeout_s=1e-9))
+    check_outcome(synthesizer, CASES[1], late)
 
 
 def told(outcome: Outcome) -> str:

@@ -303,7 +303,9 @@ def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
 
 
 def test_an_algorithm_that_was_changed_is_seen(certified: Path, tmp_path: Path) -> None:
-    for path in certified.glob("broadcast*.json"):
+    paths = list(certified.glob("broadcast*.json"))
+    assert paths
+    for path in paths:
         copy(certified, tmp_path)
         lines = (tmp_path / path.name).read_text().splitlines()
         sends = [i for i, line in enumerate(lines) if line.strip().startswith("[")]

@@ -107,6 +107,7 @@ def test_an_allreduce_of_three_ranks_takes_four_sends() -> None:
         for src, dst in sends:
             knows[dst] |= knows[src]
         assert any(len(one) < 3 for one in knows)
+    assert any_bounds(resolve("full:3")).bandwidth == Fraction(4, len(links))
 
 
 # --- pairs ---------------------------------------------------------------------------------------

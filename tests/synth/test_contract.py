@@ -138,6 +138,8 @@ def test_seconds_that_end_prove_nothing() -> None:
     assert isinstance(outcome, GaveUp)
     assert outcome.best is None
     assert outcome.gap is None
+    numbers = ksync.Options(chunks=2, steps=2, rounds=3)
+    assert isinstance(registry.plan(KSYNC, DGX1, numbers, Effort(timeout_s=1e-9)), GaveUp)
 
 
 def test_options_out_of_range_are_refused() -> None:

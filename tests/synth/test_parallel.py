@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,16 @@ def instance(rounds: int) -> Instance:
     return Instance(resolve("ring:4"), named("allgather", 4).at(1), 2, rounds)
 
 
-def test_only_what_is_expected_stays() -> None:
+def answered_or_held(pipe: str, text: str) -> str:
+    if json.loads(text)["rounds"] == 3:
+        with Path(pipe).open("w") as file:
+            file.write("held\n")
+        signal.pause()
+    return answer_text(HOW, text)
+
+
+def test_only_what_is_expected_stays(tmp_path: Path) -> None:
+    pipe = Pipe(tmp_path / "pipe")
     started: list[str] = []
     given_up: list[Future[str]] = []
 
@@ -96,17 +106,17 @@ def test_only_what_is_expected_stays() -> None:
             given_up.append(future)
             super().abandon(future)
 
-    from functools import partial
-
     with Slow(2) as workers:
-        ahead = Ahead(workers, partial(answer_text, HOW), 2)
+        ahead = Ahead(workers, partial(answered_or_held, str(pipe.path)), 2)
         ahead.expect(instance(r) for r in (2, 3, 4))
         assert len(started) == 2
         first = ahead.solve(instance(2))
         assert isinstance(first, Sat)
+        assert pipe.line() == "held"
         ahead.expect([instance(5)])
         assert len(started) == 3
         assert set(ahead.futures) == {started[2]}
+        assert len(given_up) == 1  # what is held
         ahead.close()
 
 

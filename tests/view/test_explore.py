@@ -242,7 +242,7 @@ def test_a_custom_collective_has_its_bounds(tmp_path: Path) -> None:
         (lambda d: write(d / "a.json", "{"), "not JSON"),
         (
             lambda d: write(d / "a.json", '{"kind": "frontier", "x": 1}'),
-            "only frontiers or claims are given",
+            "expected a frontier as 'sccl pareto --json' prints it",
         ),
         (lambda d: save(lacking(), d / "a.json"), "the judge rejects this algorithm"),
     ],

@@ -59,6 +59,17 @@ def test_the_frontier_says_what_is_proved_open_and_refuted() -> None:
     assert shaded[3, never] == pytest.approx(9 / 22)
     assert shaded[4, never] == pytest.approx(3 / 10)
     assert (4, "refuted for the k and C searched") not in shaded  # a candidate is open there
+    later = frontier_chart([replace(BROADCAST, limits=((4, Fraction(3, 10)),))])
+    tops = [row["top"] for rows in rows_of(later) for row in rows if row.get("what") == never]
+    assert tops[1:3] == [pytest.approx(3 / 10)] * 2  # a limit holds for fewer steps, too
+
+
+def test_what_was_searched_ends_with_the_last_point() -> None:
+    rows = rows_of(frontier_chart([replace(ALLGATHER, limits=((6, Fraction(1)),))]))
+    searched = "refuted for the k and C searched"
+    shaded = [(row["steps"], row["top"]) for each in rows for row in each
+              if row.get("what") == searched]  # fmt: skip
+    assert shaded == [(2, 1.5), (3, pytest.approx(7 / 6))]
 
 
 def test_frontiers_of_one_name_stay_apart() -> None:
