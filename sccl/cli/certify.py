@@ -30,10 +30,3 @@ def certify(
     console.print(text, markup=False, soft_wrap=True)
     if made.scope:
         console.print(f"certified: {made.scope}", markup=False, soft_wrap=True)
-
-
-def no_certificate(folder: Path) -> None:
-    """Say that an interrupted sweep has none, and leave no empty folder."""
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-    err().print("interrupted: no certificate is written", markup=False)

@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.certify import certify, no_certificate
+from sccl.cli.certify import certify
 from sccl.cli.frontiers import print_frontier
-from sccl.cli.report import out, print_json
+from sccl.cli.report import err, out, print_json
 from sccl.cli.signals import exit_code
 from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create
 from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.frontier import Frontier
-from sccl.synth.claims import open_folder
+from sccl.synth.claims import check_can_certify
 from sccl.synth.folder import Folder
 from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
@@ -97,7 +97,7 @@ class Outputs:
             check_can_create(delivery.out_dir)
         if delivery.certify_dir:
             require_certifiable(topology, spec, max_steps)
-            open_folder(delivery.certify_dir, topology, spec)
+            check_can_certify(delivery.certify_dir, topology, spec)
         folder = Folder(delivery.out_dir) if delivery.out_dir else None
         plot, certificate = delivery.plot, delivery.certify_dir
         return cls(subject, folder, plot, certificate, costs, json)
@@ -134,5 +134,5 @@ def deliver(
         picture(found, outputs.plot, quiet=outputs.json)
     if interrupted:
         if outputs.certificate:
-            no_certificate(outputs.certificate)
+            err().print("interrupted: no certificate is written")
         raise typer.Exit(exit_code())

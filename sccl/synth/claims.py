@@ -23,7 +23,7 @@ from sccl.core.files.claims import (
     UnsatWire,
 )
 from sccl.core.files.collectives import collective_to_wire
-from sccl.core.files.disk import make_directory, read_text, slug, write_atomically
+from sccl.core.files.disk import check_can_create, make_directory, read_text, slug, write_atomically
 from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.limit import StepLimit
@@ -110,13 +110,13 @@ def halves_claims(
         yield LimitPointWire(chunks=chunks, steps=steps, rounds=rounds, halves="any")
 
 
-def open_folder(folder: Path, topology: Topology, spec: Spec) -> None:
-    """Create the folder of a certificate, or see that it may be replaced.
+def check_can_certify(folder: Path, topology: Topology, spec: Spec) -> None:
+    """Check that a certificate can be written into a folder, before any work is done.
 
     Raises:
         InputError: it cannot be created, or holds the certificate of another question.
     """
-    make_directory(folder)
+    check_can_create(folder)
     if (folder / CLAIMS).exists() and _kept(folder, topology, spec) is None:
         raise InputError(
             f"{folder / CLAIMS} is not a certificate of {spec.name} on {topology.name}, and would "
@@ -139,7 +139,8 @@ def write_claims(
         InputError: the folder cannot be written, or holds the certificate of another question.
     """
     there = folder.exists()
-    open_folder(folder, topology, spec)
+    check_can_certify(folder, topology, spec)
+    make_directory(folder)
     try:
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as unfinished:
             claims = make(Path(unfinished))

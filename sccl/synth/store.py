@@ -102,7 +102,8 @@ class Store:
     then it warns once, and the sweep goes on without.
 
     Args:
-        writing: whether it has to be possible to write to it, which is tried.
+        writing: whether it has to be possible to write to it, which is tried; else a store that is
+            not there is empty, and stays away.
 
     Raises:
         InputError: the file cannot be opened, is no store, is damaged, locked, or one of another
@@ -113,8 +114,10 @@ class Store:
         self.path, self.version = path, version
         self._warned = self._full = False
         with self._complaining():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=0, isolation_level=None)
+            if writing:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            place = path if writing or path.exists() else ":memory:"  # who looks makes no file
+            self._db = sqlite3.connect(place, timeout=0, isolation_level=None)
             try:
                 self._prepare()
                 if writing:
@@ -289,8 +292,10 @@ class Store:
             (f"sha256:{start}%",),
         )
         if len({row[0] for row in found}) != 1:
-            how = "no instance" if not found else "several instances"
-            raise ParameterError(f"{how} in {self.path} start with {start!r}; see 'sccl store ls'")
+            how = "several instances" if found else "no instance"
+            raise ParameterError(
+                f"{self.path} has {how} of a digest that starts with {start!r}; see 'sccl store ls'"
+            )
         rows = []
         for key, solver, question, content in found:
             where = f"{self.path}, {key}"
