@@ -218,6 +218,16 @@ def test_classes_that_are_not_looked_at_are_named() -> None:
     assert costs(big, "composed") == []
 
 
+def test_it_is_told_what_is_found_of_trees_where_nobody_looks() -> None:
+    asked = ["pareto", "--collective", "allreduce", "--topo", "ring:4", "--no-store"]
+    told = CliRunner().invoke(app, asked).stderr.splitlines()
+    assert told[told.index("trees:") + 1 :] == [
+        "bounds: S >= 4, R/C >= 3/4",
+        "limit of R/C for S=4 is 3/4, for all k",
+        "found: C=8 S=4 R=6, R/C = 3/4, proved",
+    ]
+
+
 def test_fewer_steps_than_a_composition_takes_leave_the_gathering() -> None:
     found = swept(resolve("dgx1"), max_steps=3)
     assert costs(found) == [(2, "3/2"), (3, "7/6")]

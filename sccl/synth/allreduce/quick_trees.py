@@ -7,7 +7,7 @@ of it there are the limits (:func:`sccl.synth.limit.trees.tree_frontier`).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import lcm
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
+from sccl.core.events import Bounded, Event, Limited, Limiting, Settled
 from sccl.core.frontier import TREES, ClassFrontier, Point
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
@@ -38,6 +39,7 @@ def quick_trees(
     last: int,
     others: Sequence[tuple[int, Fraction]],
     folder: Folder | None = None,
+    notify: Callable[[Event], None] = lambda _: None,
 ) -> ClassFrontier:
     """Return what is quickly found of allreduce by trees: limits, and few chunks at them.
 
@@ -46,15 +48,18 @@ def quick_trees(
         last: the largest S.
         others: (S, R/C) of other classes; what is no better is not searched for long.
         folder: where to keep the algorithms; None: nowhere.
+        notify: called with bounds, every limit and every point, for progress.
     """
-    begin = time.perf_counter()
+    begin = since = time.perf_counter()
     bounds = tree_bounds(topology)
+    notify(Bounded(bounds))
     points: list[Point] = []
     limits: list[StepLimit] = []
     searched_in_vain = False  # then the next searches are likely to be, too
-    for packing in _limits(topology, bounds, last):
+    for packing in _packings(topology, bounds, last, notify):
         steps = packing.problem.steps
         limits.append(StepLimit(steps, packing.lower, packing.upper))
+        notify(Limited(limits[-1]))
         if points and packing.upper >= points[-1].cost:
             continue
         better = all(packing.upper < cost for s, cost in others if s <= steps)
@@ -64,7 +69,10 @@ def quick_trees(
         if algorithm and (not points or algorithm.bandwidth_cost < points[-1].cost):
             fewer = all(x.lower > algorithm.bandwidth_cost for x in limits[:-1])
             best = fewer and algorithm.bandwidth_cost == packing.lower
-            points.append(_point(algorithm, bounds, folder, proved=best))
+            point, now = _point(algorithm, bounds, folder, proved=best), time.perf_counter()
+            points.append(replace(point, seconds=now - since))
+            notify(Settled(points[-1]))
+            since = now
     met = bool(points) and points[-1].cost == bounds.bandwidth
     costs = {point.cost for point in points}
     return ClassFrontier(
@@ -79,24 +87,26 @@ def quick_trees(
     )
 
 
-def _limits(topology: Topology, bounds: Bounds, last: int) -> list[Packing]:
-    """Return the limits of as many numbers of steps as the work allows."""
+def _packings(
+    topology: Topology, bounds: Bounds, last: int, notify: Callable[[Event], None]
+) -> Iterator[Packing]:
+    """Yield the packings at the limits of as many numbers of steps as the work allows."""
     from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
     unit = named("allreduce", topology.ranks).at(topology.ranks)
-    found: list[Packing] = []
+    found: Packing | None = None
     work = _WORK
     for steps in range(bounds.steps, last + 1):
         of_a_round = steps * 3**topology.ranks
-        if work < of_a_round or (found and found[-1].upper == bounds.bandwidth):
-            break
-        earlier = found[-1] if found else None
+        if work < of_a_round or (found and found.upper == bounds.bandwidth):
+            return
+        notify(Limiting(steps))
         problem = pose_allreduce(topology, unit, steps)
         most = work // of_a_round
-        found.append(solve_packing(problem, bounds.bandwidth, earlier=earlier, most_rounds=most))
-        work -= found[-1].rounds * of_a_round
-    return found
+        found = solve_packing(problem, bounds.bandwidth, earlier=found, most_rounds=most)
+        work -= found.rounds * of_a_round
+        yield found
 
 
 def _attain(packing: Packing, *, search: bool) -> Algorithm | None:
@@ -123,4 +133,4 @@ def _point(algorithm: Algorithm, bounds: Bounds, folder: Folder | None, *, prove
     algorithm = replace(algorithm, scope=bounds.scope, proved=claims)
     file = folder.save(algorithm, TREES) if folder else None
     point = Point.of(algorithm)
-    return replace(point, optimal=optimal, proved=proved, file=file, seconds=0.0)
+    return replace(point, optimal=optimal, proved=proved, file=file)

@@ -47,7 +47,7 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
         sweep: finds the frontiers of the halves.
         covered: k of each half, last S, largest C.
         folder: where to keep the algorithms; None: nowhere.
-        notify: called when a part of the work begins.
+        notify: called when a part of the work begins, and with what is found of trees.
 
     Raises:
         InputError: some rank cannot be reached, or the range has nothing in it.
@@ -132,7 +132,7 @@ class _Run:
         self.notify(Begun("trees:"))
         last = min(self.space.last, 2 * self.space.bounds.steps + 2 * EXTRA_STEPS)
         costs = [(point.steps, point.cost) for one in others for point in one.points]
-        return quick_trees(self.space.topology, last, costs, self.folder)
+        return quick_trees(self.space.topology, last, costs, self.folder, self.notify)
 
 
 def _open(halves: Sequence[Frontier], ranks: int) -> tuple[Open, ...]:
