@@ -87,7 +87,7 @@ def _points_table(points: tuple[Point, ...]) -> Table:
             " and ".join(p.optimal) or "-",
             f"[{'green' if p.proved else 'yellow'}]{p.state_words}[/]",
             _seconds(p),
-            escape(on_a_line(p.file)) if p.file else "-",
+            _file(p),
         )
     return table
 
@@ -116,7 +116,7 @@ def _limits_table(frontier: Frontier) -> Table:
             _attained(point),
             " and ".join(point.optimal) or "-",
             _seconds(point),
-            escape(str(point.file)) if point.file else "-",
+            _file(point),
         )
     return table
 
@@ -176,7 +176,7 @@ def _classes_table(frontier: Frontier) -> Table:
             " and ".join(point.optimal) or "-",
             f"[{'green' if point.proved else 'yellow'}]{_state(point, frontier)}[/]",
             _seconds(point),
-            escape(str(point.file)) if point.file else "-",
+            _file(point),
         )
     return table
 
@@ -203,6 +203,10 @@ def _cost(point: Point) -> str:
 
 def _seconds(point: Point) -> str:
     return f"{point.seconds:.2f}{'*' if point.from_store else ''}"
+
+
+def _file(point: Point) -> str:
+    return escape(on_a_line(point.file)) if point.file else "-"
 
 
 def _print_fastest(console: Console, frontier: Frontier) -> None:

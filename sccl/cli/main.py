@@ -164,7 +164,7 @@ def _wants_json(words: Sequence[str]) -> bool:
     return "--json" in before
 
 
-def _tell(error: Any, *, json: bool) -> int:
+def _tell(error: Any, words: Sequence[str]) -> int:
     """Say why a command line cannot be read, and where it says what it takes; return its code."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; its message is the help
@@ -173,8 +173,9 @@ def _tell(error: Any, *, json: bool) -> int:
     from sccl.cli.report import Told  # noqa: PLC0415 - loads what only verbs need
 
     text = f"{message[:1].lower()}{message[1:]}".rstrip(".")
-    path = context.command_path if context else "sccl"
-    Told.of_usage(f"{text} (see '{path} --help')").tell(json=json)
+    verb = [word for word in words[:1] if not word.startswith("-")]
+    path = context.command_path if context else " ".join(["sccl", *verb])
+    Told.of_usage(f"{text} (see '{path} --help')").tell(json=_wants_json(words))
     return int(error.exit_code)
 
 
@@ -196,7 +197,7 @@ class Verbs(TyperGroup):
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
         except _USAGE as error:
-            code = _tell(error, json=_wants_json(sys.argv[1:] if given is None else given))
+            code = _tell(error, sys.argv[1:] if given is None else given)
         except OSError as error:  # from help and --version: verbs report their own
             where = f": {error.filename}" if error.filename else ""
             sys.stderr.write(f"failed: {error.strerror or error}{where}\n")

@@ -31,9 +31,14 @@ from sccl.tasks.run import (
     tune_project,
 )
 
-Directory = Annotated[Path, typer.Argument(help="A generated project.", show_default=False)]
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIRECTORY", help="A generated project.", show_default=False)
+]
 Directories = Annotated[
-    list[Path], typer.Argument(help="Generated projects of one target.", show_default=False)
+    list[Path],
+    typer.Argument(
+        metavar="DIRECTORIES", help="Generated projects of one target.", show_default=False
+    ),
 ]
 Ranks = Annotated[
     int | None, typer.Option("--np", help="Ranks to start; a project is for one number of them.")

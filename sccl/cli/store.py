@@ -29,7 +29,9 @@ store = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-Digest = Annotated[str, typer.Argument(help="Start of an instance's digest ('sccl store ls').")]
+Digest = Annotated[
+    str, typer.Argument(metavar="DIGEST", help="Start of an instance's digest ('sccl store ls').")
+]
 
 
 @store.command("ls", epilog="Example: sccl store ls")

@@ -40,7 +40,9 @@ topo = typer.Typer(
 Name = Annotated[
     str,
     typer.Argument(
-        help="A name of 'sccl topo list' or a .json file.", autocompletion=complete.topology
+        metavar="NAME",
+        help="A name of 'sccl topo list' or a .json file.",
+        autocompletion=complete.topology,
     ),
 ]
 
