@@ -68,13 +68,9 @@ def test_a_name_that_is_none_is_no_attribute() -> None:
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    program = "import sys, sccl; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    loaded = {name.split(".")[0] for name in done.stdout.split()}
-    assert not loaded & HEAVY
-    assert not any(name.startswith("sccl.") for name in done.stdout.split())
+    loaded = printed_by("import sys, sccl; print(*sys.modules)").split()
+    assert not {name.split(".")[0] for name in loaded} & HEAVY
+    assert not any(name.startswith("sccl.") for name in loaded)
 
 
 def test_results_have_types(frontier: sccl.Frontier) -> None:

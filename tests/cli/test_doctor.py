@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ import sccl.tasks.doctor as module
 from sccl.cli.main import app
 from sccl.runtime import Check, ToolState, try_all
 from tests.kit.processes import Pipe, wait_for_end
+from tests.kit.tools import tried_tools
 
 PYTHON = (sys.executable, "-P", "-c")
 
@@ -35,8 +35,7 @@ def doctor(*arguments: str) -> tuple[int, str]:
 
 
 def test_it_finds_what_the_tests_themselves_use() -> None:
-    code, out = doctor("--json")
-    found = json.loads(out)
+    code, found = tried_tools()
     rows = {row["name"]: row for row in found["checks"]}
     assert (code, found["usable"]) == (0, True)
     for name in ("cpsat", "cadical", "z3", "smt2", "make", "c++", "mpicxx", "mpirun", "pictures"):
@@ -98,7 +97,8 @@ def test_what_hangs_is_ended_with_all_it_started(
 ) -> None:
     pipe = Pipe(tmp_path / "pipe")
     code = (
-        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1);"
+        "import subprocess, sys; more = 'import signal; signal.alarm(300); signal.pause()';"
+        "p = subprocess.Popen([sys.executable, '-c', more]);"
         f"open({str(pipe.path)!r}, 'w').write(f'{{p.pid}}\\n'); p.wait()"
     )
     started: list[int] = []

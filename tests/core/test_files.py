@@ -21,6 +21,8 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     write_atomically(file, "two")
     assert [path.read_text() for path in (file, tmp_path / "opened")] == ["two", "one"]
     assert len(list(tmp_path.iterdir())) == 2
+    (tmp_path / "usual").touch()
+    assert file.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:

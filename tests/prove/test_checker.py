@@ -430,6 +430,10 @@ def test_algorithms_are_looked_at_as_by_check(tmp_path: Path) -> None:
     verdicts = list(check_folder(tmp_path))
     assert {v.state for v in verdicts} == {"ok"}
     assert any("its file was edited since sccl wrote it" in v.detail for v in verdicts)
+    wide = [{**link, "lanes": 9} for link in content["topology"]["links"]]
+    for part, other in (("topology", {"links": wide}), ("collective", {"name": "mine"})):
+        file.write_text(json.dumps({**content, part: {**content[part], **other}}))
+        assert any(f"is for another {part}" in v.detail for v in check_folder(tmp_path))
 
 
 def test_words_say_what_refuted(change: Callable[..., list[Verdict]]) -> None:

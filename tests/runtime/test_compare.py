@@ -9,44 +9,38 @@ import pytest
 
 from sccl.emit import generate, write_project
 from sccl.errors import InputError, ParameterError, ToolError
-from sccl.runtime import Mpi, Project, Timing, Trial, load_project, timed
+from sccl.runtime import Mpi, Project, Timing, Trial, build, find_mpi, load_project, timed
 from sccl.tasks.run import timings_of
 from tests.kit.found import frontier
+from tests.kit.scripts import script, scripted_mpi
 
 ROW = {"collective": "allgather", "size": 4, "us": [2.0, 1.0, 4.0]}
 TRIAL = Trial((4, 8), 3, ("allgather",))
 
 
-def script(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-
-
-def mpi(folder: Path) -> Mpi:
-    """Return an MPI that starts one rank, whatever it is told."""
-    script(folder / "mpi" / "mpirun", 'shift 2; exec "$@"')
-    return Mpi(folder / "mpi", open_mpi=False)
-
-
-def project(folder: Path, bench: str, machine: str = "ring:4") -> Project:
-    """Return a project whose benchmark is a script, and is not built."""
+def project(folder: Path, machine: str = "ring:4") -> Project:
     write_project(folder, generate(frontier(machine, "allgather"), "host"))
-    script(folder / "bench", bench)
     return load_project(folder)
+
+
+def built(folder: Path, bench: str) -> tuple[Project, Mpi]:
+    """Return a project whose benchmark is a script, and the MPI that runs it."""
+    found, mpi = project(folder / "p"), find_mpi(scripted_mpi(folder / "mpi", bench))
+    build(found, mpi)
+    return found, mpi
 
 
 def test_rows_are_timings_of_the_projects_they_are_of(tmp_path: Path) -> None:
     rows = "\n".join(json.dumps(ROW | {"contender": who}) for who in ("sccl", "with-1", "mpi"))
-    ours = project(tmp_path / "ours", f"echo \"$@\" > told\ncat <<'.'\n{rows}\n.")
-    other = project(tmp_path / "other", "")
-    found = list(timed([ours, other], mpi(tmp_path), TRIAL))
+    ours, mpi = built(tmp_path, f"echo \"$@\" > told\ncat <<'.'\n{rows}\n.")
+    other = project(tmp_path / "other")
+    found = list(timed([ours, other], mpi, TRIAL))
     names = [str(ours.directory), str(other.directory), "mpi"]
     assert found == [Timing("allgather", 4, name, (2.0, 1.0, 4.0)) for name in names]
     assert found[0].median_us == 2.0
-    told = (tmp_path / "ours" / "told").read_text().split()
+    told = (ours.directory / "told").read_text().split()
     assert told == ["allgather", "--json", "--repeat", "3", "--sizes", "4:8", "--with",
-                    str(tmp_path / "other" / "libsccl.so")]  # fmt: skip
+                    str(other.directory / "libsccl.so")]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -57,13 +51,21 @@ def test_rows_are_timings_of_the_projects_they_are_of(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_data_and_other_output_are_failures(bench: str, says: str, tmp_path: Path) -> None:
+    project, mpi = built(tmp_path, bench)
     with pytest.raises(ToolError, match=says):
-        list(timed([project(tmp_path / "p", bench)], mpi(tmp_path), TRIAL))
+        list(timed([project], mpi, TRIAL))
+
+
+def test_a_compiler_that_fails_is_told_in_its_words(tmp_path: Path) -> None:
+    mpi = find_mpi(scripted_mpi(tmp_path / "mpi", ""))
+    script(mpi.folder / "mpicxx", "echo 'no such register' >&2; exit 1")
+    with pytest.raises(ToolError, match=r"building .*/p failed:\n(.*\n)*no such register"):
+        build(project(tmp_path / "p"), mpi)
 
 
 def test_what_does_not_compare_is_refused(tmp_path: Path) -> None:
-    four, three = (project(tmp_path / m[-1], "", m) for m in ("ring:4", "ring:3"))
-    with pytest.raises(InputError, match=r"/3 is for 3 ranks \(host\), .*/4 for 4"):
-        list(timed([four, three], mpi(tmp_path), TRIAL))
+    four, mpi = built(tmp_path, "")
+    with pytest.raises(InputError, match=r"/3 is for 3 ranks \(host\), .*/p for 4"):
+        list(timed([four, project(tmp_path / "3", "ring:3")], mpi, TRIAL))
     with pytest.raises(ParameterError, match=r"sizes is '4\.\.8', of which none was measured"):
-        list(timings_of([four], mpi(tmp_path), TRIAL))
+        list(timings_of([four], mpi, TRIAL))

@@ -18,7 +18,12 @@ from sccl.synth.ksync.transfer_model import encode, size
 from tests.kit.bank import BANK, Case, check_backend
 
 SOLVERS = [name for name in backends.names() if name != "portfolio"]
-SENT = [case for case in BANK if case.topology in {"ring:4", "full:4", "z52-pcie"}]
+SENT = [
+    case
+    for case in BANK
+    if (case.topology, case.collective, case.steps)
+    in {("ring:4", "allgather", 2), ("full:4", "allreduce", 2), ("z52-pcie", "allgather", 3)}
+]
 """What is also sent to child processes: sat and unsat, one machine or two halves, a bus."""
 
 
@@ -118,16 +123,19 @@ def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
     from sccl.core.files.answers import instance_of_wire
     from sccl.core.files.shapes import InstanceWire
     from sccl.core.files.text import parse
-    from sccl.synth.ksync.portfolio import _require_agreement
+    from sccl.synth.ksync import portfolio
 
     monkeypatch.chdir(tmp_path)
     instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
     sat = backends.solve(instance)
     wrong = Unsat("a defect", "liar", 0.0)
-    _require_agreement(instance, [sat])
-    _require_agreement(instance, [wrong])
+    portfolio._require_agreement(instance, [sat])
+    portfolio._require_agreement(instance, [wrong])
     with pytest.raises(SolverError, match="liar says unsat of the same instance"):
-        _require_agreement(instance, [wrong, sat])
+        portfolio._require_agreement(instance, [wrong, sat])
+    monkeypatch.setattr(portfolio, "_rest", lambda _: [wrong])
+    with pytest.raises(SolverError, match="liar says unsat of the same instance"):
+        portfolio.answer(instance, backends.Effort())
     (kept,) = tmp_path.iterdir()
     assert instance_of_wire(parse(kept.read_text(), InstanceWire, "kept"), "kept") == instance
 

@@ -23,7 +23,7 @@ from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.prove.bounds import any_bounds
 from sccl.synth.allreduce.limits import limit_allreduce
-from sccl.synth.allreduce.pairs import least_sum
+from sccl.synth.allreduce.pairs import Half, best_pairs, least_sum
 from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
@@ -170,6 +170,12 @@ def test_pairs_are_the_least_sums_of_halves() -> None:
     assert found == [None, 8, 5, 3, 3]
 
 
+def test_of_equal_pairs_the_one_of_fewest_chunks_comes_first() -> None:
+    scatters = [Half(1, Fraction(1), chunks, None) for chunks in (12, 8)]
+    ((first, second),) = best_pairs(scatters, [Half(1, Fraction(2), 4, None)], 2)
+    assert (first.chunks, second.chunks) == (8, 12)
+
+
 def test_an_open_half_leaves_its_pairs_unproved() -> None:
     def gives_up(instance: Instance) -> Answer:
         if instance.collective.chunks == 5:
@@ -185,6 +191,7 @@ def test_an_open_half_leaves_its_pairs_unproved() -> None:
     )
     (composed,) = [one for one in found.classes if one.name == "composed"]
     assert states(composed) == ["best found", "best found", "proved for k = 5"]
+    assert "Not the end" in class_summary(composed)
     assert not composed.complete
     assert found.open
     assert {o.reason for o in found.open} == {"asked not to"}
@@ -305,7 +312,7 @@ def test_a_new_folder_is_made_also_where_only_compositions_are_found(tmp_path: P
 
 def test_no_class_has_weaker_bounds_than_all_allreduces() -> None:
     machine = without(resolve("dgx1"), links=[(0, 4), (4, 0)], ranks=[3])
-    found = swept(machine)
+    found = swept(machine, k=0, max_steps=6)
     assert found.bounds is not None
     assert found.bounds.bandwidth == Fraction(1, 2)
     for one in found.classes:

@@ -337,25 +337,26 @@ def test_a_broken_solver_loses_nothing_that_was_found() -> None:
     assert not frontier.complete
 
 
-def test_files_of_an_earlier_run_are_not_discarded(tmp_path: Path) -> None:
-    machine, spec = resolve("dgx1"), named("allgather", 8)
-
-    def run_into_folder() -> list[str]:
-        covered = Range(max_steps=2)
-        sweep(
-            machine,
-            spec,
-            backends.solve,
-            solver="x",
-            covered=covered,
-            folder=Folder(tmp_path),
-            limits=PackingLimits,
-        )
-        return sorted(p.name for p in tmp_path.iterdir())
-
-    earlier = tmp_path / "allgather-dgx1-c3-s2-r6.json"  # a sweep finds it before it finds better
-    earlier.write_text("mine")
-    assert earlier.name in run_into_folder()
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_file_gives_way_to_a_better_one_unless_it_was_there(
+    earlier: bool, tmp_path: Path
+) -> None:
+    """Without limits, a sweep finds two dearer algorithms of two steps before the cheapest."""
+    dearest, dear, best = (f"allgather-dgx1-c{x}.json" for x in ("3-s2-r6", "4-s2-r6", "2-s2-r3"))
+    if earlier:
+        (tmp_path / dearest).write_text("mine")
+    there: dict[str, None] = {}
+    sweep(
+        resolve("dgx1"),
+        named("allgather", 8),
+        backends.solve,
+        solver="x",
+        covered=Range(max_steps=2),
+        folder=Folder(tmp_path),
+        notify=lambda _: there.update((path.name, None) for path in tmp_path.iterdir()),
+    )
+    assert list(there) == [dearest, dear, best]
+    assert {p.name for p in tmp_path.iterdir()} == {best, *([dearest] if earlier else [])}
 
 
 def test_ranges_with_nothing_in_them_are_refused() -> None:

@@ -67,9 +67,9 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 @settings(max_examples=times(50))
 def test_any_name_stays_in_its_place(name: str) -> None:
     (a,) = frontier("full:4", "allgather")[:1]
-    hostile = replace(
-        a, topology=replace(a.topology, name=name + "x", labels=(name, "1", "2", "3"))
-    )
+    labels = (name, "1", "2", "3")
+    ends = f"{name}</title><script>"
+    hostile = replace(a, topology=replace(a.topology, name=ends, labels=labels))
     text = page([Shown(hostile, name, True, Bounds(1, Fraction(1), (name,)))])
     assert text.count("<script") == text.count("</script>") == 2
     assert not set("<>&\u2028\u2029") & set(block_of(text))
@@ -171,11 +171,11 @@ def save(a: Algorithm, path: Path) -> Path:
 
 
 def test_a_sweep_becomes_a_page(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "broadcast", "--topo", "dgx1", "--max-steps", "3")
+    sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--max-steps", "2")
     code, printed = sccl(*sweep, "--out", tmp_path / "found", "--json")
     assert code == 0
     code, said = sccl("explore", tmp_path / "found", "-o", tmp_path / "page.html")
-    assert (code, "2 algorithms" in said) == (0, True)
+    assert (code, "1 algorithm " in said) == (0, True)
     data = data_of((tmp_path / "page.html").read_text())
     assert data["start"] == "frontier"
     (found,) = data["frontiers"]
