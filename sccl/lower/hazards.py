@@ -150,7 +150,7 @@ def sort_blocks(own: RankProgram) -> RankProgram:
             Block(
                 old.send_peer,
                 old.recv_peer,
-                tuple(replace(i, after=tuple(sorted(moved[a] for a in i.after))) for i in lines),
+                tuple(i.behind(tuple(sorted(moved[a] for a in i.after))) for i in lines),
             )
             for old, lines in zip(own.blocks, blocks, strict=True)
         ),

@@ -8,8 +8,9 @@ decides who moves next.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ class Interpreter:
                     at = self._place(rank, Slot(Buffer.INPUT, block * len(self.parts) + part))
                     base = block * self.count
                     self.memory[at] = data[base + first : base + end].copy()
+        self._possible: list[list[tuple[int, int]]] = [[] for _ in program.ranks]
 
     def _place(self, rank: int, slot: Slot) -> Place:
         if slot.buffer is Buffer.INPUT and slot.index in self.aliased[rank]:
@@ -88,11 +90,15 @@ class Interpreter:
 
     def moves(self) -> list[tuple[int, int]]:
         """Return every (rank, block) that can move; (rank, -1) is the rank's entry."""
-        found = [(rank, -1) for rank, opened in enumerate(self.opened) if not opened]
-        for rank, own in enumerate(self.program.ranks):
+        entries = [(rank, -1) for rank, opened in enumerate(self.opened) if not opened]
+        return list(chain(entries, *self._possible))
+
+    def _look(self, ranks: Iterable[int]) -> None:
+        """See what can move in some ranks, of which one has just moved or is its peer."""
+        for rank in ranks:
             if self.opened[rank]:
-                found += [(rank, b) for b in range(len(own.blocks)) if self._can_move(rank, b)]
-        return found
+                blocks = range(len(self.program.ranks[rank].blocks))
+                self._possible[rank] = [(rank, b) for b in blocks if self._can_move(rank, b)]
 
     def _can_move(self, rank: int, block: int) -> bool:
         lines = self.program.ranks[rank].blocks[block].instructions
@@ -115,6 +121,7 @@ class Interpreter:
         """Let a rank enter, or a block begin or end its next instruction."""
         if block < 0:
             self._enter(rank)
+            self._look(range(len(self.opened)))  # many wait for it
             return
         line = self.program.ranks[rank].blocks[block].instructions[self.position[rank][block]]
         if not self.begun[rank][block]:
@@ -124,6 +131,7 @@ class Interpreter:
             self._end(rank, line)
             self.begun[rank][block] = False
             self.position[rank][block] += 1
+        self._look({rank, rank if line.peer is None else line.peer})
 
     def _enter(self, rank: int) -> None:
         for index in self.program.ranks[rank].saves if self.in_place else ():

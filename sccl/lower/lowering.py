@@ -7,7 +7,7 @@ its own; a reduction is an instruction beside the one that receives.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sccl.core.algorithm import Algorithm
 from sccl.judge import require_valid
@@ -109,7 +109,7 @@ class _Writer:
         for (key, instruction), sources in zip(serial, earlier, strict=True):
             after = latest(address[s] for s in sources if address[s][0] != number[key])
             address.append((number[key], len(blocks[key])))
-            blocks[key].append(replace(instruction, after=after))
+            blocks[key].append(instruction.behind(after))
         return RankProgram(
             tuple(
                 Block(

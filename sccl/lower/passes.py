@@ -65,7 +65,7 @@ def _readdressed(block: Block, moved: dict[Address, Address]) -> Block:
     return replace(
         block,
         instructions=tuple(
-            replace(line, after=latest(moved[a] for a in line.after)) if line.after else line
+            line.behind(latest(moved[a] for a in line.after)) if line.after else line
             for line in block.instructions
         ),
     )
@@ -122,9 +122,10 @@ def _renamed(line: Instruction, rank: int, renamed: list[dict[int, int]]) -> Ins
         return Slot(Buffer.SCRATCH, renamed[owner][slot.index])
 
     there = line.peer if line.op is Op.SEND and line.peer is not None else rank
-    return replace(
-        line, src=at(line.src, rank), other=at(line.other, rank), dst=at(line.dst, there)
-    )
+    slots = at(line.src, rank), at(line.other, rank), at(line.dst, there)
+    if slots == (line.src, line.other, line.dst):
+        return line
+    return replace(line, src=slots[0], other=slots[1], dst=slots[2])
 
 
 def pair_channels(program: Program) -> Program:
@@ -176,8 +177,7 @@ def _merged(
     blocks = []
     for new, (send, recv, _) in enumerate(joined):
         lines_ = tuple(
-            replace(i, after=latest(moved[a] for a in i.after if moved[a][0] != new))
-            for i in merged[new]
+            i.behind(latest(moved[a] for a in i.after if moved[a][0] != new)) for i in merged[new]
         )
         blocks.append(Block(send, recv, lines_))
     return replace(own, blocks=tuple(blocks))
@@ -203,7 +203,7 @@ def drop_implied(program: Program) -> Program:
                     for a in line.after
                     if not any(order.precedes((rank, a), s) for s in sources if s != (rank, a))
                 )
-                lines.append(replace(line, after=after))
+                lines.append(line.behind(after))
             blocks.append(replace(block, instructions=tuple(lines)))
         ranks.append(replace(own, blocks=tuple(blocks)))
     return replace(program, ranks=tuple(ranks))
@@ -216,7 +216,7 @@ def serialise(program: Program) -> Program:
     """
     ranks = []
     for rank, own in enumerate(program.ranks):
-        lines = [replace(line, after=()) for line in _serial(program, rank)]
+        lines = [line.behind(()) for line in _serial(program, rank)]
         ranks.append(replace(own, blocks=(Block(None, None, tuple(lines)),)))
     return replace(program, ranks=tuple(ranks), serial=True)
 

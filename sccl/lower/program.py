@@ -8,7 +8,7 @@ relative speed, but for flags, credits and the dependencies stated.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sccl.core.collective import Collective
@@ -87,6 +87,10 @@ class Instruction:
     flag: int | None = None
     credit: int | None = None
     after: tuple[Address, ...] = ()
+
+    def behind(self, after: tuple[Address, ...]) -> Instruction:
+        """Return the instruction with these dependencies: itself, if it has them already."""
+        return self if after == self.after else replace(self, after=after)
 
     @property
     def order(self) -> tuple[int, int]:
