@@ -11,37 +11,93 @@ from numpy.typing import NDArray
 from sccl.synth.limit.problem import Tree
 from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
+Integers = NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
 class Ternary:
-    """All (A, B) with A within B within n things, grouped by B.
+    """All (A, B) with A within B within n things, grouped by B, or by A.
 
     Attributes:
+        things: n.
         before: A as bits.
         after: B as bits.
-        starts: where the pairs of each B start.
-        fresh: shape (n, pairs): whether a thing is in B and not in A.
+        starts: where the pairs of each group start, and where the last one ends.
+        low, high: where the sums of the lower and of the upper half of B without A stand in tables
+            of shape (sets, sums of a half).
     """
 
+    things: int
     before: NDArray[np.int64]
     after: NDArray[np.int64]
     starts: NDArray[np.int64]
-    fresh: NDArray[np.bool_]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Return for how many pairs times things it stands, which measures the effort."""
+        return self.things * len(self.before)
+
+    def group(self, state: int) -> slice:
+        """Return where the pairs of a group stand."""
+        return slice(int(self.starts[state]), int(self.starts[state + 1]))
+
+    def sums(self, costs: Integers) -> Integers:
+        """Return, by pair, what it costs to add to A all that is in B and not in A.
+
+        Two numbers are looked up for a pair and added, in place of n.
+
+        Args:
+            costs: shape (things, sets): what it costs to add a thing to a set.
+        """
+        half = self.things // 2
+        return _table(costs[:half])[self.low] + _table(costs[half:])[self.high]
+
+
+def _table(costs: Integers) -> Integers:
+    """Return, for every set and then every set of some things, what it costs to add them to it."""
+    table = np.zeros((costs.shape[1], 1), np.int64)
+    for row in costs:
+        table = np.concatenate([table, table + row[:, None]], axis=1)
+    return table.ravel()
 
 
 @lru_cache(maxsize=4)
-def ternary(n: int) -> Ternary:
-    """Return all pairs of sets, one within the other."""
+def ternary(n: int, *, by_first: bool = False) -> Ternary:
+    """Return all pairs of sets, one within the other, grouped by the second or by the first."""
     before, after = np.zeros(1, np.int64), np.zeros(1, np.int64)
     for i in range(n):
         bit = 1 << i
         before = np.concatenate([before, before | bit, before])
         after = np.concatenate([after, after | bit, after | bit])
-    order = np.lexsort((before, after))
+    keys = (after, before) if by_first else (before, after)
+    order = np.lexsort(keys)
     before, after = before[order], after[order]
-    starts = np.searchsorted(after, np.arange(1 << n))
-    fresh = np.array([(after & ~before) >> i & 1 for i in range(n)], dtype=bool)
-    return Ternary(before, after, starts.astype(np.int64), fresh.reshape(n, len(before)))
+    starts = np.searchsorted(keys[1][order], np.arange((1 << n) + 1))
+    half, fresh = n // 2, after & ~before
+    low = (before << half) + (fresh & (1 << half) - 1)
+    high = (before << n - half) + (fresh >> half)
+    return Ternary(n, before, after, starts.astype(np.int64), low, high)
+
+
+def arrivals(weights: Integers, sources: Integers, targets: Integers, things: int) -> Integers:
+    """Return, shape (steps, things, sets), what each thing's cheapest link from each set costs.
+
+    Args:
+        weights: shape (links, steps).
+        sources: per link where it begins; ``things`` stands for what every set has.
+        targets: per link where it ends.
+        things: how many there are.
+    """
+    links = np.full((things, things + 1, weights.shape[1]), INFINITE, np.int64)
+    np.minimum.at(links, (targets, sources), weights)
+    by_step = np.moveaxis(links, 2, 0)
+    least = by_step[..., things:]
+    for source in range(things):  # sets without it, then the same with it
+        with_it = np.minimum(least, by_step[..., source : source + 1])
+        least = np.concatenate([least, with_it], axis=2)
+    return least
 
 
 class Subsets:
@@ -53,68 +109,48 @@ class Subsets:
 
     def __init__(self, window: Window) -> None:
         self.window, self.spent = window, 0.0
-        self.free = [r for r in range(window.ranks) if r not in window.commodity.holders]
-        self.bit = {r: 1 << i for i, r in enumerate(self.free)}
+        free = [r for r in range(window.ranks) if r not in window.commodity.holders]
+        self.bit = {r: 1 << i for i, r in enumerate(free)}
         self.goal = sum(self.bit[r] for r in window.commodity.wanted if r in self.bit)
-        self.into: list[list[tuple[int, int]]] = [[] for _ in self.free]
-        for e, (u, v) in enumerate(window.edges):
-            if v in self.bit and window.usable[e].any():
-                self.into[self.free.index(v)].append((e, self.bit.get(u, 0)))
+        number = {r: i for i, r in enumerate(free)}
+        self.pairs = ternary(len(free))
+        self.links = [
+            (e, number.get(u, len(free)), number[v])
+            for e, (u, v) in enumerate(window.edges)
+            if v in number and window.usable[e].any()
+        ]
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest tree and its cost."""
-        weights, steps = self.window.weights(prices), self.window.steps
-        pairs, sets = ternary(len(self.free)), np.arange(1 << len(self.free))
-        self.spent += LANE * pairs.fresh.size * steps
-        best = np.full(len(sets), INFINITE, np.int64)
+        weights, pairs = self.window.weights(prices), self.pairs
+        self.spent += LANE * pairs.size * self.window.steps
+        used, sources, targets = np.array(self.links, np.int64).reshape(-1, 3).T
+        best = np.full(1 << pairs.things, INFINITE, np.int64)
         best[0] = 0
-        history, arrivals = [best], []
-        for step in range(steps):
-            cheapest = self._arrivals(weights[:, step], sets)
-            cost = best[pairs.before]
-            for i in range(len(self.free)):
-                cost = cost + np.where(pairs.fresh[i], cheapest[i][pairs.before], 0)
-            best = np.minimum(np.minimum.reduceat(cost, pairs.starts), INFINITE)
-            history.append(best)
-            arrivals.append(cheapest)
-        final = np.where((sets & self.goal) == self.goal, history[-1], np.int64(INFINITE))
-        tree = self._walk_back(int(np.argmin(final)), history, arrivals, weights)
+        costs = []
+        for added in arrivals(weights[used], sources, targets, pairs.things):
+            cost = best[pairs.before] + pairs.sums(added)
+            best = np.minimum(np.minimum.reduceat(cost, pairs.starts[:-1]), INFINITE)
+            costs.append(cost)
+        sets = np.arange(1 << pairs.things)
+        final = np.where((sets & self.goal) == self.goal, best, np.int64(INFINITE))
+        tree = self._walk_back(int(np.argmin(final)), costs, weights)
         return self.window.cost(prices, tree), tree
 
     quick = exact
 
-    def _arrivals(
-        self, weights: NDArray[np.int64], sets: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
-        """Return, per rank, the cost of its cheapest link from each set."""
-        found = []
-        for links in self.into:
-            least = np.full(len(sets), INFINITE, np.int64)
-            for e, bit in links:
-                reaches = np.where((sets & bit) == bit, weights[e], np.int64(INFINITE))
-                least = np.minimum(least, reaches)
-            found.append(least)
-        return found
-
-    def _walk_back(
-        self,
-        state: int,
-        history: list[NDArray[np.int64]],
-        arrivals: list[list[NDArray[np.int64]]],
-        weights: NDArray[np.int64],
-    ) -> Tree:
-        pairs = ternary(len(self.free))
+    def _walk_back(self, state: int, costs: list[Integers], weights: PriceArray) -> Tree:
         uses = set()
         for step in reversed(range(self.window.steps)):
-            own = slice(int(pairs.starts[state]), int(np.searchsorted(pairs.after, state, "right")))
-            before = pairs.before[own]
-            cost = history[step][before]
-            for i in range(len(self.free)):
-                cost = cost + np.where(pairs.fresh[i][own], arrivals[step][i][before], 0)
-            previous = int(before[int(np.argmin(cost))])
-            for i, links in enumerate(self.into):
-                if (state & ~previous) >> i & 1:
-                    held = [e for e, bit in links if previous & bit == bit]
-                    uses.add((min(held, key=lambda e: int(weights[e, step])), step))
+            own = self.pairs.group(state)
+            previous = int(self.pairs.before[own][int(np.argmin(costs[step][own]))])
+            fresh = state & ~previous
+            for thing in (i for i in range(self.pairs.things) if fresh >> i & 1):
+                held = [
+                    e
+                    for e, source, target in self.links
+                    if target == thing and (source == self.pairs.things or previous >> source & 1)
+                ]
+                uses.add((min(held, key=lambda e: int(weights[e, step])), step))
             state = previous
         return frozenset(uses)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sccl.core.ids import Edge
 from sccl.synth.limit.problem import Tree
-from sccl.synth.limit.subsets import ternary
+from sccl.synth.limit.subsets import Integers, Ternary, arrivals, ternary
 from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
 
@@ -20,26 +19,25 @@ class UpAndDown:
 
     def __init__(self, window: Window) -> None:
         self.window, self.spent = window, 0.0
-        self.down = _Completion(window.edges, window.ranks, window.steps)
-        self.up = _Completion(tuple((v, u) for u, v in window.edges), window.ranks, window.steps)
+        self.pairs = ternary(window.ranks, by_first=True)
+        self.back = tuple((v, u) for u, v in window.edges)
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest pair of trees and its cost, whatever the rank and the turning step."""
         steps = self.window.steps
-        self.spent += LANE * 2 * self.down.fresh.size * steps
+        self.spent += LANE * 2 * self.pairs.size * steps
         weights = self.window.weights(prices)
-        down = self.down.values(weights)
-        up = self.up.values(weights[:, ::-1])
+        down = _Completion(self.window.edges, self.pairs, weights)
+        up = _Completion(self.back, self.pairs, weights[:, ::-1])
         best, turn, root = min(
-            (int(up[steps - t][1 << r] + down[t][1 << r]), t, r)
+            (int(up.best[steps - t][1 << r] + down.best[t][1 << r]), t, r)
             for t in range(steps + 1)
             for r in range(self.window.ranks)
         )
         if best >= INFINITE:
             raise ValueError(f"no tree goes up and down within {steps} steps")
-        uses = self.down.tree(weights, down, root, turn)
-        turned = self.up.tree(weights[:, ::-1], up, root, steps - turn)
-        uses |= {(edge, steps - 1 - step) for edge, step in turned}
+        uses = down.tree(root, turn)
+        uses |= {(edge, steps - 1 - step) for edge, step in up.tree(root, steps - turn)}
         tree = frozenset(uses)
         return self.window.cost(prices, tree), tree
 
@@ -47,62 +45,37 @@ class UpAndDown:
 
 
 class _Completion:
-    """What it costs at least to reach all ranks from each set of ranks, from each step on."""
+    """What it costs at least to reach all ranks from each set of ranks, from each step on.
 
-    def __init__(self, edges: tuple[Edge, ...], ranks: int, steps: int) -> None:
-        self.edges, self.ranks, self.steps = edges, ranks, steps
-        pairs = ternary(ranks)
-        order = np.lexsort((pairs.after, pairs.before))
-        self.before, self.after = pairs.before[order], pairs.after[order]
-        self.fresh = pairs.fresh[:, order]
-        self.starts = np.searchsorted(self.before, np.arange(1 << ranks))
-        self.sets = np.arange(1 << ranks)
+    Attributes:
+        best: by step, and one more, what it costs from each set on.
+        costs: by step, what it costs to go from each set to each larger one, and on from there.
+    """
 
-    def arrivals(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return, shape (ranks, sets), what each rank's cheapest link from each set costs."""
-        found = np.full((self.ranks, 1 << self.ranks), INFINITE, np.int64)
-        for e, (u, v) in enumerate(self.edges):
-            has = self.sets >> u & 1 == 1
-            found[v, has] = np.minimum(found[v, has], weights[e])
-        return found
-
-    def moves(self, weights: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what it costs to go from each set to each larger one in a step."""
-        arrivals = self.arrivals(weights)
-        cost = np.zeros(len(self.before), np.int64)
-        for rank in range(self.ranks):
-            cost += np.where(self.fresh[rank], arrivals[rank][self.before], 0)
-        return np.minimum(cost, INFINITE)
-
-    def values(self, weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return, by step and set, the least cost to reach everyone by the end."""
-        last = np.full(1 << self.ranks, INFINITE, np.int64)
+    def __init__(self, edges: tuple[Edge, ...], pairs: Ternary, weights: PriceArray) -> None:
+        self.edges, self.pairs, self.weights = edges, pairs, weights
+        sources, targets = np.array(edges, np.int64).reshape(-1, 2).T
+        last = np.full(1 << pairs.things, INFINITE, np.int64)
         last[-1] = 0
-        values = [last]
-        for step in reversed(range(self.steps)):
-            cost = self.moves(weights[:, step]) + values[0][self.after]
-            values.insert(0, np.minimum(np.minimum.reduceat(cost, self.starts), INFINITE))
-        return values
+        self.best: list[Integers] = [last]
+        self.costs: list[Integers] = []
+        for added in reversed(arrivals(weights, sources, targets, pairs.things)):
+            cost = np.minimum(pairs.sums(added), INFINITE) + self.best[0][pairs.after]
+            least = np.minimum.reduceat(cost, pairs.starts[:-1])
+            self.best.insert(0, np.minimum(least, INFINITE))
+            self.costs.insert(0, cost)
 
-    def tree(
-        self,
-        weights: NDArray[np.int64],
-        values: list[NDArray[np.int64]],
-        root: int,
-        begin: int,
-    ) -> set[tuple[int, int]]:
+    def tree(self, root: int, begin: int) -> set[tuple[int, int]]:
         """Return a cheapest tree out of ``root`` from step ``begin`` on."""
         state, uses = 1 << root, set()
-        for step in range(begin, self.steps):
-            end = int(np.searchsorted(self.before, state, "right"))
-            own = slice(int(self.starts[state]), end)
-            cost = self.moves(weights[:, step])[own] + values[step + 1][self.after[own]]
-            then = int(self.after[own][int(np.argmin(cost))])
-            for rank in range(self.ranks):
+        for step in range(begin, len(self.costs)):
+            own = self.pairs.group(state)
+            then = int(self.pairs.after[own][int(np.argmin(self.costs[step][own]))])
+            for rank in range(self.pairs.things):
                 if (then & ~state) >> rank & 1:
                     into = [
                         e for e, (u, v) in enumerate(self.edges) if v == rank and state >> u & 1
                     ]
-                    uses.add((min(into, key=lambda e: int(weights[e, step])), step))
+                    uses.add((min(into, key=lambda e: int(self.weights[e, step])), step))
             state = then
         return uses
