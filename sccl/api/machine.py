@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -21,6 +22,9 @@ from sccl.errors import ParameterError
 from sccl.topo import LinkName, added_to, degrade, links_of, rank_of
 from sccl.view import charts
 from sccl.view.text.show import costs_text, print_topology, size_text
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _WIDTH = 160
 
@@ -187,6 +191,26 @@ class Topology:
         """
         write_atomically(Path(path), text_of(topology_to_wire(self.value)))
         return Path(path)
+
+    def to_networkx(self) -> nx.DiGraph[int]:
+        """Return the machine as a directed graph of networkx, for its algorithms and drawings.
+
+        Nodes are ranks, with their ``label``; edges are links, with ``lanes``, ``alpha_us`` and
+        ``gb_per_s`` of one lane. Budgets that links share have no place in it.
+
+        >>> import networkx as nx, sccl
+        >>> nx.diameter(sccl.topology("dgx1").to_networkx())
+        2
+        """
+        import networkx as nx  # noqa: PLC0415 - slow to load, and few ask for it
+
+        graph = nx.DiGraph(name=self.name)
+        for rank in range(self.ranks):
+            graph.add_node(rank, label=self.value.label(rank))
+        for link in self.value.links:
+            costs = {"alpha_us": link.alpha_us, "gb_per_s": link.gb_per_s}
+            graph.add_edge(*link.edge, lanes=link.lanes, **costs)
+        return graph
 
     def show(self) -> None:
         """Print links with lanes, diameter, degrees, budgets and costs."""

@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "lower": {"core", "errors", "judge", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
-    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "networkx"},
+    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "igraph"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "synth": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
@@ -87,7 +87,7 @@ MAY_IMPORT = {
     "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"msgspec"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
     "__main__": {"cli"},
-    "api": _NOUNS | _DOORS | {"IPython", "pandas"},
+    "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},
     "cli": _NOUNS | _DOORS | {"msgspec", "typer"},
 }
 """Per room: other rooms and outside packages; the standard library is always allowed."""

@@ -9,9 +9,10 @@ theorem on packing arborescences); for other demand it is a valid bound.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
-import networkx as nx
+from igraph import Graph
 
 from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
@@ -22,7 +23,23 @@ from sccl.solvers.lp import Model, fast_sum, rational, solve
 
 _TOLERANCE = 1e-6
 
-_Arc = tuple[object, object, float]
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """All that a rank wants, sent to it over the links.
+
+    Attributes:
+        rank: where it has to arrive.
+        wants: how many chunks.
+        graph: the links in order, then arcs from a source (the vertex after the ranks) through a
+            vertex per class of chunks to those who hold it.
+        capacities: those of the arcs; the links' are their loads.
+    """
+
+    rank: int
+    wants: int
+    graph: Graph
+    capacities: list[float]
 
 
 def cut_proof(
@@ -34,13 +51,13 @@ def cut_proof(
         start: a proof whose cuts are the first to be tried.
     """
     cuts = [frozenset(c.ranks) for c in start.cuts]
-    demand = list(_demand_arcs(topology, collective))
+    flows = list(_flows(topology, collective))
     while True:
         solved = _solve_cut_lp(topology, collective, cuts)
         if solved is None:
             return None
         loads, proof = solved
-        fresh = set(_violated_cuts(topology, demand, loads)) - set(cuts)
+        fresh = set(_violated_cuts(topology, flows, loads)) - set(cuts)
         if not fresh:
             return proof
         cuts += sorted(fresh, key=sorted)
@@ -106,35 +123,31 @@ def _scaled(
     return BandwidthProof(Fraction(0), priced(prices), used)
 
 
-def _demand_arcs(
-    topology: Topology, collective: Collective
-) -> Iterator[tuple[int, float, list[_Arc]]]:
-    """Yield (rank, chunks it wants, arcs from "s" through a node per class to its sources)."""
-    classes = list(collective.classes().items())
+def _flows(topology: Topology, collective: Collective) -> Iterator[_Flow]:
+    """Yield, for each rank that wants something, the flow of all it wants from where it is."""
+    edges = sorted(topology.edges)
+    source = topology.ranks
     for rank in range(topology.ranks):
-        arcs: list[_Arc] = []
-        total = 0
-        for i, ((sources, wanted), chunks) in enumerate(classes):
-            if rank in wanted and rank not in sources:
-                total += len(chunks)
-                arcs.append(("s", ("class", i), float(len(chunks))))
-                arcs += [(("class", i), int(r), float("inf")) for r in sorted(sources)]
-        if total:
-            yield rank, float(total), arcs
+        arcs: list[tuple[int, int]] = []
+        capacities: list[float] = []
+        wants = 0
+        for (holders, wanted), chunks in collective.classes().items():
+            if rank in wanted and rank not in holders:
+                wants += len(chunks)
+                middle = source + len(capacities) + 1
+                arcs += [(source, middle), *((middle, holder) for holder in sorted(holders))]
+                capacities += [len(chunks)] * (1 + len(holders))
+        if wants:
+            vertices = source + len(capacities) + 1
+            yield _Flow(rank, wants, Graph(vertices, [*edges, *arcs], directed=True), capacities)
 
 
 def _violated_cuts(
-    topology: Topology,
-    demand: list[tuple[int, float, list[_Arc]]],
-    loads: dict[Edge, float],
+    topology: Topology, flows: list[_Flow], loads: dict[Edge, float]
 ) -> Iterator[frozenset[int]]:
-    base = nx.DiGraph()
-    for (src, dst), load in loads.items():
-        base.add_edge(src, dst, capacity=max(load, 0.0))
-    for rank, required, arcs in demand:
-        graph = base.copy()
-        for tail, head, capacity in arcs:
-            graph.add_edge(tail, head, capacity=capacity)
-        value, (reached, _) = nx.minimum_cut(graph, "s", rank)
-        if value < required * (1 - _TOLERANCE):
-            yield frozenset(r for r in range(topology.ranks) if r not in reached)
+    on_links = [max(loads[edge], 0.0) for edge in sorted(topology.edges)]
+    for flow in flows:
+        capacity = [*on_links, *flow.capacities]
+        cut = flow.graph.maxflow(topology.ranks, flow.rank, capacity=capacity)
+        if cut.value < flow.wants * (1 - _TOLERANCE):
+            yield frozenset(r for r in range(topology.ranks) if cut.membership[r])
