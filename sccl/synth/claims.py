@@ -23,7 +23,14 @@ from sccl.core.files.claims import (
     UnsatWire,
 )
 from sccl.core.files.collectives import collective_to_wire
-from sccl.core.files.disk import check_can_create, make_directory, read_text, slug, write_atomically
+from sccl.core.files.disk import (
+    check_can_create,
+    make_directory,
+    read_text,
+    slug,
+    write_atomically,
+    writing,
+)
 from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.limit import StepLimit
@@ -142,9 +149,12 @@ def write_claims(
     check_can_certify(folder, topology, spec)
     make_directory(folder)
     try:
-        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as unfinished:
+        with writing(folder):
+            place = tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder)
+        with place as unfinished:
             claims = make(Path(unfinished))
-            return _publish(Path(unfinished), folder, topology, spec, claims)
+            with writing(folder):
+                return _publish(Path(unfinished), folder, topology, spec, claims)
     except BaseException:
         if not there:
             with suppress(OSError):  # somebody put something into it meanwhile

@@ -389,6 +389,16 @@ def test_what_ends_early_leaves_what_was_there(
     assert failures(earlier) == []
 
 
+def test_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
+    certify_swept(tmp_path, "ring:4", "allgather", k=0, max_steps=2)
+    (name,) = claimed(tmp_path) - {CLAIMS}
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=r"cannot write .*: Is a directory; check the folder"):
+        certify_swept(tmp_path, "ring:4", "allgather", k=0, max_steps=2)
+    assert {path.name for path in tmp_path.iterdir()} == {name, CLAIMS}
+
+
 def test_an_interrupt_once_the_list_is_written_leaves_the_files_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

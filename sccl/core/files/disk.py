@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -184,17 +185,30 @@ def write_folder(directory: Path, texts: Mapping[str, str], *, last: str) -> Non
     new = not directory.exists()
     place = directory.parent if new else directory
     make_directory(place)
+    with (
+        writing(directory),
+        tempfile.TemporaryDirectory(dir=place, prefix=".sccl-") as temporary,
+    ):
+        made = Path(temporary) / "made"
+        made.mkdir()
+        for name, text in texts.items():
+            write_atomically(made / name, text)
+        if new:
+            made.rename(directory)
+            return
+        for name in sorted(texts, key=lambda name: (name == last, name)):
+            (made / name).replace(directory / name)
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Say in a sentence what goes wrong with the files of a folder.
+
+    Raises:
+        InputError: one cannot be written.
+    """
     try:
-        with tempfile.TemporaryDirectory(dir=place, prefix=".sccl-") as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir()
-            for name, text in texts.items():
-                write_atomically(made / name, text)
-            if new:
-                made.rename(directory)
-                return
-            for name in sorted(texts, key=lambda name: (name == last, name)):
-                (made / name).replace(directory / name)
+        yield
     except OSError as error:
         raise InputError(f"cannot write {_named(directory, error)}; check the folder") from error
 
