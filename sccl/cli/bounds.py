@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from fractions import Fraction
 from typing import Annotated
@@ -59,8 +58,7 @@ def bounds(
     limit = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
-            seconds = effort.timeout_s or math.inf
-            limit = step_limit(topology, spec, steps, found, seconds).limit
+            limit = step_limit(topology, spec, steps, found, effort.seconds).limit
     if json:
         found_json = msgspec.to_builtins(bounds_to_wire(found))
         if has_classes(spec):

@@ -38,6 +38,11 @@ class Effort:
             )
 
     @property
+    def seconds(self) -> float:
+        """Return the seconds that it may take; infinite: there is no end."""
+        return math.inf if self.timeout_s is None else self.timeout_s
+
+    @property
     def why_late(self) -> str:
         """Return the reason of an Unknown whose time ran out."""
         return f"timeout after {self.timeout_s:g} s"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +43,7 @@ class Settings:
 
     def units(self, most: float) -> float:
         """Return what may be spent on a part of a question, in units of effort."""
-        return min(most, (self.effort.timeout_s or math.inf) / UNIT_S)
+        return min(most, self.effort.seconds / UNIT_S)
 
 
 def default_store() -> Path:

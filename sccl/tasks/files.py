@@ -14,7 +14,6 @@ from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, SYMMETRIC_A
 from sccl.core.files.text import kind_in
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import FormatError, InputError
-from sccl.topo import resolve
 
 ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
 _BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
@@ -164,6 +163,8 @@ def _kept_with(words: Iterable[str | Path]) -> list[Path]:
 
 def _is_topology(name: str) -> bool:
     """Return whether a topology is called so."""
+    from sccl.topo import resolve  # noqa: PLC0415 - only where a file is missing
+
     try:
         resolve(name)
     except InputError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 from sccl.collectives import Spec
@@ -38,7 +37,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.
     """
-    seconds = settings.effort.timeout_s or math.inf
+    seconds = settings.effort.seconds
     solve = few_chunks(topology, spec, settings)
     of = partial(limit_frontier, topology, solve=solve, seconds=seconds, notify=notify)
     if not has_classes(spec):
@@ -63,5 +62,5 @@ def limits_of_equal_halves(
         spec,
         few_chunks(topology, spec, settings),
         max_steps=max_steps,
-        seconds=settings.effort.timeout_s or math.inf,
+        seconds=settings.effort.seconds,
     )

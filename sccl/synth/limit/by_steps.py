@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from sccl.collectives import dual_of
 from sccl.core.outcome import Bound, Found, GaveUp, Impossible, Measure, Outcome, TooFar
 from sccl.prove.bounds import lower_bounds
@@ -30,9 +28,8 @@ def at_limit(request: Request, options: Options, effort: Effort, notify: Notify)
     if steps < bounds.steps:
         assert bounds.distance is not None
         return Impossible(TooFar(steps, bounds.distance))
-    seconds = math.inf if effort.timeout_s is None else effort.timeout_s
     units = LIMIT_UNITS if effort.units is None else effort.units
-    packed = step_limit(topology, spec, steps, bounds, seconds, effort=units)
+    packed = step_limit(topology, spec, steps, bounds, effort.seconds, effort=units)
     limit = packed.limit
     notify(limit)
     if packed.timed_out:
