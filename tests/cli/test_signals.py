@@ -36,7 +36,7 @@ def signalled(number: int, moment: int | str, command: str) -> subprocess.Comple
         (2, "pareto"),
         (200, "codegen"),
         (600, "limits"),
-        (700, "bounds"),
+        (600, "bounds"),
         (1000, "pareto"),
     ],
 )
