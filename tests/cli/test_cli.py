@@ -408,6 +408,9 @@ def test_a_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None
     code, _, err = sccl("bounds", "--collective", "allgather", "--topo", "full:4")
     assert code == 4
     assert "RuntimeError: boom" in err
+    monkeypatch.setattr("sccl.cli.report.interrupted", lambda: True)  # and so it broke
+    code, _, err = sccl("bounds", "--collective", "allgather", "--topo", "full:4")
+    assert (code, err) == (130, "interrupted\n")
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

@@ -173,6 +173,19 @@ def test_what_lasts_has_no_times_and_no_folders(frontier: Frontier) -> None:
     assert not any(word in text for word in ('"seconds"', '"from_store"', "there"))
 
 
+def test_what_dominates_and_what_a_refutation_carries_to() -> None:
+    def candidate(chunks: int, steps: int, rounds: int) -> Candidate:
+        return Candidate(Fraction(rounds, chunks), chunks, steps, rounds)
+
+    point = candidate(4, 3, 6)
+    for other, dominates in (((2, 2, 3), True), ((2, 3, 3), False), ((5, 3, 7), True),
+                             ((4, 2, 7), False), ((4, 4, 5), False)):  # fmt: skip
+        assert candidate(*other).may_dominate(point) == dominates
+    for other, follows in (((4, 3, 6), True), ((5, 3, 5), True), ((3, 3, 4), False),
+                           ((4, 3, 7), False), ((4, 2, 6), False)):  # fmt: skip
+        assert point.implies_unsat(candidate(*other)) == follows
+
+
 OLDEST: dict[str, Any] = {
     "topology": "x",
     "collective": "broadcast",

@@ -28,7 +28,7 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.prove.bounds import bandwidth_bound, check_proof, farthest_pair, lower_bounds
 from sccl.prove.check import folder as checker
-from sccl.prove.check.cover import Covered
+from sccl.prove.check.cover import Covered, RuledOut
 from sccl.prove.check.folder import Verdict, check, check_folder
 from sccl.prove.check.members import is_member
 from sccl.prove.check.plain import written_out
@@ -436,6 +436,22 @@ def test_algorithms_are_looked_at_as_by_check(tmp_path: Path) -> None:
         assert any(f"is for another {part}" in v.detail for v in check_folder(tmp_path))
 
 
+def test_prices_that_leave_just_enough_room_refute_nothing(
+    change: Callable[..., list[Verdict]],
+) -> None:
+    """(2, 2, 3) is an algorithm, and at its limit."""
+
+    def claim(content: dict[str, Any]) -> None:
+        limit = next(c for c in content["claims"] if c["claim"] == "limit" and c["steps"] == 2)
+        prices = [[name, step, str(Fraction(price) / 3)] for name, step, price in limit["prices"]]
+        vectors = [{"rounds": rounds, "prices": prices} for rounds in ([1, 2], [2, 1])]
+        shape = {"chunks": 2, "steps": 2, "rounds": 3, "machine": 0}
+        content["claims"].append({"claim": "unsat", **shape, "vectors": vectors})
+
+    last = change("dgx1-allgather", claim)[-1]
+    assert (last.state, "leave room for all chunks" in last.detail) == ("failed", True)
+
+
 def test_words_say_what_refuted(change: Callable[..., list[Verdict]]) -> None:
     verdicts = change("dgx1-broadcast", lambda _: None)
     assert any(v.detail == "15 round vectors refuted: 15 by prices" for v in verdicts)
@@ -488,6 +504,22 @@ def test_unequal_halves_are_optimal_by_the_limits_of_each(tmp_path: Path) -> Non
     )
     (without,) = with_halves(tmp_path, points[1], without="limit")
     assert "no claim says that 5 steps take R/C >= 1/3" in without.detail
+
+
+@pytest.mark.parametrize(("of_class", "first"), [({"halves": "any"}, 6), ({"trees": True}, 5)])
+def test_a_point_of_a_step_more_is_not_optimal(of_class: dict[str, Any], first: int) -> None:
+    """The one before it has the same R/C."""
+    case, work = read_case(PUBLISHED / "limits" / "dgx1-allreduce"), Work()
+    covered = Covered.of(case.claims, case.spec, case.phases)
+    work.begin()
+
+    def check_point(steps: int) -> None:
+        claim = LimitPointWire(chunks=48, steps=steps, rounds=14, **of_class)
+        checker._limit_point(case, claim, covered, work)
+
+    check_point(first)
+    with pytest.raises(ValueError, match=f"no claim says that {first} steps take R/C > 7/24"):
+        check_point(first + 1)
 
 
 def test_unequal_halves_are_optimal_for_some_k(tmp_path: Path) -> None:
@@ -545,6 +577,13 @@ def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
         assert found <= min(sums)
         if total <= last + min(steps):  # no half can have more steps than have a limit here
             assert found == min(sums)
+
+
+def test_a_refuted_shape_rules_out_what_would_become_it() -> None:
+    """By a step in which nothing is done, which takes a round; by fewer chunks."""
+    ruled_out = RuledOut(refuted=((4, 3, 5),)).rules_out
+    assert all(ruled_out(*shape) for shape in ((4, 3, 5), (4, 3, 4), (6, 3, 5), (4, 2, 4)))
+    assert not any(ruled_out(*shape) for shape in ((3, 3, 5), (4, 3, 6), (4, 2, 5), (4, 4, 5)))
 
 
 def test_classes_but_of_allreduce_take_no_work() -> None:

@@ -16,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named, names
-from sccl.core.answer import Sat
+from sccl.core.answer import Answer, Sat, Unknown
+from sccl.core.bounds import Bounds
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations
@@ -31,8 +33,8 @@ from sccl.synth.limit.multiply import multiply_out, round_off
 from sccl.synth.limit.palindrome import palindrome
 from sccl.synth.limit.problem import pose_allreduce, pose_packing
 from sccl.synth.limit.solve import solve_packing
-from sccl.synth.limit.steps import step_limit
-from sccl.synth.limit.sweep import limit_frontier
+from sccl.synth.limit.steps import Packed, step_limit
+from sccl.synth.limit.sweep import PackedClass, limit_frontier, limits_until
 from sccl.synth.limit.trees import tree_bounds, tree_frontier
 from sccl.synth.settings import Settings
 from sccl.tasks.limits import find_limits
@@ -298,6 +300,42 @@ def test_when_time_runs_out_both_bounds_hold(seconds: float) -> None:
     assert found.bandwidth_cost >= Fraction(167, 20)
 
 
+def test_nothing_is_written_of_a_packing_that_time_ended(tmp_path: Path) -> None:
+    """Seconds decided what it is."""
+    machine, folder = resolve("ring:4"), Folder(tmp_path)
+
+    def gives_up(_: Instance) -> Answer:
+        return Unknown("tired", "test", 0.0)
+
+    ask = partial(limit_frontier, machine, named("allgather", 4), gives_up)
+    for find in (partial(tree_frontier, machine), ask):
+        found = find(max_steps=4, seconds=1e-9, folder=folder)
+        assert {(p.algorithm, p.missing) for p in found.points} == {(None, "timeout")}
+    assert list(tmp_path.iterdir()) == []
+
+
+class Invented(PackedClass):
+    """A class whose limit of two steps is 3/2, or less, and of three the bandwidth bound."""
+
+    __slots__ = ()
+
+    def packed(self, steps: int, earlier: Packed | None) -> Packed:  # noqa: ARG002
+        least = self.bounds.bandwidth
+        lower = least if self.name == "not known" else Fraction(3, 2)
+        limits = {2: StepLimit(2, lower, Fraction(3, 2)), 3: StepLimit(3, least, least)}
+        return Packed(limits[steps], ())
+
+    def algorithm(self, packed: Packed, *, known: bool, late: bool) -> None:  # noqa: ARG002
+        return None
+
+
+@pytest.mark.parametrize("name", ["known", "not known"])
+def test_a_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
+    found = Invented(resolve("ring:3"), Bounds(2, Fraction(1)), 1.0, name, "", 1)
+    stopped, part = limits_until(4, found, None, lambda _: None, 0.0)
+    assert (stopped, part.complete) == ("bandwidth-bound", name == "known")
+
+
 def test_an_allreduce_that_is_the_same_backwards() -> None:
     """(48, 5, 14) on DGX-1: the bandwidth bound with a step less than SCCL's (48, 6, 14)."""
     topology = resolve("dgx1")
@@ -363,13 +401,10 @@ def test_allreduce_by_trees_against_all_of_them(machine: Topology) -> None:
 
 def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
     """The bandwidth bound of one machine is none of the reversed one's."""
-    line = resolve("ring:3")
-    links = tuple(k for k in line.links if k.edge != (0, 1))
-    machine = replace(line, links=links)
-    spec = named("allreduce", 3)
+    machine = without(resolve("full:4"), [(1, 0), (2, 0)])  # one lane into 0, two out of each
+    spec = named("allreduce", 4)
     found = step_limit(machine, spec, 4, lower_bounds(machine, spec))
-    assert len(found.packings) == 2
-    assert all(packing.lower <= packing.upper for packing in found.packings)
+    assert [(p.lower, p.upper) for p in found.packings] == [(2, 2), (3, 3)]
     assert [proof.on_reversed for proof in found.limit.proofs] == [True, False]
     with pytest.raises(ParameterError, match="at most"):
         step_limit(machine, spec, 10**6, lower_bounds(machine, spec))
