@@ -136,6 +136,11 @@ class Collective:
                     f"{where}: {len(relation.pattern)} chunks split into {self.chunks} make "
                     f"{len(relation.pattern) * self.chunks}, but there are {self.num_chunks}"
                 )
+        if self.chunks > self.num_chunks:
+            raise CollectiveError(
+                f"{where}: chunks is {self.chunks}, expected at most the {self.num_chunks} that "
+                "there are in all"
+            )
         for chunk in self._pattern_chunks():
             for what, ranks in (("pre", self.holders(chunk)), ("post", self.wanted(chunk))):
                 if outside := sorted(r for r in ranks if not 0 <= r < self.ranks):

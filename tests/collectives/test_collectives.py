@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sccl.collectives import dual_of, named, names, resolve
@@ -14,7 +15,7 @@ from sccl.core.files.collectives import collective_of_wire, collective_to_wire
 from sccl.core.files.shapes import CollectiveWire
 from sccl.core.files.text import parse, text_of
 from sccl.core.topology import as_ranks
-from sccl.errors import CollectiveError, InputError, ParameterError
+from sccl.errors import CollectiveError, FormatError, InputError, ParameterError
 
 
 def test_tables_1_and_2() -> None:
@@ -117,6 +118,13 @@ def test_allgatherv_from_a_file(tmp_path: Path) -> None:
 def test_a_custom_reduction_whose_root_contributes(tmp_path: Path) -> None:
     text = write(tmp_path, pre=[[0, 0], [0, 1], [0, 2]], post=[[0, 0]], combining=True)
     assert dual_of(resolve(text, 3)).spec.at(1).wanted(0) == {0, 1, 2}
+
+
+def test_no_rank_has_more_chunks_than_there_are() -> None:
+    """Of a file: R/C and all that is reckoned with it would be beyond all measure."""
+    wire = collective_to_wire(named("allgather", 3).at(2))
+    with pytest.raises(FormatError, match="chunks is 7, expected at most the 6"):
+        collective_of_wire(msgspec.structs.replace(wire, chunks=7), "file")
 
 
 def test_custom_chunk_counts_add_up() -> None:
