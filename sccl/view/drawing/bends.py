@@ -31,9 +31,9 @@ def control_points(
 def on_curve(curve: Sequence[Position], t: float) -> Position:
     """Return the point of a cubic Bezier curve at t, 0 (its start) to 1 (its end)."""
     u = 1 - t
-    weights = (u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t)
-    x, y = (sum(w * p[axis] for w, p in zip(weights, curve, strict=True)) for axis in (0, 1))
-    return x, y
+    a, b, c, d = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
+    (px, py), (qx, qy), (rx, ry), (sx, sy) = curve
+    return a * px + b * qx + c * rx + d * sx, a * py + b * qy + c * ry + d * sy
 
 
 def bends_of(

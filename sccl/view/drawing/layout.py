@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sccl.core.topology import Topology
 from sccl.view.drawing.bends import CLEAR, bends_of, control_points, narrowest, on_curve
@@ -60,6 +61,7 @@ class Layout:
     radius: float
 
 
+@lru_cache(maxsize=32)  # a machine is drawn in several charts and pages
 def layout(topology: Topology) -> Layout:
     """Return where to draw ranks, switches and links; equal topologies get equal layouts.
 
