@@ -1,11 +1,12 @@
 """Run every synthesiser once and keep what it writes: for tests that do so twice.
 
-Usage: python synthesisers.py FOLDER
+Usage: python synthesisers.py FOLDER SPEED, of the clock: seconds may decide nothing.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -48,6 +49,7 @@ SWEPT = {
     ),
     "classes": ("--collective", "allreduce", "--topo", "ring:4", "--limit", "--max-steps", "4"),
 }
+PATIENT = ("--timeout", "1000000")
 PACKED = ("broadcast", "dgx1", 4)
 TREES = ("torus:3x3", 4)
 
@@ -58,11 +60,11 @@ def command_lines(folder: Path) -> list[tuple[str, ...]]:
     for name, (collective, machine, chunks, steps, rounds, solver) in ASKED.items():
         where = ("--collective", collective, "--topo", machine)
         size = ("--chunks", chunks, "--steps", steps, "--rounds", rounds)
-        how = ("--solver", solver, "--no-store", "-o", folder / f"{name}.json")
+        how = ("--solver", solver, "--no-store", *PATIENT, "-o", folder / f"{name}.json")
         lines.append(tuple(str(word) for word in ("solve", *where, *size, *how)))
     for name, words in SWEPT.items():
         proofs = ("--certify", str(folder / "proofs")) if name == "certified" else ()
-        lines.append(("pareto", *words, "--out", str(folder / name), *proofs))
+        lines.append(("pareto", *words, *PATIENT, "--out", str(folder / name), *proofs))
     return lines
 
 
@@ -94,4 +96,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    clock, speed = time.perf_counter, float(sys.argv[2])
+    time.perf_counter = lambda: speed * clock()
     main(Path(sys.argv[1]))

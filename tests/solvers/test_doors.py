@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from fractions import Fraction
@@ -72,6 +73,12 @@ def test_cpsat_answers_alike_on_every_run(workers: int) -> None:
         assert result.found
         answers.add((*map(result.value, x), result.units))
     assert len(answers) == 1
+
+
+def test_units_of_cpsat_are_no_seconds() -> None:
+    parameters = cpsat._solver(Effort(units=4.0), cpsat.Strategy()).parameters
+    assert parameters.max_deterministic_time == 4.0
+    assert parameters.max_time_in_seconds == math.inf
 
 
 def test_cpsat_says_what_it_knows() -> None:

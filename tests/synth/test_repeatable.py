@@ -23,10 +23,10 @@ from tests.kit.paths import PROGRAMS
 PROGRAM = PROGRAMS / "synthesisers.py"
 
 
-def start(folder: Path, hash_seed: str, *before: str) -> subprocess.Popen[str]:
-    """Start the synthesisers, which write into a folder."""
+def start(folder: Path, hash_seed: str, speed: str, *before: str) -> subprocess.Popen[str]:
+    """Start the synthesisers, which write into a folder, by a clock of some speed."""
     return subprocess.Popen(
-        [*before, sys.executable, PROGRAM, folder],
+        [*before, sys.executable, PROGRAM, folder, speed],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -57,9 +57,12 @@ def without_seconds(plain: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return what two runs write at the same time, of which one gets what the other leaves."""
+    """Return what two runs write at the same time, of which one gets what the other leaves.
+
+    For that one a second is an hour.
+    """
     first, last = (tmp_path_factory.mktemp(name) for name in ("first", "last"))
-    running = start(first, "1"), start(last, "2", "nice", "-n", "19")
+    running = start(first, "1", "1"), start(last, "2", "3600", "nice", "-n", "19")
     return written_by(running[0], first), written_by(running[1], last)
 
 
