@@ -19,7 +19,7 @@ from sccl.view.words import class_summary, completeness, unswept_words
 _MOST_OPEN = 10
 _MISSING = {
     "": "too large to write down",
-    "timeout": "not sought: time ran out (--timeout)",
+    "timeout": "not sought: time ran out, see --timeout",
     "interrupted": "not sought: interrupted",
 }
 
@@ -192,7 +192,7 @@ def _cost(point: Point) -> str:
     """Return R/C; of a limit also what is near it, if it is not attained."""
     if point.attained:
         return str(point.cost)
-    near = point.missing or "too large to write down"
+    near = _MISSING[point.missing]
     if point.chunks is not None:
         near = f"near it {float(point.candidate.cost):.5g}"
     return f"{float(point.cost):.5g} ({near})"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from io import StringIO
 from itertools import combinations, permutations, product
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from sccl.cli.frontiers import print_frontier
 from sccl.cli.main import app
-from sccl.collectives import named
+from sccl.collectives import Spec, named
 from sccl.core.answer import Answer, Unknown
 from sccl.core.candidate import Range
 from sccl.core.files.algorithms import load_algorithm
@@ -240,6 +245,28 @@ def test_fewer_steps_than_a_composition_takes_leave_the_gathering() -> None:
     assert costs(found) == [(2, "3/2"), (3, "7/6")]
     with pytest.raises(ParameterError, match="allreduce takes at least 2 steps"):
         swept(resolve("dgx1"), max_steps=1)
+
+
+def test_a_composition_of_what_was_not_sought_says_why() -> None:
+    ring = resolve("ring:4")
+    unsought: dict[str, Any] = {
+        "chunks": None,
+        "rounds": None,
+        "attained": False,
+        "algorithm": None,
+    }
+
+    def late(spec: Spec, **_: object) -> Frontier:
+        found = limit_frontier(ring, spec, lambda _: Unknown("not asked", "nobody", 0.0))
+        (part,) = found.classes
+        points = tuple(replace(p, **unsought, missing="timeout") for p in part.points)
+        return replace(found, classes=(replace(part, points=points),))
+
+    found = limit_allreduce(ring, named("allreduce", 4), late, partial(tree_frontier, ring))
+    assert [point.missing for point in found.classes[0].points] == ["timeout"]
+    printed = StringIO()
+    print_frontier(Console(file=printed, width=200), found, named("allreduce", 4))
+    assert "1.5 (not sought: time ran out, see --timeout)" in printed.getvalue()
 
 
 def test_limits_have_the_shape_of_a_sweep(tmp_path: Path) -> None:

@@ -76,6 +76,11 @@ class Side:
             return None
         return turned_round(whole, self.topology) if self.backwards else whole
 
+    def missing(self, half: Half) -> str:
+        """Return why an algorithm was not sought; empty: it was, or it is there."""
+        points = self.frontier.points
+        return next((point.missing for point in points if point.steps == half.steps), "")
+
     def least(self, steps: int) -> Fraction | None:
         """Return what R/C it has at least within the k and C that a sweep searched."""
         found, bounds = self.frontier, self.bounds
@@ -233,7 +238,8 @@ class Compositions:
         point = replace(Point.at(limit, self.bounds), seconds=0.0)
         algorithm = next(filter(None, (compose_pair(pair, self.spec) for pair in pairs)), None)
         if algorithm is None:
-            return point, limit
+            missing = (self.first.missing(pairs[0].first), self.then.missing(pairs[0].then))
+            return replace(point, missing=max(missing)), limit
         best = self._is_best(steps, algorithm.bandwidth_cost)
         claims = (*point.optimal, "pareto") if best else ()
         algorithm = replace(algorithm, scope=_scope(None), proved=claims)
