@@ -103,6 +103,7 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
         console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
     elif frontier.stopped == "max-steps":
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
+    _print_open(console, frontier)
 
 
 def _limits_table(frontier: Frontier) -> Table:
@@ -234,5 +235,5 @@ def _print_open(console: Console, frontier: Frontier) -> None:
             "An open candidate may hide a better algorithm: try a larger --timeout, or "
             "another --solver."
         )
-    if frontier.points and not any(point.file for point in frontier.points):
+    if any(point.algorithm and not point.file for point in frontier.points):
         console.print("Algorithms were not kept: add --out DIR to write them.")

@@ -254,6 +254,7 @@ def test_pareto_has_limits_under_another_name(tmp_path: Path) -> None:
     files = {path.name: path.read_text() for path in (tmp_path / "verb").iterdir()}
     assert "allgather-ring-4-limits.json" in files
     assert {path.name: path.read_text() for path in (tmp_path / "option").iterdir()} == files
+    assert "add --out DIR to write them" in sccl("limits", *asked[:-1])[1]
 
 
 def test_check_lists_every_violation(tmp_path: Path) -> None:

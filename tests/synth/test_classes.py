@@ -267,6 +267,7 @@ def test_a_composition_of_what_was_not_sought_says_why() -> None:
     printed = StringIO()
     print_frontier(Console(file=printed, width=200), found, named("allreduce", 4))
     assert "1.5 (not sought: time ran out, see --timeout)" in printed.getvalue()
+    assert "--out" not in printed.getvalue()
 
 
 def test_limits_have_the_shape_of_a_sweep(tmp_path: Path) -> None:
