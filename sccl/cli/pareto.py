@@ -60,7 +60,8 @@ def pareto(
     covered = Range(k, max_steps, max_chunks)
     if limit:
         _check_limits(covered, workers, kept)
-        limits_of(about, max_steps, settings_of(search, timeout), delivery, json=json)
+        settings = settings_of(search, timeout, workers=workers)
+        limits_of(about, max_steps, settings, delivery, json=json)
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
     settings = settings_of(search, seconds, kept, workers)
     subject = subject_from(about)

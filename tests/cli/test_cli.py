@@ -182,6 +182,7 @@ def test_solve_unsat_and_unknown_write_nothing(tmp_path: Path) -> None:
         ("pareto --collective allgather --topo ring:4 --certify new --jobs 0", "jobs is 0"),
         ("store show ff --store new.sqlite", "has no instance of a digest that starts with 'ff'"),
         ("pareto --collective allgather --topo circulant:8:4", "no path of links leads from"),
+        ("pareto --limit --collective allgather --topo ring:4 --tls-ca x", "TLS files are given"),
         ("bounds --collective allgather --topo circulant:8:4", "no path of links leads from"),
         ("topo show dgx", "did you mean 'dgx2' or 'dgx1'"),
         ("topo without dgx1 -o x.json", "nothing to take out"),
