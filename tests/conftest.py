@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.kit import nightly, once
 from tests.kit.browser import browser
+from tests.kit.headers import precompiled
 from tests.kit.order import in_turn
 from tests.kit.rooms import mark
 
@@ -30,8 +31,8 @@ os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sccl-tests-")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What tests build for the host takes a quarter of the time unoptimised, and is timed for a moment.
-os.environ["CXXFLAGS"] = "-O0 -DBATCH_MS=1"
+HOST_FLAGS = "-O0 -DBATCH_MS=1"
+"""What tests build for the host takes a quarter of the time unoptimised; it is timed briefly."""
 
 settings.register_profile(
     "sccl",
@@ -87,10 +88,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tell where all workers of this run keep what one of them has made."""
+def _shared_folder(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> None:
+    """Tell where all workers of this run keep what one of them has made, and how to build."""
     own = tmp_path_factory.getbasetemp()
     once.keep_in(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+    builds = {"mpi", "compiler", "page"}
+    several = sum(any(map(item.get_closest_marker, builds)) for item in request.session.items) > 9
+    os.environ["CXXFLAGS"] = precompiled(HOST_FLAGS) if several else HOST_FLAGS
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,8 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,15 +55,16 @@ def test_long_files_come_first_and_unknown_ones_before_them(request: pytest.Fixt
 
 
 @pytest.mark.parametrize("workers", [2, 3, 7])
-def test_every_worker_begins_with_long_files(workers: int, request: pytest.FixtureRequest) -> None:
-    items = request.session.items
+def test_every_worker_begins_with_a_long_file(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = {f"tests/test_{n}.py": float(n) for n in range(40)}
+    monkeypatch.setattr(order, "known", lambda: seconds)
+    items: Any = [SimpleNamespace(nodeid=f"{file}::{i}") for file in seconds for i in range(5)]
     turn = order.in_turn(items, workers)
     assert sorted(turn, key=id) == sorted(items, key=id)
-    room = math.ceil(len(items) / workers)
-    for part in (turn[start : start + room] for start in range(0, len(turn), room)):
-        files = list(dict.fromkeys(item.nodeid.split("::")[0] for item in part))
-        longest = max(files, key=lambda file: order.known().get(file, 0))
-        assert order.known().get(files[0], math.inf) >= order.known().get(longest, 0)
+    begin = [turn[start].nodeid for start in range(0, len(turn), math.ceil(len(turn) / workers))]
+    assert begin == [f"tests/test_{39 - worker}.py::0" for worker in range(workers)]
 
 
 def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:

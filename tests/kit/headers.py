@@ -1,0 +1,33 @@
+"""The standard headers that host projects include, compiled once for all builds of a run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.kit import once
+
+NAMES = ("algorithm", "atomic", "chrono", "memory", "mutex", "random", "string", "thread", "vector")
+"""What takes a third of the time of an unoptimised build."""
+
+MAKEFILE = "-std=c++17 -fPIC -fwrapv -pthread -fvisibility=hidden"
+"""A compiler takes what it has precompiled only where flags are alike: these are the Makefile's."""
+
+
+def precompiled(flags: str) -> str:
+    """Return flags by which a host project is built without reading these headers again.
+
+    Builds with other flags read the headers that each file includes by itself, and show that it
+    includes them.
+    """
+
+    def fill(folder: Path) -> None:
+        header = folder / "standard.hpp"
+        header.write_text("".join(f"#include <{name}>\n" for name in NAMES))
+        command = ["g++", *flags.split(), *MAKEFILE.split(), "-x", "c++-header", str(header)]
+        subprocess.run(command, check=True)
+
+    if shutil.which("g++") is None:
+        return flags
+    return f"{flags} -include {once.folder('headers', fill) / 'standard.hpp'}"
