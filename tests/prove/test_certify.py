@@ -296,7 +296,7 @@ def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
                 mine["rounds"] += 1
         (tmp_path / CLAIMS).write_text(json.dumps(content))
         kinds.add(claim["claim"])
-        assert failures(tmp_path), claim
+        assert any(v.state != "ok" for v in check_folder(tmp_path)), claim
     assert kinds == {
         "steps", "bandwidth", "limit", "algorithm", "unsat", "pareto", "limit-point"
     }  # fmt: skip
