@@ -10,11 +10,11 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import err, on_a_line, out, print_output, reported
-from sccl.core.files.disk import check_can_write, write_atomically
+from sccl.core.files.disk import check_can_write, is_folder, write_atomically
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.tasks.explore import ExploreOutput, shown
-from sccl.tasks.files import frontier_files, is_folder, load_algorithms, paths_of
+from sccl.tasks.files import frontier_files, load_algorithms, paths_of
 from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.outputs import algorithm_digests, file_digest
 from sccl.view.explorer.html import page

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sccl.core.files.disk import read_text, write_folder
+from sccl.core.files.disk import is_there, read_text, write_folder
 from sccl.core.files.programs import ProjectWire
 from sccl.core.files.text import parse
 from sccl.emit import PROGRAM_FILE, Selection, selected
@@ -45,7 +45,7 @@ def load_project(directory: Path) -> Project:
         FormatError: its program.json is not one.
     """
     file = directory / PROGRAM_FILE
-    if not file.is_file():
+    if not is_there(file):
         raise InputError(
             f"{directory} is not a generated project (it has no {PROGRAM_FILE}): "
             f"make one with 'sccl codegen FILE... --target host -o {directory}'"

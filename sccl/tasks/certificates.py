@@ -10,12 +10,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.files.claims import CLAIMS
+from sccl.core.files.disk import is_folder
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.prove.check.folder import Verdict
 from sccl.prove.check.question import Case, read_case
 from sccl.prove.check.words import classes
 from sccl.prove.check.work import ClaimState
-from sccl.tasks.files import is_folder, paths_of
+from sccl.tasks.files import paths_of
 from sccl.tasks.outputs import Output, file_digest
 
 

@@ -9,7 +9,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.files.disk import read_text
+from sccl.core.files.disk import is_folder, read_text
 from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, SYMMETRIC_ALGORITHM, Kind
 from sccl.core.files.text import kind_in
 from sccl.core.symmetric import AnyAlgorithm
@@ -94,11 +94,6 @@ def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
         for file in chosen:
             found.setdefault(file.resolve(), file)
     return list(found.values())
-
-
-def is_folder(path: Path) -> bool:
-    """Return whether a folder is there; never raises, whatever the name."""
-    return os.path.isdir(path)  # noqa: PTH112 - that of Path raises where a name is too long
 
 
 def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:

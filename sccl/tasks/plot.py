@@ -9,6 +9,7 @@ from typing import Literal
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import load_algorithm
+from sccl.core.files.disk import is_folder
 from sccl.core.files.fields import FileText
 from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, TOPOLOGY
 from sccl.core.frontier import Frontier
@@ -18,7 +19,6 @@ from sccl.tasks.files import (
     ALGORITHM_OR_FRONTIER,
     files_of,
     frontier_files,
-    is_folder,
     kind_among,
     paths_of,
 )

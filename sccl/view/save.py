@@ -11,7 +11,12 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from sccl.core.files.disk import check_can_write, write_atomically, write_bytes_atomically
+from sccl.core.files.disk import (
+    check_can_write,
+    is_folder,
+    write_atomically,
+    write_bytes_atomically,
+)
 from sccl.errors import ParameterError
 from sccl.view.libraries import alt, vl_convert
 from sccl.view.theme import specification
@@ -119,7 +124,7 @@ def check_picture(path: Path) -> None:
         ParameterError: the suffix is none of those there are.
         InputError: its folder does not exist or may not be written to.
     """
-    if path.suffix.lower() not in {".html", ".png", *_WRITERS} and not path.is_dir():
+    if path.suffix.lower() not in {".html", ".png", *_WRITERS} and not is_folder(path):
         suffix = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
         raise ParameterError(
             f"cannot draw {path.name}: {suffix}, expected .html, .svg, .png or .pdf; rename it"

@@ -69,6 +69,16 @@ def _named(path: Path, error: Exception) -> str:
     return f"{text if text.isprintable() else repr(text)}: {reason}"
 
 
+def is_there(path: Path) -> bool:
+    """Return whether a file or folder is there; never raises, whatever the name."""
+    return os.path.exists(path)  # noqa: PTH110 - that of Path raises where a name is too long
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder is there; never raises, whatever the name."""
+    return os.path.isdir(path)  # noqa: PTH112 - likewise
+
+
 def check_can_write(path: Path) -> None:
     """Check that a file can be written at ``path``, before work is spent on its content.
 

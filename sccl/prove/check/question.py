@@ -12,7 +12,7 @@ from sccl.collectives import Dual, Phase, Spec, dual_of, misnamed, named, names
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.files.claims import CLAIMS, CertificateWire, Claim
 from sccl.core.files.collectives import collective_of_wire, collective_to_wire
-from sccl.core.files.disk import read_text
+from sccl.core.files.disk import is_there, read_text
 from sccl.core.files.text import digest, parse
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.topology import Topology
@@ -111,7 +111,7 @@ def read_case(folder: Path) -> Case:
     """
     path = folder / CLAIMS
     where = str(path)
-    if not path.exists():
+    if not is_there(path):
         raise InputError(
             f"cannot read {path}: {folder} holds no certificate; make one with "
             "'sccl pareto --certify FOLDER'"
