@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -26,13 +27,20 @@ def drawn_widths(topology: Topology) -> set[float]:
     return {float(width) for width in _LINE.findall(svg(topology_chart(topology)))}
 
 
+@cache
+def spec_of(topology: Topology) -> dict[str, Any]:
+    """Return a machine's chart, drawn once; it is only read."""
+    found: dict[str, Any] = topology_chart(topology).to_dict(validate=False)
+    return found
+
+
 def layers(topology: Topology) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = topology_chart(topology).to_dict(validate=False)["layer"]
+    found: list[dict[str, Any]] = spec_of(topology)["layer"]
     return found
 
 
 def subtitle(topology: Topology) -> str:
-    return " ".join(topology_chart(topology).to_dict(validate=False)["title"]["subtitle"])
+    return " ".join(spec_of(topology)["title"]["subtitle"])
 
 
 def numbers(topology: Topology) -> float:
@@ -92,7 +100,7 @@ def test_numbers_fit_into_their_ranks(name: str) -> None:
 @pytest.mark.parametrize("name", ["ring:100", "torus:16x16", "torus:3x3x3x3", "switch:64"])
 def test_a_drawing_grows_until_its_numbers_can_be_read(name: str) -> None:
     assert numbers(resolve(name)) >= 8
-    assert topology_chart(resolve(name)).to_dict(validate=False)["width"] <= 1300
+    assert spec_of(resolve(name))["width"] <= 1300
 
 
 def test_numbers_that_are_left_out_are_told() -> None:
@@ -164,7 +172,7 @@ def test_names_of_boxes_have_room_above_them(machine: Topology) -> None:
     drawn, picture = layout(machine), layers(machine)
     (size,) = {m["fontSize"] for m in (one["mark"] for one in picture) if m.get("dy")}
     across = next(one["encoding"]["x"]["scale"]["domain"] for one in picture)
-    width = topology_chart(machine).to_dict(validate=False)["width"]
+    width = spec_of(machine)["width"]
     room = (size + 3) * (across[1] - across[0]) / width
     named = [replace(box, top=box.top - room) for box in drawn.boxes]
     assert not any(a.overlaps(b) for a, b in combinations(named, 2))
