@@ -18,18 +18,21 @@ from hypothesis import strategies as st
 from sccl.collectives import named, names
 from sccl.core.answer import Answer, Sat, Unknown
 from sccl.core.bounds import Bounds
+from sccl.core.candidate import Range
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError
+from sccl.errors import ParameterError, TooLargeError
 from sccl.judge import violations
 from sccl.prove.bounds import farthest_pair, lower_bounds
 from sccl.prove.check.prices import by_steps
 from sccl.prove.check.work import TooMuchError
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
+from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.multiply import multiply_out, round_off
+from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.limit.palindrome import palindrome
 from sccl.synth.limit.problem import pose_allreduce, pose_packing
 from sccl.synth.limit.solve import solve_packing
@@ -261,6 +264,27 @@ def test_too_few_steps_are_refused() -> None:
         limit_frontier(machine, spec, backends.solve, max_steps=3)
 
 
+def test_so_many_steps_that_limits_end_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("steps", "sweep"):
+        monkeypatch.setattr(f"sccl.synth.limit.{module}.MAX_STEPS", 3)
+    machine, spec = resolve("ring:4"), named("broadcast", 4)
+    found = limit_frontier(machine, spec, backends.solve, max_steps=5)
+    assert [limit.steps for limit in found.classes[0].limits] == [2, 3]
+    assert (len(found.points), found.stopped) == (2, "max-steps")
+    swept = sweep(
+        machine,
+        spec,
+        backends.solve,
+        solver="cpsat",
+        covered=Range(0, 4),
+        limits=PackingLimits,
+    )
+    assert [point.steps for point in swept.points] == [2, 3, 4]
+    assert [limit.steps for limit in swept.classes[0].limits] == [2, 3]
+    with pytest.raises(TooLargeError, match="expected at most 3"):
+        limit_frontier(resolve("ring:8"), named("broadcast", 8), backends.solve)
+
+
 @pytest.mark.parametrize(
     ("machine", "limits"),
     [
@@ -406,7 +430,7 @@ def test_one_way_allreduce_has_a_limit_of_its_own_per_machine() -> None:
     found = step_limit(machine, spec, 4, lower_bounds(machine, spec))
     assert [p.lower for p in found.packings] == [2, 3] == [p.upper for p in found.packings]
     assert [proof.on_reversed for proof in found.limit.proofs] == [True, False]
-    with pytest.raises(ParameterError, match="at most"):
+    with pytest.raises(TooLargeError, match="at most"):
         step_limit(machine, spec, 10**6, lower_bounds(machine, spec))
 
 

@@ -14,11 +14,14 @@ LIMIT_UNITS = 30.0
 Measured: 1.9 from nothing for allgather on ndv2x2 with S = 7, in 9.4 s.
 """
 
+MAX_STEPS = 512
+"""Of a limit: certificates speak of no more, either."""
+
 
 class Options(contract.Options, frozen=True, kw_only=True):
     """Of how many steps the algorithm is."""
 
     steps: Annotated[
-        Annotated[int, Meta(ge=1, le=512)] | None,
+        Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
         Meta(description="S; default: as few as any algorithm has."),
     ] = None

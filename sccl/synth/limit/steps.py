@@ -11,15 +11,13 @@ from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds
 from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError
+from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds import farthest_pair
 from sccl.synth.candidates import check_enough
-from sccl.synth.limit.options import LIMIT_UNITS
+from sccl.synth.limit.options import LIMIT_UNITS, MAX_STEPS
 
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Packing
-
-_MAX_STEPS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +110,8 @@ def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
 
 
 def _check_most(steps: int) -> None:
-    if steps > _MAX_STEPS:
-        raise ParameterError(f"steps is {steps}, expected at most {_MAX_STEPS} for a limit")
+    if steps > MAX_STEPS:
+        raise TooLargeError(f"steps is {steps}, expected at most {MAX_STEPS} for a limit")
 
 
 def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None:
@@ -124,7 +122,6 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
 
     Raises:
         UnreachableError: a chunk cannot reach a rank that wants it.
-        ParameterError: there are more steps than limits are computed for.
         TooLargeError: so many ranks, links and steps that it cannot be computed.
     """
     from sccl.synth.limit.pricing import needs_no_search, pricer  # noqa: PLC0415 - loads NumPy

@@ -20,6 +20,7 @@ from sccl.synth.ask import Solve
 from sccl.synth.candidates import last_step, scope_of
 from sccl.synth.folder import Folder
 from sccl.synth.limit.attain import attain
+from sccl.synth.limit.options import MAX_STEPS
 from sccl.synth.limit.steps import Packed, check_size, step_limit
 from sccl.transform import pose
 
@@ -113,11 +114,14 @@ def limits_until(
 ) -> tuple[str, ClassFrontier]:
     """Return why the limits of a class end before or at S = ``last``, and what they are.
 
+    They end at :data:`~sccl.synth.limit.options.MAX_STEPS` as well.
+
     Args:
         begin: when it began, by ``time.perf_counter``.
     """
     run = _Run(of, folder, notify)
-    stopped = run.until(last)
+    most = max(MAX_STEPS, of.bounds.steps)  # where the first is too large, that is complained of
+    stopped = run.until(min(last, most))
     return stopped, run.frontier(stopped, time.perf_counter() - begin)
 
 
