@@ -148,6 +148,16 @@ def test_switch_points_come_from_the_cost_model() -> None:
     assert str(made.selection()) == f"allgather:0=0e,{int(turn)}=1e,{6 << 20}=1d"  # in 6 parts
 
 
+def test_switch_points_are_in_bytes_of_a_block() -> None:
+    """A call of reducescatter names the bytes of one rank's block; all of them cross the ring."""
+    few, many = found = frontier("ring:4", "reducescatter")
+    made = bundle(found, serial=True, eager_part_bytes=1 << 40)
+    saved = few.bandwidth_cost - many.bandwidth_cost
+    alpha, beta = Fraction(str(few.topology.alpha_us)), 1000 * Fraction(str(few.topology.gb_per_s))
+    turn = (many.steps - few.steps) * alpha * beta / saved
+    assert str(made.selection()) == f"reducescatter:0=0e,{int(turn / 4)}=1e,{2 << 40}=1d"
+
+
 def save(algorithm: Algorithm, path: Path) -> str:
     path.write_text(text_of(algorithm_to_wire(algorithm)))
     return str(path)

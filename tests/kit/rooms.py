@@ -10,7 +10,6 @@ import pytest
 from tests.kit import order
 
 BY_NAME = {
-    "tests/cli/test_json.py::test_projects_are_measured": "mpi",
     "tests/emit/test_gpu.py": "compiler",
     "tests/emit/test_host.py": "mpi",
     "tests/house/test_benchmarks.py::test_smoke[collectives]": "mpi",
