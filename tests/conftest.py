@@ -52,8 +52,8 @@ settings.load_profile("sccl")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one more than there are cores: much waits for a browser, children or the disk."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Return two more than there are cores: much waits for a browser, children or the disk."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
