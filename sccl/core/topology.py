@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from sccl.core.bus_ids import BusIds, checked_bus_ids
 from sccl.core.ids import Edge, Rank
 from sccl.core.words import counted
 from sccl.errors import InputError, TopologyError
@@ -117,6 +118,7 @@ class Topology:
         chassis: ranks that share an enclosure, a partition of a subset of the ranks.
         labels: what the machine calls each rank (empty: the rank number).
         source: where the numbers come from.
+        pci_bus_ids: which GPU each rank is.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Topology:
     chassis: tuple[tuple[int, ...], ...] = ()
     labels: tuple[str, ...] = ()
     source: str = ""
+    pci_bus_ids: BusIds = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", tuple(sorted(self.links)))
@@ -140,6 +143,8 @@ class Topology:
         self._check_budgets()
         self._check_switches()
         self._check_chassis()
+        bus_ids = checked_bus_ids(self.pci_bus_ids, self.ranks, f"topology {self.name!r}")
+        object.__setattr__(self, "pci_bus_ids", bus_ids)
 
     def _check_nodes(self) -> None:
         if not self.name.strip():

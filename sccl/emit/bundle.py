@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.bus_ids import ASCENDING, BusIds, ascend
 from sccl.core.cost import Costs, winners
 from sccl.core.files.disk import slug
 from sccl.emit.selection import Selection, SwitchPoint
@@ -62,10 +63,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What a generated project consists of."""
+    """What a generated project consists of.
+
+    Attributes:
+        bus_ids: which GPU each rank is, as far as the machines of the algorithms say it.
+    """
 
     ranks: int
     entries: tuple[Entry, ...]
+    bus_ids: BusIds = ()
 
     def selection(self) -> Selection:
         """Return which program serves which size."""
@@ -81,8 +87,8 @@ def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: i
             output, until a measurement says better.
 
     Raises:
-        ParameterError: no algorithm is given, they are for different numbers of ranks, or two
-            custom collectives have names that look alike in C.
+        ParameterError: no algorithm is given, they are for different numbers of ranks or GPUs, or
+            two custom collectives have names that look alike in C.
         JudgeError: the judge rejects one of them.
     """
     if not algorithms:
@@ -105,7 +111,24 @@ def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: i
         members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
         lowered = tuple(_lowered(a, serial=serial) for a in members)
         entries.append(Entry(name, lowered, _switches(lowered, eager_part_bytes)))
-    return Bundle(sizes[0], tuple(entries))
+    return Bundle(sizes[0], tuple(entries), _bus_ids(algorithms))
+
+
+def _bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
+    """Return which GPU each rank is: what the machines say, the bus ids if some give them.
+
+    Raises:
+        ParameterError: two of them contradict each other.
+    """
+    machines = [a.topology for a in algorithms if a.topology.pci_bus_ids]
+    said = {t.pci_bus_ids: repr(t.name) for t in machines}
+    listed = [bus_ids for bus_ids in said if isinstance(bus_ids, tuple)]
+    if len(listed) > 1 or (ASCENDING in said and not all(map(ascend, listed))):
+        raise ParameterError(
+            f"the topologies {' and '.join(said.values())} contradict one another: their "
+            "pci_bus_ids make a rank different GPUs; make one bundle for each"
+        )
+    return listed[0] if listed else next(iter(said), ())
 
 
 def with_selection(made: Bundle, selection: Selection) -> Bundle:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.disk import data_dir
 from sccl.emit.bundle import Bundle, Entry, Lowered
 from sccl.lower import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
@@ -60,6 +61,7 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         "slots": max(1, *(p.scratch_slots for _, _, p in programs)),
         "blocks": max(len(r.blocks) for _, _, p in programs for r in p.ranks),
         "steps": max(p.steps for _, _, p in programs),
+        **_gpus(bundle.bus_ids),
         "patterns": max(len(b) for s in layouts for b in (*s.inputs, *s.outputs)),
         "selection": str(bundle.selection()),
         "types": list(TYPES),
@@ -83,6 +85,14 @@ def programs_of(bundle: Bundle) -> Iterable[tuple[Entry, Lowered, Program]]:
         for lowered in entry.algorithms:
             yield entry, lowered, lowered.eager
             yield entry, lowered, lowered.direct
+
+
+def _gpus(bus_ids: BusIds) -> dict[str, str]:
+    """Return which GPU each rank is; bus ids have been checked, and need no quoting."""
+    if bus_ids == ASCENDING:
+        return {"numbering": "ascending", "bus_ids": ""}
+    listed = ", ".join(f'"{bus_id}"' for bus_id in bus_ids)
+    return {"numbering": "bus_ids" if bus_ids else "unstated", "bus_ids": listed}
 
 
 def _list(numbers: Iterable[int]) -> str:

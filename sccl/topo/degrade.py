@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology, link_name
 from sccl.core.words import counted
@@ -20,7 +21,9 @@ def without(
     """Return the same machine with failed parts taken out, ready for synthesis.
 
     Ranks that are left keep their order and are renumbered from 0; ``labels`` keep the numbers
-    they had, if any goes. Budgets lose the edges that are gone.
+    they had, if any goes. Budgets lose the edges that are gone. Bus ids of GPUs stay; that GPUs are
+    numbered in their order does not outlast a lost rank, for whether its GPU is still counted is
+    not known.
 
     Args:
         lanes: of links that lose some of their lanes, how many; a link that has none left goes.
@@ -60,6 +63,7 @@ def without(
             if (here := tuple(number[r] for r in members if r in number))
         ),
         labels=_labels_without(topology, lost),
+        pci_bus_ids=_bus_ids_without(topology, lost),
         source=f"{topology.source}; {failed}" if topology.source else failed,
     )
 
@@ -99,6 +103,14 @@ def _labels_without(topology: Topology, gone: set[int]) -> tuple[str, ...]:
     if not topology.labels and not gone:
         return ()
     return tuple(topology.label(r) for r in range(topology.ranks) if r not in gone)
+
+
+def _bus_ids_without(topology: Topology, gone: set[int]) -> BusIds:
+    if not gone:
+        return topology.pci_bus_ids
+    if topology.pci_bus_ids == ASCENDING:
+        return ()
+    return tuple(bus_id for rank, bus_id in enumerate(topology.pci_bus_ids) if rank not in gone)
 
 
 def _fewer_lanes(

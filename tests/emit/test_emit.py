@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
+from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.emit import PROGRAM_FILE, EmitOptions, Selection, generate, targets, write_project
@@ -131,6 +132,31 @@ def test_names_do_not_reach_code(name: str, tmp_path: Path) -> None:
     )
     assert "owned" not in shown.stdout
     assert not list(tmp_path.rglob("owned"))
+
+
+def of_gpus(bus_ids: BusIds) -> Algorithm:
+    (algorithm, *_) = frontier("ring:4", "allgather")
+    machine = replace(algorithm.topology, name=f"with {bus_ids or 'none'}", pci_bus_ids=bus_ids)
+    return replace(algorithm, topology=machine)
+
+
+def test_bundles_say_which_gpu_each_rank_is() -> None:
+    up, down = (tuple(f"{bus}:00.0" for bus in order) for order in ("6789", "9876"))
+    said: dict[tuple[BusIds, ...], tuple[str, str]] = {
+        ((),): ("unstated", "{}"),
+        (ASCENDING,): ("ascending", "{}"),
+        ((), down): ("bus_ids", '{"0000:09:00.0", "0000:08:00.0"'),
+        (ASCENDING, (), up): ("bus_ids", '{"0000:06:00.0"'),
+    }
+    for machines, (numbering, ids) in said.items():
+        algorithms = [of_gpus(bus_ids) for bus_ids in machines]
+        for target in targets():
+            text = generate(algorithms, target)["tables.hpp"]
+            assert f"NUMBERING = Numbering::{numbering};" in text
+            assert f"BUS_IDS[RANKS] = {ids}" in text
+    for other in (up, ASCENDING):
+        with pytest.raises(ParameterError, match="contradict one another"):
+            generate([of_gpus(other), of_gpus(down)], "cuda")
 
 
 def test_identifiers_are_of_c() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections import Counter
@@ -11,13 +12,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from rich.console import Console
 
+from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.text import text_of
-from sccl.core.files.topologies import load_topology, topology_to_wire
+from sccl.core.files.topologies import load_topology, topology_of_wire, topology_to_wire
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
-from sccl.topo import catalogue_names, generators, measure, resolve
+from sccl.topo import catalogue_names, generators, machine_model, measure, resolve
 from sccl.topo.degrade import without
+from sccl.view.text.show import print_topology
 from tests.conftest import NO_SHARED
 from tests.kit.paths import SHARED
 from tests.kit.strategies import topologies
@@ -42,6 +46,57 @@ def test_dgx1_is_numbered_as_nvidia_smi_prints_it() -> None:
     assert lanes == expected
     m = measure(resolve("dgx1"))
     assert (m.diameter, set(m.out_lanes), set(m.in_lanes)) == (2, {6}, {6})
+
+
+def test_dgx1s_numbers_follow_its_bus_ids() -> None:
+    """Said of it because a dump by bus ids (first two GPUs; the rest is cut off) has its lanes."""
+    sample = SHARED / "data" / "samples" / "nccl_topo_xml" / "fragment_dgx1v_cut_off.xml"
+    if not sample.exists():
+        pytest.skip(NO_SHARED)
+    text = sample.read_text()
+    captured: dict[tuple[str, str], int] = {}
+    for part in text.split("<gpu ")[1:]:
+        source = re.findall(r'busid="([^"]+)"', text[: text.index(part)])[-1]
+        for target, count in re.findall(r'target="([^"]+)" count="(\d)"', part):
+            captured[source, target] = int(count)
+    ids = sorted({end for edge in captured for end in edge})
+    machine = resolve("dgx1")
+    assert machine.pci_bus_ids == ASCENDING
+    assert len(captured) == 7  # of the 12 that the two have
+    for (a, b), count in captured.items():
+        assert machine.lanes()[ids.index(a), ids.index(b)] == count
+
+
+IDS = ("0000:06:00.0", "0000:0a:00.0", "10000:01:1f.7")
+
+
+def test_gpus_of_ranks_are_kept_as_far_as_they_are_known() -> None:
+    given = replace(resolve("ring:3"), pci_bus_ids=("6:0.0", "00000000:0A:00.0", "10000:01:1F.7"))
+    assert given.pci_bus_ids == IDS
+    wire = topology_to_wire(given)
+    assert topology_of_wire(wire, "x") == given
+    assert "pci_bus_ids" not in text_of(topology_to_wire(resolve("ring:3")))
+    assert without(given, links=[(0, 1)]).pci_bus_ids == given.reversed().pci_bus_ids == IDS
+    assert without(given, ranks=[1]).pci_bus_ids == (IDS[0], IDS[2])
+    assert machine_model(given).topology.pci_bus_ids == IDS
+    ordered = replace(given, pci_bus_ids=ASCENDING)
+    assert topology_of_wire(topology_to_wire(ordered), "x").pci_bus_ids == ASCENDING
+    assert without(ordered, links=[(0, 1)]).pci_bus_ids == ASCENDING
+    assert without(ordered, ranks=[1]).pci_bus_ids == ()  # is the lost one still counted?
+
+
+@pytest.mark.parametrize(
+    ("bus_ids", "says"),
+    [
+        (ASCENDING, "GPUs: numbered by ascending PCI bus id, as nvidia-smi does"),
+        (IDS, "GPUs: rank 0 is 0000:06:00.0, rank 1 is 0000:0a:00.0, rank 2 is 10000:01:1f.7"),
+        ((), "GPUs: which is which rank is not stated"),
+    ],
+)
+def test_gpus_are_shown(bus_ids: BusIds, says: str) -> None:
+    out = io.StringIO()
+    print_topology(Console(file=out, width=200), replace(resolve("ring:3"), pci_bus_ids=bus_ids))
+    assert says in out.getvalue()
 
 
 def test_dgx1_equals_a_captured_matrix() -> None:
@@ -276,6 +331,14 @@ def machine(**changes: object) -> dict[str, object]:
         ('{"ranks": ' + "9" * 5000 + "}", "not JSON that sccl can read"),
         (json.dumps(machine(chassis=[[0, 0]])), "rank 0 is listed twice"),
         (json.dumps(machine(labels=["a"])), "1 labels for 3 ranks"),
+        (json.dumps(machine(pci_bus_ids=["06:00.0"])), "1 pci_bus_ids for 3 ranks, expected one"),
+        (json.dumps(machine(pci_bus_ids=["1:0.0", "2:0.8", "3:0.0"])), "has '2:0.8' for rank 1"),
+        (
+            json.dumps(machine(pci_bus_ids=["1:0.0\n", "2:0.0", "3:0.0"])),
+            "has '1:0.0\\n' for rank 0",
+        ),
+        (json.dumps(machine(pci_bus_ids=["1:0.0", "0:1:0.0", "3:0.0"])), "for ranks 0 and 1"),
+        (json.dumps(machine(pci_bus_ids="by name")), "`$.pci_bus_ids`"),
         ('{"name": "a", "name": "b"}', "field `name` twice"),
         ("[" * 100_000, "not JSON"),
     ],

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from sccl.core.bus_ids import BusIds
+
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
     str,
@@ -110,6 +112,13 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
     labels: Annotated[
         tuple[str, ...], Meta(description="What the machine calls each rank; default: its number.")
+    ] = ()
+    pci_bus_ids: Annotated[
+        BusIds,
+        Meta(
+            description="Of each rank's GPU, as [domain:]bus:device.function; 'ascending': rank i "
+            "is the GPU with the i-th lowest, as nvidia-smi numbers them; default: not stated."
+        ),
     ] = ()
 
 

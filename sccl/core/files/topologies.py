@@ -67,6 +67,7 @@ def topology_to_wire(topology: Topology) -> TopologyWire:
         switches=tuple(map(_switch_to_wire, t.switches)),
         chassis=t.chassis,
         labels=t.labels,
+        pci_bus_ids=t.pci_bus_ids,
     )
 
 
@@ -91,6 +92,7 @@ def topology_of_wire(wire: TopologyWire, where: str) -> Topology:
             switches=tuple(map(_switch_of_wire, wire.switches)),
             chassis=wire.chassis,
             labels=wire.labels,
+            pci_bus_ids=wire.pci_bus_ids,
         )
     except InputError as error:
         raise FormatError(f"{where}: {error}") from error

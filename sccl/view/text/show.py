@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.topology import Switch, Topology
 from sccl.core.words import counted
 from sccl.errors import InputError
@@ -125,6 +126,16 @@ def print_topology(console: Console, topology: Topology) -> None:
             "labels: " + ", ".join(f"rank {r} is {t.label(r)}" for r in range(t.ranks)),
             markup=False,
         )
+    console.print(f"GPUs: {_bus_ids_text(t.pci_bus_ids)}", markup=False, soft_wrap=True)
+
+
+def _bus_ids_text(bus_ids: BusIds) -> str:
+    """Return which GPU each rank is."""
+    if not bus_ids:
+        return "which is which rank is not stated"
+    if bus_ids == ASCENDING:
+        return "numbered by ascending PCI bus id, as nvidia-smi does"
+    return ", ".join(f"rank {rank} is {bus_id}" for rank, bus_id in enumerate(bus_ids))
 
 
 def _switch_text(switch: Switch) -> str:

@@ -13,6 +13,12 @@ constexpr int STEPS = 4;    // most steps of a program
 constexpr std::size_t SLOT_BYTES = 131072;
 constexpr int PATTERNS = 1;  // most blocks in a buffer
 
+// Which GPU each rank is, as the machines of the algorithms say: the one of its bus id, in lower case
+// as 0000:0a:00.0; the ranks ascend with the bus ids of their GPUs; or nothing is said of it.
+enum class Numbering { unstated, ascending, bus_ids };
+constexpr Numbering NUMBERING = Numbering::unstated;
+constexpr const char *const BUS_IDS[RANKS] = {};  // null where they are not known
+
 // The blocks of a rank's buffer, by the number of the data they hold.
 struct Blocks {
   int count;
