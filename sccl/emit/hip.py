@@ -27,6 +27,10 @@ _TEXTS = {
     "noinline": "__attribute__((noinline))",  # to clang, __noinline__ is but a hint
     "kernel_parameter": "const",
     "alloc_flags": "hipExtMallocWithFlags(at, bytes, hipDeviceMallocFinegrained)",
+    "alloc_host": "hipHostMalloc(at, bytes, hipHostMallocMapped | hipHostMallocPortable | "
+    "hipHostMallocCoherent)",
+    "free_host": "hipHostFree",
+    "ticks_per_ms": "25000",  # of gfx9, where the runtime cannot be asked
     "pointer_attributes": "hipPointerAttribute_t",
     "pointer_kind": "SCCL_POINTER_KIND",
     "processor_count": "hipDeviceAttributeMultiprocessorCount",

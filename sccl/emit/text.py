@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,7 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         "steps": max(p.steps for _, _, p in programs),
         **_gpus(bundle.bus_ids),
         "patterns": max(len(b) for s in layouts for b in (*s.inputs, *s.outputs)),
+        "neighbours": [_list(row) for row in _neighbours(bundle.ranks, programs)],
         "selection": str(bundle.selection()),
         "types": list(TYPES),
         "type_bytes": _list(size for size, _, _ in TYPES.values()),
@@ -77,6 +78,18 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         "names": [entry.identifier for entry in bundle.entries],
         "functions": [_function(entry) for entry in bundle.entries],
     }
+
+
+def _neighbours(ranks: int, programs: Sequence[tuple[Entry, Lowered, Program]]) -> list[list[bool]]:
+    """Return which ranks send to one another in some program: nobody else is told anything."""
+    pairs = {
+        frozenset((rank, line.peer))
+        for _, _, program in programs
+        for rank, own in enumerate(program.ranks)
+        for _, line in own.instructions()
+        if line.peer is not None
+    }
+    return [[frozenset((a, b)) in pairs for b in range(ranks)] for a in range(ranks)]
 
 
 def programs_of(bundle: Bundle) -> Iterable[tuple[Entry, Lowered, Program]]:

@@ -18,6 +18,7 @@ from sccl.synth.ksync import backends
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
+from tests.kit import once
 from tests.kit.found import frontier
 from tests.kit.matrix import EIGHT, FOUR, Hard, all_of
 from tests.kit.projects import loopback, make, tool
@@ -56,6 +57,15 @@ def project(
 ) -> Path:
     write_project(directory, generate(all_of(rows), target, options))
     return directory
+
+
+def compiled() -> Path:
+    """Return what nvcc compiles, built for threads of the host by whoever comes first."""
+
+    def fill(directory: Path) -> None:
+        make(project(directory, "cuda"), "emulated", UNOPTIMISED)
+
+    return once.folder("gpu-compiled", fill)
 
 
 WIDTH = pytest.mark.parametrize(
@@ -159,6 +169,30 @@ def test_the_kernels_have_no_race(tmp_path: Path) -> None:
     done = loopback(directory / "emulated", "--counts", "100,5001", UCX_MEM_EVENTS="no")
     assert "WARNING: ThreadSanitizer" not in done.stderr
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("dead", [0, 5])
+def test_a_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
+    """On DGX-1: two links may lie between the dead rank and another, which is told all the same."""
+    done = loopback(
+        compiled() / "emulated",
+        *("allgather", "--counts", "1000"),
+        SCCL_EMULATED_DEAD=str(dead),
+        SCCL_TIMEOUT="0.01",
+    )
+    assert done.returncode == 1
+    alive = " ".join(str(rank) for rank in range(8) if rank != dead)
+    assert re.search(r"rank \d waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
+    assert f"ended: ranks {alive}\n" in done.stderr
+
+
+def test_neighbours_are_those_of_the_links_that_are_used() -> None:
+    text = generate(all_of(COMPILED), "cuda")["tables.hpp"]
+    rows = re.search(r"neighbours\[RANKS\]\[RANKS\] = \{\n(.*?)\n\};", text, re.DOTALL)
+    assert rows
+    found = [re.findall(r"\d", row) for row in rows[1].splitlines()]
+    links = {link.edge for link in all_of(COMPILED)[0].topology.links}
+    assert {(a, b) for a in range(8) for b in range(8) if found[a][b] == "1"} == links
 
 
 def test_ranks_without_work_take_part(tmp_path: Path) -> None:

@@ -19,6 +19,13 @@ enum class Numbering { unstated, ascending, bus_ids };
 constexpr Numbering NUMBERING = Numbering::unstated;
 constexpr const char *const BUS_IDS[RANKS] = {};  // null where they are not known
 
+// Whether two ranks send to one another in some program.
+constexpr bool neighbours[RANKS][RANKS] = {
+    {0, 1, 0},
+    {1, 0, 1},
+    {0, 1, 0},
+};
+
 // The blocks of a rank's buffer, by the number of the data they hold.
 struct Blocks {
   int count;
