@@ -22,7 +22,15 @@ MEMORY_CONTRACT = """\
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
-OWN = ("gpu.hpp", "view.hpp", "combine.hpp", "memory.hpp", "communicator.cpp", "Makefile")
+OWN = (
+    "gpu.hpp",
+    "emulated.hpp",
+    "view.hpp",
+    "combine.hpp",
+    "memory.hpp",
+    "communicator.cpp",
+    "Makefile",
+)
 
 
 def files(

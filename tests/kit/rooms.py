@@ -11,6 +11,7 @@ from tests.kit import order
 
 BY_NAME = {
     "tests/emit/test_gpu.py": "compiler",
+    "tests/emit/test_gpu_processes.py": "mpi",
     "tests/emit/test_host.py": "mpi",
     "tests/house/test_benchmarks.py::test_smoke[collectives]": "mpi",
     "tests/house/test_notebooks.py": "notebook",
