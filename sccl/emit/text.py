@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.disk import data_dir
 from sccl.emit.bundle import Bundle, Entry, Lowered
+from sccl.errors import ParameterError
 from sccl.lower import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
 
 if TYPE_CHECKING:
     import jinja2
 
-CALLS = {Buffer.INPUT: "in", Buffer.OUTPUT: "out", Buffer.SCRATCH: "scratch"}
+BUFFERS = {Buffer.INPUT: "in", Buffer.OUTPUT: "out", Buffer.SCRATCH: "scratch"}
+
+MOST = 2**16 - 2
+"""The largest number in a field of an instruction; the one after it says that there is none."""
+
+INDEX_BITS = 14
+"""Bits of a slot's number; the other two of its field are its buffer."""
 
 TYPES = {
     "INT8": (1, "std::int8_t", "MPI_INT8_T"),
@@ -55,11 +63,13 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
     """Return what the templates that all targets share need."""
     programs = list(programs_of(bundle))
     layouts = [p.layout for _, _, p in programs]
+    blocks = max(1, *(len(r.blocks) for _, _, p in programs for r in p.ranks))
+    rows = _programs(bundle, blocks)
     return {
         "ranks": bundle.ranks,
         "flags": max(1, *(p.flags for _, _, p in programs)),
         "slots": max(1, *(p.scratch_slots for _, _, p in programs)),
-        "blocks": max(len(r.blocks) for _, _, p in programs for r in p.ranks),
+        "blocks": blocks,
         "steps": max(p.steps for _, _, p in programs),
         **_gpus(bundle.bus_ids),
         "patterns": max(len(b) for s in layouts for b in (*s.inputs, *s.outputs)),
@@ -70,10 +80,9 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         "type_names": ", ".join(f'"{name.lower()}"' for name in TYPES),
         "cpp_types": [cpp for _, cpp, _ in TYPES.values()],
         "mpi_types": ", ".join(mpi for *_, mpi in TYPES.values()),
-        "programs": [
-            _program(number, lowered, program)
-            for number, (_, lowered, program) in enumerate(programs)
-        ],
+        "index_bits": INDEX_BITS,
+        "programs": rows,
+        "lines": max(1, *(len(b["lines"]) for p in rows for r in p["ranks"] for b in r["blocks"])),
         "collectives": _collectives(bundle),
         "names": [entry.identifier for entry in bundle.entries],
         "functions": [_function(entry) for entry in bundle.entries],
@@ -112,40 +121,96 @@ def _list(numbers: Iterable[int]) -> str:
     return ", ".join(str(int(n)) for n in numbers)
 
 
-def _program(number: int, lowered: Lowered, program: Program) -> dict[str, Any]:
-    landing = "direct" if program.landing is Landing.OUTPUT else "eager"
-    return {
-        "number": number,
-        "label": lowered.label,
-        "landing": landing,
-        "ranks": [
-            {"number": rank, "blocks": _blocks(program, own)}
-            for rank, own in enumerate(program.ranks)
-        ],
-    }
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A row of the table of instructions, by the names of its fields.
+
+    Attributes:
+        other: a slot, or the flag of a send's credit.
+        parts: of a block.
+    """
+
+    code: str
+    step: int
+    peer: int = 0
+    flag: int = 0
+    part: int = 0
+    into: Slot | None = None
+    source: Slot | None = None
+    other: Slot | int | None = None
+    parts: int = 1
+
+    def text(self) -> str:
+        """Return it as generated code spells it.
+
+        Raises:
+            ParameterError: a number does not fit into its field.
+        """
+        numbers = {"step": self.step, "peer": self.peer, "flag": self.flag, "part": self.part}
+        fields = [str(_fitting(name, number, MOST)) for name, number in numbers.items()]
+        slots = [self._slot(which) for which in (self.into, self.source, self.other)]
+        return ", ".join((self.code, *fields, *slots))
+
+    def _slot(self, which: Slot | int | None) -> str:
+        if isinstance(which, int):
+            return str(_fitting("flag", which, MOST))
+        if which is None:
+            return "none" if self.code == Op.SEND else "0"
+        units = 1 if which.buffer is Buffer.SCRATCH else self.parts
+        number = _fitting("slot", which.index // units, 2**INDEX_BITS - 1)
+        return f"{BUFFERS[which.buffer]} | {number}"
 
 
-def _blocks(program: Program, own: RankProgram) -> list[dict[str, Any]]:
+def _fitting(name: str, number: int, most: int) -> int:
+    if number > most:
+        raise ParameterError(
+            f"an algorithm needs {name} {number}, and generated code counts to {most}: give one of "
+            "fewer chunks"
+        )
+    return number
+
+
+def _programs(bundle: Bundle, most_blocks: int) -> list[dict[str, Any]]:
+    """Return the rows of all instructions, and where those of each thread block begin."""
+    found, total = [], 0
+    for number, (_, lowered, program) in enumerate(programs_of(bundle)):
+        ranks = []
+        for rank, own in enumerate(program.ranks):
+            blocks = _blocks(program, own)
+            begins = list(accumulate(map(len, blocks), initial=total))
+            total = begins[-1]
+            ranks.append(
+                {
+                    "number": rank,
+                    "blocks": [
+                        {"number": b, "lines": [line.text() for line in lines]}
+                        for b, lines in enumerate(blocks)
+                    ],
+                    "begins": _list(begins + [total] * (most_blocks + 1 - len(begins))),
+                }
+            )
+        landing = "direct" if program.landing is Landing.OUTPUT else "eager"
+        found.append({"number": number, "label": lowered.label, "landing": landing, "ranks": ranks})
+    return found
+
+
+def _blocks(program: Program, own: RankProgram) -> list[list[_Line]]:
+    """Return the lines of each thread block: its instructions, and what they await and publish."""
     marks = _published(own)
     blocks = []
     for number, block in enumerate(own.blocks):
-        lines: list[tuple[int, str]] = []
+        lines: list[_Line] = []
         opened: set[int] = set()
         for index, line in enumerate(block.instructions):
-            text = [f"after({b}, {marks[b, i]})" for b, i in line.after]
+            lines += [_Line("after", line.step, peer=b, flag=marks[b, i]) for b, i in line.after]
             if line.op in (Op.SEND, Op.CREDIT) and line.peer not in opened:
                 assert line.peer is not None
                 opened.add(line.peer)
-                text.append(f"open({line.peer})")
-            text.append(_call(program, line))
+                lines.append(_Line("open", line.step, peer=line.peer))
+            lines.append(_instruction(program, line))
             if (number, index) in marks:
-                text.append(f"publish({marks[number, index]})")
-            lines += [(line.step, entry) for entry in text]
-        steps = [
-            {"number": step, "lines": [text for _, text in entries]}
-            for step, entries in groupby(lines, key=lambda item: item[0])
-        ]
-        blocks.append({"number": number, "steps": steps})
+                lines.append(_Line("publish", line.step, flag=marks[number, index]))
+        blocks.append(lines)
     return blocks
 
 
@@ -160,32 +225,18 @@ def _published(own: RankProgram) -> dict[tuple[int, int], int]:
     return marks
 
 
-def _call(program: Program, line: Instruction) -> str:
-    """Return an instruction as a call of the machine."""
-    part = program.layout.part(line.chunk)
-
-    def slot(which: Slot | None) -> str:
-        """Return a slot as generated code names it."""
-        assert which is not None
-        units = 1 if which.buffer is Buffer.SCRATCH else program.layout.parts
-        return f"{CALLS[which.buffer]}({which.index // units})"
-
-    match line.op:
-        case Op.SEND:
-            credit = -1 if line.credit is None else line.credit
-            to = slot(line.dst)
-            return f"send({line.peer}, {line.flag}, {credit}, {part}, {to}, {slot(line.src)})"
-        case Op.RECV:
-            return f"recv({line.peer}, {line.flag}, {part})"
-        case Op.RECV_REDUCE:
-            operands = f"{slot(line.dst)}, {slot(line.src)}, {slot(line.other)}"
-            return f"recv_reduce({line.peer}, {line.flag}, {part}, {operands})"
-        case Op.REDUCE:
-            return f"reduce({part}, {slot(line.dst)}, {slot(line.src)}, {slot(line.other)})"
-        case Op.COPY:
-            return f"copy({part}, {slot(line.dst)}, {slot(line.src)})"
-        case Op.CREDIT:
-            return f"credit({line.peer}, {line.flag}, {part})"
+def _instruction(program: Program, line: Instruction) -> _Line:
+    return _Line(
+        line.op.value,
+        line.step,
+        peer=line.peer or 0,
+        flag=line.flag or 0,
+        part=program.layout.part(line.chunk),
+        into=None if line.op is Op.RECV else line.dst,  # where it landed is its sender's business
+        source=line.src,
+        other=line.credit if line.op is Op.SEND else line.other,
+        parts=program.layout.parts,
+    )
 
 
 def _collectives(bundle: Bundle) -> list[dict[str, Any]]:

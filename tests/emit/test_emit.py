@@ -19,6 +19,7 @@ from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.emit import PROGRAM_FILE, EmitOptions, Selection, generate, targets, write_project
+from sccl.emit import text as rendering
 from sccl.emit.bundle import bundle, identifier
 from sccl.errors import FormatError, InputError, ParameterError, UnknownNameError
 from sccl.runtime import Timing, fastest, load_project, select, speedup, tuned
@@ -42,8 +43,17 @@ def test_every_hard_algorithm_is_emitted(hard: Hard) -> None:
         assert (listed["chunks"], listed["rounds"]) == (hard.shape[0], hard.shape[2])
         assert f"sccl_{entry['identifier']}(" in files["sccl.h"]
         steps = files["steps.hpp"]
-        assert steps.count("SCCL_STEPS void steps_") == 2  # eager and direct
-        assert steps.count("m.send(") == 2 * len(needed.sends)
+        assert len(re.findall("// program .*, (eager|direct)\n", steps)) == 2
+        assert steps.count("{Code::send,") == 2 * len(needed.sends)
+
+
+def test_numbers_that_no_instruction_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithms = frontier("ring:4", "allgather")
+    for name, says in (("MOST", "flag ., and generated code counts to 3"), ("INDEX_BITS", "slot ")):
+        with monkeypatch.context() as smaller:
+            smaller.setattr(rendering, name, 3 if name == "MOST" else 1)
+            with pytest.raises(ParameterError, match=says):
+                generate(algorithms, "cuda")
 
 
 @pytest.mark.parametrize("target", targets())
@@ -60,10 +70,11 @@ def test_golden_files(target: str, request: pytest.FixtureRequest) -> None:
 def test_all_targets_share_the_steps() -> None:
     texts = {t: generate(all_of(DGX1_ALLGATHER), t)["steps.hpp"] for t in targets()}
     assert texts["cuda"] == texts["hip"]
-    calls = {t: set(re.findall(r"m\.(\w+)\(", text)) for t, text in texts.items()}
+    calls = {t: set(re.findall(r"{Code::(\w+),", text)) for t, text in texts.items()}
     assert calls["host"] <= calls["cuda"]  # ranks that are one thread need no marks
-    shown = {t: re.sub(r"(?s)^.*?// allgather", "", text) for t, text in texts.items()}
-    assert shown["host"].count("m.send(") == shown["cuda"].count("m.send(")
+    assert texts["host"].count("{Code::send,") == texts["cuda"].count("{Code::send,")
+    loops = {t: text[text.index("void run_lines") :] for t, text in texts.items()}
+    assert loops["host"] == loops["cuda"]
 
 
 @pytest.mark.parametrize("target", targets())

@@ -1,8 +1,11 @@
-// The steps of every program: one code path per rank, one per thread block.
-// The same text for every target; what the calls do is the machine's business.
+// The instructions of every program as one table, and the loop that runs them: the same text for
+// every target; what the calls do is the machine's business.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+#include "tables.hpp"
 
 namespace sccl {
 
@@ -14,9 +17,31 @@ struct Slot {
   int index;
 };
 
-SCCL_STEPS constexpr Slot in(int block) { return {Buffer::input, block}; }
-SCCL_STEPS constexpr Slot out(int block) { return {Buffer::output, block}; }
-SCCL_STEPS constexpr Slot scratch(int slot) { return {Buffer::scratch, slot}; }
+// What an instruction does: a call of the machine, with the fields that the call names.
+enum class Code : std::uint16_t {
+  after,        // peer (a thread block), flag (its mark)
+  publish,      // flag (a mark)
+  open,         // peer
+  send,         // peer, flag, other (a credit), part, into, from
+  recv,         // peer, flag, part
+  recv_reduce,  // peer, flag, part, into, from, other (a slot)
+  reduce,       // part, into, from, other (a slot)
+  copy,         // part, into, from
+  credit        // peer, flag, part
+};
+
+// Loaded in one go. Slots are numbers with their buffer in the two highest bits.
+struct alignas(16) Instruction {
+  Code code;
+  std::uint16_t step, peer, flag, part, into, from, other;
+};
+
+constexpr std::uint16_t in = 0, out = 1 << 14, scratch = 2 << 14;
+constexpr std::uint16_t none = 0xffff;  // no credit
+
+SCCL_STEPS Slot slot_of(std::uint16_t bits) {
+  return {static_cast<Buffer>(bits >> 14), bits & ((1 << 14) - 1)};
+}
 
 // Where a part of a block begins, in bytes. Parts begin at multiples of 64 bytes; where there are
 // fewer such units than parts, some are empty and nothing is sent for them.
@@ -26,218 +51,138 @@ SCCL_STEPS std::size_t part_first(std::size_t bytes, int part, int parts) {
   return first < bytes ? first : bytes;
 }
 
-// allreduce-line-3-c3-s4-r4, eager
-template <class Machine>
-SCCL_STEPS void steps_0(Machine &m) {
-  switch (m.rank()) {
-  case 0:
-    switch (m.block()) {
-    case 0:
-      if (m.step(0)) {
-        m.open(1);
-        m.send(1, 1, -1, 2, scratch(1), in(0));
-      }
-      if (m.step(1)) {
-        m.send(1, 2, -1, 1, scratch(2), in(0));
-        m.recv_reduce(1, 0, 0, out(0), in(0), scratch(0));
-      }
-      if (m.step(2)) {
-        m.send(1, 4, -1, 0, scratch(4), out(0));
-        m.recv(1, 1, 1);
-        m.copy(1, out(0), scratch(1));
-      }
-      if (m.step(3)) {
-        m.recv(1, 2, 2);
-        m.copy(2, out(0), scratch(2));
-      }
-      break;
-    }
-    break;
-  case 1:
-    switch (m.block()) {
-    case 0:
-      if (m.step(0)) {
-        m.recv_reduce(0, 1, 2, out(0), in(0), scratch(1));
-        m.publish(1);
-      }
-      if (m.step(1)) {
-        m.after(1, 1);
-        m.open(0);
-        m.send(0, 0, -1, 0, scratch(0), out(0));
-        m.recv_reduce(0, 2, 1, out(0), in(0), scratch(2));
-        m.publish(2);
-      }
-      if (m.step(2)) {
-        m.after(1, 2);
-        m.send(0, 1, -1, 1, scratch(1), out(0));
-        m.recv(0, 4, 0);
-        m.copy(0, out(0), scratch(4));
-        m.publish(3);
-      }
-      if (m.step(3)) {
-        m.after(1, 3);
-        m.send(0, 2, -1, 2, scratch(2), out(0));
-      }
-      break;
-    case 1:
-      if (m.step(0)) {
-        m.recv_reduce(2, 0, 0, out(0), in(0), scratch(0));
-        m.publish(1);
-      }
-      if (m.step(1)) {
-        m.after(0, 1);
-        m.open(2);
-        m.send(2, 0, -1, 2, scratch(0), out(0));
-        m.after(0, 2);
-        m.recv_reduce(2, 3, 1, out(0), out(0), scratch(3));
-        m.publish(2);
-      }
-      if (m.step(2)) {
-        m.send(2, 1, -1, 1, scratch(1), out(0));
-        m.recv(2, 5, 2);
-        m.copy(2, out(0), scratch(5));
-        m.publish(3);
-      }
-      if (m.step(3)) {
-        m.after(0, 3);
-        m.send(2, 2, -1, 0, scratch(2), out(0));
-      }
-      break;
-    }
-    break;
-  case 2:
-    switch (m.block()) {
-    case 0:
-      if (m.step(0)) {
-        m.open(1);
-        m.send(1, 0, -1, 0, scratch(0), in(0));
-      }
-      if (m.step(1)) {
-        m.send(1, 3, -1, 1, scratch(3), in(0));
-        m.recv_reduce(1, 0, 2, out(0), in(0), scratch(0));
-      }
-      if (m.step(2)) {
-        m.send(1, 5, -1, 2, scratch(5), out(0));
-        m.recv(1, 1, 1);
-        m.copy(1, out(0), scratch(1));
-      }
-      if (m.step(3)) {
-        m.recv(1, 2, 0);
-        m.copy(0, out(0), scratch(2));
-      }
-      break;
-    }
-    break;
-  }
-}
+SCCL_TABLE Instruction instructions[] = {
+    // program 0: allreduce-line-3-c3-s4-r4, eager
+    // rank 0, block 0
+    {Code::open, 0, 1, 0, 0, 0, 0, 0},
+    {Code::send, 0, 1, 1, 2, scratch | 1, in | 0, none},
+    {Code::send, 1, 1, 2, 1, scratch | 2, in | 0, none},
+    {Code::recv_reduce, 1, 1, 0, 0, out | 0, in | 0, scratch | 0},
+    {Code::send, 2, 1, 4, 0, scratch | 4, out | 0, none},
+    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
+    {Code::copy, 2, 0, 0, 1, out | 0, scratch | 1, 0},
+    {Code::recv, 3, 1, 2, 2, 0, 0, 0},
+    {Code::copy, 3, 0, 0, 2, out | 0, scratch | 2, 0},
+    // rank 1, block 0
+    {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
+    {Code::publish, 0, 0, 1, 0, 0, 0, 0},
+    {Code::after, 1, 1, 1, 0, 0, 0, 0},
+    {Code::open, 1, 0, 0, 0, 0, 0, 0},
+    {Code::send, 1, 0, 0, 0, scratch | 0, out | 0, none},
+    {Code::recv_reduce, 1, 0, 2, 1, out | 0, in | 0, scratch | 2},
+    {Code::publish, 1, 0, 2, 0, 0, 0, 0},
+    {Code::after, 2, 1, 2, 0, 0, 0, 0},
+    {Code::send, 2, 0, 1, 1, scratch | 1, out | 0, none},
+    {Code::recv, 2, 0, 4, 0, 0, 0, 0},
+    {Code::copy, 2, 0, 0, 0, out | 0, scratch | 4, 0},
+    {Code::publish, 2, 0, 3, 0, 0, 0, 0},
+    {Code::after, 3, 1, 3, 0, 0, 0, 0},
+    {Code::send, 3, 0, 2, 2, scratch | 2, out | 0, none},
+    // rank 1, block 1
+    {Code::recv_reduce, 0, 2, 0, 0, out | 0, in | 0, scratch | 0},
+    {Code::publish, 0, 0, 1, 0, 0, 0, 0},
+    {Code::after, 1, 0, 1, 0, 0, 0, 0},
+    {Code::open, 1, 2, 0, 0, 0, 0, 0},
+    {Code::send, 1, 2, 0, 2, scratch | 0, out | 0, none},
+    {Code::after, 1, 0, 2, 0, 0, 0, 0},
+    {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 3},
+    {Code::publish, 1, 0, 2, 0, 0, 0, 0},
+    {Code::send, 2, 2, 1, 1, scratch | 1, out | 0, none},
+    {Code::recv, 2, 2, 5, 2, 0, 0, 0},
+    {Code::copy, 2, 0, 0, 2, out | 0, scratch | 5, 0},
+    {Code::publish, 2, 0, 3, 0, 0, 0, 0},
+    {Code::after, 3, 0, 3, 0, 0, 0, 0},
+    {Code::send, 3, 2, 2, 0, scratch | 2, out | 0, none},
+    // rank 2, block 0
+    {Code::open, 0, 1, 0, 0, 0, 0, 0},
+    {Code::send, 0, 1, 0, 0, scratch | 0, in | 0, none},
+    {Code::send, 1, 1, 3, 1, scratch | 3, in | 0, none},
+    {Code::recv_reduce, 1, 1, 0, 2, out | 0, in | 0, scratch | 0},
+    {Code::send, 2, 1, 5, 2, scratch | 5, out | 0, none},
+    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
+    {Code::copy, 2, 0, 0, 1, out | 0, scratch | 1, 0},
+    {Code::recv, 3, 1, 2, 0, 0, 0, 0},
+    {Code::copy, 3, 0, 0, 0, out | 0, scratch | 2, 0},
+    // program 1: allreduce-line-3-c3-s4-r4, direct
+    // rank 0, block 0
+    {Code::open, 0, 1, 0, 0, 0, 0, 0},
+    {Code::send, 0, 1, 1, 2, scratch | 1, in | 0, none},
+    {Code::send, 1, 1, 2, 1, scratch | 0, in | 0, 3},
+    {Code::recv_reduce, 1, 1, 0, 0, out | 0, in | 0, scratch | 0},
+    {Code::send, 2, 1, 4, 0, out | 0, out | 0, none},
+    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
+    {Code::recv, 3, 1, 2, 2, 0, 0, 0},
+    // rank 1, block 0
+    {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
+    {Code::publish, 0, 0, 1, 0, 0, 0, 0},
+    {Code::after, 0, 1, 1, 0, 0, 0, 0},
+    {Code::open, 0, 0, 0, 0, 0, 0, 0},
+    {Code::credit, 0, 0, 3, 1, 0, 0, 0},
+    {Code::send, 1, 0, 0, 0, scratch | 0, out | 0, none},
+    {Code::recv_reduce, 1, 0, 2, 1, out | 0, in | 0, scratch | 0},
+    {Code::publish, 1, 0, 2, 0, 0, 0, 0},
+    {Code::after, 2, 1, 2, 0, 0, 0, 0},
+    {Code::send, 2, 0, 1, 1, out | 0, out | 0, none},
+    {Code::recv, 2, 0, 4, 0, 0, 0, 0},
+    {Code::publish, 2, 0, 3, 0, 0, 0, 0},
+    {Code::after, 3, 1, 3, 0, 0, 0, 0},
+    {Code::send, 3, 0, 2, 2, out | 0, out | 0, none},
+    // rank 1, block 1
+    {Code::recv_reduce, 0, 2, 0, 0, out | 0, in | 0, scratch | 0},
+    {Code::publish, 0, 0, 1, 0, 0, 0, 0},
+    {Code::after, 0, 0, 1, 0, 0, 0, 0},
+    {Code::open, 0, 2, 0, 0, 0, 0, 0},
+    {Code::credit, 0, 2, 3, 1, 0, 0, 0},
+    {Code::send, 1, 2, 0, 2, scratch | 0, out | 0, none},
+    {Code::after, 1, 0, 2, 0, 0, 0, 0},
+    {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 1},
+    {Code::publish, 1, 0, 2, 0, 0, 0, 0},
+    {Code::send, 2, 2, 1, 1, out | 0, out | 0, none},
+    {Code::recv, 2, 2, 5, 2, 0, 0, 0},
+    {Code::publish, 2, 0, 3, 0, 0, 0, 0},
+    {Code::after, 3, 0, 3, 0, 0, 0, 0},
+    {Code::send, 3, 2, 2, 0, out | 0, out | 0, none},
+    // rank 2, block 0
+    {Code::open, 0, 1, 0, 0, 0, 0, 0},
+    {Code::send, 0, 1, 0, 0, scratch | 0, in | 0, none},
+    {Code::send, 1, 1, 3, 1, scratch | 1, in | 0, 3},
+    {Code::recv_reduce, 1, 1, 0, 2, out | 0, in | 0, scratch | 0},
+    {Code::send, 2, 1, 5, 2, out | 0, out | 0, none},
+    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
+    {Code::recv, 3, 1, 2, 0, 0, 0, 0},
+};
 
-// allreduce-line-3-c3-s4-r4, direct
+constexpr int LINES = 14;  // most instructions of a thread block
+
+// Where in that table the instructions of each thread block begin; after the last, where they end.
+SCCL_TABLE int begins[][RANKS][BLOCKS + 1] = {
+    {{0, 9, 9}, {9, 23, 37}, {37, 46, 46}, },
+    {{46, 53, 53}, {53, 67, 81}, {81, 88, 88}, },
+};
+
 template <class Machine>
-SCCL_STEPS void steps_1(Machine &m) {
-  switch (m.rank()) {
-  case 0:
-    switch (m.block()) {
-    case 0:
-      if (m.step(0)) {
-        m.open(1);
-        m.send(1, 1, -1, 2, scratch(1), in(0));
-      }
-      if (m.step(1)) {
-        m.send(1, 2, 3, 1, scratch(0), in(0));
-        m.recv_reduce(1, 0, 0, out(0), in(0), scratch(0));
-      }
-      if (m.step(2)) {
-        m.send(1, 4, -1, 0, out(0), out(0));
-        m.recv(1, 1, 1);
-      }
-      if (m.step(3)) {
-        m.recv(1, 2, 2);
-      }
-      break;
+SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
+  for (int i = 0; i < count; ++i) {
+    const Instruction x = lines[i];
+    if (!m.step(x.step)) continue;
+    switch (x.code) {
+      case Code::after: m.after(x.peer, x.flag); break;
+      case Code::publish: m.publish(x.flag); break;
+      case Code::open: m.open(x.peer); break;
+      case Code::send: m.send(x.peer, x.flag, x.other == none ? -1 : x.other, x.part, slot_of(x.into), slot_of(x.from)); break;
+      case Code::recv: m.recv(x.peer, x.flag, x.part); break;
+      case Code::recv_reduce: m.recv_reduce(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
+      case Code::reduce: m.reduce(x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
+      case Code::copy: m.copy(x.part, slot_of(x.into), slot_of(x.from)); break;
+      case Code::credit: m.credit(x.peer, x.flag, x.part); break;
     }
-    break;
-  case 1:
-    switch (m.block()) {
-    case 0:
-      if (m.step(0)) {
-        m.recv_reduce(0, 1, 2, out(0), in(0), scratch(1));
-        m.publish(1);
-        m.after(1, 1);
-        m.open(0);
-        m.credit(0, 3, 1);
-      }
-      if (m.step(1)) {
-        m.send(0, 0, -1, 0, scratch(0), out(0));
-        m.recv_reduce(0, 2, 1, out(0), in(0), scratch(0));
-        m.publish(2);
-      }
-      if (m.step(2)) {
-        m.after(1, 2);
-        m.send(0, 1, -1, 1, out(0), out(0));
-        m.recv(0, 4, 0);
-        m.publish(3);
-      }
-      if (m.step(3)) {
-        m.after(1, 3);
-        m.send(0, 2, -1, 2, out(0), out(0));
-      }
-      break;
-    case 1:
-      if (m.step(0)) {
-        m.recv_reduce(2, 0, 0, out(0), in(0), scratch(0));
-        m.publish(1);
-        m.after(0, 1);
-        m.open(2);
-        m.credit(2, 3, 1);
-      }
-      if (m.step(1)) {
-        m.send(2, 0, -1, 2, scratch(0), out(0));
-        m.after(0, 2);
-        m.recv_reduce(2, 3, 1, out(0), out(0), scratch(1));
-        m.publish(2);
-      }
-      if (m.step(2)) {
-        m.send(2, 1, -1, 1, out(0), out(0));
-        m.recv(2, 5, 2);
-        m.publish(3);
-      }
-      if (m.step(3)) {
-        m.after(0, 3);
-        m.send(2, 2, -1, 0, out(0), out(0));
-      }
-      break;
-    }
-    break;
-  case 2:
-    switch (m.block()) {
-    case 0:
-      if (m.step(0)) {
-        m.open(1);
-        m.send(1, 0, -1, 0, scratch(0), in(0));
-      }
-      if (m.step(1)) {
-        m.send(1, 3, 3, 1, scratch(1), in(0));
-        m.recv_reduce(1, 0, 2, out(0), in(0), scratch(0));
-      }
-      if (m.step(2)) {
-        m.send(1, 5, -1, 2, out(0), out(0));
-        m.recv(1, 1, 1);
-      }
-      if (m.step(3)) {
-        m.recv(1, 2, 0);
-      }
-      break;
-    }
-    break;
   }
 }
 
 template <class Machine>
 SCCL_STEPS void run_steps(int program, Machine &m) {
-  switch (program) {
-  case 0: steps_0(m); break;
-  case 1: steps_1(m); break;
-  }
+  const int *const begin = &begins[program][m.rank()][m.block()];
+  run_lines(instructions + begin[0], begin[1] - begin[0], m);
 }
 
 }  // namespace sccl
