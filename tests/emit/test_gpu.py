@@ -73,6 +73,23 @@ WIDTH = pytest.mark.parametrize(
 )
 
 
+def function(text: str, begin: str, end: str) -> str:
+    """Return the last definition in compiled text whose first line and last line look so."""
+    first = [found.start() for found in re.finditer(begin, text, re.MULTILINE)][-1]
+    last = re.compile(end, re.MULTILINE).search(text, first)
+    assert last
+    return text[first : last.end()]
+
+
+def in_order(text: str, *words: str) -> None:
+    """Check that text has lines that match these patterns, one after the other."""
+    at = 0
+    for word in words:
+        found = re.compile(word).search(text, at)
+        assert found, f"{word} does not come where it has to in {words}"
+        at = found.end()
+
+
 @WIDTH
 def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     tmp_path: Path, rows: Sequence[Hard]
@@ -89,10 +106,19 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     assert (directory / "bench").exists()
     (kept,) = directory.glob("communicator.compute_90.ptx")
     ptx = kept.read_text()
-    send = ptx[ptx.index("Machine4send") :]
+    send, recv, publish, leave = (
+        function(ptx, rf"\.func .*Machine\d+{name}E", r"^\}")
+        for name in ("send", "recv", "publish", "leave")
+    )
     assert re.search(r"ld\.v4\.\w32", send)
     assert re.search(r"st\.v4\.\w32", send)
-    assert "membar.sys" in ptx or "fence.sc.sys" in ptx  # between data and flag
+    in_order(send, r"\bst\.v4", r"bar\.sync", r"st\.release\.sys\.u64")  # data, then the flag
+    assert "ld.acquire.sys.u64" in recv
+    assert "bar.red" in recv
+    in_order(publish, r"bar\.sync", r"st\.release\.gpu\.u64")
+    in_order(leave, r"bar\.sync", r"atom\.acq_rel\.gpu\.add\.u64")
+    assert "membar" not in ptx
+    assert "fence" not in ptx  # a release and an acquire order all that is needed
 
 
 def test_a_v100_is_told_which_toolkit_it_needs(tmp_path: Path) -> None:
@@ -119,6 +145,13 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
     assert set(spills) == {"0"}
     assert "flat_load_dwordx4" in assembly
     assert "flat_store_dwordx4" in assembly
+    send, recv = (
+        function(assembly, rf"^_ZN4sccl7Machine4{name}E.*:", r"s_setpc_b64")
+        for name in ("send", "recv")
+    )
+    # Every wave awaits what it wrote, then the barrier, and one of them sets the flag.
+    in_order(send, "flat_store_dwordx4", r"vmcnt\(0\).*\s+s_barrier", "flat_store_dwordx2")
+    in_order(recv, "flat_load_dwordx2 .* glc", r"vmcnt\(0\)", "buffer_wbinvl1_vol", "s_barrier")
 
 
 @pytest.mark.parametrize(("target", "compiler"), [("cuda", "nvcc"), ("hip", "hipcc")])

@@ -63,3 +63,12 @@ def test_what_is_preloaded_serves_memory_of_gpus() -> None:
         for name in ("allgather", "allreduce"):
             assert f"{name} of 4 bytes served by" in done.stderr
         assert ("direct" in done.stderr) == (landing == "d")
+
+
+def test_ranks_that_disagree_about_a_call_get_no_data() -> None:
+    """No deadline is set: what they say at its beginning is enough."""
+    select = ";".join(f"{name}:0=0e" for name in COLLECTIVES)
+    done = user("calls_differ", emulated(), SCCL_SELECT=select)
+    assert done.returncode == 0, done.stderr
+    assert "calls_differ is done" in done.stdout
+    assert "ranks have to make the same calls" in done.stderr

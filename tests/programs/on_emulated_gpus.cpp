@@ -52,11 +52,24 @@ void plain_mpi() {
     }
 }
 
+// One rank calls something else than the others do: no rank may take that for its data.
+void calls_differ() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Numbers send(ranks), recv(ranks);
+  for (int call = 0; call < 3; ++call) {
+    const bool other = call > 0 && rank == 1;
+    const int code = other ? MPI_Alltoall(send.at, 1, MPI_INT, recv.at, 1, MPI_INT, MPI_COMM_WORLD)
+                           : MPI_Allgather(send.at, 1, MPI_INT, recv.at, 1, MPI_INT, MPI_COMM_WORLD);
+    check((code != MPI_SUCCESS) == (call > 0), "a call of another kind than that of its peers goes well");
+  }
+}
+
 const struct {
   const char *name;
   void (*run)();
 } programs[] = {
     {"plain_mpi", plain_mpi},
+    {"calls_differ", calls_differ},
 };
 
 }  // namespace

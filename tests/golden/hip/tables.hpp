@@ -10,6 +10,7 @@ constexpr int FLAGS = 6;    // most flags that are set at a rank
 constexpr int SLOTS = 6;    // most slots of scratch at a rank
 constexpr int BLOCKS = 2;  // most thread blocks of a rank
 constexpr int STEPS = 4;    // most steps of a program
+constexpr int PROGRAMS = 2;
 constexpr std::size_t SLOT_BYTES = 1048576;
 constexpr int PATTERNS = 1;  // most blocks in a buffer
 
