@@ -29,6 +29,7 @@ _TEXTS = {
     "alloc_host": "cudaHostAlloc(at, bytes, cudaHostAllocMapped | cudaHostAllocPortable)",
     "free_host": "cudaFreeHost",
     "ticks_per_ms": "1000000",
+    "function_attributes": "cudaFuncAttributes",
     "pointer_attributes": "cudaPointerAttributes",
     "pointer_kind": "type",
     "processor_count": "cudaDevAttrMultiProcessorCount",

@@ -26,6 +26,7 @@ OWN = (
     "gpu.hpp",
     "emulated.hpp",
     "view.hpp",
+    "group.hpp",
     "combine.hpp",
     "memory.hpp",
     "communicator.cpp",

@@ -31,6 +31,7 @@ _TEXTS = {
     "hipHostMallocCoherent)",
     "free_host": "hipHostFree",
     "ticks_per_ms": "25000",  # of gfx9, where the runtime cannot be asked
+    "function_attributes": "hipFuncAttributes",
     "pointer_attributes": "hipPointerAttribute_t",
     "pointer_kind": "SCCL_POINTER_KIND",
     "processor_count": "hipDeviceAttributeMultiprocessorCount",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -73,7 +73,7 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         "steps": max(p.steps for _, _, p in programs),
         **_gpus(bundle.bus_ids),
         "patterns": max(len(b) for s in layouts for b in (*s.inputs, *s.outputs)),
-        "neighbours": [_list(row) for row in _neighbours(bundle.ranks, programs)],
+        "neighbours": _neighbours(bundle.ranks, [p for _, _, p in programs]),
         "selection": str(bundle.selection()),
         "types": list(TYPES),
         "type_bytes": _list(size for size, _, _ in TYPES.values()),
@@ -89,16 +89,19 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _neighbours(ranks: int, programs: Sequence[tuple[Entry, Lowered, Program]]) -> list[list[bool]]:
-    """Return which ranks send to one another in some program: nobody else is told anything."""
+def _neighbours(ranks: int, programs: Iterable[Program]) -> list[str]:
+    """Return, for every rank, which ranks it sends to or receives from in some program.
+
+    Nobody else is told anything.
+    """
     pairs = {
         frozenset((rank, line.peer))
-        for _, _, program in programs
+        for program in programs
         for rank, own in enumerate(program.ranks)
         for _, line in own.instructions()
         if line.peer is not None
     }
-    return [[frozenset((a, b)) in pairs for b in range(ranks)] for a in range(ranks)]
+    return [_list(frozenset((a, b)) in pairs for b in range(ranks)) for a in range(ranks)]
 
 
 def programs_of(bundle: Bundle) -> Iterable[tuple[Entry, Lowered, Program]]:
@@ -255,6 +258,7 @@ def _collectives(bundle: Bundle) -> list[dict[str, Any]]:
                     "label": lowered.label,
                     "root": lowered.algorithm.collective.root or 0,
                     "steps": lowered.algorithm.steps,
+                    "links": _neighbours(bundle.ranks, [lowered.eager, lowered.direct]),
                     "programs": programs,
                     "inputs": [_row(blocks) for blocks in layout.inputs],
                     "outputs": [_row(blocks) for blocks in layout.outputs],

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sccl.core.algorithm import Algorithm
+from sccl.core.bus_ids import ASCENDING
 from sccl.emit import EmitOptions, generate, write_project
 from sccl.emit.shared import TRANSPORTS
 from tests.emit.test_gpu import UNOPTIMISED
@@ -17,28 +20,45 @@ from tests.kit.projects import launch, make, mpich, tool
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "gather")
 
+RING = "0-1,1-2,2-3,3-0"
+
+
+def algorithms() -> list[Algorithm]:
+    """Return some of a ring, and one that needs all links; ranks ascend with bus ids."""
+    found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
+    found.append(frontier("full:4", "alltoall")[0])
+    return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
+
 
 def emulated(transport: str = "kernel") -> Path:
-    """Return the emulated library of a ring of four GPUs, its bench, and programs of users."""
+    """Return their emulated library, its bench, and programs of users."""
 
     def fill(directory: Path) -> None:
-        algorithms = [frontier("ring:4", name)[0] for name in COLLECTIVES]
-        write_project(directory, generate(algorithms, "cuda", EmitOptions(transport=transport)))
+        write_project(directory, generate(algorithms(), "cuda", EmitOptions(transport=transport)))
         make(directory, "emulated", UNOPTIMISED)
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
         flags = ["-O0", "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
         into = str(directory / "emulated" / "user")
-        command = [mpich().compiler, *flags, "-I", str(directory), source, "-o", into]
-        subprocess.run(command, check=True)
+        library = ["-L", str(directory / "emulated"), "-lsccl", "-Wl,-rpath,$ORIGIN"]
+        words = [mpich().compiler, *flags, "-I", str(directory), source, *library, "-o", into]
+        subprocess.run(words, check=True)
 
     tool("make", "install it")
     return once.folder(f"emulated-{transport}", fill) / "emulated"
 
 
-def user(name: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of a user on four ranks, with the library before MPI's."""
-    settings = {"LD_PRELOAD": str(folder / "libsccl.so"), "SCCL_DEBUG": "1", **environment}
-    return launch(mpich(), 4, [str(folder / "user"), name], **settings)
+def user(name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of a user on four ranks of a ring, with the library before MPI's."""
+    settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": RING, **environment}
+    return launch(mpich(), 4, [str(emulated() / "user"), name], **settings)
+
+
+def passed_on(done: subprocess.CompletedProcess[str], why: str) -> None:
+    """Check that MPI got the calls of a program, and that one sentence said why."""
+    assert done.returncode == 0, done.stderr
+    assert " is done" in done.stdout
+    assert "served by" not in done.stderr
+    assert why in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -53,22 +73,58 @@ def test_every_program_between_processes(transport: str) -> None:
         assert f"# sccl {name}, 4 ranks" in done.stdout
 
 
-def test_what_is_preloaded_serves_memory_of_gpus() -> None:
-    """Buffers are freed and allocated again, at addresses and under handles that were known."""
-    for landing in "ed":
-        select = ";".join(f"{name}:0=0{landing}" for name in COLLECTIVES)
-        done = user("plain_mpi", emulated(), SCCL_SELECT=select)
-        assert done.returncode == 0, done.stderr
-        assert "plain_mpi is done" in done.stdout
-        for name in ("allgather", "allreduce"):
-            assert f"{name} of 4 bytes served by" in done.stderr
-        assert ("direct" in done.stderr) == (landing == "d")
+@pytest.mark.parametrize("landing", "ed")
+def test_what_is_preloaded_serves_memory_of_gpus(landing: str) -> None:
+    """Buffers are freed and allocated again, at addresses and under handles that were known.
+
+    An algorithm that needs a link which is not there is left out.
+    """
+    done = user("plain_mpi", SCCL_SELECT=";".join(f"{c}:0=0{landing}" for c in COLLECTIVES))
+    assert done.returncode == 0, done.stderr
+    assert "plain_mpi is done" in done.stdout
+    for name in COLLECTIVES:
+        assert f"{name} of 4 bytes served by {name}-ring-4" in done.stderr
+    assert ("allgather-ring-4-c1-s2-r2, direct" in done.stderr) == (landing == "d")
+    lacking = "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:03:00.0 of rank 2"
+    assert f"1 of 5 algorithms are left out: {lacking} (no peer access)" in done.stderr
+
+
+def test_ranks_play_those_whose_gpus_they_have() -> None:
+    """However the runtime numbers GPUs: they are told by bus ids; a root is still MPI's."""
+    for devices in ("2,0,3,1", "3,2,1,0"):
+        for landing in "ed":
+            select = ";".join(f"{c}:0=0{landing}" for c in COLLECTIVES)
+            done = user("plain_mpi", SCCL_EMULATED_DEVICES=devices, SCCL_SELECT=select)
+            assert done.returncode == 0, done.stderr
+            for name in ("allgather", "allreduce", "alltoall"):
+                assert f"{name} of 4 bytes served by" in done.stderr
+
+
+def test_gpus_that_do_not_fit_are_told_and_passed_on() -> None:
+    passed_on(user("plain_mpi", SCCL_EMULATED_LINKS="0-1,1-2,2-3"), "cannot reach the memory of")
+    same = "rank 1 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own"
+    passed_on(user("plain_mpi", SCCL_EMULATED_DEVICES="0"), same)
+    passed_on(user("plain_mpi", SCCL_EMULATED_NEWER="1"), "was not compiled for")
+
+
+def test_ranks_agree_on_what_is_passed_on() -> None:
+    """One rank's buffers are elsewhere: nobody waits for it in a kernel."""
+    done = user("mixed_memory")
+    assert done.returncode == 0, done.stderr
+    for why in (
+        "its buffers are not on a GPU",
+        "one of its buffers is on a GPU and the other is not",
+        "its buffers are on another GPU than its communicator",
+        "its buffers are not aligned to their elements",
+        "another rank cannot take it",
+    ):
+        assert f"passed on: {why}" in done.stderr, why
 
 
 def test_ranks_that_disagree_about_a_call_get_no_data() -> None:
     """No deadline is set: what they say at its beginning is enough."""
     select = ";".join(f"{name}:0=0e" for name in COLLECTIVES)
-    done = user("calls_differ", emulated(), SCCL_SELECT=select)
+    done = user("calls_differ", SCCL_SELECT=select)
     assert done.returncode == 0, done.stderr
     assert "calls_differ is done" in done.stdout
     assert "ranks have to make the same calls" in done.stderr

@@ -46,6 +46,7 @@ struct Algorithm {
   const char *label;
   int root;
   int steps;
+  bool links[RANKS][RANKS];  // whether two ranks send to one another
   Program eager;   // arrivals land in scratch
   Program direct;  // arrivals land in the output
   Blocks input[RANKS];
@@ -62,6 +63,7 @@ struct Collective {
 
 constexpr Algorithm algorithms_of_allreduce[] = {
     {"allreduce-line-3-c3-s4-r4", 0, 4,
+     {{0, 1, 0}, {1, 0, 1}, {0, 1, 0}, },
      {0, 3, 1,
       {3, 6, 3}, {1, 2, 1},
       {{0}, {0}, {0}, }},
