@@ -13,6 +13,7 @@ from sccl.core.files.disk import data_dir
 from sccl.emit.bundle import Bundle, Entry, Lowered
 from sccl.errors import ParameterError
 from sccl.lower import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
+from sccl.lower.protocol import PROTOCOL, neighbours
 
 if TYPE_CHECKING:
     import jinja2
@@ -74,6 +75,8 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         **_gpus(bundle.bus_ids),
         "patterns": max(len(b) for s in layouts for b in (*s.inputs, *s.outputs)),
         "neighbours": _neighbours(bundle.ranks, [p for _, _, p in programs]),
+        "copies": PROTOCOL.copies,
+        "behind": [(mode.upper(), epochs) for mode, epochs in PROTOCOL.behind.items()],
         "selection": str(bundle.selection()),
         "types": list(TYPES),
         "type_bytes": _list(size for size, _, _ in TYPES.values()),
@@ -90,18 +93,8 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
 
 
 def _neighbours(ranks: int, programs: Iterable[Program]) -> list[str]:
-    """Return, for every rank, which ranks it sends to or receives from in some program.
-
-    Nobody else is told anything.
-    """
-    pairs = {
-        frozenset((rank, line.peer))
-        for program in programs
-        for rank, own in enumerate(program.ranks)
-        for _, line in own.instructions()
-        if line.peer is not None
-    }
-    return [_list(frozenset((a, b)) in pairs for b in range(ranks)) for a in range(ranks)]
+    near = neighbours(programs, ranks)
+    return [_list(b in near[a] for b in range(ranks)) for a in range(ranks)]
 
 
 def programs_of(bundle: Bundle) -> Iterable[tuple[Entry, Lowered, Program]]:

@@ -22,6 +22,7 @@ from sccl.emit import PROGRAM_FILE, EmitOptions, Selection, generate, targets, w
 from sccl.emit import text as rendering
 from sccl.emit.bundle import bundle, identifier
 from sccl.errors import FormatError, InputError, ParameterError, UnknownNameError
+from sccl.lower.protocol import PROTOCOL, SendStage, Stage
 from sccl.runtime import Timing, fastest, load_project, select, speedup, tuned
 from sccl.transform import prune
 from tests.kit.found import frontier
@@ -75,6 +76,35 @@ def test_all_targets_share_the_steps() -> None:
     assert texts["host"].count("{Code::send,") == texts["cuda"].count("{Code::send,")
     loops = {t: text[text.index("void run_lines") :] for t, text in texts.items()}
     assert loops["host"] == loops["cuda"]
+
+
+KERNEL_STAGES = {
+    Stage.LEAVE: "->finished[n",
+    Stage.CLEAR: "clear",
+    Stage.OFFER: "->offered[",
+    Stage.TELL: "->entered[",
+}
+KERNEL_SEND = {
+    SendStage.CREDIT: "credit >= 0",
+    SendStage.WRITE: "copy_bytes(",
+    SendStage.FLAG: "announce(",
+}
+
+
+def test_kernels_keep_to_the_order_of_the_protocol() -> None:
+    """What the model of it shows is shown of what is generated."""
+    machine = generate(frontier("ring:4", "allgather"), "cuda")["machine.hpp"]
+    enter, send = (
+        re.split(rf"\n  SCCL_CALLED \w+ {name}\(", machine)[1].split("\n  }\n")[0]
+        for name in ("next", "send")
+    )
+    for body, words in (
+        (enter, [KERNEL_STAGES[stage] for stage in PROTOCOL.entry]),
+        (send, [KERNEL_SEND[stage] for stage in PROTOCOL.send if stage in KERNEL_SEND]),
+    ):
+        there = [body.index(word) for word in words if word in body]
+        assert len(there) >= 2
+        assert there == sorted(there)
 
 
 @pytest.mark.parametrize("target", targets())

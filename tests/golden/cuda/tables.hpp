@@ -14,6 +14,13 @@ constexpr int PROGRAMS = 2;
 constexpr std::size_t SLOT_BYTES = 1048576;
 constexpr int PATTERNS = 1;  // most blocks in a buffer
 
+// What keeps epochs apart (sccl/lower/protocol.py): copies of flags and slots, and how many epochs a peer
+// may be behind when it is written to.
+constexpr int COPIES = 2;
+constexpr int EAGER_BEHIND = 1;
+constexpr int DIRECT_BEHIND = 0;
+constexpr int PACKETS_BEHIND = 1;
+
 // Which GPU each rank is, as the machines of the algorithms say: the one of its bus id, in lower case
 // as 0000:0a:00.0; the ranks ascend with the bus ids of their GPUs; or nothing is said of it.
 enum class Numbering { unstated, ascending, bus_ids };
