@@ -156,7 +156,7 @@ def _built(projects: list[Project], folder: Path | None) -> Mpi:
         text = f"building {project.directory} with {found.compiler}"
         err().print(text, markup=False, soft_wrap=True)
         with err().status(escape(text)):
-            build(project, found)
+            build(project, found, lambda line: err().print(line, markup=False, soft_wrap=True))
     err().print("built; checking the data of every size, then measuring")
     return found
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +74,11 @@ def select(project: Project, selection: Selection) -> None:
     write_folder(project.directory, found, last=PROGRAM_FILE)
 
 
-def build(project: Project, mpi: Mpi) -> None:
-    """Build a project with its own Makefile.
+def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: None) -> None:
+    """Build a project with its own Makefile, which compiles on all cores.
+
+    Args:
+        notify: called with each line that says what is being compiled.
 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.
@@ -83,16 +86,9 @@ def build(project: Project, mpi: Mpi) -> None:
     make = shutil.which("make")
     if make is None:
         raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
-    at_once = f"-j{len(os.sched_getaffinity(0))}"
-    done = subprocess.run(  # noqa: S603 - our own Makefile, no shell
-        [make, "-s", at_once, "-C", str(project.directory), f"MPICXX={mpi.compiler}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=mpi.environment(),
-    )
-    if done.returncode:
-        raise ToolError(f"building {project.directory} failed:\n{_end_of(done)}")
+    words = [make, "-s", f"MPICXX={mpi.compiler}"]
+    for line in _lines(words, project, mpi, lambda _: f"building {project.directory} failed"):
+        notify(line.rstrip())
 
 
 def command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
@@ -106,9 +102,21 @@ def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Iterato
     Raises:
         ToolError: it ended with an error: a wrong result, or a rank that died.
     """
+    words = command(project, mpi, arguments)
+    return _lines(words, project, mpi, lambda code: f"bench ended with exit code {code}")
+
+
+def _lines(
+    words: list[str], project: Project, mpi: Mpi, failed: Callable[[int], str]
+) -> Iterator[str]:
+    """Run a command in a project's folder and yield each line that it prints, as it comes.
+
+    Raises:
+        ToolError: it failed; the error says how, and in what words it did.
+    """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-        with subprocess.Popen(  # noqa: S603 - our own program, no shell
-            command(project, mpi, arguments),
+        with subprocess.Popen(  # noqa: S603 - our own program or Makefile, no shell
+            words,
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,
@@ -125,9 +133,4 @@ def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Iterato
         if process.returncode:
             said.seek(0)
             end = "\n".join(said.read().strip().splitlines()[-LINES:])
-            raise ToolError(f"bench ended with exit code {process.returncode}:\n{end}")
-
-
-def _end_of(done: subprocess.CompletedProcess[str]) -> str:
-    text = (done.stderr or "") + (done.stdout or "")
-    return "\n".join(text.strip().splitlines()[-LINES:])
+            raise ToolError(f"{failed(process.returncode)}:\n{end}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from dataclasses import replace
@@ -28,7 +29,9 @@ from sccl.transform import prune
 from tests.kit.found import frontier
 from tests.kit.matrix import MATRIX, Hard, all_of, load
 from tests.kit.paths import GOLDEN
+from tests.kit.processes import PATIENCE_S
 from tests.kit.projects import tool
+from tests.kit.scripts import script
 from tests.kit.targets import check_target
 
 
@@ -284,6 +287,26 @@ def test_missing_tools_say_what_to_install(tmp_path: Path) -> None:
         )
         assert failed.returncode
         assert words in failed.stderr
+
+
+@pytest.mark.parametrize("target", targets())
+def test_make_compiles_on_all_cores_by_itself(target: str, tmp_path: Path) -> None:
+    """By a compiler that ends the one file only when it has begun the other."""
+    write_project(tmp_path / "p", generate(frontier("ring:4", "allgather"), target))
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    script(tmp_path / "nproc", "echo 2")
+    waits = f'case "$*" in *api.cpp*) echo >"{fifo}";; *preload.cpp*) cat "{fifo}";; esac'
+    compiler = script(tmp_path / "compiler", waits)
+    compilers = [f"MPICXX={compiler}", f"GPUCXX={compiler}"]
+    done = subprocess.run(
+        [tool("make", "install it"), "-C", str(tmp_path / "p"), *compilers, "api.o", "preload.o"],
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MAKELEVEL": "0"},
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_switch_points_can_be_given() -> None:

@@ -13,6 +13,7 @@ from sccl.collectives import custom
 from sccl.core.answer import Sat
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.emit import EmitOptions, generate, write_project
+from sccl.emit.shared import TRANSPORTS
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.topo import resolve
@@ -37,7 +38,10 @@ LONG = tuple(h for h in SHORT if h.shape[0] in {2, 24})
 
 FEW = tuple(h for h in FOUR if h.collective in {"allreduce", "some"})
 
-UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0"
+STRICT = {"cuda": "-Werror all-warnings -Xcompiler -Werror", "hip": "-Werror"}
+"""What makes a warning an error, for code of the host and of GPUs."""
+
+UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0 -Werror"
 """Compiles in a quarter of the time; what it runs is short."""
 
 
@@ -96,14 +100,19 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
 ) -> None:
     tool("nvcc", "install the CUDA toolkit")
     directory = project(tmp_path / "p", "cuda", rows)
-    report = make(directory, "ARCHS=80 90", "EXTRA=-Xptxas -v --keep")
-    assert "sm_80" in report
-    assert "sm_90" in report
+    extra = f"EXTRA={STRICT['cuda']} -Xptxas -v --keep -Xfatbin -compress=false"
+    report = make(directory, "ARCHS=90 80", extra)
+    assert "compiling communicator.cpp for sm_90 sm_80 and newer" in report
+    assert "for 'sm_80'" in report
+    assert "for 'sm_90'" in report
     spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
     assert len(spills) > 50
     assert {n for pair in spills for n in pair} == {"0"}
-    assert (directory / "libsccl.so").exists()
-    assert (directory / "bench").exists()
+    library = (directory / "libsccl.so").read_bytes()
+    assert b".target sm_90" in library  # PTX, for GPUs newer than all
+    assert b".target sm_80" not in library
+    check_is_found_and_keeps_to_itself(directory)
+    assert not re.search("compiling|linking", make(directory, "ARCHS=90 80", extra))
     (kept,) = directory.glob("communicator.compute_90.ptx")
     ptx = kept.read_text()
     send, recv, publish, leave = (
@@ -121,6 +130,31 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     assert "fence" not in ptx  # a release and an acquire order all that is needed
 
 
+def check_is_found_and_keeps_to_itself(directory: Path) -> None:
+    """Check that a library needs no LD_LIBRARY_PATH, and puts no runtime before a program's."""
+    library = str(directory / "libsccl.so")
+    words = {"env": ["env", "-u", "LD_LIBRARY_PATH", "ldd", library], "nm": ["nm", "-D", library]}
+    found, names = (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        for command in words.values()
+    )
+    assert "not found" not in found
+    assert "cudart" not in found
+    defined = {line.split()[-1] for line in names.splitlines() if " T " in line}
+    assert {name for name in defined if not name.startswith(("MPI_", "sccl_"))} == set()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_nvcc_compiles_for_all_it_lists_without_warnings(tmp_path: Path, transport: str) -> None:
+    nvcc = tool("nvcc", "install the CUDA toolkit")
+    directory = project(tmp_path / "p", "cuda", LONG, EmitOptions(transport=transport))
+    report = make(directory, f"EXTRA={STRICT['cuda']} -Xptxas -v", "communicator.o", "bench.o")
+    listed = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True)
+    for name in {"sm_70", "sm_80", "sm_90", "sm_100"} & set(listed.stdout.split()):
+        assert f"for '{name}'" in report
+
+
 def test_a_v100_is_told_which_toolkit_it_needs(tmp_path: Path) -> None:
     nvcc = tool("nvcc", "install the CUDA toolkit")
     listed = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True)
@@ -136,8 +170,8 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
 ) -> None:
     tool("hipcc", "apt-get install hipcc rocm-device-libs libamdhip64-dev")
     directory = project(tmp_path / "p", "hip", rows)
-    make(directory, "EXTRA=-save-temps")
-    assert (directory / "libsccl.so").exists()
+    make(directory, f"EXTRA={STRICT['hip']} -save-temps", "ARCHS=gfx906 gfx90a")
+    check_is_found_and_keeps_to_itself(directory)
     (kept,) = directory.glob("communicator-hip-*-gfx906.s")
     assembly = kept.read_text()
     spills = re.findall(r"[vs]gpr_spill_count: *(\d+)", assembly)
@@ -158,7 +192,8 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
 def test_the_copy_engines_transport_compiles(tmp_path: Path, target: str, compiler: str) -> None:
     tool(compiler, "see the README")
     directory = project(tmp_path / "p", target, FEW, EmitOptions(transport="dma"))
-    make(directory, *(["ARCHS=90"] if target == "cuda" else []), "communicator.o")
+    archs = ["ARCHS=90"] if target == "cuda" else []
+    make(directory, *archs, f"EXTRA={STRICT[target]}", "communicator.o")
     assert (directory / "communicator.o").exists()
 
 

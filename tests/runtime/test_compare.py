@@ -63,6 +63,17 @@ def test_a_compiler_that_fails_is_told_in_its_words(tmp_path: Path) -> None:
         build(project(tmp_path / "p"), mpi)
 
 
+def test_a_build_says_what_it_compiles_and_compiles_it_once(tmp_path: Path) -> None:
+    own, mpi = project(tmp_path / "p"), find_mpi(scripted_mpi(tmp_path / "mpi", ""))
+    told: list[str] = []
+    build(own, mpi, told.append)
+    assert told.count("compiling communicator.cpp") == 1
+    assert told[-1].startswith("linking ")
+    again: list[str] = []
+    build(own, mpi, again.append)
+    assert again == []
+
+
 def test_what_does_not_compare_is_refused(tmp_path: Path) -> None:
     four, mpi = built(tmp_path, "")
     with pytest.raises(InputError, match=r"/3 is for 3 ranks \(host\), .*/p for 4"):
