@@ -78,13 +78,20 @@ class Bundle:
         return Selection({entry.identifier: entry.switches for entry in self.entries})
 
 
-def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: int) -> Bundle:
+def bundle(
+    algorithms: Sequence[Algorithm],
+    *,
+    serial: bool,
+    eager_part_bytes: int,
+    packet_part_bytes: int = 0,
+) -> Bundle:
     """Return the bundle of some algorithms, for one number of ranks.
 
     Args:
         serial: ranks are single threads.
         eager_part_bytes: parts up to this size go through scratch, larger ones straight into the
             output, until a measurement says better.
+        packet_part_bytes: likewise, below this size they go in packets; 0: there are none.
 
     Raises:
         ParameterError: no algorithm is given, they are for different numbers of ranks or GPUs, or
@@ -110,7 +117,9 @@ def bundle(algorithms: Sequence[Algorithm], *, serial: bool, eager_part_bytes: i
             )
         members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
         lowered = tuple(_lowered(a, serial=serial) for a in members)
-        entries.append(Entry(name, lowered, _switches(lowered, eager_part_bytes)))
+        entries.append(
+            Entry(name, lowered, _switches(lowered, packet_part_bytes, eager_part_bytes))
+        )
     return Bundle(sizes[0], tuple(entries), _bus_ids(algorithms))
 
 
@@ -131,11 +140,14 @@ def _bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
     return listed[0] if listed else next(iter(said), ())
 
 
-def with_selection(made: Bundle, selection: Selection) -> Bundle:
+def with_selection(made: Bundle, selection: Selection, *, packets: bool) -> Bundle:
     """Return the bundle with the switch points of a selection for the collectives that it names.
 
+    Args:
+        packets: whether its target has packets.
+
     Raises:
-        ParameterError: it names a collective or an algorithm that the bundle does not have.
+        ParameterError: it names a collective, an algorithm or packets that it does not have.
     """
     known = [entry.identifier for entry in made.entries]
     if unknown := sorted(set(selection.switches) - set(known)):
@@ -149,6 +161,11 @@ def with_selection(made: Bundle, selection: Selection) -> Bundle:
             raise ParameterError(
                 f"select names an algorithm of {old.identifier} beyond the last, "
                 f"expected 0 to {len(old.algorithms) - 1} (by root, steps and R/C)"
+            )
+        if not packets and any(s.protocol == "p" for s in switches):
+            raise ParameterError(
+                f"select names packets (p) for {old.identifier}, but only kernels of GPU targets "
+                "have them: expected e or d"
             )
         by_size = tuple(sorted(switches, key=lambda s: s.from_bytes))
         entries.append(replace(old, switches=by_size))
@@ -179,8 +196,12 @@ def _lowered(algorithm: Algorithm, *, serial: bool) -> Lowered:
     )
 
 
-def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[SwitchPoint, ...]:
-    """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time."""
+def _switches(lowered: Sequence[Lowered], *turns: int) -> tuple[SwitchPoint, ...]:
+    """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time.
+
+    Args:
+        turns: the bytes of a part from which chunks go eagerly, and directly.
+    """
     found: list[SwitchPoint] = []
     for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
         own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
@@ -190,11 +211,11 @@ def _switches(lowered: Sequence[Lowered], eager_part_bytes: int) -> tuple[Switch
             blocks = _blocks_of_a_buffer(lowered[index])
             first = int(span.from_bytes // blocks)
             end = None if span.to_bytes is None else int(span.to_bytes // blocks)
-            turn = eager_part_bytes * lowered[index].parts
-            if first < turn:
-                found.append(SwitchPoint(first, index, direct=False))
-            if end is None or turn < end:
-                found.append(SwitchPoint(max(first, turn), index, direct=True))
+            starts = [0, *(turn * lowered[index].parts for turn in turns)]
+            for protocol, start, stop in zip("ped", starts, [*starts[1:], None], strict=True):
+                low = max(first, start)
+                if all(limit is None or low < limit for limit in (end, stop)):
+                    found.append(SwitchPoint(low, index, protocol))
     return tuple(sorted(found, key=lambda s: (s.from_bytes, s.index)))
 
 

@@ -8,6 +8,7 @@ from sccl.emit.shared import EmitOptions
 
 SERIAL = False
 SLOT_BYTES = gpu.SLOT_BYTES
+PACKET_PART_BYTES = gpu.PACKET_PART_BYTES
 EAGER_PART_BYTES = 64 * 1024
 """Up to here the second copy costs less than the exchange of addresses before a direct call."""
 

@@ -8,6 +8,7 @@ from sccl.emit.shared import EmitOptions
 
 SERIAL = False
 SLOT_BYTES = gpu.SLOT_BYTES
+PACKET_PART_BYTES = gpu.PACKET_PART_BYTES
 EAGER_PART_BYTES = 2**62
 """Never direct by default: a user's buffer is coarse-grained memory, in which a kernel that runs
 need not see what other GPUs write. The windows are fine-grained."""

@@ -12,6 +12,9 @@ SERIAL = True
 EAGER_PART_BYTES = 16 * 1024
 """Beyond this, writing straight into the output beats two copies (benchmarks/RESULTS.md)."""
 
+PACKET_PART_BYTES = 0
+"""None: small chunks lie beside their flags as it is."""
+
 SLOT_BYTES = 128 * 1024
 
 MEMORY_CONTRACT = """\
@@ -26,6 +29,7 @@ def files(made: Bundle, _options: EmitOptions) -> dict[str, str]:
     values: dict[str, Any] = {
         **values_of(made),
         "slot_bytes": SLOT_BYTES,
+        "packet_bytes": 0,
         "memory_contract": MEMORY_CONTRACT,
         "stream_parameter": "",
         "stream_argument": "nullptr",

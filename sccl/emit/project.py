@@ -25,6 +25,7 @@ class Target(Protocol):
 
     SERIAL: bool
     EAGER_PART_BYTES: int
+    PACKET_PART_BYTES: int
     SLOT_BYTES: int
 
     def files(self, made: Bundle, options: EmitOptions) -> dict[str, str]:
@@ -67,9 +68,15 @@ def generate(
         hint = f"the transports are {', '.join(TRANSPORTS)}"
         raise unknown_name("transport", chosen.transport, TRANSPORTS, hint)
     serial = writer.SERIAL or chosen.transport == "dma"
-    made = bundle(algorithms, serial=serial, eager_part_bytes=writer.EAGER_PART_BYTES)
+    packet_part_bytes = writer.PACKET_PART_BYTES if chosen.transport == "kernel" else 0
+    made = bundle(
+        algorithms,
+        serial=serial,
+        eager_part_bytes=writer.EAGER_PART_BYTES,
+        packet_part_bytes=packet_part_bytes,
+    )
     if select is not None:
-        made = with_selection(made, Selection.parse(select))
+        made = with_selection(made, Selection.parse(select), packets=packet_part_bytes > 0)
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
     found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))

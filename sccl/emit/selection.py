@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sccl.errors import ParameterError
 
-_SWITCH = r"\d+=\d+[ed]"
+_SWITCH = r"\d+=\d+[edp]"
 _ENTRY = rf"[a-z0-9_]+:{_SWITCH}(,{_SWITCH})*"
 _TEXT = re.compile(rf"{_ENTRY}(;{_ENTRY})*")
 
@@ -19,20 +19,21 @@ class SwitchPoint:
 
     Attributes:
         index: which algorithm of its collective.
-        direct: whether its direct program, else its eager one.
+        protocol: ``e`` for its eager program, ``d`` for its direct one, ``p`` for the eager one in
+            packets (kernels of GPU targets).
     """
 
     from_bytes: int
     index: int
-    direct: bool
+    protocol: str
 
     @classmethod
     def to(cls, program: str, from_bytes: int) -> SwitchPoint:
         """Return the switch to a program by its name, such as ``"0e"``."""
-        return cls(from_bytes, int(program[:-1]), direct=program.endswith("d"))
+        return cls(from_bytes, int(program[:-1]), program[-1])
 
     def __str__(self) -> str:
-        return f"{self.from_bytes}={self.index}{'d' if self.direct else 'e'}"
+        return f"{self.from_bytes}={self.index}{self.protocol}"
 
 
 @dataclass(frozen=True, slots=True)

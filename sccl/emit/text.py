@@ -228,7 +228,7 @@ def _instruction(program: Program, line: Instruction) -> _Line:
         peer=line.peer or 0,
         flag=line.flag or 0,
         part=program.layout.part(line.chunk),
-        into=None if line.op is Op.RECV else line.dst,  # where it landed is its sender's business
+        into=line.dst,
         source=line.src,
         other=line.credit if line.op is Op.SEND else line.other,
         parts=program.layout.parts,

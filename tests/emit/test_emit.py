@@ -216,6 +216,10 @@ def test_switch_points_come_from_the_cost_model() -> None:
     turn = (3 - 2) / (Fraction(3, 2) - Fraction(7, 6)) * 700 * 25  # ns times bytes per ns
     assert round(turn / 1024, 1) == Fraction("51.3")
     assert str(made.selection()) == f"allgather:0=0e,{int(turn)}=1e,{6 << 20}=1d"  # in 6 parts
+    small = bundle(
+        all_of(DGX1_ALLGATHER), serial=False, eager_part_bytes=1 << 20, packet_part_bytes=1 << 12
+    )
+    assert str(small.selection()) == str(made.selection()).replace("0e", f"0p,{2 << 12}=0e")
 
 
 def test_switch_points_are_in_bytes_of_a_block() -> None:
@@ -251,6 +255,9 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     assert "blocks-per-link is 0" in refused("codegen", good, "--blocks-per-link", "0", "-o", out)
     assert "expected collective:from" in refused("codegen", good, "--select", 'x"', "-o", out)
     assert "names alltoall, but" in refused("codegen", good, "--select", "alltoall:0=0e", "-o", out)
+    assert "only kernels of GPU targets" in refused(
+        "codegen", good, "--select", "allgather:0=0p", "-o", out
+    )
     assert "beyond the last" in refused("codegen", good, "--select", "allgather:0=9e", "-o", out)
     assert not Path(out).exists()  # nothing half-written
     (tmp_path / "other").mkdir()

@@ -23,7 +23,7 @@ enum class Code : std::uint16_t {
   publish,      // flag (a mark)
   open,         // peer
   send,         // peer, flag, other (a credit), part, into, from
-  recv,         // peer, flag, part
+  recv,         // peer, flag, part, into
   recv_reduce,  // peer, flag, part, into, from, other (a slot)
   reduce,       // part, into, from, other (a slot)
   copy,         // part, into, from
@@ -59,9 +59,9 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::send, 1, 1, 2, 1, scratch | 2, in | 0, none},
     {Code::recv_reduce, 1, 1, 0, 0, out | 0, in | 0, scratch | 0},
     {Code::send, 2, 1, 4, 0, scratch | 4, out | 0, none},
-    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
+    {Code::recv, 2, 1, 1, 1, scratch | 1, 0, 0},
     {Code::copy, 2, 0, 0, 1, out | 0, scratch | 1, 0},
-    {Code::recv, 3, 1, 2, 2, 0, 0, 0},
+    {Code::recv, 3, 1, 2, 2, scratch | 2, 0, 0},
     {Code::copy, 3, 0, 0, 2, out | 0, scratch | 2, 0},
     // rank 1, block 0
     {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
@@ -73,7 +73,7 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::publish, 1, 0, 2, 0, 0, 0, 0},
     {Code::after, 2, 1, 2, 0, 0, 0, 0},
     {Code::send, 2, 0, 1, 1, scratch | 1, out | 0, none},
-    {Code::recv, 2, 0, 4, 0, 0, 0, 0},
+    {Code::recv, 2, 0, 4, 0, scratch | 4, 0, 0},
     {Code::copy, 2, 0, 0, 0, out | 0, scratch | 4, 0},
     {Code::publish, 2, 0, 3, 0, 0, 0, 0},
     {Code::after, 3, 1, 3, 0, 0, 0, 0},
@@ -88,7 +88,7 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 3},
     {Code::publish, 1, 0, 2, 0, 0, 0, 0},
     {Code::send, 2, 2, 1, 1, scratch | 1, out | 0, none},
-    {Code::recv, 2, 2, 5, 2, 0, 0, 0},
+    {Code::recv, 2, 2, 5, 2, scratch | 5, 0, 0},
     {Code::copy, 2, 0, 0, 2, out | 0, scratch | 5, 0},
     {Code::publish, 2, 0, 3, 0, 0, 0, 0},
     {Code::after, 3, 0, 3, 0, 0, 0, 0},
@@ -99,9 +99,9 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::send, 1, 1, 3, 1, scratch | 3, in | 0, none},
     {Code::recv_reduce, 1, 1, 0, 2, out | 0, in | 0, scratch | 0},
     {Code::send, 2, 1, 5, 2, scratch | 5, out | 0, none},
-    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
+    {Code::recv, 2, 1, 1, 1, scratch | 1, 0, 0},
     {Code::copy, 2, 0, 0, 1, out | 0, scratch | 1, 0},
-    {Code::recv, 3, 1, 2, 0, 0, 0, 0},
+    {Code::recv, 3, 1, 2, 0, scratch | 2, 0, 0},
     {Code::copy, 3, 0, 0, 0, out | 0, scratch | 2, 0},
     // program 1: allreduce-line-3-c3-s4-r4, direct
     // rank 0, block 0
@@ -110,8 +110,8 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::send, 1, 1, 2, 1, scratch | 0, in | 0, 3},
     {Code::recv_reduce, 1, 1, 0, 0, out | 0, in | 0, scratch | 0},
     {Code::send, 2, 1, 4, 0, out | 0, out | 0, none},
-    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
-    {Code::recv, 3, 1, 2, 2, 0, 0, 0},
+    {Code::recv, 2, 1, 1, 1, out | 0, 0, 0},
+    {Code::recv, 3, 1, 2, 2, out | 0, 0, 0},
     // rank 1, block 0
     {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
     {Code::publish, 0, 0, 1, 0, 0, 0, 0},
@@ -123,7 +123,7 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::publish, 1, 0, 2, 0, 0, 0, 0},
     {Code::after, 2, 1, 2, 0, 0, 0, 0},
     {Code::send, 2, 0, 1, 1, out | 0, out | 0, none},
-    {Code::recv, 2, 0, 4, 0, 0, 0, 0},
+    {Code::recv, 2, 0, 4, 0, out | 0, 0, 0},
     {Code::publish, 2, 0, 3, 0, 0, 0, 0},
     {Code::after, 3, 1, 3, 0, 0, 0, 0},
     {Code::send, 3, 0, 2, 2, out | 0, out | 0, none},
@@ -138,7 +138,7 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 1},
     {Code::publish, 1, 0, 2, 0, 0, 0, 0},
     {Code::send, 2, 2, 1, 1, out | 0, out | 0, none},
-    {Code::recv, 2, 2, 5, 2, 0, 0, 0},
+    {Code::recv, 2, 2, 5, 2, out | 0, 0, 0},
     {Code::publish, 2, 0, 3, 0, 0, 0, 0},
     {Code::after, 3, 0, 3, 0, 0, 0, 0},
     {Code::send, 3, 2, 2, 0, out | 0, out | 0, none},
@@ -148,8 +148,8 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::send, 1, 1, 3, 1, scratch | 1, in | 0, 3},
     {Code::recv_reduce, 1, 1, 0, 2, out | 0, in | 0, scratch | 0},
     {Code::send, 2, 1, 5, 2, out | 0, out | 0, none},
-    {Code::recv, 2, 1, 1, 1, 0, 0, 0},
-    {Code::recv, 3, 1, 2, 0, 0, 0, 0},
+    {Code::recv, 2, 1, 1, 1, out | 0, 0, 0},
+    {Code::recv, 3, 1, 2, 0, out | 0, 0, 0},
 };
 
 constexpr int LINES = 14;  // most instructions of a thread block
@@ -170,7 +170,7 @@ SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
       case Code::publish: m.publish(x.flag); break;
       case Code::open: m.open(x.peer); break;
       case Code::send: m.send(x.peer, x.flag, x.other == none ? -1 : x.other, x.part, slot_of(x.into), slot_of(x.from)); break;
-      case Code::recv: m.recv(x.peer, x.flag, x.part); break;
+      case Code::recv: m.recv(x.peer, x.flag, x.part, slot_of(x.into)); break;
       case Code::recv_reduce: m.recv_reduce(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
       case Code::reduce: m.reduce(x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
       case Code::copy: m.copy(x.part, slot_of(x.into), slot_of(x.from)); break;
