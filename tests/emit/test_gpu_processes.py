@@ -15,6 +15,7 @@ from sccl.emit.shared import TRANSPORTS
 from tests.emit.test_gpu import UNOPTIMISED
 from tests.kit import once
 from tests.kit.found import frontier
+from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import launch, make, mpich, tool
 
@@ -34,7 +35,7 @@ def emulated(transport: str = "kernel") -> Path:
     """Return their emulated library, its bench, and programs of users."""
 
     def fill(directory: Path) -> None:
-        write_project(directory, generate(algorithms(), "cuda", EmitOptions(transport=transport)))
+        write_project(directory, generate(algorithms(), "cuda", EmitOptions(1, transport)))
         make(directory, "emulated", UNOPTIMISED)
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
         flags = ["-O0", "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
@@ -47,10 +48,12 @@ def emulated(transport: str = "kernel") -> Path:
     return once.folder(f"emulated-{transport}", fill) / "emulated"
 
 
-def user(name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def user(
+    name: str, transport: str = "kernel", **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a program of a user on four ranks of a ring, with the library before MPI's."""
     settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": RING, **environment}
-    return launch(mpich(), 4, [str(emulated() / "user"), name], **settings)
+    return launch(mpich(), 4, [str(emulated(transport) / "user"), name], **settings)
 
 
 def passed_on(done: subprocess.CompletedProcess[str], why: str) -> None:
@@ -71,6 +74,9 @@ def test_every_program_between_processes(transport: str) -> None:
     assert "WRONG" not in done.stderr
     for name in COLLECTIVES:
         assert f"# sccl {name}, 4 ranks" in done.stdout
+    if transport == "dma":
+        captured = user("no_replays", transport)
+        assert captured.returncode == 0, captured.stderr
 
 
 @pytest.mark.parametrize("landing", "ed")
@@ -91,20 +97,19 @@ def test_what_is_preloaded_serves_memory_of_gpus(landing: str) -> None:
 
 def test_ranks_play_those_whose_gpus_they_have() -> None:
     """However the runtime numbers GPUs: they are told by bus ids; a root is still MPI's."""
-    for devices in ("2,0,3,1", "3,2,1,0"):
-        for landing in "ed":
-            select = ";".join(f"{c}:0=0{landing}" for c in COLLECTIVES)
-            done = user("plain_mpi", SCCL_EMULATED_DEVICES=devices, SCCL_SELECT=select)
-            assert done.returncode == 0, done.stderr
-            for name in ("allgather", "allreduce", "alltoall"):
-                assert f"{name} of 4 bytes served by" in done.stderr
+    for devices, landing in (("2,0,3,1", "e"), ("3,2,1,0", "d")):
+        select = ";".join(f"{c}:0=0{landing}" for c in COLLECTIVES)
+        done = user("plain_mpi", SCCL_EMULATED_DEVICES=devices, SCCL_SELECT=select)
+        assert done.returncode == 0, done.stderr
+        for name in ("allgather", "allreduce", "alltoall"):
+            assert f"{name} of 4 bytes served by" in done.stderr
 
 
 def test_gpus_that_do_not_fit_are_told_and_passed_on() -> None:
-    passed_on(user("plain_mpi", SCCL_EMULATED_LINKS="0-1,1-2,2-3"), "cannot reach the memory of")
+    passed_on(user("one_call", SCCL_EMULATED_LINKS="0-1,1-2,2-3"), "cannot reach the memory of")
     same = "rank 1 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own"
-    passed_on(user("plain_mpi", SCCL_EMULATED_DEVICES="0"), same)
-    passed_on(user("plain_mpi", SCCL_EMULATED_NEWER="1"), "was not compiled for")
+    passed_on(user("one_call", SCCL_EMULATED_DEVICES="0"), same)
+    passed_on(user("one_call", SCCL_EMULATED_NEWER="1"), "was not compiled for")
 
 
 def test_ranks_agree_on_what_is_passed_on() -> None:
@@ -128,3 +133,36 @@ def test_ranks_that_disagree_about_a_call_get_no_data() -> None:
     assert done.returncode == 0, done.stderr
     assert "calls_differ is done" in done.stdout
     assert "ranks have to make the same calls" in done.stderr
+
+
+def test_a_captured_call_is_replayed() -> None:
+    """As often as one likes, since calls are numbered on the GPU: 1,000 times at night."""
+    done = user("replays", REPLAYS=str(times(100)))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
+    done = user("freed_at_work")
+    assert done.returncode == 0, done.stderr
+
+
+WHY = {
+    "killed": "waited for a peer for longer than SCCL_TIMEOUT",
+    "killed_between": "some rank did not come to a call of all within SCCL_TIMEOUT",
+}
+
+
+@pytest.mark.parametrize("name", WHY)
+def test_a_rank_that_dies_is_no_end_of_waiting(name: str, tmp_path: Path) -> None:
+    """Those that are left get an error each, in a kernel and before one.
+
+    The launcher of MPI, which would end them all, sees shells that stay until all have said theirs.
+    """
+    wait = 'until [ -e "$TOLD/0" ] && [ -e "$TOLD/1" ] && [ -e "$TOLD/3" ]; do :; done'
+    words = ["sh", "-c", f'"$0" "$1"; {wait}', str(emulated() / "user"), name]
+    settings = {"SCCL_TIMEOUT": "0.2", "SCCL_EMULATED_LINKS": RING, "TOLD": str(tmp_path)}
+    done = launch(mpich(), 4, words, **settings)
+    told = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert sorted(told) == ["0", "1", "3"], done.stderr
+    assert all(WHY[name] in why for why in told.values())
+    assert all("the communicator cannot be used any more" in why for why in told.values())

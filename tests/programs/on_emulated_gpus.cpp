@@ -1,6 +1,7 @@
 // Programs of users on emulated GPUs, by name: linked with a project's emulated library before MPI's.
 #include <mpi.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -106,11 +107,133 @@ void calls_differ() {
   }
 }
 
+void one_call() {
+  Numbers own(1), most(1);
+  own.at[0] = rank;
+  MPI_Allreduce(own.at, most.at, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  check(most.at[0] == ranks - 1, "allreduce is wrong");
+}
+
+// A call is captured once, with what makes its input anew, and replayed.
+void replays() {
+  const int n = 333;
+  Numbers send(n), recv(n);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  Graph graph;
+  stream->capture(&graph);
+  check(gpu_capturing(stream), "the stream is not captured");
+  stream->put([&] {
+    for (std::size_t i = 0; i < n; ++i) send.at[i] += rank + 1;
+  });
+  check(sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, stream) == SCCL_SUCCESS, sccl_explain());
+  check(sccl_allreduce(SCCL_IN_PLACE, recv.at, n, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, stream) == SCCL_SUCCESS, sccl_explain());
+  stream->capture(nullptr);
+  check(graph.size() >= 3 && gpu_sync(stream) && send.at[0] == 0, "the call was not captured");
+  const int all = ranks * (ranks + 1) / 2;
+  int round = 0;
+  for (int part = 0; part < 2; ++part) {
+    for (int i = 0; i < std::atoi(std::getenv("REPLAYS")) / 2; ++i, ++round)
+      for (const auto &task : graph) stream->put(task);
+    check(gpu_sync(stream), "the replays fail");
+    for (std::size_t i = 0; i < n; ++i) check(recv.at[i] == all * round, "a replay is wrong");
+    Numbers own(n), most(n);  // between replays, calls as ever, and bigger ones than the graph's
+    for (std::size_t i = 0; i < n; ++i) own.at[i] = value(rank, part, i);
+    check(sccl_allreduce(own.at, most.at, n, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+    for (std::size_t i = 0; i < n; ++i) check(most.at[i] == value(ranks - 1, part, i), "a call between replays is wrong");
+    Numbers large(100 * n);
+    check(sccl_alltoall(SCCL_IN_PLACE, large.at, 25 * n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+  }
+}
+
+// The dma transport has to say that it cannot be captured.
+void no_replays() {
+  Numbers send(1), recv(1);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  Graph graph;
+  stream->capture(&graph);
+  check(sccl_allreduce(send.at, recv.at, 1, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, stream) == SCCL_UNSUPPORTED, "it is captured");
+  check(std::strstr(sccl_explain(), "is being captured") && graph.empty(), sccl_explain());
+  stream->capture(nullptr);
+  check(sccl_allreduce(send.at, recv.at, 1, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, stream) == SCCL_SUCCESS, sccl_explain());
+  check(gpu_sync(stream), "the call fails");
+}
+
+// Communicators are freed while calls on streams of the user are under way, graphs among them.
+void freed_at_work() {
+  const int n = 200000;
+  Numbers send(n), recv(n * ranks);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  for (int round = 0; round < 3; ++round) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, round, i);
+    Graph graph;
+    if (round == 2) stream->capture(&graph);
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, comm, stream) == SCCL_SUCCESS, sccl_explain());
+    if (round == 2) stream->capture(nullptr);
+    for (const auto &task : graph) stream->put(task);
+    MPI_Comm_free(&comm);
+    check(gpu_sync(stream), "the call fails");
+    for (int r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r, round, i), "allgather is wrong");
+  }
+}
+
+// Ends the process, saying in a file what became of it.
+[[noreturn]] void survive(const std::string &said) {
+  const auto path = [](int of) { return std::string(std::getenv("TOLD")) + "/" + std::to_string(of); };
+  std::FILE *file = std::fopen((path(rank) + ".part").c_str(), "w");
+  check(file && std::fputs(said.c_str(), file) >= 0 && std::fclose(file) == 0, "cannot write");
+  check(std::rename((path(rank) + ".part").c_str(), path(rank).c_str()) == 0, "cannot rename");
+  std::_Exit(0);
+}
+
+// A process is killed with a call under way; no other waits for it for ever.
+void killed() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int n = 5000;
+  Numbers send(n), recv(n);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  const auto call = [&](Stream on) { return sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, on); };
+  check(call(nullptr) == SCCL_SUCCESS, sccl_explain());
+  if (rank == 2) {
+    check(call(stream) == SCCL_SUCCESS, sccl_explain());
+    raise(SIGKILL);
+  }
+  int code = SCCL_SUCCESS;
+  for (int i = 0; i < 3 && code == SCCL_SUCCESS; ++i) code = call(nullptr);
+  check(code == SCCL_FAILED, "a call without a peer goes well");
+  const std::string why = sccl_explain();
+  check(call(stream) == SCCL_FAILED && sccl_explain() == why, "a call after that goes well");
+  check(MPI_Allreduce(send.at, recv.at, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS, "a call of MPI after that goes well");
+  survive(why);
+}
+
+// A process is killed between calls of MPI.
+void killed_between() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Numbers send(1), recv(1);
+  check(MPI_Allreduce(send.at, recv.at, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS, "the first call fails");
+  if (rank == 2) raise(SIGKILL);
+  check(MPI_Allreduce(send.at, recv.at, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS, "a call without a peer goes well");
+  survive(sccl_explain());
+}
+
 const struct {
   const char *name;
   void (*run)();
 } programs[] = {
     {"plain_mpi", plain_mpi},
+    {"one_call", one_call},
+    {"replays", replays},
+    {"no_replays", no_replays},
+    {"freed_at_work", freed_at_work},
+    {"killed", killed},
+    {"killed_between", killed_between},
     {"calls_differ", calls_differ},
     {"mixed_memory", mixed_memory},
 };
