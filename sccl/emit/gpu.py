@@ -76,7 +76,11 @@ def readme(options: EmitOptions) -> dict[str, str]:
     if options.transport == "dma":
         how = (
             "The copy engines move the chunks: every rank enqueues one copy into a peer's memory\n"
-            "for each transfer, step by step, and small kernels set and await a flag for each."
+            "for each transfer, step by step. The streams set and await a flag for each by\n"
+            "themselves (cuStreamWriteValue64, cuStreamWaitValue64), or else by small kernels:\n"
+            "where the GPU or its driver cannot; where `SCCL_TIMEOUT` is set, as streams alone\n"
+            "wait for a dead peer for ever; and with HIP, which promises it for memory of one\n"
+            "process only (`SCCL_STREAM_OPS=1` has it try, 0 never)."
         )
     else:
         how = (

@@ -230,6 +230,22 @@ def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
     for arguments in RUNS[: NUMBER_OF_RUNS.get(way, 1)]:
         done = loopback(directory / "emulated", *arguments)
         assert done.returncode == 0, done.stderr
+    if way.endswith("dma"):
+        check_flags_by_small_kernels(directory / "emulated")
+
+
+def check_flags_by_small_kernels(directory: Path) -> None:
+    """Check what happens where streams do not set and await flags by themselves, or are not to."""
+    few = ("allgather", "--counts", "1,1000")
+    done = loopback(directory, *few, SCCL_STREAM_OPS="0", SCCL_DEBUG="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("flags are set and awaited by small kernels") == 1
+    assert "small kernels" not in loopback(directory, *few, SCCL_DEBUG="1").stderr
+    dead = {"SCCL_TIMEOUT": "0.01", "SCCL_EMULATED_DEAD": "0", "SCCL_DEBUG": "1"}
+    done = loopback(directory, *few, **dead)
+    assert "small kernels: SCCL_TIMEOUT is set, and streams do not give up" in done.stderr
+    assert done.returncode == 1
+    assert re.search(r"rank [123] waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
 
 
 def test_the_kernels_have_no_race(tmp_path: Path) -> None:
