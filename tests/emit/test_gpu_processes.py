@@ -141,6 +141,12 @@ def test_a_captured_call_is_replayed() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_of_registered_memory_nothing_is_told() -> None:
+    done = user("registered")
+    assert done.returncode == 0, done.stderr
+    assert "registered is done" in done.stdout
+
+
 def test_a_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
     done = user("freed_at_work")
     assert done.returncode == 0, done.stderr

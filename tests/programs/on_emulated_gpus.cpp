@@ -1,4 +1,5 @@
 // Programs of users on emulated GPUs, by name: linked with a project's emulated library before MPI's.
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <csignal>
@@ -16,6 +17,7 @@ namespace {
 using namespace sccl;
 
 int rank, ranks;
+int exchanges;  // of the library, on hosts
 
 void check(bool right, const char *what) {
   if (right) return;
@@ -160,6 +162,53 @@ void no_replays() {
   check(gpu_sync(stream), "the call fails");
 }
 
+// Outputs at other places of registered memory on each rank; hosts tell one another nothing for them.
+void registered() {
+  const int n = 3000;
+  check(sccl_select("allgather:0=0d;allreduce:0=0d;alltoall:0=0d;gather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  Numbers send(n);
+  sccl_handle handle = -1, other = -1;
+  for (int round = 0; round < 2; ++round) {
+    Numbers memory(n * (ranks + 10));
+    check(sccl_register(MPI_COMM_WORLD, memory.at, memory.count * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    const auto gather_to = [&](int *to, int code, MPI_Comm comm) {
+      for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, round, i);
+      const int told = exchanges;
+      check(sccl_allgather(send.at, to, n, SCCL_INT32, comm, nullptr) == code, sccl_explain());
+      for (int r = 0; r < ranks && code == SCCL_SUCCESS; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(to[r * n + i] == value(r, round, i), "allgather is wrong");
+      return exchanges - told;
+    };
+    for (int call = 0; call < 5; ++call)
+      check(gather_to(memory.at + (call * ranks + rank) % 10 * n, SCCL_SUCCESS, MPI_COMM_WORLD) == 0, "something is told of registered memory");
+    Numbers apart(n * ranks);
+    check(gather_to(apart.at, SCCL_SUCCESS, MPI_COMM_WORLD) > 0, "nothing is told of other memory");
+    check(sccl_deregister(MPI_COMM_WORLD, handle) == SCCL_SUCCESS, sccl_explain());
+    check(sccl_deregister(MPI_COMM_WORLD, handle) == SCCL_INVALID, "it is registered twice");
+    check(gather_to(memory.at, SCCL_SUCCESS, MPI_COMM_WORLD) > 0, "it is still registered");
+    if (round == 0) continue;
+    MPI_Comm comm;  // what is registered there is each rank's other half: no rank writes to the wrong one
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    Numbers second(n * ranks);
+    check(sccl_register(comm, memory.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    check(sccl_register(comm, second.at, n * ranks * sizeof(int), &other) == SCCL_SUCCESS, sccl_explain());
+    gather_to(rank == 1 ? second.at : memory.at, SCCL_FAILED, comm);
+    check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
+  }
+  Numbers short_one(1);
+  check(sccl_register(MPI_COMM_WORLD, short_one.at, rank == 1 ? 1 << 20 : 4, &handle) == SCCL_UNSUPPORTED, "it is longer than it is");
+  int on_host = 0;
+  check(sccl_register(MPI_COMM_WORLD, rank ? short_one.at : &on_host, 4, &handle) == SCCL_UNSUPPORTED, "memory of the host is registered");
+  {
+    auto *freed = new Numbers(n * ranks);
+    check(sccl_register(MPI_COMM_WORLD, freed->at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+    int *const at = freed->at;
+    delete freed;
+    Numbers again(n * ranks);
+    if (again.at == at) check(sccl_allgather(send.at, again.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_INVALID, "it is taken for what was freed");
+  }
+}
+
 // Communicators are freed while calls on streams of the user are under way, graphs among them.
 void freed_at_work() {
   const int n = 200000;
@@ -229,6 +278,7 @@ const struct {
 } programs[] = {
     {"plain_mpi", plain_mpi},
     {"one_call", one_call},
+    {"registered", registered},
     {"replays", replays},
     {"no_replays", no_replays},
     {"freed_at_work", freed_at_work},
@@ -239,6 +289,13 @@ const struct {
 };
 
 }  // namespace
+
+// Stands before MPI's own, since the program is linked with -rdynamic.
+extern "C" int PMPI_Iallgather(const void *from, int n, MPI_Datatype type, void *to, int m, MPI_Datatype other, MPI_Comm comm, MPI_Request *request) {
+  static const auto next = reinterpret_cast<decltype(&PMPI_Iallgather)>(dlsym(RTLD_NEXT, "PMPI_Iallgather"));
+  ++exchanges;
+  return next(from, n, type, to, m, other, comm, request);
+}
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);

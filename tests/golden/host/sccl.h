@@ -30,7 +30,8 @@ typedef enum {
   SCCL_SUCCESS = 0,
   SCCL_UNSUPPORTED = 1, /* wrong number of ranks, or they do not share one machine */
   SCCL_INVALID = 2,     /* an argument is out of range */
-  SCCL_FAILED = 3       /* the system refused something */
+  SCCL_FAILED = 3       /* the system refused something, or a peer is dead or late: the communicator
+                           cannot be used any more */
 } sccl_result;
 
 typedef enum {
@@ -56,6 +57,15 @@ int sccl_allreduce(const void *send, void *recv, size_t count, sccl_type type, s
 /* Any collective of the bundle by its name; what does not apply to it is ignored. */
 int sccl_call(const char *collective, const void *send, void *recv, size_t count, sccl_type type,
               sccl_op op, int root, MPI_Comm comm);
+
+/* A buffer of each rank that stays where it is: a call of this API whose output lies in it need not
+ * tell the others where that is, each time. If the output of a call lies in a registered buffer on one
+ * rank, then it does so, in that of the same call of sccl_register, on every rank that has an output.
+ * Both functions are collective, and may wait for the others. Deregister before the buffer is freed,
+ * and when no graph holds calls of it any more. */
+typedef int sccl_handle;
+int sccl_register(MPI_Comm comm, void *buffer, size_t bytes, sccl_handle *handle);
+int sccl_deregister(MPI_Comm comm, sccl_handle handle);
 
 /* Why the last call of this thread did not return SCCL_SUCCESS. */
 const char *sccl_explain(void);
