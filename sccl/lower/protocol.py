@@ -61,8 +61,8 @@ class Protocol:
         behind: how many epochs a peer may be behind when its window is written.
         entry: what a rank does at the beginning of an epoch, in order.
         send: what a thread block does for a transfer, in order; the receiver awaits the flag.
-        heeded: in an epoch whose packets were cleared, a thread block waits for its own rank to be
-            in the epoch before: else, ahead of the one that clears, it would take an old packet.
+        heeded: where a rank clears packets, its other thread blocks wait until it has entered: else
+            one that is ahead would take an old packet in the next epoch.
         last: a kernel's last thread block to end moves the number of the next epoch on, so that a
             captured graph can replay calls; all have read it by then.
     """

@@ -83,9 +83,9 @@ def test_all_targets_share_the_steps() -> None:
 
 KERNEL_STAGES = {
     Stage.LEAVE: "->finished[n",
-    Stage.CLEAR: "clear",
+    Stage.CLEAR: "clear_packets();",
     Stage.OFFER: "->offered[",
-    Stage.TELL: "->entered[",
+    Stage.TELL: "control(peer)->entered[",
 }
 KERNEL_SEND = {
     SendStage.CREDIT: "credit >= 0",

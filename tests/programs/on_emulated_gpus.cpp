@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,36 @@ void mixed_memory() {
       std::memcpy(&got, static_cast<char *>(to) + i * sizeof got, sizeof got);
       check(got == value(ranks - 1, 0, i), "allreduce is wrong");
     }
+  }
+}
+
+// Calls that nobody waits for, of all sizes on two streams: a root goes ahead of its peers, who must not
+// find in a slot what it sends them later.
+void calls_in_a_row() {
+  const std::size_t sizes[] = {1, 33, 1700, 4000, 6000, 13000, 20000}, most = 20000;
+  Stream streams[2]{};
+  check(gpu_stream(&streams[0]) && gpu_stream(&streams[1]), "no streams");
+  std::deque<Numbers> sent, got;
+  for (int c = 0; c < 12; ++c) sent.emplace_back(most), got.emplace_back(most * ranks);
+  unsigned random = 1;
+  const auto next = [&](unsigned below) { return (random = random * 1103515245 + 12345) / 65536 % below; };
+  for (int round = 0; round < 25; ++round) {
+    struct { std::size_t n; bool gathers; } calls[12];
+    for (int c = 0; c < 12; ++c) {
+      calls[c] = {sizes[next(7)], next(4) == 0};
+      const std::size_t n = calls[c].n;
+      for (std::size_t i = 0; i < n; ++i) sent[c].at[i] = value(rank, 12 * round + c, i);
+      if (!calls[c].gathers && rank == 0) std::memcpy(got[c].at, sent[c].at, n * sizeof(int));
+      Stream &stream = streams[next(2)];
+      const int code = calls[c].gathers ? sccl_allgather(sent[c].at, got[c].at, n, SCCL_INT32, MPI_COMM_WORLD, stream)
+                                        : sccl_broadcast(got[c].at, n, SCCL_INT32, 0, MPI_COMM_WORLD, stream);
+      check(code == SCCL_SUCCESS, sccl_explain());
+    }
+    check(gpu_sync(streams[0]) && gpu_sync(streams[1]), "calls failed");
+    for (int c = 0; c < 12; ++c)
+      for (int r = 0; r < (calls[c].gathers ? ranks : 1); ++r)
+        for (std::size_t i = 0; i < calls[c].n; ++i)
+          check(got[c].at[r * calls[c].n + i] == value(r, 12 * round + c, i), "a call in a row is wrong");
   }
 }
 
@@ -286,6 +317,7 @@ const struct {
     {"killed_between", killed_between},
     {"calls_differ", calls_differ},
     {"mixed_memory", mixed_memory},
+    {"calls_in_a_row", calls_in_a_row},
 };
 
 }  // namespace
