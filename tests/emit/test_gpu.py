@@ -22,7 +22,8 @@ from sccl.transform import pose
 from tests.kit import once
 from tests.kit.found import frontier
 from tests.kit.matrix import EIGHT, FOUR, Hard, all_of
-from tests.kit.projects import UNOPTIMISED, loopback, make, tool
+from tests.kit.paths import PROGRAMS
+from tests.kit.projects import UNOPTIMISED, include_flags, loopback, make, mpich, tool
 
 SHORT = tuple(h for h in EIGHT if h.topology == "dgx1" and h.shape[0] < 48)
 """Those of DGX-1 but for the longest, which are compiled and run on the host only."""
@@ -117,6 +118,8 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
         for name in ("send", "recv", "publish", "leave")
     )
     assert re.search(r"ld\.v4\.\w32", send)
+    assert re.search(r"ld\.u64", send)  # where addresses differ by 8
+    assert re.search(r"ld\.u32", send)
     assert re.search(r"st\.v4\.\w32", send)
     in_order(send, r"\bst\.v4", r"bar\.sync", r"st\.release\.sys\.u64")  # data, then the flag
     assert "st.relaxed.sys.v2.u64" in send
@@ -267,6 +270,18 @@ def test_a_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
     alive = " ".join(str(rank) for rank in range(8) if rank != dead)
     assert re.search(r"rank \d waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
     assert f"ended: ranks {alive}\n" in done.stderr
+
+
+def test_copies_and_reductions_at_every_offset(tmp_path: Path) -> None:
+    """Stores are of 16 bytes, loads of words: none that a GPU refuses, none beside the data."""
+    flags = ["-O1", "-std=c++17", "-DSCCL_EMULATED", "-pthread", "-Wall", "-Wextra", "-Werror"]
+    checks = ["-fsanitize=address,alignment,shift", "-fno-sanitize-recover=all"]
+    places = ["-I", str(compiled()), *include_flags(mpich())]
+    command = ["g++", *flags, *checks, *places, str(PROGRAMS / "copies.cpp"), "-o", "copies"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "copies"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "all are right\n"
 
 
 def test_packets_are_not_mistaken_for_those_of_long_ago() -> None:
