@@ -34,7 +34,7 @@ class Stage(StrEnum):
     CLEAR = "clear"
     """The slots of packets of the *next* epoch forget epochs whose numbers come again."""
     OFFER = "offer"
-    """Where its output lies in a registered buffer is written into the neighbours' windows."""
+    """Where its output lies, if calls are direct, is written into the neighbours' windows."""
     TELL = "tell"
     """The neighbours are told that it has entered."""
 

@@ -246,6 +246,19 @@ def check_flags_by_small_kernels(directory: Path) -> None:
     assert "small kernels: SCCL_TIMEOUT is set, and streams do not give up" in done.stderr
     assert done.returncode == 1
     assert re.search(r"rank [123] waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
+    flags = ["-O0", "-std=c++17", "-DSCCL_EMULATED", "-pthread", *include_flags(mpich())]
+    command = [
+        "g++",
+        *flags,
+        "-I",
+        str(directory.parent),
+        str(PROGRAMS / "awaits.cpp"),
+        "-o",
+        "awaits",
+    ]
+    subprocess.run(command, cwd=directory, check=True)
+    done = subprocess.run([directory / "awaits"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_kernels_have_no_race(tmp_path: Path) -> None:

@@ -90,7 +90,6 @@ class Call:
         pieces: epochs that it takes.
         units: of the longest chunk, which slices share.
         empty: parts of a block that have no bytes.
-        registered: the outputs lie in registered buffers.
     """
 
     program: Program
@@ -99,7 +98,6 @@ class Call:
     units: int = 1
     in_place: bool = False
     empty: frozenset[int] = frozenset()
-    registered: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ class Model:
                 case Stage.CLEAR if self._cleared(e + 1):
                     for place in sorted(self._packets(rank, (e + 1) % self.protocol.copies)):
                         yield Write(place, e, -1)
-                case Stage.OFFER if call.registered and not at.piece:
+                case Stage.OFFER if call.mode is Mode.DIRECT:
                     yield from (Write(("offered", peer, rank), e) for peer in sorted(near[rank]))
                 case Stage.TELL:
                     for peer in sorted({*near[rank], rank}):
@@ -282,8 +280,8 @@ class Model:
                 yield Await(at.flag(at.rank, line.credit), e)
             case SendStage.WRITE if line.dst is not None:
                 yield from (Read(p, e) for p in at.reads(line))
-                if call.registered and line.dst.buffer is Buffer.OUTPUT:
-                    yield Read(("offered", at.rank, peer), e - at.piece)
+                if line.dst.buffer is Buffer.OUTPUT:
+                    yield Read(("offered", at.rank, peer), e)
                 if packets:
                     yield from (Write(p, e, e % self.wrap) for p in at.packets(peer, line))
                 else:

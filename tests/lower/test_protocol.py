@@ -64,7 +64,6 @@ def calls_of(machine: str, *, serial: bool = False) -> list[Call]:
             mode,
             units=2 + number % 3,
             in_place=bool(number % 2),
-            registered=mode is Mode.DIRECT and bool(number % 2),
         )
         for number, (collective, mode) in enumerate(product(COLLECTIVES, Mode))
     ]
@@ -165,7 +164,6 @@ def small(mode: Mode, protocol: Protocol, wrap: int = 4) -> Model:
             program("ring:4", name, mode, point=0),
             mode,
             pieces=pieces,
-            registered=mode is Mode.DIRECT,
         )
         for pieces in (2, 2, 1, 3)
         for name in names
@@ -215,7 +213,6 @@ def tiny() -> list[tuple[str, Callable[[Protocol], Model]]]:
                     program(machine, name, mode, serial=serial),
                     mode,
                     pieces=pieces,
-                    registered=mode is Mode.DIRECT,
                 )
                 for name in names
             ]
