@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sccl.core.words import counted
 from sccl.emit.bundle import Bundle
+from sccl.emit.functions import passed_on
 from sccl.emit.shared import COMMON_FILES, VARIANTS, EmitOptions
 from sccl.emit.text import TYPES, render, values_of
 
@@ -49,8 +50,9 @@ def files(
         target: the texts in which CUDA and HIP differ, by the names that templates use.
         stream: the type of a stream, for the header.
     """
+    common = values_of(bundle)
     values = {
-        **values_of(bundle),
+        **common,
         **target,
         "slot_bytes": SLOT_BYTES,
         "packet_bytes": PACKET_BYTES if options.transport == "kernel" else 0,
@@ -61,7 +63,9 @@ def files(
         "stream_argument": "stream",
         "bench_stream": ", nullptr",
         "any_root": "false",  # links differ from GPU to GPU: an algorithm is for the root it names
+        "irregular": False,
         "variants": VARIANTS,
+        "passed": passed_on(common["names"], irregular=False),
         "gpu_types": [
             {"name": name, "cpp": _DEVICE.get(cpp, cpp)} for name, (_, cpp, _) in TYPES.items()
         ],

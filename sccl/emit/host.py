@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sccl.emit.bundle import Bundle
+from sccl.emit.functions import passed_on
 from sccl.emit.shared import COMMON_FILES, VARIANTS, EmitOptions
 from sccl.emit.text import render, values_of
 
@@ -21,21 +22,33 @@ MEMORY_CONTRACT = """\
  *  - Buffers are ordinary memory of the process. The call returns when the buffers may be used
  *    again. Several threads may call at once on different communicators."""
 
-OWN = ("machine.hpp", "combine.hpp", "memory.hpp", "communicator.cpp", "Makefile")
+OWN = (
+    "window.hpp",
+    "machine.hpp",
+    "exchange.hpp",
+    "combine.hpp",
+    "memory.hpp",
+    "communicator.cpp",
+    "irregular.cpp",
+    "Makefile",
+)
 
 
 def files(made: Bundle, _options: EmitOptions) -> dict[str, str]:
     """Return the sources of a bundle by file name."""
+    common = values_of(made)
     values: dict[str, Any] = {
-        **values_of(made),
+        **common,
         "slot_bytes": SLOT_BYTES,
         "packet_bytes": 0,
         "memory_contract": MEMORY_CONTRACT,
         "stream_parameter": "",
         "stream_argument": "nullptr",
         "bench_stream": "",
+        "irregular": True,  # what blocks of different lengths need
         "any_root": "true",  # in shared memory, ranks are alike
         "variants": VARIANTS,
+        "passed": passed_on(common["names"], irregular=True),
     }
     found = {name: render(f"common/{name}.jinja", values) for name in COMMON_FILES}
     return found | {name: render(f"host/{name}.jinja", values) for name in OWN}

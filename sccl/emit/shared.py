@@ -30,13 +30,20 @@ COMMON_FILES = (
     "call.hpp",
     "library.hpp",
     "types.hpp",
+    "plain.hpp",
     "api.cpp",
     "preload.cpp",
+    "passed.cpp",
     "bench.cpp",
 )
 
 VARIANTS = (
-    {"suffix": "", "count": "int", "condition": "1"},
-    {"suffix": "_c", "count": "MPI_Count", "condition": "MPI_VERSION >= 4"},
+    {"suffix": "", "count": "int", "displacement": "int", "condition": "1"},
+    {
+        "suffix": "_c",
+        "count": "MPI_Count",
+        "displacement": "MPI_Aint",
+        "condition": "MPI_VERSION >= 4",
+    },
 )
 """MPI's functions, and those for large counts that MPI 4 added."""
