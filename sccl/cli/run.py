@@ -191,5 +191,5 @@ def _print_checked(timings: Sequence[Timing]) -> None:
     parts = checked_of(timings)
     counts = " and ".join(f"{counted(x.sizes, 'size')} of {x.collective}" for x in parts)
     by = f" by {counted(parts[0].contenders, 'contender')}" if parts[0].contenders > 1 else ""
-    text = f"# data checked and right, {counts}{by}: {parts[0].compared}"
+    text = f"# data of all sizes right, {counts}{by}: {parts[0].compared}"
     out().print(text, markup=False, soft_wrap=True)

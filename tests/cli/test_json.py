@@ -184,7 +184,7 @@ def test_projects_are_measured_and_their_data_checked(place: Path, tmp_path: Pat
         )
     done = CliRunner().invoke(app, ["run", *map(str, (project, *SIZES, *mpi))])
     assert f"building {project} with " in done.stderr
-    assert "# data checked and right, 2 sizes of allgather: every byte" in done.stdout
+    assert "# data of all sizes right, 2 sizes of allgather: every byte" in done.stdout
     assert [line.split()[0] for line in done.stdout.splitlines()[3:5]] == ["4", "8"]
 
 

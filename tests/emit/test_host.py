@@ -136,6 +136,53 @@ def test_programs_under_preload_get_the_results_of_numpy(flavour: str, reach: st
     assert "allreduce passed on: its element type or reduction is not one of ours" in done.stderr
 
 
+IRREGULAR = ("allgatherv", "alltoallv", "barrier", "gatherv", "reduce_scatter", "scatterv")
+
+
+@pytest.mark.parametrize(
+    ("flavour", "reach"),
+    [
+        ("mpich", "1"),
+        ("openmpi", "0"),
+        pytest.param("mpich", "0", marks=pytest.mark.nightly),
+        pytest.param("openmpi", "1", marks=pytest.mark.nightly),
+    ],
+)
+def test_barriers_and_v_variants_under_preload(flavour: str, reach: str) -> None:
+    mpi = FLAVOURS[flavour]()
+    program = str(PROGRAMS / "irregular_under_preload.py")
+    done = launch(
+        mpi,
+        8,
+        [python_of(mpi), program, str(times(100))],
+        LD_PRELOAD=str(project(4, mpi) / "libsccl.so"),
+        SCCL_DEBUG="1",
+        SCCL_REACH=reach,
+    )
+    assert "all right" in done.stdout, done.stdout + done.stderr
+    for name in IRREGULAR:
+        assert f"sccl: {name} served directly between ranks" in done.stderr
+    for name in ("ibarrier", "iallgather"):
+        assert f"sccl: {name} passed on: it does not block" in done.stderr
+    assert "barrier passed on: the communicator has 8 ranks, this bundle is for 4" in done.stderr
+
+
+def test_the_thread_sanitizer_finds_no_race_in_exchanges(tmp_path: Path) -> None:
+    """Headers alone, without an MPI library: ranks are threads, lengths random."""
+    mpi = mpich()
+    program = tmp_path / "exchange"
+    words = ["-std=c++17", "-O1", "-g1", "-fsanitize=thread", "-Wno-tsan", "-fwrapv", "-pthread"]
+    source = str(PROGRAMS / "exchange_in_threads.cpp")
+    headers = [f"-I{project(4, mpi)}", *include_flags(mpi)]
+    command = [tool("g++", "install it"), *words, *headers, source, "-o", str(program)]
+    subprocess.run(command, check=True)
+    done = subprocess.run(
+        [str(program), str(times(100))], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.stdout == "all right\n", done.stderr
+    assert "WARNING: ThreadSanitizer" not in done.stderr
+
+
 def test_more_bytes_than_an_int_counts() -> None:
     mpi = mpich()
     directory = project(2, mpi)
@@ -154,7 +201,8 @@ def test_more_bytes_than_an_int_counts() -> None:
 def test_osu_form() -> None:
     mpi = mpich()
     done = bench(project(2, mpi), mpi, 2, "allgather", "--sizes", "1:4", *QUICK)
-    header, *rows = done.stdout.strip().splitlines()[1:]
+    header, *rows, last = filter(None, done.stdout.splitlines()[2:])
+    assert last == "# data of all sizes right"
     assert header.split() == ["#", "Size", "Avg", "Latency(us)"]
     assert [row.split()[0] for row in rows] == ["1", "2", "4"]
     assert all(float(row.split()[1]) > 0 for row in rows)
@@ -241,7 +289,9 @@ def test_the_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
     write_project(directory, generate(bundle_for(4), "host"))
     includes = " ".join(include_flags(mpi))
     words = [f"MPICXX=g++ {includes}", "CXXFLAGS=-O0 -g1 -fsanitize=thread -Wno-tsan"]
-    objects = ["api.o", "communicator.o", "preload.o", "bench.o"]
+    objects = [
+        f"{name}.o" for name in ("api", "communicator", "preload", "passed", "irregular", "bench")
+    ]
     make(directory, *words, *objects)
     symbols = subprocess.run(
         [tool("nm", "install binutils"), "-u", *(str(directory / o) for o in objects)],

@@ -1,0 +1,90 @@
+// Ranks as threads of one process, without MPI: barriers and exchanges of random lengths, for the
+// thread sanitizer. Compiled within a project. Usage: exchange_in_threads CALLS
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "exchange.hpp"
+
+using namespace sccl;
+
+namespace {
+
+char *memory;
+std::atomic<bool> wrong{false};
+std::atomic<long> begun[RANKS];
+
+std::size_t length(std::mt19937 &draw) {
+  static const std::size_t most[] = {1, 40, 300, 5000, 200'000};
+  return draw() % 3 ? draw() % most[draw() % 5] / 8 * 8 : 0;
+}
+
+char content(int call, int from, int to, std::size_t i) { return static_cast<char>(call * 31 + from * 7 + to * 3 + i / 8); }
+
+void rank_of_many(int rank, int calls, bool reach) {
+  Group group;
+  group.rank = rank;
+  for (int r = 0; r < RANKS; ++r) group.windows[r] = Window::at(memory + r * Window::bytes);
+  group.threads = true;
+  group.reach = reach;
+  std::mt19937 draw(5);  // all ranks draw the same
+  for (int call = 1; call <= calls; ++call) {
+    const int kind = static_cast<int>(draw() % 5), root = static_cast<int>(draw() % RANKS);
+    std::vector<std::vector<char>> sent(RANKS), got(RANKS);
+    Block out[RANKS] = {}, in[RANKS] = {};
+    for (int from = 0; from < RANKS; ++from)
+      for (int to = 0; to < RANKS; ++to) {
+        std::size_t n = length(draw);
+        if (kind == 1 && to != root) n = 0;    // a gather
+        if (kind == 2 && from != root) n = 0;  // a scatter
+        if (from == to) continue;
+        if (from == rank) {
+          for (std::size_t i = 0; i < n; ++i) sent[to].push_back(content(call, from, to, i));
+          out[to] = {sent[to].data(), n};
+        } else if (to == rank) {
+          got[from].assign(n, 0);
+          in[from] = {got[from].data(), n};
+        }
+      }
+    if (kind == 3) {  // sums of 64-bit numbers, one block for each rank
+      const std::size_t n = 1 + draw() % 9000;
+      std::vector<std::int64_t> mine(n * RANKS, rank + 1), sum(mine.begin(), mine.begin() + static_cast<long>(n));
+      for (int r = 0; r < RANKS; ++r) {
+        out[r] = {reinterpret_cast<char *>(mine.data() + r * n), n * 8};
+        in[r] = {reinterpret_cast<char *>(sum.data()), n * 8};
+      }
+      const Reduction reduction{SCCL_INT64, SCCL_SUM};
+      Exchange(group, out, in, false, &reduction).run();
+      for (const std::int64_t value : sum)
+        if (value != RANKS * (RANKS + 1) / 2) wrong = true;
+    } else if (kind == 4) {
+      begun[rank].store(call, std::memory_order_relaxed);
+      barrier(group);
+      for (std::atomic<long> &other : begun)
+        if (other.load(std::memory_order_relaxed) < call) wrong = true;
+    } else {
+      Exchange(group, out, in, kind == 1).run();
+      for (int from = 0; from < RANKS; ++from)
+        for (std::size_t i = 0; i < got[from].size(); ++i)
+          if (got[from][i] != content(call, from, rank, i)) wrong = true;
+    }
+  }
+}
+
+}  // namespace
+
+int main(int, char **arguments) {
+  for (const bool reach : {true, false}) {
+    memory = static_cast<char *>(std::aligned_alloc(4096, RANKS * Window::bytes));
+    std::memset(memory, 0, RANKS * Window::bytes);
+    for (std::atomic<long> &word : begun) word = 0;
+    std::vector<std::thread> ranks;
+    for (int r = 0; r < RANKS; ++r) ranks.emplace_back(rank_of_many, r, std::atoi(arguments[1]), reach);
+    for (std::thread &rank : ranks) rank.join();
+    std::free(memory);
+  }
+  std::puts(wrong ? "WRONG" : "all right");
+  return wrong;
+}
