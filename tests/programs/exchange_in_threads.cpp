@@ -23,12 +23,44 @@ std::size_t length(std::mt19937 &draw) {
 
 char content(int call, int from, int to, std::size_t i) { return static_cast<char>(call * 31 + from * 7 + to * 3 + i / 8); }
 
+// What waiting ranks do now and then. Once all have slept, they are held here until the last rank has
+// sent what they wait for: it comes between two looks of theirs.
+enum Phase { early, asleep, sent };
+std::atomic<int> phase{early}, held{0};
+
+void poke() {
+  if (phase == asleep) {
+    ++held;
+    while (phase == asleep) sched_yield();
+  }
+}
+
+void late(Group &group) {
+  std::int64_t numbers[RANKS] = {}, mine = group.rank + 1;
+  Block out[RANKS], in[RANKS];
+  for (int r = 0; r < RANKS; ++r) {
+    out[r] = {reinterpret_cast<char *>(&mine), sizeof mine};
+    in[r] = {reinterpret_cast<char *>(&numbers[r]), sizeof mine};
+  }
+  if (group.rank == RANKS - 1) {
+    for (int r = 0; r < group.rank; ++r)
+      while (!group.windows[r].header->sleepers) sched_yield();
+    phase = asleep;
+    while (held < group.rank) sched_yield();
+  }
+  Exchange(group, out, in, false).run();
+  if (group.rank == RANKS - 1) phase = sent;
+  for (int r = 0; r < RANKS; ++r)
+    if (r != group.rank && numbers[r] != r + 1) wrong = true;
+}
+
 void rank_of_many(int rank, int calls, bool reach) {
   Group group;
   group.rank = rank;
   for (int r = 0; r < RANKS; ++r) group.windows[r] = Window::at(memory + r * Window::bytes);
   group.threads = true;
   group.reach = reach;
+  group.patience = Patience(0, poke);
   std::mt19937 draw(5);  // all ranks draw the same
   for (int call = 1; call <= calls; ++call) {
     const int kind = static_cast<int>(draw() % 5), root = static_cast<int>(draw() % RANKS);
@@ -71,6 +103,7 @@ void rank_of_many(int rank, int calls, bool reach) {
           if (got[from][i] != content(call, from, rank, i)) wrong = true;
     }
   }
+  late(group);
 }
 
 }  // namespace
@@ -80,6 +113,7 @@ int main(int, char **arguments) {
     memory = static_cast<char *>(std::aligned_alloc(4096, RANKS * Window::bytes));
     std::memset(memory, 0, RANKS * Window::bytes);
     for (std::atomic<long> &word : begun) word = 0;
+    phase = early, held = 0;
     std::vector<std::thread> ranks;
     for (int r = 0; r < RANKS; ++r) ranks.emplace_back(rank_of_many, r, std::atoi(arguments[1]), reach);
     for (std::thread &rank : ranks) rank.join();
