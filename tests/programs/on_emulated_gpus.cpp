@@ -2,12 +2,14 @@
 #include <dlfcn.h>
 #include <mpi.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpu.hpp"
@@ -19,6 +21,7 @@ using namespace sccl;
 
 int rank, ranks;
 int exchanges;  // of the library, on hosts
+std::atomic<int> probes;  // while it waits for streams
 
 void check(bool right, const char *what) {
   if (right) return;
@@ -240,25 +243,44 @@ void registered() {
   }
 }
 
-// Communicators are freed while calls on streams of the user are under way, graphs among them.
+// Communicators are freed while a call on a stream of the user is still to begin, from a graph the
+// second time: it begins once they wait for it, or when nothing of them is left.
 void freed_at_work() {
-  const int n = 200000;
+  const int n = 1000;
   Numbers send(n), recv(n * ranks);
   Stream stream = nullptr;
   check(gpu_stream(&stream), "no stream");
-  for (int round = 0; round < 3; ++round) {
+  for (const bool replayed : {false, true}) {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, round, i);
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, replayed, i);
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, comm, nullptr) == SCCL_SUCCESS, sccl_explain());
+    std::atomic<bool> begin{false}, freed{false};
     Graph graph;
-    if (round == 2) stream->capture(&graph);
+    if (replayed) stream->capture(&graph);
+    else stream->put([&] { while (!begin) sched_yield(); });
     check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, comm, stream) == SCCL_SUCCESS, sccl_explain());
-    if (round == 2) stream->capture(nullptr);
+    if (replayed) {
+      stream->capture(nullptr);
+      stream->put([&] { while (!begin) sched_yield(); });
+    }
     for (const auto &task : graph) stream->put(task);
+    for (std::size_t i = 0; i < n * ranks; ++i) recv.at[i] = 0;
+    probes = 0;
+    std::thread watch([&] {
+      const auto waited_for = [] {
+        const std::lock_guard<std::mutex> lock(emulation().mutex);
+        return emulation().waiting > 0;
+      };
+      while (!freed && !probes && !waited_for()) sched_yield();
+      begin = true;
+    });
     MPI_Comm_free(&comm);
+    freed = true;
+    watch.join();
     check(gpu_sync(stream), "the call fails");
     for (int r = 0; r < ranks; ++r)
-      for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r, round, i), "allgather is wrong");
+      for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r, replayed, i), "allgather is wrong");
   }
 }
 
@@ -327,6 +349,12 @@ extern "C" int PMPI_Iallgather(const void *from, int n, MPI_Datatype type, void 
   static const auto next = reinterpret_cast<decltype(&PMPI_Iallgather)>(dlsym(RTLD_NEXT, "PMPI_Iallgather"));
   ++exchanges;
   return next(from, n, type, to, m, other, comm, request);
+}
+
+extern "C" int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *found, MPI_Status *status) {
+  static const auto next = reinterpret_cast<decltype(&PMPI_Iprobe)>(dlsym(RTLD_NEXT, "PMPI_Iprobe"));
+  ++probes;
+  return next(source, tag, comm, found, status);
 }
 
 int main(int argc, char **argv) {
