@@ -22,10 +22,15 @@ PACKET_PART_BYTES = 8 * 1024
 """Up to here twice the bytes cost less, at tens of GB/s, than a fence and a flag: not measured."""
 
 MEMORY_CONTRACT = """\
- *  - Buffers are memory of the calling rank's GPU. `stream` is a {stream}; the call returns when
- *    it is under way there, and with a NULL stream when it is done. Calls belong on one
- *    communicator at a time where their thread blocks do not all fit on the GPU together, and
- *    not into a captured graph: they are numbered when they are launched."""
+ *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
+ *    first call. `stream` is a {stream}; the call returns when it is under way there, and with a
+ *    NULL stream when it is done. Calls belong on one communicator at a time where their thread
+ *    blocks do not all fit on the GPU together.
+ *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
+ *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
+ *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
+ *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
+ *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
