@@ -87,6 +87,7 @@ KERNEL_STAGES = {
     Stage.OFFER: "->offered[",
     Stage.TELL: "control(peer)->entered[",
 }
+HOST_STAGES = {Stage.OFFER: "header->out.store(", Stage.TELL: "header->entered,"}
 KERNEL_SEND = {
     SendStage.CREDIT: "credit >= 0",
     SendStage.WRITE: "copy_bytes(",
@@ -94,14 +95,17 @@ KERNEL_SEND = {
 }
 
 
-def test_kernels_keep_to_the_order_of_the_protocol() -> None:
+def test_machines_keep_to_the_order_of_the_protocol() -> None:
     """What the model of it shows is shown of what is generated."""
     machine = generate(frontier("ring:4", "allgather"), "cuda")["machine.hpp"]
     enter, send = (
         re.split(rf"\n  SCCL_CALLED \w+ {name}\(", machine)[1].split("\n  }\n")[0]
         for name in ("next", "send")
     )
+    host = generate(frontier("ring:4", "allgather"), "host")["machine.hpp"]
+    begin = host.split("\n  void begin(")[1].split("\n  }\n")[0]
     for body, words in (
+        (begin, [HOST_STAGES[stage] for stage in PROTOCOL.entry if stage in HOST_STAGES]),
         (enter, [KERNEL_STAGES[stage] for stage in PROTOCOL.entry]),
         (send, [KERNEL_SEND[stage] for stage in PROTOCOL.send if stage in KERNEL_SEND]),
     ):
