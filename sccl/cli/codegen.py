@@ -13,6 +13,7 @@ from sccl.cli import complete, options
 from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.words import counted
 from sccl.emit import EmitOptions, targets
+from sccl.emit.shared import MAX_PER_LINK
 from sccl.errors import ParameterError
 from sccl.tasks.codegen import codegen_output, write_code
 from sccl.tasks.files import load_algorithms
@@ -31,7 +32,10 @@ Folder = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Write into the folder whatever it holds.")]
 PerLink = Annotated[
-    int, typer.Option(help="Thread blocks that share the work of a link (cuda, hip).")
+    int | None,
+    typer.Option(
+        help="Thread blocks that share the work of a link (cuda, hip; else what its lanes ask for)."
+    ),
 ]
 Transport = Annotated[
     str,
@@ -45,8 +49,7 @@ Select = Annotated[
     typer.Option(help="Switch points, such as 'allgather:0=0e,65536=1d' (else the cost model's)."),
 ]
 
-MAX_PER_LINK = 32
-_PER_LINK, _KERNEL = 2, "kernel"
+_KERNEL = "kernel"
 
 
 @reported
@@ -54,7 +57,7 @@ def codegen(
     files: options.Algorithms,
     output: Folder,
     target: Target = "host",
-    blocks_per_link: PerLink = _PER_LINK,
+    blocks_per_link: PerLink = None,
     transport: Transport = _KERNEL,
     select: Select = None,
     force: Force = False,
@@ -65,9 +68,9 @@ def codegen(
     Several algorithms of one collective make one entry that switches between them by buffer size;
     those of several collectives, such as a folder may hold, make an entry each.
     """
-    if not 1 <= blocks_per_link <= MAX_PER_LINK:
+    if blocks_per_link is not None and not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
-    if target == "host" and (blocks_per_link, transport) != (_PER_LINK, _KERNEL):
+    if target == "host" and (blocks_per_link, transport) != (None, _KERNEL):
         raise ParameterError("--blocks-per-link and --transport are for GPUs: leave them out")
     given = {str(one.file): one.algorithm for one in load_algorithms(files)}
     made = EmitOptions(blocks_per_link, transport)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 
+from sccl.core.algorithm import Algorithm
 from sccl.core.words import counted
 from sccl.emit.bundle import Bundle
 from sccl.emit.functions import passed_on
-from sccl.emit.shared import COMMON_FILES, VARIANTS, EmitOptions
+from sccl.emit.shared import COMMON_FILES, MAX_PER_LINK, VARIANTS, EmitOptions
 from sccl.emit.text import TYPES, render, values_of
 
 THREADS = 512
 """Threads of a block: enough 16-byte loads under way to fill a link (SCCL section 4)."""
+
+BLOCK_GB_PER_S = 14
+"""What one thread block is taken to move over a link: 10 to 20 are told of NVLink, none measured
+here. A lane of 25 or 27 gets two."""
 
 SLOT_BYTES = 1024 * 1024
 
@@ -55,14 +62,19 @@ def files(
         target: the texts in which CUDA and HIP differ, by the names that templates use.
         stream: the type of a stream, for the header.
     """
-    common = values_of(bundle)
+    slices = {
+        lowered.label: slices_of(lowered.algorithm, options)
+        for entry in bundle.entries
+        for lowered in entry.algorithms
+    }
+    common = values_of(bundle, slices)
     values = {
         **common,
         **target,
         "slot_bytes": SLOT_BYTES,
         "packet_bytes": PACKET_BYTES if options.transport == "kernel" else 0,
         "threads": THREADS,
-        "blocks_per_link": options.blocks_per_link,
+        "slices": max(slices.values()),
         "memory_contract": MEMORY_CONTRACT.format(stream=stream),
         "stream_parameter": ", void *stream",
         "stream_argument": "stream",
@@ -80,6 +92,28 @@ def files(
     return found | {name: render(f"gpu/{name}.jinja", values) for name in OWN}
 
 
+def slices_of(algorithm: Algorithm, options: EmitOptions) -> int:
+    """Return how many thread blocks share the work of a link.
+
+    By default as many as its busiest step asks for: a link of 18 lanes, of which an algorithm uses
+    two at a time since all links of a GPU share them, needs no more than one of two lanes.
+    """
+    if options.transport == "dma":
+        return 1
+    if options.blocks_per_link is not None:
+        return options.blocks_per_link
+    speed = {link.edge: link.gb_per_s for link in algorithm.topology.links}
+    rates = (
+        chunks
+        * speed.get((src, dst), algorithm.topology.gb_per_s)
+        / algorithm.rounds_per_step[step]
+        for (step, src, dst), chunks in Counter(
+            (send.step, send.src, send.dst) for send in algorithm.sends
+        ).items()
+    )
+    return min(MAX_PER_LINK, math.ceil(max(rates, default=1) / BLOCK_GB_PER_S))
+
+
 def readme(options: EmitOptions) -> dict[str, str]:
     """Return what the README says of how calls run."""
     if options.transport == "dma":
@@ -92,11 +126,17 @@ def readme(options: EmitOptions) -> dict[str, str]:
             "process only (`SCCL_STREAM_OPS=1` has it try, 0 never)."
         )
     else:
+        shared = (
+            f"as many thread\nblocks as its busiest step asks for, at {BLOCK_GB_PER_S} GB/s each,"
+            if options.blocks_per_link is None
+            else counted(options.blocks_per_link, "thread block")
+        )
         how = (
             "One kernel per call runs the whole algorithm: every rank pushes chunks into its\n"
             "peers' memory and sets a flag there, one for each transfer; "
-            f"{counted(options.blocks_per_link, 'thread block')} share a link\n"
-            "(`--blocks-per-link` of `sccl codegen`). Small chunks go in packets (`0p`\n"
+            f"{shared} share a link\n"
+            "(`--blocks-per-link` of `sccl codegen`; `SCCL_SLICES=N` in the environment: at most\n"
+            "N, and chunks of less than 64 KiB are not shared). Small chunks go in packets (`0p`\n"
             "below): every eight bytes with the number of the call beside them, and no flag behind."
         )
     return {"how": how}

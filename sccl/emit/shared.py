@@ -10,15 +10,19 @@ class EmitOptions:
     """How to generate.
 
     Attributes:
-        blocks_per_link: thread blocks that share the work of one link (GPU targets).
+        blocks_per_link: thread blocks that share the work of one link (GPU targets); None: as many
+            as each algorithm's use of its links asks for.
         transport: ``kernel``, or ``dma``: copy engines, one copy for each transfer (GPU targets).
     """
 
-    blocks_per_link: int = 2
+    blocks_per_link: int | None = None
     transport: str = "kernel"
 
 
 TRANSPORTS = ("kernel", "dma")
+
+MAX_PER_LINK = 32
+"""Thread blocks that may share the work of a link."""
 
 
 COMMON_FILES = (

@@ -60,7 +60,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(values)
 
 
-def values_of(bundle: Bundle) -> dict[str, Any]:
+def values_of(bundle: Bundle, slices: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Return what the templates that all targets share need."""
     programs = list(programs_of(bundle))
     layouts = [p.layout for _, _, p in programs]
@@ -86,7 +86,7 @@ def values_of(bundle: Bundle) -> dict[str, Any]:
         "index_bits": INDEX_BITS,
         "programs": rows,
         "lines": max(1, *(len(b["lines"]) for p in rows for r in p["ranks"] for b in r["blocks"])),
-        "collectives": _collectives(bundle),
+        "collectives": _collectives(bundle, slices or {}),
         "names": [entry.identifier for entry in bundle.entries],
         "functions": [_function(entry) for entry in bundle.entries],
     }
@@ -235,7 +235,7 @@ def _instruction(program: Program, line: Instruction) -> _Line:
     )
 
 
-def _collectives(bundle: Bundle) -> list[dict[str, Any]]:
+def _collectives(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[str, Any]]:
     number = 0
     found = []
     for entry in bundle.entries:
@@ -244,7 +244,7 @@ def _collectives(bundle: Bundle) -> list[dict[str, Any]]:
             layout = lowered.eager.layout
             programs = []
             for program in (lowered.eager, lowered.direct):
-                programs.append(_program_row(number, program))
+                programs.append(_program_row(number, program, slices.get(lowered.label, 1)))
                 number += 1
             algorithms.append(
                 {
@@ -272,7 +272,7 @@ def _row(blocks: tuple[int, ...]) -> str:
     return f"{len(blocks)}, {{{_list(blocks)}}}"
 
 
-def _program_row(number: int, program: Program) -> dict[str, Any]:
+def _program_row(number: int, program: Program, slices: int) -> dict[str, Any]:
     layout = program.layout
     saved = []
     for rank, own in enumerate(program.ranks):
@@ -282,6 +282,7 @@ def _program_row(number: int, program: Program) -> dict[str, Any]:
         "number": number,
         "parts": layout.parts,
         "uses_scratch": int(program.scratch_slots > 0),
+        "slices": slices,
         "slots": _list(own.scratch_slots for own in program.ranks),
         "blocks": _list(len(own.blocks) for own in program.ranks),
         "saved": saved,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from sccl.collectives import custom
 from sccl.core.answer import Sat
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.emit import EmitOptions, generate, write_project
-from sccl.emit.shared import TRANSPORTS
+from sccl.emit.gpu import slices_of
+from sccl.emit.shared import MAX_PER_LINK, TRANSPORTS
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.topo import resolve
@@ -21,9 +23,9 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit import once
 from tests.kit.found import frontier
-from tests.kit.matrix import EIGHT, FOUR, Hard, all_of
+from tests.kit.matrix import EIGHT, FOUR, Hard, all_of, load
 from tests.kit.paths import PROGRAMS
-from tests.kit.projects import UNOPTIMISED, include_flags, loopback, make, mpich, tool
+from tests.kit.projects import UNOPTIMISED, include_flags, launch, loopback, make, mpich, tool
 
 SHORT = tuple(h for h in EIGHT if h.topology == "dgx1" and h.shape[0] < 48)
 """Those of DGX-1 but for the longest, which are compiled and run on the host only."""
@@ -264,7 +266,11 @@ def check_flags_by_small_kernels(directory: Path) -> None:
 def test_the_kernels_have_no_race(tmp_path: Path) -> None:
     """A slice must not touch another's part of a slot, even for chunks of unequal length."""
     directory = project(tmp_path / "p", "cuda", FOUR, EmitOptions(3))
-    make(directory, "emulated", "EMULATION_FLAGS=-O0 -g1 -fsanitize=thread -DSCCL_NEAR=8")
+    make(
+        directory,
+        "emulated",
+        "EMULATION_FLAGS=-O0 -g1 -fsanitize=thread -DSCCL_NEAR=8 -DSCCL_SLICE_BYTES=64",
+    )
     done = loopback(directory / "emulated", "--counts", "100,5001", UCX_MEM_EVENTS="no")
     assert "WARNING: ThreadSanitizer" not in done.stderr
     assert done.returncode == 0, done.stderr
@@ -306,6 +312,36 @@ def test_packets_are_not_mistaken_for_those_of_long_ago() -> None:
     done = loopback(compiled() / "emulated", "--counts", "1,999", SCCL_EMULATED_EPOCH=str(before))
     assert done.returncode == 0, done.stderr
     assert "WRONG" not in done.stderr
+
+
+def test_thread_blocks_share_a_link_as_its_use_asks_for() -> None:
+    """Two for a lane of 25 GB/s; of NVSwitch, whose links have 18, as many as a step needs."""
+    half, packed = load(Hard("dgx1", "allgather", (2, 2, 3))), load(COMPILED[1])
+    assert slices_of(half, EmitOptions()) == 4  # a step fills both lanes of a link
+    assert slices_of(half, EmitOptions(3)) == 3
+    assert slices_of(half, EmitOptions(transport="dma")) == 1
+    for gb_per_s, blocks in ((1.0, 1), (6.0, 1), (12.5, 2), (450.0, MAX_PER_LINK)):
+        links = tuple(replace(link, gb_per_s=gb_per_s) for link in half.topology.links)
+        other = replace(half, topology=replace(half.topology, links=links))
+        assert slices_of(other, EmitOptions()) == blocks
+    lanes = tuple(replace(link, lanes=18) for link in half.topology.links)
+    wide = replace(half, topology=replace(half.topology, links=lanes))
+    assert slices_of(wide, EmitOptions()) == slices_of(half, EmitOptions())
+    tables = generate([half, packed], "cuda")["tables.hpp"]
+    assert [int(n) for n in re.findall(r"\{\d+, \d+, [01], (\d+),\n", tables)] == [
+        slices_of(a, EmitOptions()) for a in (half, packed) for _ in range(2)
+    ]
+
+
+def test_thread_blocks_of_a_link_can_be_fewer() -> None:
+    """The least that a rank wishes, whatever it is compiled for."""
+    words = [str(compiled() / "emulated" / "bench"), "allgather", "--repeat", "0"]
+    for wish, told in (("2", 2), ("99", 4), ("x", 4)):
+        settings = {"SCCL_SLICES": wish, "SCCL_DEBUG": "1"}
+        done = launch(mpich(), 8, [*words, "--counts", "1000"], **settings)
+        assert done.returncode == 0, done.stderr
+        assert f", thread blocks of a link: {told}\n" in done.stderr
+        assert ("SCCL_SLICES=x is not a number of thread blocks" in done.stderr) == (wish == "x")
 
 
 def test_neighbours_are_those_of_the_links_that_are_used() -> None:

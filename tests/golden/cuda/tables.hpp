@@ -45,6 +45,7 @@ struct Program {
   int number;
   int parts;         // parts of a block
   bool uses_scratch;
+  int slices;        // thread blocks that share the work of a link, at most
   int slots[RANKS];  // slots of scratch
   int blocks[RANKS]; // thread blocks
   unsigned char saved[RANKS][PATTERNS];  // input blocks to copy aside when in place
@@ -72,10 +73,10 @@ struct Collective {
 constexpr Algorithm algorithms_of_allreduce[] = {
     {"allreduce-line-3-c3-s4-r4", 0, 4,
      {{0, 1, 0}, {1, 0, 1}, {0, 1, 0}, },
-     {0, 3, 1,
+     {0, 3, 1, 2,
       {3, 6, 3}, {1, 2, 1},
       {{0}, {0}, {0}, }},
-     {1, 3, 1,
+     {1, 3, 1, 2,
       {1, 2, 1}, {1, 2, 1},
       {{0}, {0}, {0}, }},
      {{1, {0}}, {1, {0}}, {1, {0}}, },
