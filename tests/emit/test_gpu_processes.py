@@ -112,7 +112,7 @@ def test_ranks_play_those_whose_gpus_they_have() -> None:
 
 @pytest.mark.parametrize(
     ("landing", "slices"),
-    [("p", 1), *(pytest.param(x, 2, marks=pytest.mark.nightly) for x in "ep")],
+    [("p", 1), *(pytest.param(x, 2, marks=pytest.mark.nightly) for x in "epd")],
 )
 def test_calls_in_a_row_do_not_meet(landing: str, slices: int) -> None:
     select = f"allgather:0=0{landing},4000=0e;broadcast:0=0{landing},4000=0e"

@@ -11,12 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sccl.core.answer import Sat
 from sccl.lower import Landing, Program, compiled
 from sccl.lower.protocol import PROTOCOL, Mode, Protocol, SendStage, Stage, neighbours
+from sccl.synth.ask import ask
+from sccl.synth.ksync import backends
+from sccl.topo.symmetry.expand import expand
+from sccl.transform import pose
 from tests.kit.found import frontier
 from tests.kit.matrix import Hard, load
 from tests.kit.nightly import times
 from tests.kit.protocol import Call, Model, explore, judge, waiting
+from tests.kit.strategies import diameter, specs, topologies
 
 COLLECTIVES = ("allgather", "broadcast", "alltoall", "reduce")
 MACHINES = ("line:3", "ring:4")
@@ -112,6 +118,34 @@ def test_nothing_goes_wrong_on_larger_machines(machine: str) -> None:
     )
     assert judge(model.processes()) == set()
     assert not model.unmapped
+
+
+@given(data=st.data())
+@settings(max_examples=times(10))
+def test_nothing_goes_wrong_on_random_machines(data: st.DataObject) -> None:
+    topology = data.draw(topologies(max_ranks=5))
+    calls = []
+    for spec in data.draw(st.lists(specs(topology.ranks), min_size=2, max_size=3)):
+        steps = diameter(topology) * (2 if spec.name == "allreduce" else 1)
+        answer = ask(pose(topology, spec, spec.unit, steps, steps * 4), backends.solve)
+        if not isinstance(answer, Sat):
+            continue
+        for mode in Mode:
+            landing = Landing.OUTPUT if mode is Mode.DIRECT else Landing.SCRATCH
+            one = compiled(expand(answer.algorithm), landing, serial=data.draw(st.booleans()))
+            calls.append(
+                Call(one, mode, *data.draw(st.tuples(st.integers(1, 3), st.integers(2, 5))))
+            )
+    some = data.draw(st.lists(st.sampled_from(calls), max_size=12)) if calls else []
+    model = Model(
+        [replace(call, in_place=data.draw(st.booleans())) for call in some],
+        slices=data.draw(st.integers(1, 2)),
+        wrap=data.draw(st.sampled_from([4, 6, 2**32])),
+        bundle=[call.program for call in calls],
+    )
+    if some:
+        assert judge(model.processes(), data.draw(st.randoms()).randrange) == set()
+        assert not model.unmapped
 
 
 def without(stage: Stage) -> Protocol:
