@@ -13,8 +13,10 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING
 from sccl.emit import EmitOptions, generate, write_project
 from sccl.emit.shared import TRANSPORTS
+from tests.emit.test_gpu import SHORT
 from tests.kit import once
 from tests.kit.found import frontier
+from tests.kit.matrix import all_of
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import UNOPTIMISED, launch, make, mpich, tool
@@ -32,7 +34,7 @@ def algorithms() -> list[Algorithm]:
     return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
 
 
-def emulated(transport: str = "kernel", slices: int = 1) -> Path:
+def emulated(transport: str = "kernel", slices: int = 1, flags: str = "-O0 -g0") -> Path:
     """Return their emulated library, its bench, and programs of users."""
 
     def fill(directory: Path) -> None:
@@ -41,16 +43,16 @@ def emulated(transport: str = "kernel", slices: int = 1) -> Path:
         tables, count = re.subn(r"(SLOT_BYTES) = \d+", r"\1 = 16384", files["tables.hpp"])
         assert count == 1
         write_project(directory, files | {"tables.hpp": tables})
-        make(directory, "emulated", UNOPTIMISED)
+        make(directory, "emulated", f"EMULATION_FLAGS={flags} -Werror")
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
-        flags = ["-O0", "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
+        own = [*flags.split(), "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
         into = str(directory / "emulated" / "user")
         library = ["-L", str(directory / "emulated"), "-lsccl", "-Wl,-rpath,$ORIGIN"]
-        words = [mpich().compiler, *flags, "-I", str(directory), source, *library, "-o", into]
+        words = [mpich().compiler, *own, "-I", str(directory), source, *library, "-o", into]
         subprocess.run(words, check=True)
 
     tool("make", "install it")
-    return once.folder(f"emulated-{transport}-{slices}", fill) / "emulated"
+    return once.folder(f"emulated-{transport}-{slices}-{flags}", fill) / "emulated"
 
 
 def user(
@@ -73,8 +75,9 @@ def passed_on(done: subprocess.CompletedProcess[str], why: str) -> None:
     "transport", [pytest.param(t, marks=[pytest.mark.nightly] * (t == "dma")) for t in TRANSPORTS]
 )
 def test_every_program_between_processes(transport: str) -> None:
-    bench = str(emulated(transport) / "bench")
-    done = launch(mpich(), 4, [bench, "--each", "--repeat", "0", "--counts", "17,70001"])
+    """The runtime numbers GPUs in an order of its own: bench takes them by bus ids."""
+    words = [str(emulated(transport) / "bench"), "--each", "--repeat", "0", "--counts", "17,70001"]
+    done = launch(mpich(), 4, words, SCCL_EMULATED_DEVICES="3,1,2,0")
     assert done.returncode == 0, done.stderr
     assert "WRONG" not in done.stderr
     for name in COLLECTIVES:
@@ -119,6 +122,11 @@ def test_calls_in_a_row_do_not_meet(landing: str, slices: int) -> None:
     done = user("calls_in_a_row", slices=slices, SCCL_DEBUG="0", SCCL_SELECT=select)
     assert done.returncode == 0, done.stderr
     assert "calls_in_a_row is done" in done.stdout
+
+
+def test_a_process_has_two_gpus() -> None:
+    done = user("two_gpus")
+    assert done.returncode == 0, done.stderr
 
 
 def test_gpus_that_do_not_fit_are_told_and_passed_on() -> None:
@@ -188,3 +196,25 @@ def test_a_rank_that_dies_is_no_end_of_waiting(name: str, tmp_path: Path) -> Non
     assert sorted(told) == ["0", "1", "3"], done.stderr
     assert all(WHY[name] in why for why in told.values())
     assert all("the communicator cannot be used any more" in why for why in told.values())
+
+
+@pytest.mark.nightly
+def test_a_dgx1_reaches_along_its_links_only(tmp_path: Path) -> None:
+    write_project(tmp_path, generate(all_of(SHORT), "cuda", EmitOptions(1)), force=True)
+    assert "{0, 1, 1, 1, 1, 0, 0, 0}" in (tmp_path / "tables.hpp").read_text()
+    make(tmp_path, "emulated", UNOPTIMISED)
+    words = [str(tmp_path / "emulated" / "bench"), "--each", "--repeat", "0", "--counts", "17,5001"]
+    done = launch(mpich(), 8, words, SCCL_DEBUG="1")
+    assert done.returncode == 0, done.stderr
+    assert "passed on" not in done.stderr
+    assert "left out" not in done.stderr
+
+
+@pytest.mark.nightly
+def test_streams_and_graphs_of_processes_have_no_race() -> None:
+    folder = emulated(flags="-O0 -g1 -fsanitize=thread")
+    for name in ("plain_mpi", "replays", "freed_at_work", "registered"):
+        settings = {"UCX_MEM_EVENTS": "no", "REPLAYS": "20", "SCCL_EMULATED_LINKS": RING}
+        done = launch(mpich(), 4, [str(folder / "user"), name], **settings)
+        assert done.returncode == 0, done.stderr
+        assert "WARNING: ThreadSanitizer" not in done.stderr

@@ -150,6 +150,30 @@ void one_call() {
   check(most.at[0] == ranks - 1, "allreduce is wrong");
 }
 
+// A process has two GPUs, each with a communicator of its own.
+void two_gpus() {
+  const int n = 100, other_gpu = (rank + 1) % ranks;
+  MPI_Comm other;
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  Numbers send(n), recv(n * ranks);
+  gpu_use(other_gpu);
+  Numbers other_send(n), other_recv(n * ranks);
+  for (int call = 0; call < 3; ++call)
+    for (const bool on_other : {false, true}) {
+      Numbers &from = on_other ? other_send : send, &to = on_other ? other_recv : recv;
+      const MPI_Comm comm = on_other ? other : MPI_COMM_WORLD;
+      if (call == 0) gpu_use(on_other ? other_gpu : rank);
+      const int before = gpu_current();
+      for (std::size_t i = 0; i < n; ++i) from.at[i] = value(rank, call, i);
+      check(sccl_allgather(from.at, to.at, n, SCCL_INT32, comm, nullptr) == SCCL_SUCCESS, sccl_explain());
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(to.at[r * n + i] == value(r, call, i), "allgather is wrong");
+      check(gpu_current() == before, "another GPU is current after a call");
+    }
+  check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, other, nullptr) == SCCL_UNSUPPORTED, "memory of another GPU is taken");
+  MPI_Comm_free(&other);
+}
+
 // A call is captured once, with what makes its input anew, and replayed.
 void replays() {
   const int n = 333;
@@ -331,6 +355,7 @@ const struct {
 } programs[] = {
     {"plain_mpi", plain_mpi},
     {"one_call", one_call},
+    {"two_gpus", two_gpus},
     {"registered", registered},
     {"replays", replays},
     {"no_replays", no_replays},
