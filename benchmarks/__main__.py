@@ -12,11 +12,13 @@ from rich.markup import escape
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
 from benchmarks import frontier as frontiers
+from benchmarks import osu as osu_runs
 from benchmarks import pictures, process, report, scale, tables
 from benchmarks.record import begin
 from benchmarks.timing import Verdict
 from sccl.cli.options import Output, writable
 from sccl.cli.report import ExitCode, err, out, reported
+from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
 from sccl.synth.ksync import backends
 from sccl.view.charts import check_picture
@@ -149,6 +151,47 @@ def collectives(
         results += runs.measure(found, count, sizes, times)
         record.write(results, len(ranks) * len(runs.NAMES))
     out().print(report.collectives_table(results))
+
+
+@app.command()
+@reported
+def osu(  # noqa: PLR0913, PLR0917 - one parameter per option
+    sources: Annotated[
+        Path, typer.Option("--osu", help="Folder of the sources of the OSU micro-benchmarks 5.3.")
+    ],
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks, with commas between.")] = "2,4,8",
+    mpi: Annotated[
+        Path | None, typer.Option(help="Folder of mpicc and mpirun.", show_default="as sccl run")
+    ] = None,
+    repeat: Repeat = REPEAT,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Time OSU's benchmarks with and without generated code preloaded, 1 B to 1 MiB.
+
+    A run that was stopped goes on where it was, if -o names the same file.
+    """
+    found = find_mpi(mpi)
+    counts = (2,) if smoke else tuple(_number(word) for word in ranks.split(","))
+    names, times = (osu_runs.SMOKE_NAMES, 1) if smoke else (osu_runs.NAMES, repeat)
+    settings = {"ranks": list(counts), "open_mpi": found.open_mpi, "repeat": times, "smoke": smoke}
+    results = osu_runs.kept(writable(output), settings)
+    record = begin("osu", output, settings, {})
+    done = {(r.ranks, r.collective) for r in results}
+    for count in counts:
+        left = [name for name in names if (count, name) not in done]
+        for result in osu_runs.measure(sources, found, count, left, times) if left else ():
+            results.append(result)
+            record.write(results, len(counts) * len(names))
+            means = f"{result.speedup:.2f} times, worst {result.slowest:.2f}"
+            err().print(escape(f"{result.collective}, {count} ranks: {means}"))
+    out().print(report.collectives_table(results))
+
+
+def _number(word: str) -> int:
+    if not word.strip().isdecimal() or int(word) < 2:
+        raise ParameterError(f"ranks are {word!r}, expected numbers from 2 on, such as 2,4,8")
+    return int(word)
 
 
 @app.command()

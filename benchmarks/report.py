@@ -168,7 +168,8 @@ def _table(title: str, first: str, *others: str) -> Table:
 def collectives_table(results: Sequence[CollectiveResult]) -> Table:
     """Return generated code beside the MPI library: geometric means and some sizes."""
     table = Table(title="microseconds of a call, sccl / MPI (medians)")
-    shown = [s.size_bytes for s in results[0].sizes][::4] if results else []
+    longest = max((r.sizes for r in results), key=len, default=())
+    shown = [s.size_bytes for s in longest][::4]
     for name in ("MPI", "ranks", "collective", "speedup", "slowest"):
         table.add_column(name, justify="left" if name in {"MPI", "collective"} else "right")
     for size in shown:

@@ -59,7 +59,7 @@ void rank_of_many(int rank, int calls, bool reach) {
   group.rank = rank;
   for (int r = 0; r < RANKS; ++r) group.windows[r] = Window::at(memory + r * Window::bytes);
   group.threads = true;
-  group.reach = reach;
+  group.reach = group.apart = reach;  // both ways of either
   group.patience = Patience(0, poke);
   std::mt19937 draw(5);  // all ranks draw the same
   for (int call = 1; call <= calls; ++call) {

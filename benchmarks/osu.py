@@ -1,0 +1,139 @@
+"""Generated host code under the OSU micro-benchmarks, as users run them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+from benchmarks.collectives import CollectiveResult, SizeResult, algorithms
+from sccl.collectives import names
+from sccl.emit import generate, write_project
+from sccl.errors import InputError, ToolError
+from sccl.runtime import Mpi, build, load_project
+
+NAMES = (
+    "allgather",
+    "allgatherv",
+    "allreduce",
+    "alltoall",
+    "alltoallv",
+    "barrier",
+    "bcast",
+    "gather",
+    "gatherv",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "scatterv",
+)
+SMOKE_NAMES = ("barrier", "bcast")
+
+_ROW = re.compile(r"^\s*(?:(\d+)\s+)?(\d+\.\d+)\s*$", re.MULTILINE)
+"""Bytes (the barrier has none) and microseconds, as OSU prints them without its option -f."""
+
+_DEFINED = ('-DPACKAGE_VERSION="5"', "-DFIELD_WIDTH=18", "-DFLOAT_PRECISION=2")
+"""What OSU's own configure defines."""
+
+_RUN_S = 1.5
+_LARGEST = 1 << 20
+
+
+def build_osu(sources: Path, names_: Sequence[str], mpi: Mpi, into: Path) -> None:
+    """Compile benchmarks of a folder of OSU's sources, as they are.
+
+    Raises:
+        InputError: it is not such a folder.
+        ToolError: the compiler refuses them.
+    """
+    place = sources / "mpi" / "collective"
+    for name in names_:
+        if not (place / f"osu_{name}.c").is_file() or not (place / "osu_coll.c").is_file():
+            raise InputError(
+                f"{sources} does not hold the OSU micro-benchmarks 5.3: mpi/collective/osu_coll.c "
+                f"and osu_{name}.c are expected there; unpack their sources and name that folder"
+            )
+        files = [str(place / f"osu_{name}.c"), str(place / "osu_coll.c")]
+        command = [str(mpi.folder / "mpicc"), "-O2", "-w", *_DEFINED, *files, "-lm", "-o"]
+        done = subprocess.run(
+            [*command, str(into / f"osu_{name}")],
+            capture_output=True, text=True, check=False, env=mpi.environment(),
+        )  # fmt: skip
+        if done.returncode:
+            raise ToolError(f"{command[0]} does not compile osu_{name}.c: {done.stderr[-500:]}")
+
+
+def measure(
+    sources: Path, mpi: Mpi, ranks: int, chosen: Sequence[str], repeat: int
+) -> Iterator[CollectiveResult]:
+    """Yield what comes out, benchmark by benchmark: plain and preloaded in turns.
+
+    The algorithms are the frontier of the fully connected machine: any two processes share memory.
+    Nothing is tuned to this run. How often OSU calls follows from a first look at the plain run.
+    """
+    with tempfile.TemporaryDirectory(prefix="sccl-osu-") as folder:
+        programs, directory = Path(folder), Path(folder) / "project"
+        build_osu(sources, chosen, mpi, programs)
+        found = [a for name in names() for a in algorithms(f"full:{ranks}", name)]
+        write_project(directory, generate(found, "host"))
+        build(load_project(directory), mpi)
+        library = str(directory / "libsccl.so")
+        for name in chosen:
+            command = [*mpi.launcher(ranks), "env"]
+            program = [str(programs / f"osu_{name}")]
+            if name != "barrier":
+                program += ["-m", f"1:{_LARGEST}"]
+            look = _run(mpi, command, program, 2)
+            us = 2 * sum(look.values())  # a barrier follows each call
+            calls = min(1000, max(3, int(_RUN_S * 1e6 / us)))
+            runs: dict[bool, list[dict[int, float]]] = {True: [], False: []}
+            for _ in range(repeat):
+                for ours in (False, True):
+                    env = [*command, f"LD_PRELOAD={library}"] if ours else command
+                    runs[ours].append(_run(mpi, env, program, calls))
+            yield _result(mpi, ranks, name, runs[True], runs[False])
+
+
+def _run(mpi: Mpi, command: list[str], program: list[str], calls: int) -> dict[int, float]:
+    words = [*command, *program, "-i", str(calls), "-x", str(max(1, calls // 5))]
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=mpi.environment(), timeout=1800
+    )
+    rows = {int(size or 0): float(us) for size, us in _ROW.findall(done.stdout)}
+    if done.returncode or not rows:
+        raise ToolError(f"{Path(program[0]).name} failed: {(done.stderr or done.stdout)[-500:]}")
+    return rows
+
+
+def _result(
+    mpi: Mpi,
+    ranks: int,
+    name: str,
+    ours: list[dict[int, float]],
+    plain: list[dict[int, float]],
+) -> CollectiveResult:
+    sizes = []
+    for size in sorted(plain[0]):
+        pair = [tuple(max(run[size], 0.01) for run in runs) for runs in (ours, plain)]
+        sizes.append(SizeResult(size, median(pair[0]), median(pair[1]), *pair))
+    ratios = [s.mpi_us / s.sccl_us for s in sizes]
+    label = "Open MPI" if mpi.open_mpi else "MPICH"
+    return CollectiveResult(label, ranks, name, geometric_mean(ratios), min(ratios), tuple(sizes))
+
+
+def kept(path: Path | None, settings: dict[str, Any]) -> list[CollectiveResult]:
+    """Return the results that a file of an earlier run with these settings holds."""
+    if path is None or not path.is_file():
+        return []
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document.get("benchmark") != "osu" or document.get("settings") != settings:
+        return []
+    return [
+        CollectiveResult(**row | {"sizes": tuple(SizeResult(**size) for size in row["sizes"])})
+        for row in document["results"]
+    ]
