@@ -37,7 +37,8 @@ MEMORY_CONTRACT = """\
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
  *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
- *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call."""
+ *    ever; the dma transport waits for ever unless it is set) is an error on every rank:
+ *    SCCL_FAILED, of calls on a stream at the next call."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
