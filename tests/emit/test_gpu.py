@@ -18,7 +18,7 @@ from sccl.emit.gpu import slices_of
 from sccl.emit.shared import MAX_PER_LINK, TRANSPORTS
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
-from sccl.topo import resolve
+from sccl.topo import catalogue_names, generators, resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit import once
@@ -263,17 +263,75 @@ def check_flags_by_small_kernels(directory: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_kernels_have_no_race(tmp_path: Path) -> None:
+RACES = {
+    "all": (["--counts", "99,5001"], {}, 0),  # odd ones, so that blocks lie oddly
+    "a dead peer": (
+        ["allgather", "allreduce", "--counts", "999"],
+        {"SCCL_EMULATED_DEAD": "1", "SCCL_TIMEOUT": "0.05"},
+        1,
+    ),
+    "numbers of packets begin anew": (
+        ["allgather", "reduce", "--counts", "3,999"],
+        {"SCCL_EMULATED_EPOCH": str(2**32 - 14)},
+        0,
+    ),
+    "1,000 replays of one launch": (["allreduce", "--counts", "7", "--repeat", "100"], {}, 0),
+    "types": (["--counts", "33,777", "--type", "float16", "--op", "max"], {}, 0),
+}
+"""What is run under the thread sanitizer: words of its command line, its environment, its end."""
+
+RARE = {"1,000 replays of one launch", "types"}
+
+
+@pytest.mark.parametrize(
+    "run", [pytest.param(r, marks=[pytest.mark.nightly] * (r in RARE)) for r in RACES]
+)
+def test_the_kernels_have_no_race(run: str) -> None:
     """A slice must not touch another's part of a slot, even for chunks of unequal length."""
-    directory = project(tmp_path / "p", "cuda", FOUR, EmitOptions(3))
-    make(
-        directory,
-        "emulated",
-        "EMULATION_FLAGS=-O0 -g1 -fsanitize=thread -DSCCL_NEAR=8 -DSCCL_SLICE_BYTES=64",
-    )
-    done = loopback(directory / "emulated", "--counts", "100,5001", UCX_MEM_EVENTS="no")
+
+    def fill(directory: Path) -> None:
+        flags = "-O0 -g1 -fsanitize=thread -DSCCL_NEAR=8 -DSCCL_SLICE_BYTES=64"
+        project(directory, "cuda", FOUR, EmitOptions(3))
+        make(directory, "emulated", f"EMULATION_FLAGS={flags}")
+
+    words, environment, code = RACES[run]
+    directory = once.folder("gpu-races", fill) / "emulated"
+    done = loopback(directory, *words, UCX_MEM_EVENTS="no", **environment)
     assert "WARNING: ThreadSanitizer" not in done.stderr
+    assert "WRONG" not in done.stderr
+    assert done.returncode == code, done.stderr
+
+
+DAILY = ("z52",)
+"""Machines of DGX-1 and of four ranks are run by the others."""
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(m, marks=[pytest.mark.nightly] * (m not in DAILY))
+        for m in (*catalogue_names(), *(g.example for g in generators()))
+    ],
+)
+def test_no_machine_needs_more_than_its_links(tmp_path: Path, machine: str) -> None:
+    """What is no neighbour cannot be reached in loopback, and neighbours have a link."""
+    few = [a for c in ("allgather", "allreduce") for a in frontier(machine, c)[:2]]
+    write_project(tmp_path / "p", generate(few, "cuda"))
+    links = {frozenset(link.edge) for link in few[0].topology.links}
+    rows = neighbours_in((tmp_path / "p" / "tables.hpp").read_text())
+    assert {frozenset((a, b)) for a, row in enumerate(rows) for b in row} <= links
+    make(tmp_path / "p", "emulated", UNOPTIMISED)
+    done = loopback(tmp_path / "p" / "emulated", "--counts", "1,1001")
+    assert "WRONG" not in done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def neighbours_in(tables: str) -> list[list[int]]:
+    """Return the neighbours of each rank, as generated code has them."""
+    rows = re.search(r"neighbours\[RANKS\]\[RANKS\] = \{\n(.*?)\n\};", tables, re.DOTALL)
+    assert rows
+    marks = [re.findall(r"\d", row) for row in rows[1].splitlines()]
+    return [[peer for peer, mark in enumerate(row) if mark == "1"] for row in marks]
 
 
 @pytest.mark.parametrize("dead", [0, 5])
@@ -345,12 +403,9 @@ def test_thread_blocks_of_a_link_can_be_fewer() -> None:
 
 
 def test_neighbours_are_those_of_the_links_that_are_used() -> None:
-    text = generate(all_of(COMPILED), "cuda")["tables.hpp"]
-    rows = re.search(r"neighbours\[RANKS\]\[RANKS\] = \{\n(.*?)\n\};", text, re.DOTALL)
-    assert rows
-    found = [re.findall(r"\d", row) for row in rows[1].splitlines()]
+    rows = neighbours_in(generate(all_of(COMPILED), "cuda")["tables.hpp"])
     links = {link.edge for link in all_of(COMPILED)[0].topology.links}
-    assert {(a, b) for a in range(8) for b in range(8) if found[a][b] == "1"} == links
+    assert {(a, b) for a, row in enumerate(rows) for b in row} == links
 
 
 def test_ranks_without_work_take_part(tmp_path: Path) -> None:
