@@ -43,7 +43,8 @@ def emulated(transport: str = "kernel", slices: int = 1, flags: str = "-O0 -g0")
         tables, count = re.subn(r"(SLOT_BYTES) = \d+", r"\1 = 16384", files["tables.hpp"])
         assert count == 1
         write_project(directory, files | {"tables.hpp": tables})
-        make(directory, "emulated", f"EMULATION_FLAGS={flags} -Werror")
+        # Slices are few for short calls, as they are for users.
+        make(directory, "emulated", f"EMULATION_FLAGS={flags} -Werror -DSCCL_SLICE_BYTES=4096")
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
         own = [*flags.split(), "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
         into = str(directory / "emulated" / "user")

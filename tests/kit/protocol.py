@@ -90,6 +90,7 @@ class Call:
         pieces: epochs that it takes.
         units: of the longest chunk, which slices share.
         empty: parts of a block that have no bytes.
+        slices: thread blocks that share each link.
     """
 
     program: Program
@@ -98,6 +99,7 @@ class Call:
     units: int = 1
     in_place: bool = False
     empty: frozenset[int] = frozenset()
+    slices: int = 1
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,6 @@ class Model:
 
     Attributes:
         bundle: the programs whose neighbours have windows; those of the calls, if none are given.
-        slices: thread blocks that share each link.
         apart: every slice tells of itself alone, when its own blocks have left.
         wrap: numbers of packets begin anew after so many epochs.
         first: the first epoch.
@@ -115,7 +116,6 @@ class Model:
     calls: Sequence[Call]
     protocol: Protocol = PROTOCOL
     bundle: Sequence[Program] = ()
-    slices: int = 1
     apart: bool = False
     wrap: int = 1 << 32
     first: int = 1
@@ -150,12 +150,12 @@ class Model:
         """Append what a rank does in a call: its host, then the blocks of its kernel."""
         own = call.program.ranks[rank]
         blocks = max(1, len(own.blocks))  # a rank without work still says that it is there
-        team = [(s, b) for s in range(self.slices) for b in range(blocks)]
+        team = [(s, b) for s in range(call.slices) for b in range(blocks)]
         host = found[rank, "host"]
         slots = _slots(call.program, rank)
         for piece in range(call.pieces):
             at = _Place(self, call, rank, first + piece, piece, 0)
-            for s in range(self.slices):
+            for s in range(call.slices):
                 at.slice = s
                 host += [
                     Write(p, at.epoch) for slot in slots for p in at.places(rank, slot, aside=False)
@@ -179,7 +179,7 @@ class Model:
             lines += [Set(("done", rank, s, b), number)]
         host += [Await(("done", rank, s, b), number) for s, b in team]
         for piece in range(call.pieces):
-            for s in range(self.slices):
+            for s in range(call.slices):
                 at = _Place(self, call, rank, first + piece, piece, s)
                 layout = call.program.layout
                 for i in range(len(layout.outputs[rank]) * layout.parts):
@@ -200,7 +200,7 @@ class Model:
         for stage in self.protocol.entry:
             match stage:
                 case Stage.LEAVE if at.piece:  # else the kernel before it has ended
-                    for s in [at.slice] if self.apart else range(self.slices):
+                    for s in [at.slice] if self.apart else range(call.slices):
                         yield from (Await(("finished", rank, s, b), e - 1) for b in range(blocks))
                 case Stage.CLEAR if self._cleared(e + 1):
                     for place in sorted(self._packets(rank, (e + 1) % self.protocol.copies)):
@@ -318,9 +318,7 @@ class _Place:
     slice: int
 
     def _units(self) -> range:
-        first, end = (
-            self.call.units * s // self.model.slices for s in (self.slice, self.slice + 1)
-        )
+        first, end = (self.call.units * s // self.call.slices for s in (self.slice, self.slice + 1))
         return range(first, end)
 
     def places(self, rank: int, slot: Slot, *, aside: bool = True) -> list[Name]:

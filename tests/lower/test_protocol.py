@@ -89,9 +89,13 @@ def test_nothing_goes_wrong(machine: str, serial: bool) -> None:
     model = Model(in_a_row(some, 3), bundle=[call.program for call in calls])
     assert judge(model.processes()) == set()
     assert not model.unmapped
-    long = [replace(call, pieces=1 + n % 3) for n, call in enumerate(calls)]
-    last = [replace(call, empty=frozenset({0})) for call in long if call.pieces == 1]
-    model = Model(in_a_row([*long, *last], 2), slices=1 if serial else 2)
+    most = 1 if serial else 3
+    long = [
+        replace(call, pieces=1 + n % 3, slices=1 + n // 2 % most)
+        for n, call in enumerate(calls[:9])
+    ]
+    last = replace(long[0], empty=frozenset({0}))
+    model = Model(in_a_row([*long, last], 2))
     assert judge(model.processes()) == set()
     assert not model.unmapped
 
@@ -113,9 +117,8 @@ def test_nothing_goes_wrong_on_a_dgx1(mode: Mode) -> None:
 )
 def test_nothing_goes_wrong_on_larger_machines(machine: str) -> None:
     calls = calls_of(machine)
-    model = Model(
-        in_a_row([replace(c, pieces=1 + n % 3) for n, c in enumerate(calls)], 2), slices=2
-    )
+    calls = [replace(c, pieces=1 + n % 3, slices=1 + n % 2) for n, c in enumerate(calls)]
+    model = Model(in_a_row(calls, 2))
     assert judge(model.processes()) == set()
     assert not model.unmapped
 
@@ -138,8 +141,10 @@ def test_nothing_goes_wrong_on_random_machines(data: st.DataObject) -> None:
             )
     some = data.draw(st.lists(st.sampled_from(calls), max_size=12)) if calls else []
     model = Model(
-        [replace(call, in_place=data.draw(st.booleans())) for call in some],
-        slices=data.draw(st.integers(1, 2)),
+        [
+            replace(call, in_place=data.draw(st.booleans()), slices=data.draw(st.integers(1, 3)))
+            for call in some
+        ],
         wrap=data.draw(st.sampled_from([4, 6, 2**32])),
         bundle=[call.program for call in calls],
     )
@@ -218,11 +223,11 @@ def test_each_part_is_needed(weaker: str) -> None:
 
 
 def test_slices_tell_together() -> None:
-    """Since a longer call cuts slots elsewhere."""
+    """Since another call cuts slots elsewhere, or into fewer slices."""
     one = program("line:3", "broadcast", Mode.EAGER)
-    calls = [Call(one, pieces=2, units=2), Call(one, units=8)]
-    assert judge(Model(calls, slices=2).processes()) == set()
-    assert judge(Model(calls, slices=2, apart=True).processes())
+    calls = [Call(one, pieces=2, units=2, slices=2), Call(one, units=8, slices=2)]
+    assert judge(Model(calls).processes()) == set()
+    assert judge(Model(calls, apart=True).processes())
 
 
 def test_windows_are_needed_of_the_neighbours_in_all_programs() -> None:
