@@ -23,12 +23,9 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit import once
 from tests.kit.found import frontier
-from tests.kit.matrix import EIGHT, FOUR, Hard, all_of, load
+from tests.kit.matrix import FOUR, SHORT, Hard, all_of, load
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import UNOPTIMISED, include_flags, launch, loopback, make, mpich, tool
-
-SHORT = tuple(h for h in EIGHT if h.topology == "dgx1" and h.shape[0] < 48)
-"""Those of DGX-1 but for the longest, which are compiled and run on the host only."""
 
 COMPILED = (
     Hard("dgx1", "allgather", (2, 2, 3)),

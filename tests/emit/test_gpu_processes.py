@@ -13,10 +13,9 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING
 from sccl.emit import EmitOptions, generate, write_project
 from sccl.emit.shared import TRANSPORTS
-from tests.emit.test_gpu import SHORT
 from tests.kit import once
 from tests.kit.found import frontier
-from tests.kit.matrix import all_of
+from tests.kit.matrix import SHORT, all_of
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import UNOPTIMISED, launch, make, mpich, tool

@@ -136,6 +136,9 @@ EIGHT = (
 )
 """The published ones of DGX-1 and Z52, allreduces by trees and of unequal phases, roots, PCIe."""
 
+SHORT = tuple(h for h in EIGHT if h.topology == "dgx1" and h.shape[0] < 48)
+"""Those of DGX-1 but for the longest, which are compiled and run on the host only."""
+
 MORE = (
     Hard("torus:3x3", "alltoall", (9, 2, 3)),
     Hard("torus:4x4", "allgather", (4, 4, 15), symmetric=True),
