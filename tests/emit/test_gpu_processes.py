@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +123,33 @@ def test_calls_in_a_row_do_not_meet(landing: str, slices: int) -> None:
     done = user("calls_in_a_row", slices=slices, SCCL_DEBUG="0", SCCL_SELECT=select)
     assert done.returncode == 0, done.stderr
     assert "calls_in_a_row is done" in done.stdout
+
+
+def seeing_one_gpu_each(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as under CUDA_VISIBLE_DEVICES, with the library preloaded.
+
+    Whether a peer's GPU can be reached, only opening its memory tells.
+    """
+    own = f"SCCL_EMULATED_DEVICES=$MPI_LOCALRANKID LD_PRELOAD={emulated() / 'libsccl.so'}"
+    shell = ["sh", "-c", f'{own} exec "$@"', "sh", *words]
+    return launch(mpich(), 4, shell, SCCL_DEBUG="1", SCCL_EMULATED_LINKS=RING)
+
+
+def test_processes_that_see_a_gpu_each() -> None:
+    done = seeing_one_gpu_each(str(emulated() / "user"), "plain_mpi")
+    assert done.returncode == 0, done.stderr
+    for name in COLLECTIVES:
+        assert f"{name} of 4 bytes served by" in done.stderr
+
+
+@pytest.mark.nightly
+def test_memory_of_the_host_is_passed_on_by_all() -> None:
+    program = str(PROGRAMS / "collectives_under_preload.py")
+    done = seeing_one_gpu_each(sys.executable, program, "10")
+    assert done.returncode == 0, done.stderr
+    assert "all right" in done.stdout
+    assert "served by" not in done.stderr
+    assert "passed on: its buffers are not on a GPU" in done.stderr
 
 
 def test_a_process_has_two_gpus() -> None:
