@@ -87,7 +87,10 @@ void rank_of_many(int rank, int calls, bool reach) {
         out[r] = {reinterpret_cast<char *>(mine.data() + r * n), n * 8};
         in[r] = {reinterpret_cast<char *>(sum.data()), n * 8};
       }
-      const Reduction reduction{SCCL_INT64, SCCL_SUM};
+      std::vector<std::int64_t> own = sum;
+      const bool apart = draw() % 2;  // own numbers lie elsewhere, as out of place
+      if (apart) std::fill(sum.begin(), sum.end(), -1);
+      const Reduction reduction{SCCL_INT64, SCCL_SUM, apart ? reinterpret_cast<char *>(own.data()) : nullptr};
       Exchange(group, out, in, false, &reduction).run();
       for (const std::int64_t value : sum)
         if (value != RANKS * (RANKS + 1) / 2) wrong = true;
