@@ -187,6 +187,13 @@ def test_ranks_that_disagree_about_a_call_get_no_data() -> None:
     assert "ranks have to make the same calls" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["told_in_a_call", "told_when_freed"])
+def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str) -> None:
+    """No deadline is set: nothing else than what they are told would end their waiting."""
+    done = user(name, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
+    assert sorted(re.findall(r"rank (\d) has ended", done.stdout)) == ["0", "1", "2", "3"], done.stderr
+
+
 def test_a_captured_call_is_replayed() -> None:
     """As often as one likes, since calls are numbered on the GPU: 1,000 times at night."""
     done = user("replays", REPLAYS=str(times(100)))

@@ -349,10 +349,38 @@ void killed_between() {
   survive(sccl_explain());
 }
 
+// Two ranks disagree about a call of the C API, and make no other; the others come to one of MPI's, or free
+// the communicator, where nobody will meet them: they are told.
+void told_on_hosts(bool frees) {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  Numbers send(ranks), recv(ranks);
+  check(sccl_allgather(send.at, recv.at, 1, SCCL_INT32, comm, nullptr) == SCCL_SUCCESS, "the first call fails");
+  MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+  if (rank == 0)
+    check(sccl_alltoall(send.at, recv.at, 1, SCCL_INT32, comm, nullptr) == SCCL_FAILED, "a call that differs goes well");
+  else if (rank == 1)
+    check(sccl_allgather(send.at, recv.at, 1, SCCL_INT32, comm, nullptr) == SCCL_FAILED, "a call that differs goes well");
+  else if (frees)
+    MPI_Comm_free(&comm);
+  else
+    check(MPI_Allgather(send.at, 1, MPI_INT, recv.at, 1, MPI_INT, comm) != MPI_SUCCESS, "a call without peers goes well");
+  std::printf("rank %d has ended\n", rank);
+  std::fflush(stdout);
+  MPI_Barrier(MPI_COMM_WORLD);  // then nobody has to wait for what is left of the communicator
+  if (rank) std::_Exit(0);
+  std::printf("told_on_hosts is done\n");
+  std::fflush(stdout);
+  std::_Exit(0);
+}
+
 const struct {
   const char *name;
   void (*run)();
 } programs[] = {
+    {"told_in_a_call", [] { told_on_hosts(false); }},
+    {"told_when_freed", [] { told_on_hosts(true); }},
     {"plain_mpi", plain_mpi},
     {"one_call", one_call},
     {"two_gpus", two_gpus},
