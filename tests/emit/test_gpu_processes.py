@@ -191,7 +191,8 @@ def test_ranks_that_disagree_about_a_call_get_no_data() -> None:
 def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str) -> None:
     """No deadline is set: nothing else than what they are told would end their waiting."""
     done = user(name, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
-    assert sorted(re.findall(r"rank (\d) has ended", done.stdout)) == ["0", "1", "2", "3"], done.stderr
+    ended = sorted(re.findall(r"rank (\d) has ended", done.stdout))
+    assert ended == ["0", "1", "2", "3"], done.stderr
 
 
 def test_a_captured_call_is_replayed() -> None:
