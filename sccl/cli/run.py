@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_lib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -81,10 +82,11 @@ def run(
     project = project_of(directory, np)
     trial = trial_of(project, sizes, _REPEAT, collective or ())
     timings: list[Timing] = []
-    for timing in timings_of([project], _built([project], mpi), trial):
-        if not json:
-            _print_row(timing, timings[-1].collective if timings else "", project.ranks)
-        timings.append(timing)
+    with closing(timings_of([project], _built([project], mpi), trial)) as found:
+        for timing in found:
+            if not json:
+                _print_row(timing, timings[-1].collective if timings else "", project.ranks)
+            timings.append(timing)
     if json:
         print_output(run_output(project, timings))
     else:

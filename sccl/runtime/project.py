@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,8 +89,10 @@ def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: 
     if make is None:
         raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
     words = [make, "-s", f"MPICXX={mpi.compiler}"]
-    for line in _lines(words, project, mpi, lambda _: f"building {project.directory} failed"):
-        notify(line.rstrip())
+    failed = f"building {project.directory} failed"
+    with closing(_lines(words, project, mpi, lambda _: failed)) as lines:
+        for line in lines:
+            notify(line.rstrip())
 
 
 def command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
@@ -96,7 +100,7 @@ def command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
     return [*mpi.launcher(project.ranks), str((project.directory / "bench").resolve()), *arguments]
 
 
-def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Iterator[str]:
+def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Generator[str, None, None]:
     """Run a project's benchmark and yield each line that it prints, as it comes.
 
     Raises:
@@ -108,8 +112,11 @@ def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Iterato
 
 def _lines(
     words: list[str], project: Project, mpi: Mpi, failed: Callable[[int], str]
-) -> Iterator[str]:
+) -> Generator[str, None, None]:
     """Run a command in a project's folder and yield each line that it prints, as it comes.
+
+    If it is left before its end, whatever the command has started ends with it: make's compilers
+    would go on by themselves.
 
     Raises:
         ToolError: it failed; the error says how, and in what words it did.
@@ -117,18 +124,21 @@ def _lines(
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         with subprocess.Popen(  # noqa: S603 - our own program or Makefile, no shell
             words,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,
             errors="replace",
             env=mpi.environment(),
             cwd=os.fspath(project.directory),
+            start_new_session=True,
         ) as process:
             assert process.stdout is not None
             try:
                 yield from process.stdout
             except BaseException:
-                process.terminate()  # mpirun ends its ranks
+                with suppress(ProcessLookupError):  # all of them have ended
+                    os.killpg(process.pid, signal.SIGTERM)  # not SIGKILL: no half of a file stays
                 raise
         if process.returncode:
             said.seek(0)

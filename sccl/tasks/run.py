@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -158,7 +158,9 @@ def _sizes(text: str) -> tuple[int, int]:
     )
 
 
-def timings_of(projects: Sequence[Project], mpi: Mpi, trial: Trial) -> Iterator[Timing]:
+def timings_of(
+    projects: Sequence[Project], mpi: Mpi, trial: Trial
+) -> Generator[Timing, None, None]:
     """Yield timings of built projects, as they come; each contender's data are checked first.
 
     Raises:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,8 @@ from sccl.errors import InputError, ParameterError, ToolError
 from sccl.runtime import Mpi, Project, Timing, Trial, build, find_mpi, load_project, timed
 from sccl.tasks.run import timings_of
 from tests.kit.found import frontier
+from tests.kit.paths import ROOT
+from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
 from tests.kit.scripts import script, scripted_mpi
 
 ROW = {"collective": "allgather", "size": 4, "us": [2.0, 1.0, 4.0]}
@@ -72,6 +78,29 @@ def test_a_build_says_what_it_compiles_and_compiles_it_once(tmp_path: Path) -> N
     again: list[str] = []
     build(own, mpi, again.append)
     assert again == []
+
+
+@pytest.mark.parametrize("tool", ["mpicxx", "made"])
+def test_an_interrupt_ends_all_that_was_started(tool: str, tmp_path: Path) -> None:
+    """Sent to sccl alone, which a terminal does not do: to what a compiler or a rank has begun.
+
+    Scripts end at a signal without a word to what they have started, as MPI's compilers do.
+    """
+    pipe, mpi = Pipe(tmp_path / "pipe"), scripted_mpi(tmp_path / "mpi", "")
+    os.mkfifo(tmp_path / "never")
+    script(mpi / tool, f"sh -c 'echo $$ > {pipe.path}; read line < {tmp_path / 'never'}'; true")
+    words = ["run", str(project(tmp_path / "p").directory), "--mpi", str(mpi)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.programs.at_work", str(pipe.path), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert pipe.line() == "at work"
+    begun = int(pipe.line())
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode == 130, said
+    assert said.endswith("interrupted\n")
+    wait_for_end(begun)
 
 
 def test_what_does_not_compare_is_refused(tmp_path: Path) -> None:
