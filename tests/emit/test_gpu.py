@@ -91,26 +91,38 @@ def in_order(text: str, *words: str) -> None:
         at = found.end()
 
 
+def listed_by_nvcc() -> set[str]:
+    """Return the architectures that nvcc makes code for."""
+    words = [tool("nvcc", "install the CUDA toolkit"), "--list-gpu-code"]
+    return set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+
+
+def check_no_spills(report: str, archs: Sequence[str]) -> None:
+    """Check what ptxas says of its code: for these, and that no register goes to memory."""
+    for arch in archs:
+        assert f"for 'sm_{arch}'" in report
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    assert spills
+    assert {n for pair in spills for n in pair} == {"0"}
+
+
 @WIDTH
 def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     tmp_path: Path, rows: Sequence[Hard]
 ) -> None:
-    tool("nvcc", "install the CUDA toolkit")
+    archs = [a for a in ("100", "90", "80") if f"sm_{a}" in listed_by_nvcc()]
     directory = project(tmp_path / "p", "cuda", rows)
     extra = f"EXTRA={STRICT['cuda']} -Xptxas -v --keep -Xfatbin -compress=false"
-    report = make(directory, "ARCHS=90 80", extra)
-    assert "compiling communicator.cpp for sm_90 sm_80 and newer" in report
-    assert "for 'sm_80'" in report
-    assert "for 'sm_90'" in report
-    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
-    assert len(spills) > 50
-    assert {n for pair in spills for n in pair} == {"0"}
+    report = make(directory, f"ARCHS={' '.join(archs)}", extra)
+    assert f"compiling communicator.cpp for {' '.join(f'sm_{a}' for a in archs)} and new" in report
+    check_no_spills(report, archs)
     library = (directory / "libsccl.so").read_bytes()
-    assert b".target sm_90" in library  # PTX, for GPUs newer than all
-    assert b".target sm_80" not in library
+    newest, *others = archs
+    assert f".target sm_{newest}".encode() in library  # PTX, for GPUs newer than all
+    assert not any(f".target sm_{a}".encode() in library for a in others)
     check_is_found_and_keeps_to_itself(directory)
-    assert not re.search("compiling|linking", make(directory, "ARCHS=90 80", extra))
-    (kept,) = directory.glob("communicator.compute_90.ptx")
+    assert not re.search("compiling|linking", make(directory, f"ARCHS={' '.join(archs)}", extra))
+    (kept,) = directory.glob(f"communicator.compute_{newest}.ptx")
     ptx = kept.read_text()
     send, recv, publish, leave = (
         function(ptx, rf"\.func .*Machine\d+{name}E", r"^\}")
@@ -148,21 +160,31 @@ def check_is_found_and_keeps_to_itself(directory: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_nvcc_compiles_for_all_it_lists_without_warnings(tmp_path: Path, transport: str) -> None:
-    nvcc = tool("nvcc", "install the CUDA toolkit")
+    archs = [a for a in ("70", "80", "90", "100") if f"sm_{a}" in listed_by_nvcc()]
     directory = project(tmp_path / "p", "cuda", LONG, EmitOptions(transport=transport))
     report = make(directory, f"EXTRA={STRICT['cuda']} -Xptxas -v", "communicator.o", "bench.o")
-    listed = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True)
-    for name in {"sm_70", "sm_80", "sm_90", "sm_100"} & set(listed.stdout.split()):
-        assert f"for '{name}'" in report
+    check_no_spills(report, archs)
 
 
 def test_a_v100_is_told_which_toolkit_it_needs(tmp_path: Path) -> None:
-    nvcc = tool("nvcc", "install the CUDA toolkit")
-    listed = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True)
+    listed = listed_by_nvcc()
     shown = make(project(tmp_path / "p", "cuda"), "-n")
-    assert ("sm_70" in listed.stdout) == ("sm_70," not in shown and "sm_70;" not in shown)
-    if "sm_70" not in listed.stdout:
-        assert "a V100 needs CUDA 12.9 or older" in shown
+    assert ("sm_70" in listed) == ("a V100 needs CUDA 12.9 or older" not in shown)
+
+
+def reloads(assembly: str) -> dict[str, int]:
+    """Return how often each function for AMD's GPUs loads what it had no register for.
+
+    Compilers count that of kernels alone, not of the functions that these call. A function that
+    returns puts back into registers what its caller had there: that does not count.
+    """
+    found = {}
+    functions = re.findall(r"^(_Z\w+): .*?\n(.*?)^\.Lfunc_end", assembly, re.MULTILINE | re.DOTALL)
+    for name, body in functions:
+        blocks = re.split(r"^\.LBB\w+:", body, flags=re.MULTILINE)
+        inside = [block for block in blocks if "s_setpc_b64" not in block]
+        found[name] = sum(block.count("Folded Reload") for block in inside)
+    return found
 
 
 @WIDTH
@@ -173,11 +195,10 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
     directory = project(tmp_path / "p", "hip", rows)
     make(directory, f"EXTRA={STRICT['hip']} -save-temps", "ARCHS=gfx906 gfx90a")
     check_is_found_and_keeps_to_itself(directory)
-    (kept,) = directory.glob("communicator-hip-*-gfx906.s")
-    assembly = kept.read_text()
-    spills = re.findall(r"[vs]gpr_spill_count: *(\d+)", assembly)
-    assert spills
-    assert set(spills) == {"0"}
+    kept = {file.stem.split("-")[-1]: file for file in directory.glob("communicator-hip-*.s")}
+    for arch in ("gfx906", "gfx90a"):
+        assert set(reloads(kept[arch].read_text()).values()) == {0}, arch
+    assembly = kept["gfx906"].read_text()
     assert "flat_load_dwordx4" in assembly
     assert "flat_store_dwordx4" in assembly
     send, recv = (
