@@ -33,6 +33,7 @@ COMMON_FILES = (
     "selection.cpp",
     "call.hpp",
     "library.hpp",
+    "shared_memory.hpp",
     "types.hpp",
     "plain.hpp",
     "api.cpp",
