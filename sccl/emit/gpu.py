@@ -37,8 +37,8 @@ MEMORY_CONTRACT = """\
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
  *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
- *    ever; the dma transport waits for ever unless it is set) is an error on every rank:
- *    SCCL_FAILED, of calls on a stream at the next call."""
+ *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
+ *    a call was to write is undefined."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
@@ -122,9 +122,10 @@ def readme(options: EmitOptions) -> dict[str, str]:
             "The copy engines move the chunks: every rank enqueues one copy into a peer's memory\n"
             "for each transfer, step by step. The streams set and await a flag for each by\n"
             "themselves (cuStreamWriteValue64, cuStreamWaitValue64), or else by small kernels:\n"
-            "where the GPU or its driver cannot; where `SCCL_TIMEOUT` is set, as streams alone\n"
-            "wait for a dead peer for ever; and with HIP, which promises it for memory of one\n"
-            "process only (`SCCL_STREAM_OPS=1` has it try, 0 never)."
+            "where the GPU or its driver cannot, and with HIP, which promises it for memory of\n"
+            "one process only (`SCCL_STREAM_OPS=1` has it try, 0 never). Flags lie in memory of\n"
+            "the host, where a thread of each rank looks every 20 ms, while calls are under way,\n"
+            "for peers that are dead or late, and lets its streams go on to their end."
         )
     else:
         shared = (

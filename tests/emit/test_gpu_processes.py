@@ -212,26 +212,43 @@ def test_a_communicator_is_freed_when_the_last_stream_is_done_with_it() -> None:
     assert done.returncode == 0, done.stderr
 
 
-WHY = {
-    "killed": "waited for a peer for longer than SCCL_TIMEOUT",
-    "killed_between": "some rank did not come to a call of all within SCCL_TIMEOUT",
-}
-
-
-@pytest.mark.parametrize("name", WHY)
-def test_a_rank_that_dies_is_no_end_of_waiting(name: str, tmp_path: Path) -> None:
-    """Those that are left get an error each, in a kernel and before one.
+def left(folder: Path, name: str, into: Path, **settings: str) -> list[str]:
+    """Return what the ranks say that are left when rank 2 has been killed.
 
     The launcher of MPI, which would end them all, sees shells that stay until all have said theirs.
     """
     wait = 'until [ -e "$TOLD/0" ] && [ -e "$TOLD/1" ] && [ -e "$TOLD/3" ]; do :; done'
-    words = ["sh", "-c", f'"$0" "$1"; {wait}', str(emulated() / "user"), name]
-    settings = {"SCCL_TIMEOUT": "0.2", "SCCL_EMULATED_LINKS": RING, "TOLD": str(tmp_path)}
+    words = ["sh", "-c", f'"$0" "$1"; {wait}', str(folder / "user"), name]
+    settings |= {"SCCL_EMULATED_LINKS": RING, "TOLD": str(into)}
     done = launch(mpich(), 4, words, **settings)
-    told = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert "WARNING: ThreadSanitizer" not in done.stderr
+    told = {file.name: file.read_text() for file in into.iterdir()}
     assert sorted(told) == ["0", "1", "3"], done.stderr
-    assert all(WHY[name] in why for why in told.values())
     assert all("the communicator cannot be used any more" in why for why in told.values())
+    return list(told.values())
+
+
+IN_A_CALL = "waited for a peer for longer than SCCL_TIMEOUT"
+BEFORE_IT = "some rank did not come to a call of all within SCCL_TIMEOUT"
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "transport"),
+    [*(("killed", IN_A_CALL, t) for t in TRANSPORTS), ("killed_between", BEFORE_IT, "kernel")],
+)
+def test_a_rank_that_dies_is_no_end_of_waiting(
+    name: str, why: str, transport: str, tmp_path: Path
+) -> None:
+    """Those that are left get an error each, in a kernel or on a stream, and before one."""
+    told = left(emulated(transport), name, tmp_path, SCCL_TIMEOUT="0.2")
+    assert all(why in said for said in told)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_who_waits_for_a_stream_alone_is_let_go(transport: str, tmp_path: Path) -> None:
+    """One rank gives up, and tells those that would wait for ten minutes."""
+    told = left(emulated(transport), "let_go", tmp_path)
+    assert all(f"rank 1 {IN_A_CALL}" in said for said in told)
 
 
 @pytest.mark.nightly
@@ -246,11 +263,19 @@ def test_a_dgx1_reaches_along_its_links_only(tmp_path: Path) -> None:
     assert "left out" not in done.stderr
 
 
+RACES = {
+    "kernel": ("plain_mpi", "replays", "freed_at_work", "registered"),
+    "dma": ("plain_mpi", "no_replays", "calls_in_a_row"),
+}
+
+
 @pytest.mark.nightly
-def test_streams_and_graphs_of_processes_have_no_race() -> None:
-    folder = emulated(flags="-O0 -g1 -fsanitize=thread")
-    for name in ("plain_mpi", "replays", "freed_at_work", "registered"):
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_streams_and_graphs_of_processes_have_no_race(transport: str, tmp_path: Path) -> None:
+    folder = emulated(transport, flags="-O0 -g1 -fsanitize=thread")
+    for name in RACES[transport]:
         settings = {"UCX_MEM_EVENTS": "no", "REPLAYS": "20", "SCCL_EMULATED_LINKS": RING}
         done = launch(mpich(), 4, [str(folder / "user"), name], **settings)
         assert done.returncode == 0, done.stderr
         assert "WARNING: ThreadSanitizer" not in done.stderr
+    left(folder, "let_go", tmp_path, UCX_MEM_EVENTS="no")

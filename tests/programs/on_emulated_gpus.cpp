@@ -339,6 +339,26 @@ void killed() {
   survive(why);
 }
 
+// A process is killed where others have called on a stream, of whom one has a deadline: all hear of it, and
+// their streams come to an end, whatever they hold.
+void let_go() {
+  check(sccl_select("allreduce:0=0e") == SCCL_SUCCESS, sccl_explain());  // hosts do not meet
+  if (rank == 1) setenv("SCCL_TIMEOUT", "0.5", 1);
+  const int n = 70001;
+  Numbers send(n), recv(n);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  const auto call = [&](Stream on) { return sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, on); };
+  MPI_Barrier(MPI_COMM_WORLD);
+  check(call(nullptr) == SCCL_SUCCESS, sccl_explain());
+  if (rank == 2) raise(SIGKILL);
+  int code = SCCL_SUCCESS;
+  for (int i = 0; i < 3 && code == SCCL_SUCCESS; ++i) code = call(stream);
+  check(gpu_sync(stream), "the stream fails");
+  check(call(stream) == SCCL_FAILED && call(nullptr) == SCCL_FAILED, "a call after that goes well");
+  survive(sccl_explain());
+}
+
 // A process is killed between calls of MPI.
 void killed_between() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -389,6 +409,7 @@ const struct {
     {"no_replays", no_replays},
     {"freed_at_work", freed_at_work},
     {"killed", killed},
+    {"let_go", let_go},
     {"killed_between", killed_between},
     {"calls_differ", calls_differ},
     {"mixed_memory", mixed_memory},

@@ -17,8 +17,8 @@
  *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
  *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
- *    ever; the dma transport waits for ever unless it is set) is an error on every rank:
- *    SCCL_FAILED, of calls on a stream at the next call.
+ *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
+ *    a call was to write is undefined.
  *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says
  *    why in one sentence.
  */
