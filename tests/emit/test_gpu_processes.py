@@ -64,14 +64,6 @@ def user(
     return launch(mpich(), 4, [str(emulated(transport, slices) / "user"), name], **settings)
 
 
-def passed_on(done: subprocess.CompletedProcess[str], why: str) -> None:
-    """Check that MPI got the calls of a program, and that one sentence said why."""
-    assert done.returncode == 0, done.stderr
-    assert " is done" in done.stdout
-    assert "served by" not in done.stderr
-    assert why in done.stderr
-
-
 @pytest.mark.parametrize(
     "transport", [pytest.param(t, marks=[pytest.mark.nightly] * (t == "dma")) for t in TRANSPORTS]
 )
@@ -112,6 +104,8 @@ def test_ranks_play_those_whose_gpus_they_have() -> None:
         assert done.returncode == 0, done.stderr
         for name in ("allgather", "allreduce", "alltoall"):
             assert f"{name} of 4 bytes served by" in done.stderr
+        roots = set(re.findall(r"no algorithm of gather .* has root (\d)", done.stderr))
+        assert roots == {"0", "1", "2", "3"} - {str(devices.split(",").index("0"))}
 
 
 @pytest.mark.parametrize(
@@ -157,11 +151,62 @@ def test_a_process_has_two_gpus() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_gpus_that_do_not_fit_are_told_and_passed_on() -> None:
-    passed_on(user("one_call", SCCL_EMULATED_LINKS="0-1,1-2,2-3"), "cannot reach the memory of")
-    same = "rank 1 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own"
-    passed_on(user("one_call", SCCL_EMULATED_DEVICES="0"), same)
-    passed_on(user("one_call", SCCL_EMULATED_NEWER="1"), "was not compiled for")
+NO_LINK = (
+    "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:04:00.0 of rank 3 "
+    "(no peer access)"
+)
+OTHER_LINK = (
+    "its algorithms need a link that is not there: GPU 0000:03:00.0 of rank 2 cannot reach "
+    "the memory of GPU 0000:04:00.0 of rank 3 (no peer access)"
+)
+NEWER = (
+    "rank 0 cannot take part: its GPU 0000:01:00.0 has an architecture that libsccl.so was not "
+    "compiled for (see ARCHS in its Makefile)"
+)
+UNFIT = {
+    "fewer ranks": (3, {}, "the communicator has 3 ranks, this bundle is for 4"),
+    "more ranks": (5, {}, "the communicator has 5 ranks, this bundle is for 4"),
+    "no GPU": (4, {"SCCL_EMULATED_DEVICES": ""}, "rank 0 cannot take part: it sees no GPU"),
+    "fewer GPUs": (
+        4,
+        {"SCCL_EMULATED_DEVICES": "0,1"},
+        "rank 2 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own",
+    ),
+    "no peer access": (4, {"SCCL_EMULATED_LINKS": "0-1,1-2,2-3"}, NO_LINK),
+    "no link that it needs": (  # broadcast has all that it needs, and alltoall lacks others, too
+        4,
+        {"SCCL_EMULATED_LINKS": "0-1,1-2,3-0"},
+        OTHER_LINK,
+    ),
+    "another architecture": (4, {"SCCL_EMULATED_NEWER": "1"}, NEWER),
+}
+"""Ranks, their environment, and the sentence that says what does not fit."""
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_what_does_not_fit_is_told_in_a_sentence_and_passed_on(case: str) -> None:
+    ranks, environment, why = UNFIT[case]
+    settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": RING} | environment
+    done = launch(mpich(), ranks, [str(emulated() / "user"), "refused"], **settings)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{why}\nrefused is done\n"
+    said = {line for line in done.stderr.splitlines() if "allreduce" in line}
+    assert said == {f"sccl: allreduce passed on: {why}"}
+
+
+@pytest.mark.parametrize("case", ["no GPU", "no peer access"])
+def test_what_does_not_fit_is_told_by_one_rank_of_bench(case: str) -> None:
+    _, environment, why = UNFIT[case]
+    done = launch(mpich(), 4, [str(emulated() / "bench"), "--repeat", "0"], **environment)
+    assert done.returncode == 1
+    assert done.stderr == f"bench: sccl cannot serve these ranks: {why}\n"
+
+
+def test_the_c_api_takes_memory_of_its_gpu_alone() -> None:
+    """It has no host ask the others: those whose memory is right wait for the one that refuses."""
+    done = user("unlike_memory", SCCL_TIMEOUT="1")
+    assert done.returncode == 0, done.stderr
+    assert "unlike_memory is done" in done.stdout
 
 
 def test_ranks_agree_on_what_is_passed_on() -> None:

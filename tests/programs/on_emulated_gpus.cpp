@@ -143,11 +143,50 @@ void calls_differ() {
   }
 }
 
-void one_call() {
-  Numbers own(1), most(1);
-  own.at[0] = rank;
-  MPI_Allreduce(own.at, most.at, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  check(most.at[0] == ranks - 1, "allreduce is wrong");
+// What these ranks or their GPUs cannot do: an error code and a sentence, and MPI does it.
+void refused() {
+  int on_host[2];
+  void *memory = on_host;
+  if (gpu_count()) check(gpu_alloc(&memory, sizeof on_host), "no memory");
+  int *const own = static_cast<int *>(memory), *const most = own + 1;
+  *own = rank;
+  const int code = sccl_allreduce(own, most, 1, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, nullptr);
+  check(code == SCCL_UNSUPPORTED, "the C API does not refuse");
+  if (rank == 0) std::printf("%s\n", sccl_explain());
+  MPI_Allreduce(own, most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  check(*most == ranks - 1, "allreduce is wrong");
+}
+
+// The C API with buffers that it cannot take, first of all ranks, where calls go on after that, then of one.
+void unlike_memory() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Numbers send(4), recv(4);
+  gpu_use((rank + 1) % gpu_count());
+  Numbers other(4);
+  gpu_use(rank);
+  int on_host[4] = {};
+  const auto call = [&](const void *from, void *to) { return sccl_allreduce(from, to, 2, SCCL_INT32, SCCL_MAX, comm, nullptr); };
+  const auto odd = reinterpret_cast<char *>(send.at) + 1;
+  const struct { const void *from; void *to; const char *why; } cases[] = {
+      {on_host, on_host + 2, "its buffers are not on a GPU"},
+      {send.at, on_host, "one of its buffers is on a GPU and the other is not"},
+      {on_host, recv.at, "one of its buffers is on a GPU and the other is not"},
+      {nullptr, recv.at, "one of its buffers is on a GPU and the other is not"},
+      {send.at, other.at, "its buffers are on another GPU than its communicator"},
+      {odd, recv.at, "its buffers are not aligned to their elements"}};
+  for (const auto &one : cases) {
+    check(call(one.from, one.to) == SCCL_UNSUPPORTED, one.why);
+    check(std::strstr(sccl_explain(), one.why) == sccl_explain(), sccl_explain());
+    send.at[0] = send.at[1] = rank;
+    check(call(send.at, recv.at) == SCCL_SUCCESS && recv.at[1] == ranks - 1, sccl_explain());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const bool unlike = rank == 1;
+  check(call(unlike ? on_host : send.at, recv.at) == (unlike ? SCCL_UNSUPPORTED : SCCL_FAILED), "nobody notices memory unlike that of others");
+  check(unlike || std::strstr(sccl_explain(), "waited for a peer for longer than SCCL_TIMEOUT"), sccl_explain());
+  MPI_Barrier(MPI_COMM_WORLD);
+  check(call(send.at, recv.at) == SCCL_FAILED, "a call after that goes well");
 }
 
 // A process has two GPUs, each with a communicator of its own.
@@ -402,7 +441,8 @@ const struct {
     {"told_in_a_call", [] { told_on_hosts(false); }},
     {"told_when_freed", [] { told_on_hosts(true); }},
     {"plain_mpi", plain_mpi},
-    {"one_call", one_call},
+    {"refused", refused},
+    {"unlike_memory", unlike_memory},
     {"two_gpus", two_gpus},
     {"registered", registered},
     {"replays", replays},
@@ -435,7 +475,7 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  gpu_use(rank % gpu_count());
+  if (gpu_count()) gpu_use(rank % gpu_count());
   for (const auto &program : programs)
     if (std::string(argv[1]) == program.name) {
       program.run();
