@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from benchmarks import pictures
 from benchmarks.__main__ import app
 from sccl.errors import FormatError, ParameterError
-from tests.kit.paths import ROOT
+from tests.kit.paths import PROGRAMS, ROOT
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,69 @@ def test_smoke(verb: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [verb, "--smoke", "-o", str(report)])
     assert done.exit_code == 0, done.output
     assert json.loads(report.read_text())["complete"] is True
+
+
+CALLS = {
+    "barrier": "const int sized = 0; void call(char *b, int n) { MPI_Barrier(MPI_COMM_WORLD); }",
+    "bcast": "const int sized = 1; "
+    "void call(char *b, int n) { MPI_Bcast(b, n, MPI_CHAR, 0, MPI_COMM_WORLD); }",
+}
+"""What is particular to each of the benchmarks that are run with --smoke."""
+
+
+def like_osu(folder: Path, **bodies: str) -> Path:
+    """Return a folder that looks like OSU's sources; some benchmarks are other than they should."""
+    place = folder / "mpi" / "collective"
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copy(PROGRAMS / "like_osu.c", place / "osu_coll.c")
+    for name, body in (CALLS | bodies).items():
+        (place / f"osu_{name}.c").write_text(f"#include <mpi.h>\n#include <stdlib.h>\n{body}\n")
+    return folder
+
+
+def osu(sources: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["osu", "--osu", str(sources), "--smoke", *words])
+
+
+FAILS = "const int sized = 1; void call(char *b, int n) { exit(7); }"
+
+
+def test_osu_is_run_with_and_without_generated_code_and_goes_on_where_it_was(
+    tmp_path: Path,
+) -> None:
+    report = tmp_path / "report.json"
+    stopped = osu(like_osu(tmp_path / "osu", bcast=FAILS), "-o", str(report))
+    assert stopped.exit_code == 4
+    assert "osu_bcast failed: " in stopped.output
+    first = json.loads(report.read_text())
+    assert first["complete"] is False
+    assert [row["collective"] for row in first["results"]] == ["barrier"]
+    done = osu(like_osu(tmp_path / "osu", barrier=FAILS), "-o", str(report))
+    assert done.exit_code == 0, done.output
+    assert "bcast, 2 ranks: 2.00 times, worst 2.00" in done.output
+    found = json.loads(report.read_text())
+    assert found["complete"] is True
+    barrier, bcast = found["results"]
+    assert barrier == first["results"][0]
+    for row, sizes in ((barrier, [0]), (bcast, [1 << i for i in range(21)])):
+        assert [one["size_bytes"] for one in row["sizes"]] == sizes
+        assert {(one["sccl_us"], one["mpi_us"]) for one in row["sizes"]} == {(1.0, 2.0)}
+    nothing_left = osu(tmp_path / "nowhere", "-o", str(report))
+    assert nothing_left.exit_code == 0, nothing_left.output
+    assert json.loads(report.read_text())["results"] == found["results"]
+
+
+def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
+    nowhere = osu(tmp_path)
+    assert nowhere.exit_code == 2
+    assert "does not hold the OSU micro-benchmarks 5.3: mpi/collective/osu_coll.c" in nowhere.output
+    wrong = osu(like_osu(tmp_path, barrier="int main( {"))
+    assert wrong.exit_code == 4
+    assert "does not compile osu_barrier.c" in wrong.output
+    for ranks in ("1", "two", "2,"):
+        refused = CliRunner().invoke(app, ["osu", "--osu", str(tmp_path), "--ranks", ranks])
+        assert refused.exit_code == 2
+        assert "expected numbers from 2 on, such as 2,4,8" in refused.output
 
 
 @pytest.mark.parametrize("name", ["scale", "table4", "table5", "collectives-mpich"])
