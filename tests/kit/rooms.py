@@ -14,6 +14,8 @@ BY_NAME = {
     "tests/emit/test_gpu_processes.py": "mpi",
     "tests/emit/test_host.py": "mpi",
     "tests/house/test_benchmarks.py::test_smoke[collectives]": "mpi",
+    "tests/house/test_benchmarks.py::test_osu": "mpi",
+    "tests/house/test_benchmarks.py::test_what_is_not_osu": "mpi",
     "tests/house/test_notebooks.py": "notebook",
     "tests/house/test_readme.py": "page",
     "tests/house/test_wheel.py": "wheel",
