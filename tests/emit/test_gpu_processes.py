@@ -146,6 +146,12 @@ def test_memory_of_the_host_is_passed_on_by_all() -> None:
     assert "passed on: its buffers are not on a GPU" in done.stderr
 
 
+def test_a_context_of_the_users_own_stays_current() -> None:
+    done = user("own_context")
+    assert done.returncode == 0, done.stderr
+    assert "allgather of 4 bytes served by" in done.stderr
+
+
 def test_a_process_has_two_gpus() -> None:
     done = user("two_gpus")
     assert done.returncode == 0, done.stderr

@@ -157,6 +157,13 @@ void refused() {
   check(*most == ranks - 1, "allreduce is wrong");
 }
 
+// A process has a context of its own on its GPU, where its memory is: it stays current.
+void own_context() {
+  emulated_own_context() = true;
+  plain_mpi();
+  check(emulated_own_context(), "another context is current after a call");
+}
+
 // The C API with buffers that it cannot take, first of all ranks, where calls go on after that, then of one.
 void unlike_memory() {
   MPI_Comm comm;
@@ -442,6 +449,7 @@ const struct {
     {"told_when_freed", [] { told_on_hosts(true); }},
     {"plain_mpi", plain_mpi},
     {"refused", refused},
+    {"own_context", own_context},
     {"unlike_memory", unlike_memory},
     {"two_gpus", two_gpus},
     {"registered", registered},
