@@ -38,7 +38,8 @@ MEMORY_CONTRACT = """\
  *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
- *    a call was to write is undefined."""
+ *    a call was to write is undefined. A peer that makes another call, or one of another count,
+ *    type or op, is the same error, noticed nearly always, and mostly at once."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}

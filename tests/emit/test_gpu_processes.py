@@ -229,19 +229,28 @@ def test_ranks_agree_on_what_is_passed_on() -> None:
         assert f"passed on: {why}" in done.stderr, why
 
 
-def test_ranks_that_disagree_about_a_call_get_no_data() -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_ranks_that_disagree_about_a_call_get_no_data(transport: str) -> None:
     """No deadline is set: what they say at its beginning is enough."""
     select = ";".join(f"{name}:0=0e" for name in COLLECTIVES)
-    done = user("calls_differ", SCCL_SELECT=select)
+    done = user("calls_differ", transport, SCCL_SELECT=select)
     assert done.returncode == 0, done.stderr
     assert "calls_differ is done" in done.stdout
     assert "ranks have to make the same calls" in done.stderr
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_ranks_that_count_differently_get_no_data(transport: str) -> None:
+    done = user("counts_differ", transport)
+    assert done.returncode == 0, done.stderr
+    assert "counts_differ is done" in done.stdout
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("name", ["told_in_a_call", "told_when_freed"])
-def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str) -> None:
+def test_ranks_that_wait_on_hosts_hear_of_the_end(name: str, transport: str) -> None:
     """No deadline is set: nothing else than what they are told would end their waiting."""
-    done = user(name, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
+    done = user(name, transport, SCCL_SELECT="allgather:0=0e;alltoall:0=0e")
     ended = sorted(re.findall(r"rank (\d) has ended", done.stdout))
     assert ended == ["0", "1", "2", "3"], done.stderr
 

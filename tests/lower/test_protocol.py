@@ -21,7 +21,19 @@ from sccl.transform import pose
 from tests.kit.found import frontier
 from tests.kit.matrix import Hard, load
 from tests.kit.nightly import times
-from tests.kit.protocol import Call, Model, explore, judge, waiting
+from tests.kit.protocol import (
+    Await,
+    Call,
+    Model,
+    Operation,
+    Processes,
+    Read,
+    Set,
+    Write,
+    explore,
+    judge,
+    waiting,
+)
 from tests.kit.strategies import diameter, specs, topologies
 
 COLLECTIVES = ("allgather", "broadcast", "alltoall", "reduce")
@@ -151,6 +163,32 @@ def test_nothing_goes_wrong_on_random_machines(data: st.DataObject) -> None:
     if some:
         assert judge(model.processes(), data.draw(st.randoms()).randrange) == set()
         assert not model.unmapped
+
+
+def with_flags_as_places(processes: Processes) -> Processes:
+    """Return processes in which a flag is written where it is set, and read where it is awaited."""
+
+    def seen(op: Operation) -> list[Operation]:
+        match op:
+            case Set(("flag", *rest), value):
+                return [Write(("held", *rest), value), op]
+            case Await(("flag", *rest), value):
+                return [op, Read(("held", *rest), value)]
+        return [op]
+
+    return {name: [new for op in own for new in seen(op)] for name, own in processes.items()}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_flag_is_not_set_anew_before_all_have_seen_it(machine: str) -> None:
+    """So streams may await exactly an epoch, and its tag: they would miss what is overwritten."""
+    calls = [call for call in calls_of(machine, serial=True) if call.mode is not Mode.PACKETS]
+    long = [replace(call, pieces=1 + n % 3) for n, call in enumerate(calls)]
+    for protocol, fine in ((PROTOCOL, True), (replace(PROTOCOL, copies=1), False)):
+        model = Model(in_a_row(long, 2), protocol)
+        wrong = judge(with_flags_as_places(model.processes()))
+        assert any("held" in fault for fault in wrong) is not fine
+        assert bool(wrong) is not fine
 
 
 def without(stage: Stage) -> Protocol:

@@ -196,6 +196,38 @@ void unlike_memory() {
   check(call(send.at, recv.at) == SCCL_FAILED, "a call after that goes well");
 }
 
+// One rank counts otherwise: the program is the same, and yet nobody takes what is sent for its data.
+void counts_differ() {
+  for (const char landing : {'p', 'e', 'd'}) {
+    const std::string all = std::string("allgather:0=0") + landing + ";broadcast:0=0" + landing;
+    if (sccl_select(all.c_str()) != SCCL_SUCCESS) continue;  // there are no packets in dma
+    for (const int less : {0, 1}) {
+      MPI_Comm gathers, sends;
+      MPI_Comm_dup(MPI_COMM_WORLD, &gathers), MPI_Comm_dup(MPI_COMM_WORLD, &sends);
+      const int n = 1000;
+      Numbers send(n), recv(n * ranks);
+      const bool begun = sccl_allgather(send.at, recv.at, n, SCCL_INT32, gathers, nullptr) == SCCL_SUCCESS &&
+                         sccl_broadcast(recv.at, n, SCCL_INT32, 0, sends, nullptr) == SCCL_SUCCESS;
+      check(begun, sccl_explain());
+      MPI_Barrier(MPI_COMM_WORLD);  // they have ended everywhere
+      const int own = (rank == 1) == less ? n : n - 1;
+      for (int i = own * ranks; i < n * ranks; ++i) recv.at[i] = -1;
+      check(sccl_allgather(send.at, recv.at, own, SCCL_INT32, gathers, nullptr) == SCCL_FAILED, "a call of another size than that of its peers goes well");
+      check(std::strstr(sccl_explain(), "or one of another size"), sccl_explain());
+      for (int i = own * ranks; i < n * ranks; ++i) check(recv.at[i] == -1, "a peer writes behind the output");
+      const int code = sccl_broadcast(recv.at, own, SCCL_INT32, 0, sends, nullptr);  // the root may be done with it already
+      check(code == SCCL_FAILED || rank != 1, "what is sent in a call of another size is taken for data");
+    }
+  }
+}
+
+void one_call() {
+  Numbers own(1), most(1);
+  own.at[0] = rank;
+  MPI_Allreduce(own.at, most.at, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  check(most.at[0] == ranks - 1, "allreduce is wrong");
+}
+
 // A process has two GPUs, each with a communicator of its own.
 void two_gpus() {
   const int n = 100, other_gpu = (rank + 1) % ranks;
@@ -460,6 +492,7 @@ const struct {
     {"let_go", let_go},
     {"killed_between", killed_between},
     {"calls_differ", calls_differ},
+    {"counts_differ", counts_differ},
     {"mixed_memory", mixed_memory},
     {"calls_in_a_row", calls_in_a_row},
 };

@@ -18,7 +18,8 @@
  *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
- *    a call was to write is undefined.
+ *    a call was to write is undefined. A peer that makes another call, or one of another count,
+ *    type or op, is the same error, noticed nearly always, and mostly at once.
  *  - Returns SCCL_SUCCESS, or another code and then nothing has been moved; sccl_explain() says
  *    why in one sentence.
  */
