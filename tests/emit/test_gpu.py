@@ -121,6 +121,7 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     assert f".target sm_{newest}".encode() in library  # PTX, for GPUs newer than all
     assert not any(f".target sm_{a}".encode() in library for a in others)
     check_is_found_and_keeps_to_itself(directory)
+    check_says_why_it_serves_nobody(directory)
     assert not re.search("compiling|linking", make(directory, f"ARCHS={' '.join(archs)}", extra))
     (kept,) = directory.glob(f"communicator.compute_{newest}.ptx")
     ptx = kept.read_text()
@@ -155,6 +156,14 @@ def check_is_found_and_keeps_to_itself(directory: Path) -> None:
     assert "cudart" not in found
     defined = {line.split()[-1] for line in names.splitlines() if " T " in line}
     assert {name for name in defined if not name.startswith(("MPI_", "sccl_"))} == set()
+
+
+def check_says_why_it_serves_nobody(directory: Path) -> None:
+    """Check that what one compiler's code says is heard in the other's: no GPU is seen."""
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
+    done = launch(mpich(), 8, [str(directory / "bench")], **hidden)
+    why = "rank 0 cannot take part: it sees no GPU"
+    assert (done.returncode, done.stderr) == (1, f"bench: sccl cannot serve these ranks: {why}\n")
 
 
 @pytest.mark.nightly
@@ -195,6 +204,7 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
     directory = project(tmp_path / "p", "hip", rows)
     make(directory, f"EXTRA={STRICT['hip']} -save-temps", "ARCHS=gfx906 gfx90a")
     check_is_found_and_keeps_to_itself(directory)
+    check_says_why_it_serves_nobody(directory)
     kept = {file.stem.split("-")[-1]: file for file in directory.glob("communicator-hip-*.s")}
     for arch in ("gfx906", "gfx90a"):
         assert set(reloads(kept[arch].read_text()).values()) == {0}, arch
