@@ -18,6 +18,14 @@ from sccl.lower import Landing, Program, compiled
 ROOTED = ("broadcast", "gather", "reduce", "scatter")
 NAMED = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
 
+Protocols = Sequence[tuple[str, int]]
+"""Letters of a target's protocols, each with the bytes of a part from which it serves; first 0."""
+
+_ONLY = {
+    "a": "a choice by measurement (a), which only host projects",
+    "p": "packets (p), which only kernels of GPU targets",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
@@ -82,16 +90,13 @@ def bundle(
     algorithms: Sequence[Algorithm],
     *,
     serial: bool,
-    eager_part_bytes: int,
-    packet_part_bytes: int = 0,
+    protocols: Protocols,
 ) -> Bundle:
     """Return the bundle of some algorithms, for one number of ranks.
 
     Args:
         serial: ranks are single threads.
-        eager_part_bytes: parts up to this size go through scratch, larger ones straight into the
-            output, until a measurement says better.
-        packet_part_bytes: likewise, below this size they go in packets; 0: there are none.
+        protocols: by which protocol parts go, until a measurement says better.
 
     Raises:
         ParameterError: no algorithm is given, they are for different numbers of ranks or GPUs, or
@@ -117,9 +122,7 @@ def bundle(
             )
         members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
         lowered = tuple(_lowered(a, serial=serial) for a in members)
-        entries.append(
-            Entry(name, lowered, _switches(lowered, packet_part_bytes, eager_part_bytes))
-        )
+        entries.append(Entry(name, lowered, _switches(lowered, protocols)))
     return Bundle(sizes[0], tuple(entries), _bus_ids(algorithms))
 
 
@@ -140,14 +143,14 @@ def _bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
     return listed[0] if listed else next(iter(said), ())
 
 
-def with_selection(made: Bundle, selection: Selection, *, packets: bool) -> Bundle:
+def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> Bundle:
     """Return the bundle with the switch points of a selection for the collectives that it names.
 
     Args:
-        packets: whether its target has packets.
+        protocols: those of its target.
 
     Raises:
-        ParameterError: it names a collective, an algorithm or packets that it does not have.
+        ParameterError: it names a collective, an algorithm or a protocol that it does not have.
     """
     known = [entry.identifier for entry in made.entries]
     if unknown := sorted(set(selection.switches) - set(known)):
@@ -162,10 +165,11 @@ def with_selection(made: Bundle, selection: Selection, *, packets: bool) -> Bund
                 f"select names an algorithm of {old.identifier} beyond the last, "
                 f"expected 0 to {len(old.algorithms) - 1} (by root, steps and R/C)"
             )
-        if not packets and any(s.protocol == "p" for s in switches):
+        usable = "ed" + "".join(letter for letter, _ in protocols if letter not in "ed")
+        if unusable := [s.protocol for s in switches if s.protocol not in usable]:
             raise ParameterError(
-                f"select names packets (p) for {old.identifier}, but only kernels of GPU targets "
-                "have them: expected e or d"
+                f"select names {_ONLY[unusable[0]]} have: expected {' or '.join(usable)} for "
+                f"{old.identifier}"
             )
         by_size = tuple(sorted(switches, key=lambda s: s.from_bytes))
         entries.append(replace(old, switches=by_size))
@@ -196,12 +200,8 @@ def _lowered(algorithm: Algorithm, *, serial: bool) -> Lowered:
     )
 
 
-def _switches(lowered: Sequence[Lowered], *turns: int) -> tuple[SwitchPoint, ...]:
-    """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time.
-
-    Args:
-        turns: the bytes of a part from which chunks go eagerly, and directly.
-    """
+def _switches(lowered: Sequence[Lowered], protocols: Protocols) -> tuple[SwitchPoint, ...]:
+    """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time."""
     found: list[SwitchPoint] = []
     for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
         own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
@@ -211,8 +211,9 @@ def _switches(lowered: Sequence[Lowered], *turns: int) -> tuple[SwitchPoint, ...
             blocks = _blocks_of_a_buffer(lowered[index])
             first = int(span.from_bytes // blocks)
             end = None if span.to_bytes is None else int(span.to_bytes // blocks)
-            starts = [0, *(turn * lowered[index].parts for turn in turns)]
-            for protocol, start, stop in zip("ped", starts, [*starts[1:], None], strict=True):
+            starts = [turn * lowered[index].parts for _, turn in protocols]
+            stops = [*starts[1:], None]
+            for (protocol, _), start, stop in zip(protocols, starts, stops, strict=True):
                 low = max(first, start)
                 if all(limit is None or low < limit for limit in (end, stop)):
                     found.append(SwitchPoint(low, index, protocol))

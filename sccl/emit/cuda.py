@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from sccl.emit import gpu
-from sccl.emit.bundle import Bundle
+from sccl.emit.bundle import Bundle, Protocols
 from sccl.emit.shared import EmitOptions
 
 SERIAL = False
 SLOT_BYTES = gpu.SLOT_BYTES
-PACKET_PART_BYTES = gpu.PACKET_PART_BYTES
-EAGER_PART_BYTES = 64 * 1024
-"""Up to here the second copy costs less than the exchange of addresses before a direct call."""
+PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES), ("d", 64 * 1024))
+"""Below the last the second copy costs less than the exchange of addresses before a direct call."""
 
 README = {
     "target": "cuda",

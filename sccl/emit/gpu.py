@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.words import counted
-from sccl.emit.bundle import Bundle
+from sccl.emit.bundle import Bundle, Protocols
 from sccl.emit.functions import passed_on
 from sccl.emit.shared import COMMON_FILES, MAX_PER_LINK, VARIANTS, EmitOptions
 from sccl.emit.text import TYPES, render, values_of
@@ -55,6 +55,12 @@ OWN = (
 )
 
 
+def without_packets(protocols: Protocols) -> Protocols:
+    """Return the protocols of a target but for packets, as its copy engines have them."""
+    first, *others = [(letter, at) for letter, at in protocols if letter != "p"]
+    return (first[0], 0), *others
+
+
 def files(
     bundle: Bundle, options: EmitOptions, target: Mapping[str, str], stream: str
 ) -> dict[str, str]:
@@ -75,6 +81,7 @@ def files(
         **target,
         "slot_bytes": SLOT_BYTES,
         "packet_bytes": PACKET_BYTES if options.transport == "kernel" else 0,
+        "protocols": "edp" if options.transport == "kernel" else "ed",
         "threads": THREADS,
         "slices": max(slices.values()),
         "memory_contract": MEMORY_CONTRACT.format(stream=stream),

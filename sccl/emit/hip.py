@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from sccl.emit import gpu
-from sccl.emit.bundle import Bundle
+from sccl.emit.bundle import Bundle, Protocols
 from sccl.emit.shared import EmitOptions
 
 SERIAL = False
 SLOT_BYTES = gpu.SLOT_BYTES
-PACKET_PART_BYTES = gpu.PACKET_PART_BYTES
-EAGER_PART_BYTES = 2**62
+PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES))
 """Never direct by default: a user's buffer is coarse-grained memory, in which a kernel that runs
 need not see what other GPUs write. The windows are fine-grained."""
 

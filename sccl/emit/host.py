@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sccl.emit.bundle import Bundle
+from sccl.emit.bundle import Bundle, Protocols
 from sccl.emit.functions import passed_on
 from sccl.emit.shared import COMMON_FILES, VARIANTS, EmitOptions
 from sccl.emit.text import render, values_of
 
 SERIAL = True
-EAGER_PART_BYTES = 16 * 1024
-"""Beyond this, writing straight into the output beats two copies (benchmarks/RESULTS.md)."""
-
-PACKET_PART_BYTES = 0
-"""None: small chunks lie beside their flags as it is."""
+PROTOCOLS: Protocols = (("a", 0),)
+"""From which size on one copy by the system beats two through shared memory depends on the machine:
+from some KiB to never (benchmarks/RESULTS.md). Ranks measure it when they first use a communicator.
+"""
 
 SLOT_BYTES = 128 * 1024
 
@@ -41,6 +40,7 @@ def files(made: Bundle, _options: EmitOptions) -> dict[str, str]:
         **common,
         "slot_bytes": SLOT_BYTES,
         "packet_bytes": 0,
+        "protocols": "ade",
         "memory_contract": MEMORY_CONTRACT,
         "stream_parameter": "",
         "stream_argument": "nullptr",

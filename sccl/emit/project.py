@@ -11,8 +11,8 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files.disk import check_can_create, write_folder
 from sccl.core.files.programs import ProjectWire, project_text
 from sccl.core.files.text import parse
-from sccl.emit import cuda, hip, host
-from sccl.emit.bundle import Bundle, bundle, with_selection
+from sccl.emit import cuda, gpu, hip, host
+from sccl.emit.bundle import Bundle, Protocols, bundle, with_selection
 from sccl.emit.programs import PROGRAM_FILE, project_to_wire
 from sccl.emit.selection import Selection
 from sccl.emit.shared import TRANSPORTS, EmitOptions
@@ -24,8 +24,7 @@ class Target(Protocol):
     """A module of this room that writes the sources of one target."""
 
     SERIAL: bool
-    EAGER_PART_BYTES: int
-    PACKET_PART_BYTES: int
+    PROTOCOLS: Protocols
     SLOT_BYTES: int
 
     def files(self, made: Bundle, options: EmitOptions) -> dict[str, str]:
@@ -68,15 +67,12 @@ def generate(
         hint = f"the transports are {', '.join(TRANSPORTS)}"
         raise unknown_name("transport", chosen.transport, TRANSPORTS, hint)
     serial = writer.SERIAL or chosen.transport == "dma"
-    packet_part_bytes = writer.PACKET_PART_BYTES if chosen.transport == "kernel" else 0
-    made = bundle(
-        algorithms,
-        serial=serial,
-        eager_part_bytes=writer.EAGER_PART_BYTES,
-        packet_part_bytes=packet_part_bytes,
-    )
+    protocols = writer.PROTOCOLS
+    if chosen.transport == "dma":
+        protocols = gpu.without_packets(protocols)
+    made = bundle(algorithms, serial=serial, protocols=protocols)
     if select is not None:
-        made = with_selection(made, Selection.parse(select), packets=packet_part_bytes > 0)
+        made = with_selection(made, Selection.parse(select), protocols)
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
     found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))

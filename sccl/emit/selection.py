@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sccl.errors import ParameterError
 
-_SWITCH = r"\d+=\d+[edp]"
+_SWITCH = r"\d+=\d+[adep]"
 _ENTRY = rf"[a-z0-9_]+:{_SWITCH}(,{_SWITCH})*"
 _TEXT = re.compile(rf"{_ENTRY}(;{_ENTRY})*")
 
@@ -19,8 +19,9 @@ class SwitchPoint:
 
     Attributes:
         index: which algorithm of its collective.
-        protocol: ``e`` for its eager program, ``d`` for its direct one, ``p`` for the eager one in
-            packets (kernels of GPU targets).
+        protocol: ``e`` for its eager program, ``d`` for its direct one, ``a`` for the one of these
+            that the machine does faster (host), ``p`` for the eager one in packets (kernels of GPU
+            targets).
     """
 
     from_bytes: int

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.disk import data_dir
-from sccl.emit.bundle import Bundle, Entry, Lowered
+from sccl.emit.bundle import ROOTED, Bundle, Entry, Lowered
 from sccl.errors import ParameterError
 from sccl.lower import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
 from sccl.lower.protocol import PROTOCOL, neighbours
@@ -255,6 +255,7 @@ def _collectives(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[str, An
                     "programs": programs,
                     "inputs": [_row(blocks) for blocks in layout.inputs],
                     "outputs": [_row(blocks) for blocks in layout.outputs],
+                    "straight": _straight(lowered),
                 }
             )
         found.append(
@@ -266,6 +267,27 @@ def _collectives(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[str, An
             }
         )
     return found
+
+
+def _straight(lowered: Lowered) -> list[list[str]]:
+    """Return, of a rooted algorithm of one step, the block that a rank gives each, itself included.
+
+    By giver and taker: first its number among the giver's input blocks, then among the taker's
+    output blocks; -1 where there is none. Empty for other algorithms.
+    """
+    algorithm, layout = lowered.algorithm, lowered.eager.layout
+    if algorithm.steps > 1 or algorithm.collective.name not in ROOTED:
+        return []
+    pairs = [[set(own) & set(wanted) for wanted in layout.outputs] for own in layout.inputs]
+    given = [
+        [layout.inputs[giver].index(*block) if block else -1 for block in row]
+        for giver, row in enumerate(pairs)
+    ]
+    taken = [
+        [layout.outputs[taker].index(*block) if block else -1 for taker, block in enumerate(row)]
+        for row in pairs
+    ]
+    return [[_list(row) for row in side] for side in (given, taken)]
 
 
 def _row(blocks: tuple[int, ...]) -> str:

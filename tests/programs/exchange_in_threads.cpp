@@ -48,7 +48,7 @@ void late(Group &group) {
     phase = asleep;
     while (held < group.rank) sched_yield();
   }
-  Exchange(group, out, in, false).run();
+  Exchange(group, out, in, false, NEVER).run();
   if (group.rank == RANKS - 1) phase = sent;
   for (int r = 0; r < RANKS; ++r)
     if (r != group.rank && numbers[r] != r + 1) wrong = true;
@@ -59,7 +59,8 @@ void rank_of_many(int rank, int calls, bool reach) {
   group.rank = rank;
   for (int r = 0; r < RANKS; ++r) group.windows[r] = Window::at(memory + r * Window::bytes);
   group.threads = true;
-  group.reach = group.apart = reach;  // both ways of either
+  group.apart = reach;  // both ways of either
+  const std::size_t direct_from = reach ? 16 * 1024 : NEVER;
   group.patience = Patience(0, poke);
   std::mt19937 draw(5);  // all ranks draw the same
   for (int call = 1; call <= calls; ++call) {
@@ -91,7 +92,7 @@ void rank_of_many(int rank, int calls, bool reach) {
       const bool apart = draw() % 2;  // own numbers lie elsewhere, as out of place
       if (apart) std::fill(sum.begin(), sum.end(), -1);
       const Reduction reduction{SCCL_INT64, SCCL_SUM, apart ? reinterpret_cast<char *>(own.data()) : nullptr};
-      Exchange(group, out, in, false, &reduction).run();
+      Exchange(group, out, in, false, direct_from, {}, &reduction).run();
       for (const std::int64_t value : sum)
         if (value != RANKS * (RANKS + 1) / 2) wrong = true;
     } else if (kind == 4) {
@@ -100,7 +101,10 @@ void rank_of_many(int rank, int calls, bool reach) {
       for (std::atomic<long> &other : begun)
         if (other.load(std::memory_order_relaxed) < call) wrong = true;
     } else {
-      Exchange(group, out, in, kind == 1).run();
+      std::vector<char> mine(length(draw)), copy(mine.size());
+      for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = content(call, rank, rank, i);
+      Exchange(group, out, in, kind == 1, direct_from, {copy.data(), mine.data(), mine.size()}).run();
+      if (copy != mine) wrong = true;
       for (int from = 0; from < RANKS; ++from)
         for (std::size_t i = 0; i < got[from].size(); ++i)
           if (got[from][i] != content(call, from, rank, i)) wrong = true;

@@ -457,7 +457,7 @@ def test_algorithms_for_lanes_of_different_speed_are_compared_by_time() -> None:
     slower = algorithm_on(slow, 2, 2)  # R/C = 1 at 25 GB/s
     faster = algorithm_on(replace(fast, links=fast.links[:1]), 1, 2)  # R/C = 2 at 100 GB/s
     for several in ([slower, faster], [faster, slower]):
-        made = bundle(several, serial=True, eager_part_bytes=1)
+        made = bundle(several, serial=True, protocols=[("e", 0)])
         (entry,) = made.entries
         used = {entry.algorithms[s.index].algorithm.topology.gb_per_s for s in entry.switches}
         assert used == {100.0}

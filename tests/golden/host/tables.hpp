@@ -13,6 +13,7 @@ constexpr int STEPS = 4;    // most steps of a program
 constexpr int PROGRAMS = 2;
 constexpr std::size_t SLOT_BYTES = 131072;
 constexpr std::size_t PACKET_BYTES = 0;  // most of a chunk that packets carry; 0: there are none
+constexpr char PROTOCOLS[] = "ade";  // letters of a selection
 constexpr int PATTERNS = 1;  // most blocks in a buffer
 
 // What keeps epochs apart (sccl/lower/protocol.py): copies of flags and slots, and how many epochs a peer
@@ -51,6 +52,13 @@ struct Program {
   unsigned char saved[RANKS][PATTERNS];  // input blocks to copy aside when in place
 };
 
+// The block that each rank gives each, itself included, by giver and taker: its number among the blocks
+// of the giver's input, and among those of the taker's output; -1: none.
+struct Straight {
+  short given[RANKS][RANKS];
+  short taken[RANKS][RANKS];
+};
+
 struct Algorithm {
   const char *label;
   int root;
@@ -60,6 +68,7 @@ struct Algorithm {
   Program direct;  // arrivals land in the output
   Blocks input[RANKS];
   Blocks output[RANKS];
+  const Straight *straight;  // of those that have a root and one step; else null
 };
 
 struct Collective {
@@ -81,6 +90,7 @@ constexpr Algorithm algorithms_of_allreduce[] = {
       {{0}, {0}, {0}, }},
      {{1, {0}}, {1, {0}}, {1, {0}}, },
      {{1, {0}}, {1, {0}}, {1, {0}}, },
+     nullptr,
     },
 };
 
