@@ -18,7 +18,8 @@ README = {
     "target_flag": "rocm",
     "toolkit_note": "The Makefile builds for gfx906 (`ARCHS=gfx90a make` for another). Direct "
     "programs are chosen only on request: they need\nbuffers from hipExtMallocWithFlags(..., "
-    "hipDeviceMallocFinegrained).",
+    "hipDeviceMallocFinegrained).\nGPUs reach one another over PCIe with "
+    "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.",
 }
 
 _TEXTS = {

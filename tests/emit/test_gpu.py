@@ -177,8 +177,10 @@ def test_nvcc_compiles_for_all_it_lists_without_warnings(tmp_path: Path, transpo
 
 def test_a_v100_is_told_which_toolkit_it_needs(tmp_path: Path) -> None:
     listed = listed_by_nvcc()
-    shown = make(project(tmp_path / "p", "cuda"), "-n")
-    assert ("sm_70" in listed) == ("a V100 needs CUDA 12.9 or older" not in shown)
+    directory = project(tmp_path / "p", "cuda")
+    for words, asks in (((), True), (("ARCHS=90 70",), True), (("ARCHS=90",), False)):
+        told = "a V100 needs CUDA 12.9 or older" in make(directory, "-n", *words)
+        assert told == (asks and "sm_70" not in listed)
 
 
 def reloads(assembly: str) -> dict[str, int]:
