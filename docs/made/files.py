@@ -33,6 +33,9 @@ def _shape(kind: str, schema: dict[str, Any]) -> Iterator[str]:
         if name != top:
             yield f"**{_plain(name)}**"
         yield escape(shape.get("description", ""))
+        if "prefixItems" in shape:
+            yield cell(_type(shape))
+            continue
         rows = [
             f"| `{field}` | {cell(_type(value))} | "
             f"{'yes' if field in shape.get('required', ()) else ''} | "

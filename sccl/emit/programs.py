@@ -80,7 +80,7 @@ def _row(line: Instruction) -> InstructionRow:
         """Return a slot as text, such as ``"scratch:3"``."""
         return None if which is None else f"{which.buffer}:{which.index}"
 
-    return (
+    return InstructionRow(
         line.op.value,
         line.step,
         line.chunk,
@@ -91,4 +91,6 @@ def _row(line: Instruction) -> InstructionRow:
         line.flag,
         line.credit,
         line.after,
+        line.next_peer,
+        line.next_flag,
     )

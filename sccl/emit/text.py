@@ -151,7 +151,7 @@ class _Line:
         if isinstance(which, int):
             return str(_fitting("flag", which, MOST))
         if which is None:
-            return "none" if self.code == Op.SEND else "0"
+            return "none" if self.code in (Op.SEND, "onward") else "0"
         units = 1 if which.buffer is Buffer.SCRATCH else self.parts
         number = _fitting("slot", which.index // units, 2**INDEX_BITS - 1)
         return f"{BUFFERS[which.buffer]} | {number}"
@@ -199,11 +199,13 @@ def _blocks(program: Program, own: RankProgram) -> list[list[_Line]]:
         opened: set[int] = set()
         for index, line in enumerate(block.instructions):
             lines += [_Line("after", line.step, peer=b, flag=marks[b, i]) for b, i in line.after]
-            if line.op in (Op.SEND, Op.CREDIT) and line.peer not in opened:
-                assert line.peer is not None
-                opened.add(line.peer)
-                lines.append(_Line("open", line.step, peer=line.peer))
+            told = line.sets()
+            if told is not None and told[0] not in opened:
+                opened.add(told[0])
+                lines.append(_Line("open", line.step, peer=told[0]))
             lines.append(_instruction(program, line))
+            if line.next_peer is not None:
+                lines.append(_onward(line))
             if (number, index) in marks:
                 lines.append(_Line("publish", line.step, flag=marks[number, index]))
         blocks.append(lines)
@@ -233,6 +235,12 @@ def _instruction(program: Program, line: Instruction) -> _Line:
         other=line.credit if line.op is Op.SEND else line.other,
         parts=program.layout.parts,
     )
+
+
+def _onward(line: Instruction) -> _Line:
+    """Return the second row of what is sent on."""
+    peer, flag = line.next_peer or 0, line.next_flag or 0
+    return _Line("onward", line.step, peer=peer, flag=flag, other=line.credit)
 
 
 def _collectives(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from sccl.errors import JudgeError
-from sccl.lower.program import Address, Instruction, Op, Program
+from sccl.lower.program import Address, Instruction, Program
 
 Site = tuple[int, Address]
 """(rank, (block, index))."""
@@ -40,13 +40,11 @@ def sites(program: Program) -> dict[Site, Instruction]:
 
 def setters(program: Program) -> dict[tuple[int, int], Site]:
     """Return, for every (rank, flag), the instruction that sets it."""
-    found: dict[tuple[int, int], Site] = {}
-    for site, instruction in sites(program).items():
-        if instruction.op in (Op.SEND, Op.CREDIT):
-            assert instruction.peer is not None
-            assert instruction.flag is not None
-            found[instruction.peer, instruction.flag] = site
-    return found
+    return {
+        told: site
+        for site, instruction in sites(program).items()
+        if (told := instruction.sets()) is not None
+    }
 
 
 def happens_before(program: Program) -> Order:
@@ -82,8 +80,6 @@ def _needs(program: Program) -> dict[Site, list[Site]]:
         sources = [(rank, address) for address in instruction.after]
         if index:
             sources.append((rank, (block, index - 1)))
-        awaited = instruction.credit if instruction.op is Op.SEND else instruction.flag
-        if instruction.op is not Op.CREDIT and awaited is not None:
-            sources.append(setter[rank, awaited])
+        sources += [setter[rank, flag] for flag in instruction.awaits()]
         needs[site] = sources
     return needs

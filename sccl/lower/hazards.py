@@ -94,12 +94,10 @@ def _overwrites(program: Program) -> dict[Site, list[Site]]:
             touches[site[0], slot].append((instruction.step, site))
     found: dict[Site, list[Site]] = {}
     for site, instruction in code.items():
-        if instruction.op is Op.SEND:
-            assert instruction.peer is not None
-            assert instruction.dst is not None
-            there = touches[instruction.peer, instruction.dst]
-            if former := [s for step, s in there if step < instruction.step]:
-                found[site] = former
+        there = instruction.sends()
+        before = touches[there] if there is not None else []
+        if former := [s for step, s in before if step < instruction.step]:
+            found[site] = former
     return found
 
 
@@ -108,8 +106,9 @@ def _with_credits(program: Program, unsafe: list[tuple[Site, list[Site]]]) -> Pr
     ranks = list(program.ranks)
     for (sender, address), pending in unsafe:
         send = code[sender, address]
-        assert send.peer is not None
-        owner = send.peer
+        there = send.sends()
+        assert there is not None
+        owner, _ = there
         flag = ranks[sender].flags
         b, i = address
         block = ranks[sender].blocks[b]

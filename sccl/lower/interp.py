@@ -110,12 +110,10 @@ class Interpreter:
             return True
         if any(self.position[rank][b] <= i for b, i in line.after):
             return False
-        if line.op is Op.SEND:
-            assert line.peer is not None
-            direct = line.dst is not None and line.dst.buffer is Buffer.OUTPUT
-            open_ = self.opened[line.peer] or not direct
-            return open_ and (line.credit is None or (rank, line.credit) in self.flags)
-        return line.op not in (Op.RECV, Op.RECV_REDUCE) or (rank, line.flag) in self.flags
+        there = line.sends()
+        if there and there[1].buffer is Buffer.OUTPUT and not self.opened[there[0]]:
+            return False
+        return all((rank, flag) in self.flags for flag in line.awaits())
 
     def move(self, rank: int, block: int) -> None:
         """Let a rank enter, or a block begin or end its next instruction."""
@@ -131,7 +129,8 @@ class Interpreter:
             self._end(rank, line)
             self.begun[rank][block] = False
             self.position[rank][block] += 1
-        self._look({rank, rank if line.peer is None else line.peer})
+        told = line.sets()
+        self._look({rank, told[0] if told else rank})
 
     def _enter(self, rank: int) -> None:
         for index in self.program.ranks[rank].saves if self.in_place else ():
@@ -141,10 +140,8 @@ class Interpreter:
         self.opened[rank] = True
 
     def _written(self, rank: int, line: Instruction) -> list[Place]:
-        if line.op is Op.SEND:
-            assert line.peer is not None
-            assert line.dst is not None
-            return [self._place(line.peer, line.dst)]
+        if there := line.sends():
+            return [self._place(*there)]
         return [self._place(rank, slot) for slot in line.writes()]
 
     def _begin(self, rank: int, line: Instruction) -> None:
@@ -170,18 +167,16 @@ class Interpreter:
             self.touch[place].readers -= 1
         for place in self._written(rank, line):
             self.touch[place].writers -= 1
-            reduces = line.op in (Op.REDUCE, Op.RECV_REDUCE)
+            reduces = line.op in (Op.REDUCE, Op.RECV_REDUCE, Op.RECV_REDUCE_SEND)
             if reduces and data[0].shape == data[1].shape:
                 self.memory[place] = self.op(data[0], data[1]).astype(data[0].dtype)
             else:
                 self.memory[place] = data[0].copy()
-        if line.op in (Op.SEND, Op.CREDIT):
-            assert line.peer is not None
-            assert line.flag is not None
-            if (line.peer, line.flag) in self.flags:
-                text = f"rank {rank} sets flag {line.flag} of rank {line.peer} a second time"
+        if told := line.sets():
+            if told in self.flags:
+                text = f"rank {rank} sets flag {told[1]} of rank {told[0]} a second time"
                 self.faults.append(Fault("flag", text))
-            self.flags.add((line.peer, line.flag))
+            self.flags.add(told)
 
     def _fault(self, kind: str, rank: int, line: Instruction, place: Place) -> None:
         what = {"unwritten": "reads what nobody wrote:", "race": "meets another access of"}[kind]

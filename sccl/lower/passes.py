@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
 from sccl.core.algorithm import Algorithm
-from sccl.lower.happens_before import happens_before, setters
+from sccl.lower.happens_before import happens_before, setters, sites
 from sccl.lower.hazards import latest, protect
 from sccl.lower.lowering import lower
 from sccl.lower.program import (
@@ -34,52 +34,105 @@ def fuse_receive_reduce(program: Program) -> Program:
 
 
 def _fused(own: RankProgram) -> RankProgram:
-    blocks: list[Block] = []
+    joined: dict[Address, Address] = {}
+    changed: dict[Address, Instruction] = {}
+    for (b, i), line in own.instructions():
+        previous = own.blocks[b].instructions[i - 1] if i else line
+        if line.op is Op.REDUCE and previous.op is Op.RECV and previous.dst == line.other:
+            joined[b, i] = (b, i - 1)
+            after = latest((*previous.after, *line.after))
+            changed[b, i - 1] = replace(
+                line, op=Op.RECV_REDUCE, peer=previous.peer, flag=previous.flag, after=after
+            )
+    return _joined(own, joined, changed)
+
+
+def _joined(
+    own: RankProgram,
+    joined: Mapping[Address, Address],
+    changed: Mapping[Address, Instruction],
+) -> RankProgram:
+    """Return the rank's program with some instructions changed, which do what others did before."""
     moved: dict[Address, Address] = {}
     for b, block in enumerate(own.blocks):
-        lines: list[Instruction] = []
-        for i, line in enumerate(block.instructions):
-            previous = lines[-1] if lines else None
-            if (
-                line.op is Op.REDUCE
-                and previous is not None
-                and previous.op is Op.RECV
-                and previous.dst == line.other
-            ):
-                after = (*previous.after, *line.after)
-                lines[-1] = replace(
-                    line,
-                    op=Op.RECV_REDUCE,
-                    peer=previous.peer,
-                    flag=previous.flag,
-                    after=latest(after),
-                )
-            else:
-                lines.append(line)
-            moved[b, i] = (b, len(lines) - 1)
-        blocks.append(replace(block, instructions=tuple(lines)))
-    return replace(own, blocks=tuple(_readdressed(block, moved) for block in blocks))
-
-
-def _readdressed(block: Block, moved: dict[Address, Address]) -> Block:
+        stay = [(b, i) for i in range(len(block.instructions)) if (b, i) not in joined]
+        moved |= {old: (b, new) for new, old in enumerate(stay)}
+    moved |= {old: moved[by] for old, by in joined.items()}
+    blocks: list[list[Instruction]] = [[] for _ in own.blocks]
+    for at, line in own.instructions():
+        if at not in joined:
+            line_ = changed.get(at, line)
+            after = latest(moved[a] for a in line_.after if moved[a][0] != at[0])
+            blocks[at[0]].append(line_.behind(after))
     return replace(
-        block,
-        instructions=tuple(
-            line.behind(latest(moved[a] for a in line.after)) if line.after else line
-            for line in block.instructions
+        own,
+        blocks=tuple(
+            replace(block, instructions=tuple(lines))
+            for block, lines in zip(own.blocks, blocks, strict=True)
         ),
     )
+
+
+def forward(program: Program) -> Program:
+    """Return the program in which results that are only sent on are written where they go.
+
+    A RECV_REDUCE and the SEND of its result become one RECV_REDUCE_SEND where that is right and
+    changes no other wait: nothing else reads the result; the next step sends it; and it goes
+    into scratch of the receiver, for what goes into an output has to wait for its owner.
+
+    The SEND is done a step earlier than it was, and for that the slot must be free a step earlier:
+    here it is no other arrival's, and :func:`reuse_slots` keeps it so. Hence whatever an
+    instruction waits for is, as before, of an earlier step or turn (see
+    :attr:`Instruction.order`), and waits cannot run in a circle.
+    """
+    ranks = []
+    for rank, own in enumerate(program.ranks):
+        code = dict(own.instructions())
+        joined: dict[Address, Address] = {}
+        changed: dict[Address, Instruction] = {}
+        for at, users in _readers(program, rank).items():
+            line, send = code[at], code[users[0]]
+            there = send.sends()
+            only = line.op is Op.RECV_REDUCE and len(users) == 1 and send.step == line.step + 1
+            if only and there is not None and there[1].buffer is Buffer.SCRATCH:
+                joined[users[0]] = at
+                changed[at] = replace(
+                    line,
+                    op=Op.RECV_REDUCE_SEND,
+                    dst=send.dst,
+                    credit=send.credit,
+                    after=latest((*line.after, *(a for a in send.after if a != at))),
+                    next_peer=send.peer,
+                    next_flag=send.flag,
+                )
+        ranks.append(_joined(own, joined, changed))
+    return protect(replace(program, ranks=tuple(ranks)))
+
+
+def _readers(program: Program, rank: int) -> dict[Address, list[Address]]:
+    """Return, for every instruction whose result is read but is no output, which others read it."""
+    code = dict(program.ranks[rank].instructions())
+    held: dict[Slot, Address] = {}  # what wrote the content of a slot
+    readers: dict[Address, list[Address]] = defaultdict(list)
+    for at in _serial(program, rank):
+        line, landed = code[at], code[at].lands()
+        for slot in line.reads():
+            if slot in held and slot != landed:
+                readers[held[slot]].append(at)
+        held |= dict.fromkeys((*line.writes(), *([landed] if landed else [])), at)
+    outputs = {at for slot, at in held.items() if slot.buffer is Buffer.OUTPUT}
+    return {at: users for at, users in readers.items() if at not in outputs}
 
 
 def reuse_slots(program: Program) -> Program:
     """Return the program with as little scratch as its steps allow.
 
-    A slot is taken from the step in which its content arrives to the last step that uses it.
+    A slot is taken from the step in which its content is sent to the last step that uses it.
     Intervals are given the lowest free slot in the order of their beginnings, which is optimal: no
     assignment uses fewer slots than are alive in one step. Credits are added where a sender would
     otherwise not know that a slot is free again.
     """
-    renamed = [_colours(own) for own in program.ranks]
+    renamed = [_colours(spans) for spans in _spans(program)]
     ranks = []
     for rank, own in enumerate(program.ranks):
         blocks = tuple(
@@ -93,24 +146,29 @@ def reuse_slots(program: Program) -> Program:
     return protect(replace(program, ranks=tuple(ranks)))
 
 
-def _colours(own: RankProgram) -> dict[int, int]:
-    """Return the new number of every scratch slot of a rank."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for _, line in own.instructions():
-        landed = line.lands()
-        for slot in (*line.reads(), *line.writes(), *([landed] if landed else [])):
+def _spans(program: Program) -> list[dict[int, tuple[int, int]]]:
+    """Return, for every rank, the first and last step in which each scratch slot is used."""
+    spans: list[dict[int, tuple[int, int]]] = [{} for _ in program.ranks]
+    for (rank, _), line in sites(program).items():
+        there = line.sends()
+        own = [(rank, slot) for slot in (*line.reads(), *line.writes())]
+        for owner, slot in own if there is None else [*own, there]:
             if slot.buffer is Buffer.SCRATCH:
-                first[slot.index] = min(line.step, first.get(slot.index, line.step))
-                last[slot.index] = max(line.step, last.get(slot.index, -1))
+                first, last = spans[owner].get(slot.index, (line.step, line.step))
+                spans[owner][slot.index] = min(first, line.step), max(last, line.step)
+    return spans
+
+
+def _colours(spans: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Return the new number of every scratch slot of a rank."""
     busy: list[tuple[int, int]] = []  # (last step, new number)
     free: list[int] = []
     colours: dict[int, int] = {}
-    for index in sorted(first, key=lambda s: (first[s], s)):
-        while busy and busy[0][0] < first[index]:
+    for index, (first, last) in sorted(spans.items(), key=lambda item: (item[1][0], item[0])):
+        while busy and busy[0][0] < first:
             heapq.heappush(free, heapq.heappop(busy)[1])
         colours[index] = heapq.heappop(free) if free else len(busy)
-        heapq.heappush(busy, (last[index], colours[index]))
+        heapq.heappush(busy, (last, colours[index]))
     return colours
 
 
@@ -121,8 +179,9 @@ def _renamed(line: Instruction, rank: int, renamed: list[dict[int, int]]) -> Ins
             return slot
         return Slot(Buffer.SCRATCH, renamed[owner][slot.index])
 
-    there = line.peer if line.op is Op.SEND and line.peer is not None else rank
-    slots = at(line.src, rank), at(line.other, rank), at(line.dst, there)
+    there = line.sends()
+    owner = rank if there is None else there[0]
+    slots = at(line.src, rank), at(line.other, rank), at(line.dst, owner)
     if slots == (line.src, line.other, line.dst):
         return line
     return replace(line, src=slots[0], other=slots[1], dst=slots[2])
@@ -194,9 +253,7 @@ def drop_implied(program: Program) -> Program:
             lines = []
             for i, line in enumerate(block.instructions):
                 others = [(rank, (b, i - 1))] if i else []
-                awaited = line.credit if line.op is Op.SEND else line.flag
-                if awaited is not None and line.op is not Op.CREDIT:
-                    others.append(setter[rank, awaited])
+                others += [setter[rank, flag] for flag in line.awaits()]
                 sources = [*others, *((rank, a) for a in line.after)]
                 after = tuple(
                     a
@@ -216,12 +273,14 @@ def serialise(program: Program) -> Program:
     """
     ranks = []
     for rank, own in enumerate(program.ranks):
-        lines = [line.behind(()) for line in _serial(program, rank)]
+        code = dict(own.instructions())
+        lines = [code[at].behind(()) for at in _serial(program, rank)]
         ranks.append(replace(own, blocks=(Block(None, None, tuple(lines)),)))
     return replace(program, ranks=tuple(ranks), serial=True)
 
 
-def _serial(program: Program, rank: int) -> list[Instruction]:
+def _serial(program: Program, rank: int) -> list[Address]:
+    """Return where a rank's instructions stand, in the order in which one thread runs them."""
     size = len(program.ranks)
     code = dict(program.ranks[rank].instructions())
     users: dict[Address, list[Address]] = defaultdict(list)
@@ -244,7 +303,7 @@ def _serial(program: Program, rank: int) -> list[Instruction]:
     serial = []
     while ready:
         _, address = heapq.heappop(ready)
-        serial.append(code[address])
+        serial.append(address)
         for user in users[address]:
             waiting[user] -= 1
             if not waiting[user]:
@@ -263,7 +322,7 @@ def compiled(algorithm: Algorithm, landing: Landing, *, serial: bool) -> Program
     Raises:
         JudgeError: the judge rejects the algorithm.
     """
-    program = fuse_receive_reduce(lower(algorithm, landing))
+    program = forward(fuse_receive_reduce(lower(algorithm, landing)))
     if landing is Landing.OUTPUT:
         program = reuse_slots(program)
     program = drop_implied(pair_channels(program))

@@ -44,6 +44,9 @@ class Op(StrEnum):
     """Await ``flag``: what ``peer`` sent is in ``dst``."""
     RECV_REDUCE = "recv_reduce"
     """Await ``flag``: what ``peer`` sent is in ``other``; then as REDUCE."""
+    RECV_REDUCE_SEND = "recv_reduce_send"
+    """Await ``flag`` and, if there is one, ``credit``; then as REDUCE, but ``dst`` is at
+    ``next_peer``; set ``next_flag`` there. What ``peer`` sent is in ``other``."""
     REDUCE = "reduce"
     """``dst = src (op) other``."""
     COPY = "copy"
@@ -72,9 +75,11 @@ class Instruction:
     Attributes:
         step: the algorithm's step it belongs to.
         chunk: the chunk it is about.
-        flag: SEND and CREDIT: set at the peer; RECV and RECV_REDUCE: awaited here.
-        credit: SEND: awaited here before the write.
+        flag: SEND and CREDIT: set at the peer; the others: awaited here.
+        credit: SEND and RECV_REDUCE_SEND: awaited here before the write.
         after: instructions of other blocks of this rank that must be done before it begins.
+        next_peer: RECV_REDUCE_SEND: who gets the result.
+        next_flag: RECV_REDUCE_SEND: set there.
     """
 
     op: Op
@@ -87,6 +92,8 @@ class Instruction:
     flag: int | None = None
     credit: int | None = None
     after: tuple[Address, ...] = ()
+    next_peer: int | None = None
+    next_flag: int | None = None
 
     def behind(self, after: tuple[Address, ...]) -> Instruction:
         """Return the instruction with these dependencies: itself, if it has them already."""
@@ -112,13 +119,35 @@ class Instruction:
         return (self.dst,) if local and self.dst is not None else ()
 
     def lands(self) -> Slot | None:
-        """Return the slot of this rank that its peer filled, for RECV and RECV_REDUCE."""
-        return {Op.RECV: self.dst, Op.RECV_REDUCE: self.other}.get(self.op)
+        """Return the slot of this rank that its peer filled, where it awaits one."""
+        reducing = (Op.RECV_REDUCE, Op.RECV_REDUCE_SEND)
+        return self.dst if self.op is Op.RECV else self.other if self.op in reducing else None
+
+    def awaits(self) -> tuple[int, ...]:
+        """Return the flags of this rank that it awaits."""
+        arrival = None if self.op in (Op.SEND, Op.CREDIT) else self.flag
+        return tuple(flag for flag in (arrival, self.credit) if flag is not None)
+
+    def sets(self) -> tuple[int, int] | None:
+        """Return the rank and the flag there that it sets."""
+        if self.op in (Op.SEND, Op.CREDIT):
+            rank, flag = self.peer, self.flag
+        else:
+            rank, flag = self.next_peer, self.next_flag
+        return None if rank is None or flag is None else (rank, flag)
+
+    def sends(self) -> tuple[int, Slot] | None:
+        """Return the rank and the slot there that it fills."""
+        told = self.sets()
+        return None if told is None or self.dst is None else (told[0], self.dst)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A thread block: at most one peer that it sends to and one that it receives from."""
+    """A thread block: at most one peer that it sends to and one that it receives from.
+
+    What it receives it may send on to any.
+    """
 
     send_peer: int | None
     recv_peer: int | None

@@ -125,9 +125,9 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     assert not re.search("compiling|linking", make(directory, f"ARCHS={' '.join(archs)}", extra))
     (kept,) = directory.glob(f"communicator.compute_{newest}.ptx")
     ptx = kept.read_text()
-    send, recv, publish, leave = (
+    send, recv, send_on, publish, leave = (
         function(ptx, rf"\.func .*Machine\d+{name}E", r"^\}")
-        for name in ("send", "recv", "publish", "leave")
+        for name in ("send", "recv", "recv_reduce_send", "publish", "leave")
     )
     assert re.search(r"ld\.v4\.\w32", send)
     assert re.search(r"ld\.u64", send)  # where addresses differ by 8
@@ -138,6 +138,11 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     assert "ld.relaxed.sys.v2.u64" in recv
     assert "ld.acquire.sys.u64" in recv
     assert "bar.red" in recv
+    # From registers: words of packets, or what goes where `combine` is told, and then the flag.
+    in_order(
+        send_on, r"ld\.relaxed\.sys\.v2\.u64", r"12combine_wordE", r"st\.relaxed\.sys\.v2\.u64"
+    )
+    in_order(send_on, r"7combineE", r"bar\.sync", r"st\.release\.sys\.u64")
     in_order(publish, r"bar\.sync", r"st\.release\.gpu\.u64")
     in_order(leave, r"bar\.sync", r"atom\.acq_rel\.gpu\.add\.u64")
     assert "membar" not in ptx

@@ -220,12 +220,12 @@ class Model:
     def _packets(self, rank: int, parity: int) -> set[Name]:
         """Return the packets that a rank has in its window for one parity."""
         return {
-            ("packet", rank, parity, line.flag, unit)
+            ("packet", rank, parity, told[1], unit)
             for call in self.calls
             if call.mode is Mode.PACKETS
             for own in call.program.ranks
             for _, line in own.instructions()
-            if line.op is Op.SEND and line.peer == rank and line.flag is not None
+            if (told := line.sets()) is not None and told[0] == rank and line.op is not Op.CREDIT
             for unit in range(call.units)
         }
 
@@ -239,8 +239,9 @@ class Model:
         for index, line in enumerate(own.blocks[number].instructions):
             for b, i in line.after:
                 yield Await(("progress", at.rank, at.slice, b), at.epoch << 16 | i)
-            if line.peer is not None and line.peer not in near[at.rank]:
-                self.unmapped.add((at.rank, line.peer))
+            for peer in (line.peer, line.next_peer):
+                if peer is not None and peer not in near[at.rank]:
+                    self.unmapped.add((at.rank, peer))
             yield from self._line(call, at, line, opened)
             if (number, index) in marks:
                 yield Set(("progress", at.rank, at.slice, number), at.epoch << 16 | index)
@@ -249,10 +250,10 @@ class Model:
         self, call: Call, at: _Place, line: Instruction, opened: set[int]
     ) -> Iterator[Operation]:
         empty = call.program.layout.part(line.chunk) in call.empty
-        if line.op in (Op.SEND, Op.CREDIT):
+        if (told := line.sets()) is not None:
             for stage in self.protocol.send:
                 if stage is SendStage.OPEN:
-                    yield from self._open(call, at, line.peer, opened)
+                    yield from self._open(call, at, told[0], opened)
                 elif not empty:
                     yield from self._send(call, at, line, stage)
         elif not empty:
@@ -261,10 +262,7 @@ class Model:
             into = (p for slot in line.writes() for p in at.places(at.rank, slot))
             yield from (Write(p, at.epoch) for p in into)
 
-    def _open(
-        self, call: Call, at: _Place, peer: int | None, opened: set[int]
-    ) -> Iterator[Operation]:
-        assert peer is not None
+    def _open(self, call: Call, at: _Place, peer: int, opened: set[int]) -> Iterator[Operation]:
         if peer not in opened:
             opened.add(peer)
             word = ("entered", at.rank, peer, at.slice if self.apart else 0)
@@ -273,21 +271,23 @@ class Model:
     def _send(
         self, call: Call, at: _Place, line: Instruction, stage: SendStage
     ) -> Iterator[Operation]:
-        e, peer, packets = at.epoch, line.peer, call.mode is Mode.PACKETS
-        assert peer is not None
+        e, told, packets = at.epoch, line.sets(), call.mode is Mode.PACKETS
+        assert told is not None
+        peer, flag = told
         match stage:
-            case SendStage.CREDIT if line.op is Op.SEND and line.credit is not None:
+            case SendStage.CREDIT if line.credit is not None:
                 yield Await(at.flag(at.rank, line.credit), e)
             case SendStage.WRITE if line.dst is not None:
+                yield from self._receive(call, at, line)
                 yield from (Read(p, e) for p in at.reads(line))
                 if line.dst.buffer is Buffer.OUTPUT:
                     yield Read(("offered", at.rank, peer), e)
                 if packets:
-                    yield from (Write(p, e, e % self.wrap) for p in at.packets(peer, line))
+                    yield from (Write(p, e, e % self.wrap) for p in at.packets(peer, flag))
                 else:
                     yield from (Write(p, e) for p in at.places(peer, line.dst))
             case SendStage.FLAG if line.op is Op.CREDIT or not packets:
-                yield Set(at.flag(peer, line.flag), e)
+                yield Set(at.flag(peer, flag), e)
             case _:
                 pass
 
@@ -297,8 +297,10 @@ class Model:
             return
         if call.mode is Mode.PACKETS:
             number = at.epoch % self.wrap
-            yield from (Match(p, at.epoch, number) for p in at.packets(at.rank, line))
-            yield from (Write(p, at.epoch) for p in at.places(at.rank, landed))
+            assert line.flag is not None
+            yield from (Match(p, at.epoch, number) for p in at.packets(at.rank, line.flag))
+            if not at.in_registers(line):
+                yield from (Write(p, at.epoch) for p in at.places(at.rank, landed))
             # What the peer told says of which program its packets are.
             assert line.peer is not None
             yield Await(("entered", at.rank, line.peer, at.slice if self.apart else 0), at.epoch)
@@ -340,15 +342,20 @@ class _Place:
         assert number is not None
         return ("flag", rank, self.epoch % self.model.protocol.copies, self.slice, number)
 
-    def packets(self, rank: int, line: Instruction) -> list[Name]:
+    def packets(self, rank: int, flag: int) -> list[Name]:
         """Return the packets of a transfer, which has as many slots of them as it has flags."""
-        assert line.flag is not None
         parity = self.epoch % self.model.protocol.copies
-        return [("packet", rank, parity, line.flag, unit) for unit in self._units()]
+        return [("packet", rank, parity, flag, unit) for unit in self._units()]
+
+    def in_registers(self, line: Instruction) -> bool:
+        """Return whether what arrives is worked on without being put into its slot."""
+        return self.call.mode is Mode.PACKETS and line.op is Op.RECV_REDUCE_SEND
 
     def reads(self, line: Instruction) -> list[Name]:
         """Return the places that an instruction reads here."""
-        return [p for slot in line.reads() for p in self.places(self.rank, slot)]
+        left_out = line.lands() if self.in_registers(line) else None
+        slots = (slot for slot in line.reads() if slot != left_out)
+        return [p for slot in slots for p in self.places(self.rank, slot)]
 
 
 def _slots(program: Program, rank: int) -> list[Slot]:

@@ -17,11 +17,21 @@ from sccl.collectives import names
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.errors import JudgeError
-from sccl.lower import Buffer, Landing, Op, Program, compiled, ranges_of_parts
+from sccl.lower import (
+    Buffer,
+    Instruction,
+    Landing,
+    Op,
+    Program,
+    Slot,
+    compiled,
+    ranges_of_parts,
+)
 from sccl.lower.interp import REDUCE, Array, Fault, run
 from sccl.lower.lowering import lower
 from sccl.lower.passes import (
     drop_implied,
+    forward,
     fuse_receive_reduce,
     pair_channels,
     reuse_slots,
@@ -156,6 +166,7 @@ PASSED = [
 
 PASSES: list[Callable[[Program], Program]] = [
     fuse_receive_reduce,
+    forward,
     reuse_slots,
     pair_channels,
     drop_implied,
@@ -188,6 +199,7 @@ def test_passes_do_what_they_are_for() -> None:
     assert Op.REDUCE in lines(plain)
     assert Op.REDUCE not in lines(fused)
     assert Op.RECV_REDUCE in lines(fused)
+    assert Op.RECV_REDUCE_SEND in lines(forward(fused))
     slim = reuse_slots(fused)
     assert slim.scratch_slots < fused.scratch_slots
     assert Op.CREDIT in lines(slim)
@@ -196,19 +208,84 @@ def test_passes_do_what_they_are_for() -> None:
     assert max(len(r.blocks) for r in paired.ranks) < max(len(r.blocks) for r in apart.ranks)
 
 
+def accesses(program: Program) -> tuple[int, int]:
+    """Return how many chunks all ranks read, and how many they write, here or at a peer."""
+    every = [line for own in program.ranks for _, line in own.instructions()]
+    written = sum(len(line.writes()) + (line.sends() is not None) for line in every)
+    return sum(len(line.reads()) for line in every), written
+
+
+@pytest.mark.parametrize(
+    ("hard", "before", "after", "awaited"),
+    [
+        (Hard("dgx1", "reducescatter", (48, 3, 7)), (1008, 672), (891, 555), (146, 130)),
+        (
+            Hard("dgx1", "allreduce", (48, 5, 14), trees=True),
+            (1344, 1008),
+            (1223, 887),
+            (192, 105),
+        ),
+        (
+            Hard("dgx1", "allreduce", (48, 5, 16), halves=(2, 9)),
+            (1344, 1008),
+            (1242, 906),
+            (154, 61),
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_sent_on_is_neither_stored_nor_loaded_here(
+    hard: Hard, before: tuple[int, int], after: tuple[int, int], awaited: tuple[int, int]
+) -> None:
+    """Of what waits for slots, more is implied then."""
+    plain = fuse_receive_reduce(lower(load(hard), Landing.OUTPUT))
+    onward = forward(plain)
+    assert (accesses(plain), accesses(onward)) == (before, after)
+    sent_on = lines(onward).count(Op.RECV_REDUCE_SEND)
+    assert (before[0] - after[0], before[1] - after[1]) == (sent_on, sent_on)
+    assert tuple(lines(reuse_slots(p)).count(Op.CREDIT) for p in (plain, onward)) == awaited
+
+
+def test_what_is_needed_here_or_later_is_not_sent_on() -> None:
+    """Each condition by itself: on a line, the rank in the middle sends on all that it reduces."""
+    (algorithm, *_) = frontier("line:3", "reduce")
+    plain = fuse_receive_reduce(lower(algorithm, Landing.OUTPUT))
+    own = plain.ranks[1]
+    assert Op.RECV_REDUCE_SEND in lines(forward(plain))
+    (send,) = (line for _, line in own.instructions() if line.op is Op.SEND)
+    output = Slot(Buffer.OUTPUT, 0)
+    copy = Instruction(Op.COPY, send.step, send.chunk, src=send.src, dst=output)
+
+    def sent_on(*instead: Instruction, result: Slot | None = send.src) -> bool:
+        """Return whether it does, with something in place of the send, or another result."""
+        blocks = []
+        for block in own.blocks:
+            new = [r for line in block.instructions for r in (instead if line is send else [line])]
+            new = [replace(line, dst=result) if line.op is Op.RECV_REDUCE else line for line in new]
+            blocks.append(replace(block, instructions=tuple(new)))
+        ranks = (plain.ranks[0], replace(own, blocks=tuple(blocks)), plain.ranks[2])
+        return Op.RECV_REDUCE_SEND in lines(forward(replace(plain, ranks=ranks)))
+
+    assert sent_on(send)
+    assert not sent_on(send, copy)
+    assert not sent_on(replace(send, step=send.step + 1))
+    assert not sent_on(replace(send, dst=output))
+    assert not sent_on(replace(send, src=output), result=output)
+
+
 def test_scratch_is_minimal_for_the_steps() -> None:
     """No assignment has fewer slots than chunks that are alive in scratch in some step."""
     for algorithm in map(load, PASSED):
-        plain = fuse_receive_reduce(lower(algorithm, Landing.OUTPUT))
+        plain = forward(fuse_receive_reduce(lower(algorithm, Landing.OUTPUT)))
         slim = reuse_slots(plain)
-        for before, after in zip(plain.ranks, slim.ranks, strict=True):
-            span: dict[int, set[int]] = {}
+        spans: list[dict[int, set[int]]] = [{} for _ in plain.ranks]
+        for rank, before in enumerate(plain.ranks):
             for _, line in before.instructions():
-                landed = line.lands()
-                touched = [*line.reads(), *line.writes(), *([landed] if landed else [])]
-                for slot in touched:
+                touched = [(rank, slot) for slot in (*line.reads(), *line.writes())]
+                for owner, slot in (*touched, *filter(None, [line.sends()])):
                     if slot.buffer == "scratch":
-                        span.setdefault(slot.index, set()).add(line.step)
+                        spans[owner].setdefault(slot.index, set()).add(line.step)
+        for span, after in zip(spans, slim.ranks, strict=True):
             alive = [
                 sum(min(s) <= step <= max(s) for s in span.values())
                 for step in range(algorithm.steps)
@@ -222,9 +299,8 @@ def test_eager_programs_number_slots_as_flags() -> None:
         program = compiled(algorithm, Landing.SCRATCH, serial=True)
         for own in program.ranks:
             for _, line in own.instructions():
-                if line.op is Op.SEND:
-                    assert line.dst is not None
-                    assert line.dst.index == line.flag
+                if (there := line.sends()) is not None:
+                    assert (there[0], there[1].index) == line.sets()
 
 
 def broken(program: Program, rank: int, change: Callable[[list[object]], object]) -> Program:
@@ -271,8 +347,9 @@ def test_the_interpreter_sees_every_chunk_that_is_sent_for_another() -> None:
 
 def test_the_interpreter_sees_two_at_one_slot() -> None:
     """Without credits, some schedule overwrites a slot that is still being read."""
-    (algorithm, *_) = frontier("ring:4", "reduce")
-    program = compiled(algorithm, Landing.OUTPUT, serial=False)
+    program = compiled(
+        load(Hard("one-way", "reduce", (5, 4, 6), root=2)), Landing.OUTPUT, serial=False
+    )
     assert Op.CREDIT in lines(program)
     careless = replace(
         program,

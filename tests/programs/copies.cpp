@@ -95,11 +95,22 @@ void reductions(int type) {
         }
 }
 
+void words() {
+  for (int type = 0; type < SCCL_TYPES; ++type)
+    for (int op = 0; op < SCCL_OPS; ++op) {
+      Bytes a(0, 8, 3), b(0, 8, 5), into(0, 8, 0);
+      on_all_lanes([&] { combine(type, op, into.data(), a.data(), b.data(), 8); });
+      const unsigned long long found = combine_word(type, op, load_bytes(a.data(), 8), load_bytes(b.data(), 8));
+      check(std::memcmp(&found, into.data(), 8) == 0, "a reduction in registers", 0, 0, 8);
+    }
+}
+
 }  // namespace
 
 int main() {
   copies();
   packed_loads();
+  words();
   reductions<std::int8_t>(SCCL_INT8);
   reductions<std::uint8_t>(SCCL_UINT8);
   reductions<std::int16_t>(SCCL_INT16);

@@ -11,22 +11,27 @@ from msgspec import UNSET, Meta, UnsetType
 _Count = Annotated[int, Meta(ge=1)]
 _Index = Annotated[int, Meta(ge=0)]
 _Slot = Annotated[str, Meta(pattern=r"^(input|output|scratch):[0-9]+$")]
-_Op = Literal["send", "recv", "recv_reduce", "reduce", "copy", "credit"]
-InstructionRow = tuple[
-    _Op,
-    _Index,
-    _Index,
-    _Index | None,
-    _Slot | None,
-    _Slot | None,
-    _Slot | None,
-    _Index | None,
-    _Index | None,
-    tuple[tuple[_Index, _Index], ...],
-]
-"""What an instruction is: see :data:`FIELDS`."""
+_Op = Literal["send", "recv", "recv_reduce", "recv_reduce_send", "reduce", "copy", "credit"]
 
-FIELDS = ("op", "step", "chunk", "peer", "src", "other", "dst", "flag", "credit", "after")
+
+class InstructionRow(msgspec.Struct, frozen=True, array_like=True):
+    """What an instruction is, as a row of its fields."""
+
+    op: _Op
+    step: _Index
+    chunk: _Index
+    peer: _Index | None
+    src: _Slot | None
+    other: _Slot | None
+    dst: _Slot | None
+    flag: _Index | None
+    credit: _Index | None
+    after: tuple[tuple[_Index, _Index], ...]
+    next_peer: _Index | None = None
+    next_flag: _Index | None = None
+
+
+FIELDS = InstructionRow.__struct_fields__
 """What is in a row of instructions."""
 
 

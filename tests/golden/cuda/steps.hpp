@@ -19,15 +19,17 @@ struct Slot {
 
 // What an instruction does: a call of the machine, with the fields that the call names.
 enum class Code : std::uint16_t {
-  after,        // peer (a thread block), flag (its mark)
-  publish,      // flag (a mark)
-  open,         // peer
-  send,         // peer, flag, other (a credit), part, into, from
-  recv,         // peer, flag, part, into
-  recv_reduce,  // peer, flag, part, into, from, other (a slot)
-  reduce,       // part, into, from, other (a slot)
-  copy,         // part, into, from
-  credit        // peer, flag, part
+  after,             // peer (a thread block), flag (its mark)
+  publish,           // flag (a mark)
+  open,              // peer
+  send,              // peer, flag, other (a credit), part, into, from
+  recv,              // peer, flag, part, into
+  recv_reduce,       // peer, flag, part, into, from, other (a slot)
+  recv_reduce_send,  // the same, but into is of the peer in the row behind it
+  onward,            // that row: peer, flag, other (a credit)
+  reduce,            // part, into, from, other (a slot)
+  copy,              // part, into, from
+  credit             // peer, flag, part
 };
 
 // Loaded in one go. Slots are numbers with their buffer in the two highest bits.
@@ -38,6 +40,8 @@ struct alignas(16) Instruction {
 
 constexpr std::uint16_t in = 0, out = 1 << 14, scratch = 2 << 14;
 constexpr std::uint16_t none = 0xffff;  // no credit
+
+SCCL_STEPS int credit_of(std::uint16_t bits) { return bits == none ? -1 : bits; }
 
 SCCL_STEPS Slot slot_of(std::uint16_t bits) {
   return {static_cast<Buffer>(bits >> 14), bits & ((1 << 14) - 1)};
@@ -64,34 +68,32 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::recv, 3, 1, 2, 2, scratch | 2, 0, 0},
     {Code::copy, 3, 0, 0, 2, out | 0, scratch | 2, 0},
     // rank 1, block 0
-    {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
-    {Code::publish, 0, 0, 1, 0, 0, 0, 0},
-    {Code::after, 1, 1, 1, 0, 0, 0, 0},
-    {Code::open, 1, 0, 0, 0, 0, 0, 0},
-    {Code::send, 1, 0, 0, 0, scratch | 0, out | 0, none},
+    {Code::open, 0, 2, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 0, 1, 2, scratch | 0, in | 0, scratch | 1},
+    {Code::onward, 0, 2, 0, 0, none, none, none},
     {Code::recv_reduce, 1, 0, 2, 1, out | 0, in | 0, scratch | 2},
-    {Code::publish, 1, 0, 2, 0, 0, 0, 0},
-    {Code::after, 2, 1, 2, 0, 0, 0, 0},
+    {Code::publish, 1, 0, 1, 0, 0, 0, 0},
+    {Code::after, 2, 1, 1, 0, 0, 0, 0},
+    {Code::open, 2, 0, 0, 0, 0, 0, 0},
     {Code::send, 2, 0, 1, 1, scratch | 1, out | 0, none},
     {Code::recv, 2, 0, 4, 0, scratch | 4, 0, 0},
     {Code::copy, 2, 0, 0, 0, out | 0, scratch | 4, 0},
-    {Code::publish, 2, 0, 3, 0, 0, 0, 0},
-    {Code::after, 3, 1, 3, 0, 0, 0, 0},
+    {Code::publish, 2, 0, 2, 0, 0, 0, 0},
+    {Code::after, 3, 1, 2, 0, 0, 0, 0},
     {Code::send, 3, 0, 2, 2, scratch | 2, out | 0, none},
     // rank 1, block 1
-    {Code::recv_reduce, 0, 2, 0, 0, out | 0, in | 0, scratch | 0},
-    {Code::publish, 0, 0, 1, 0, 0, 0, 0},
+    {Code::open, 0, 0, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 2, 0, 0, scratch | 0, in | 0, scratch | 0},
+    {Code::onward, 0, 0, 0, 0, none, none, none},
     {Code::after, 1, 0, 1, 0, 0, 0, 0},
-    {Code::open, 1, 2, 0, 0, 0, 0, 0},
-    {Code::send, 1, 2, 0, 2, scratch | 0, out | 0, none},
-    {Code::after, 1, 0, 2, 0, 0, 0, 0},
     {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 3},
-    {Code::publish, 1, 0, 2, 0, 0, 0, 0},
+    {Code::publish, 1, 0, 1, 0, 0, 0, 0},
+    {Code::open, 2, 2, 0, 0, 0, 0, 0},
     {Code::send, 2, 2, 1, 1, scratch | 1, out | 0, none},
     {Code::recv, 2, 2, 5, 2, scratch | 5, 0, 0},
     {Code::copy, 2, 0, 0, 2, out | 0, scratch | 5, 0},
-    {Code::publish, 2, 0, 3, 0, 0, 0, 0},
-    {Code::after, 3, 0, 3, 0, 0, 0, 0},
+    {Code::publish, 2, 0, 2, 0, 0, 0, 0},
+    {Code::after, 3, 0, 2, 0, 0, 0, 0},
     {Code::send, 3, 2, 2, 0, scratch | 2, out | 0, none},
     // rank 2, block 0
     {Code::open, 0, 1, 0, 0, 0, 0, 0},
@@ -113,12 +115,13 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::recv, 2, 1, 1, 1, out | 0, 0, 0},
     {Code::recv, 3, 1, 2, 2, out | 0, 0, 0},
     // rank 1, block 0
-    {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
+    {Code::open, 0, 2, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 0, 1, 2, scratch | 0, in | 0, scratch | 1},
+    {Code::onward, 0, 2, 0, 0, none, none, none},
     {Code::publish, 0, 0, 1, 0, 0, 0, 0},
     {Code::after, 0, 1, 1, 0, 0, 0, 0},
     {Code::open, 0, 0, 0, 0, 0, 0, 0},
     {Code::credit, 0, 0, 3, 1, 0, 0, 0},
-    {Code::send, 1, 0, 0, 0, scratch | 0, out | 0, none},
     {Code::recv_reduce, 1, 0, 2, 1, out | 0, in | 0, scratch | 0},
     {Code::publish, 1, 0, 2, 0, 0, 0, 0},
     {Code::after, 2, 1, 2, 0, 0, 0, 0},
@@ -128,12 +131,13 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::after, 3, 1, 3, 0, 0, 0, 0},
     {Code::send, 3, 0, 2, 2, out | 0, out | 0, none},
     // rank 1, block 1
-    {Code::recv_reduce, 0, 2, 0, 0, out | 0, in | 0, scratch | 0},
+    {Code::open, 0, 0, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 2, 0, 0, scratch | 0, in | 0, scratch | 0},
+    {Code::onward, 0, 0, 0, 0, none, none, none},
     {Code::publish, 0, 0, 1, 0, 0, 0, 0},
     {Code::after, 0, 0, 1, 0, 0, 0, 0},
     {Code::open, 0, 2, 0, 0, 0, 0, 0},
     {Code::credit, 0, 2, 3, 1, 0, 0, 0},
-    {Code::send, 1, 2, 0, 2, scratch | 0, out | 0, none},
     {Code::after, 1, 0, 2, 0, 0, 0, 0},
     {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 1},
     {Code::publish, 1, 0, 2, 0, 0, 0, 0},
@@ -152,12 +156,12 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::recv, 3, 1, 2, 0, out | 0, 0, 0},
 };
 
-constexpr int LINES = 14;  // most instructions of a thread block
+constexpr int LINES = 15;  // most instructions of a thread block
 
 // Where in that table the instructions of each thread block begin; after the last, where they end.
 SCCL_TABLE int begins[][RANKS][BLOCKS + 1] = {
-    {{0, 9, 9}, {9, 23, 37}, {37, 46, 46}, },
-    {{46, 53, 53}, {53, 67, 81}, {81, 88, 88}, },
+    {{0, 9, 9}, {9, 22, 35}, {35, 44, 44}, },
+    {{44, 51, 51}, {51, 66, 81}, {81, 88, 88}, },
 };
 
 template <class Machine>
@@ -169,9 +173,15 @@ SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
       case Code::after: m.after(x.peer, x.flag); break;
       case Code::publish: m.publish(x.flag); break;
       case Code::open: m.open(x.peer); break;
-      case Code::send: m.send(x.peer, x.flag, x.other == none ? -1 : x.other, x.part, slot_of(x.into), slot_of(x.from)); break;
+      case Code::send: m.send(x.peer, x.flag, credit_of(x.other), x.part, slot_of(x.into), slot_of(x.from)); break;
       case Code::recv: m.recv(x.peer, x.flag, x.part, slot_of(x.into)); break;
       case Code::recv_reduce: m.recv_reduce(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
+      case Code::recv_reduce_send: {
+        const Instruction y = lines[++i];
+        m.recv_reduce_send(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other), y.peer, y.flag, credit_of(y.other));
+        break;
+      }
+      case Code::onward: break;
       case Code::reduce: m.reduce(x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
       case Code::copy: m.copy(x.part, slot_of(x.into), slot_of(x.from)); break;
       case Code::credit: m.credit(x.peer, x.flag, x.part); break;

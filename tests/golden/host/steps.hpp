@@ -19,15 +19,17 @@ struct Slot {
 
 // What an instruction does: a call of the machine, with the fields that the call names.
 enum class Code : std::uint16_t {
-  after,        // peer (a thread block), flag (its mark)
-  publish,      // flag (a mark)
-  open,         // peer
-  send,         // peer, flag, other (a credit), part, into, from
-  recv,         // peer, flag, part, into
-  recv_reduce,  // peer, flag, part, into, from, other (a slot)
-  reduce,       // part, into, from, other (a slot)
-  copy,         // part, into, from
-  credit        // peer, flag, part
+  after,             // peer (a thread block), flag (its mark)
+  publish,           // flag (a mark)
+  open,              // peer
+  send,              // peer, flag, other (a credit), part, into, from
+  recv,              // peer, flag, part, into
+  recv_reduce,       // peer, flag, part, into, from, other (a slot)
+  recv_reduce_send,  // the same, but into is of the peer in the row behind it
+  onward,            // that row: peer, flag, other (a credit)
+  reduce,            // part, into, from, other (a slot)
+  copy,              // part, into, from
+  credit             // peer, flag, part
 };
 
 // Loaded in one go. Slots are numbers with their buffer in the two highest bits.
@@ -38,6 +40,8 @@ struct alignas(16) Instruction {
 
 constexpr std::uint16_t in = 0, out = 1 << 14, scratch = 2 << 14;
 constexpr std::uint16_t none = 0xffff;  // no credit
+
+SCCL_STEPS int credit_of(std::uint16_t bits) { return bits == none ? -1 : bits; }
 
 SCCL_STEPS Slot slot_of(std::uint16_t bits) {
   return {static_cast<Buffer>(bits >> 14), bits & ((1 << 14) - 1)};
@@ -64,12 +68,12 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::recv, 3, 1, 2, 2, scratch | 2, 0, 0},
     {Code::copy, 3, 0, 0, 2, out | 0, scratch | 2, 0},
     // rank 1, block 0
-    {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
-    {Code::recv_reduce, 0, 2, 0, 0, out | 0, in | 0, scratch | 0},
-    {Code::open, 1, 2, 0, 0, 0, 0, 0},
-    {Code::send, 1, 2, 0, 2, scratch | 0, out | 0, none},
-    {Code::open, 1, 0, 0, 0, 0, 0, 0},
-    {Code::send, 1, 0, 0, 0, scratch | 0, out | 0, none},
+    {Code::open, 0, 2, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 0, 1, 2, scratch | 0, in | 0, scratch | 1},
+    {Code::onward, 0, 2, 0, 0, none, none, none},
+    {Code::open, 0, 0, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 2, 0, 0, scratch | 0, in | 0, scratch | 0},
+    {Code::onward, 0, 0, 0, 0, none, none, none},
     {Code::recv_reduce, 1, 0, 2, 1, out | 0, in | 0, scratch | 2},
     {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 3},
     {Code::send, 2, 2, 1, 1, scratch | 1, out | 0, none},
@@ -100,14 +104,14 @@ SCCL_TABLE Instruction instructions[] = {
     {Code::recv, 2, 1, 1, 1, out | 0, 0, 0},
     {Code::recv, 3, 1, 2, 2, out | 0, 0, 0},
     // rank 1, block 0
-    {Code::recv_reduce, 0, 0, 1, 2, out | 0, in | 0, scratch | 1},
-    {Code::recv_reduce, 0, 2, 0, 0, out | 0, in | 0, scratch | 0},
-    {Code::open, 0, 0, 0, 0, 0, 0, 0},
-    {Code::credit, 0, 0, 3, 1, 0, 0, 0},
     {Code::open, 0, 2, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 0, 1, 2, scratch | 0, in | 0, scratch | 1},
+    {Code::onward, 0, 2, 0, 0, none, none, none},
+    {Code::open, 0, 0, 0, 0, 0, 0, 0},
+    {Code::recv_reduce_send, 0, 2, 0, 0, scratch | 0, in | 0, scratch | 0},
+    {Code::onward, 0, 0, 0, 0, none, none, none},
+    {Code::credit, 0, 0, 3, 1, 0, 0, 0},
     {Code::credit, 0, 2, 3, 1, 0, 0, 0},
-    {Code::send, 1, 2, 0, 2, scratch | 0, out | 0, none},
-    {Code::send, 1, 0, 0, 0, scratch | 0, out | 0, none},
     {Code::recv_reduce, 1, 0, 2, 1, out | 0, in | 0, scratch | 0},
     {Code::recv_reduce, 1, 2, 3, 1, out | 0, out | 0, scratch | 1},
     {Code::send, 2, 2, 1, 1, out | 0, out | 0, none},
@@ -143,9 +147,15 @@ SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
       case Code::after: m.after(x.peer, x.flag); break;
       case Code::publish: m.publish(x.flag); break;
       case Code::open: m.open(x.peer); break;
-      case Code::send: m.send(x.peer, x.flag, x.other == none ? -1 : x.other, x.part, slot_of(x.into), slot_of(x.from)); break;
+      case Code::send: m.send(x.peer, x.flag, credit_of(x.other), x.part, slot_of(x.into), slot_of(x.from)); break;
       case Code::recv: m.recv(x.peer, x.flag, x.part, slot_of(x.into)); break;
       case Code::recv_reduce: m.recv_reduce(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
+      case Code::recv_reduce_send: {
+        const Instruction y = lines[++i];
+        m.recv_reduce_send(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other), y.peer, y.flag, credit_of(y.other));
+        break;
+      }
+      case Code::onward: break;
       case Code::reduce: m.reduce(x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
       case Code::copy: m.copy(x.part, slot_of(x.into), slot_of(x.from)); break;
       case Code::credit: m.credit(x.peer, x.flag, x.part); break;
