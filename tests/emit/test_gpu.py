@@ -25,7 +25,19 @@ from tests.kit import once
 from tests.kit.found import frontier
 from tests.kit.matrix import FOUR, SHORT, Hard, all_of, load
 from tests.kit.paths import PROGRAMS
-from tests.kit.projects import UNOPTIMISED, include_flags, launch, loopback, make, mpich, tool
+from tests.kit.projects import (
+    COMBINING,
+    FLOATS,
+    INTEGERS,
+    OPS,
+    UNOPTIMISED,
+    include_flags,
+    launch,
+    loopback,
+    make,
+    mpich,
+    tool,
+)
 
 COMPILED = (
     Hard("dgx1", "allgather", (2, 2, 3)),
@@ -244,13 +256,10 @@ WAYS = {
 }
 
 
-RUNS = (
-    ["--counts", "1,1000,70001"],
-    ["--counts", "5,1000", "--type", "float16", "--op", "max"],
-    ["--counts", "5,1000", "--type", "bfloat16"],
-    ["--counts", "5,1000", "--type", "int8", "--op", "prod"],
-)
-NUMBER_OF_RUNS = {"four ranks, one block": 4, "four ranks, dma": 2}
+EACH = [(*COMBINING, "--type", dtype, "--op", op) for dtype in (*FLOATS, *INTEGERS) for op in OPS]
+"""Every type with every reduction."""
+
+TYPES_OF = {"four ranks, one block": len(EACH), "four ranks, dma": 1}
 """The table of types and reductions is one for all: one way goes through it, and one looks in."""
 
 NIGHTLY = "eight ranks, dma"
@@ -264,8 +273,10 @@ def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
     """In loopback; HIP and CUDA are the same text here. Every algorithm runs, whatever its root."""
     directory = project(tmp_path / "p", "cuda", *WAYS[way])
     make(directory, "emulated", UNOPTIMISED)
-    for arguments in RUNS[: NUMBER_OF_RUNS.get(way, 1)]:
-        done = loopback(directory / "emulated", *arguments)
+    chosen: list[tuple[str, ...]] = [("--counts", "1,1000,70001")]
+    chosen += [(*words, "--counts", "5,1000") for words in EACH[: TYPES_OF.get(way, 0)]]
+    for words in chosen:
+        done = loopback(directory / "emulated", *words)
         assert done.returncode == 0, done.stderr
     if way.endswith("dma"):
         check_flags_by_small_kernels(directory / "emulated")
@@ -302,15 +313,15 @@ RACES = {
         0,
     ),
     "1,000 replays of one launch": (["allreduce", "--counts", "7", "--repeat", "100"], {}, 0),
-    "types": (["--counts", "33,777", "--type", "float16", "--op", "max"], {}, 0),
+    **{" ".join(kind): (["allreduce", *kind, "--counts", "33"], {}, 0) for _, _, _, *kind in EACH},
 }
 """What is run under the thread sanitizer: words of its command line, its environment, its end."""
 
-RARE = {"1,000 replays of one launch", "types"}
+OFTEN = list(RACES)[:3]
 
 
 @pytest.mark.parametrize(
-    "run", [pytest.param(r, marks=[pytest.mark.nightly] * (r in RARE)) for r in RACES]
+    "run", [pytest.param(r, marks=[pytest.mark.nightly] * (r not in OFTEN)) for r in RACES]
 )
 def test_the_kernels_have_no_race(run: str) -> None:
     """A slice must not touch another's part of a slot, even for chunks of unequal length."""

@@ -18,6 +18,10 @@ from tests.kit.matrix import FOUR, MATRIX, Hard, load
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import (
+    COMBINING,
+    FLOATS,
+    INTEGERS,
+    OPS,
     include_flags,
     launch,
     loopback,
@@ -29,10 +33,6 @@ from tests.kit.projects import (
     tool,
 )
 
-TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-OPS = ("sum", "prod", "min", "max")
-COMBINING = ("allreduce", "reduce", "reducescatter")
 EVERY = (*COMBINING, "allgather", "alltoall", "broadcast", "gather", "scatter")
 
 QUICK = ("--repeat", "1", "--batch-ms", "1")
@@ -99,7 +99,7 @@ def test_bundles_of_one_collective_compile_without_warnings(
     make(tmp_path / "p", "CXXFLAGS=-O0 -Werror", "preload.o", "api.o")
 
 
-@pytest.mark.parametrize("dtype", [*TYPES, *FLOATS])
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 def test_every_type_and_reduction(dtype: str) -> None:
     """For 3 ranks, vectorised; the product of 8 wraps round in a byte."""
     every = [(3, "sum", EVERY), (8, "prod", COMBINING)]

