@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sccl.collectives import custom
+from sccl.collectives import custom, names
 from sccl.core.answer import Sat
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.emit import EmitOptions, generate, write_project
@@ -342,8 +342,9 @@ def test_the_kernels_have_no_race(run: str) -> None:
 DAILY = ("z52",)
 """Machines of DGX-1 and of four ranks are run by the others."""
 
-EASIER = {"ndv2x4": ("broadcast", "reduce")}
-"""Where the others are not found in a moment."""
+FOUND_IN = dict.fromkeys(("dgx1", "z52", "z52-pcie", "dgx-h100"), names())
+FOUND_IN["ndv2x4"] = ("broadcast", "reduce")
+"""Of which collectives algorithms are found in a moment; elsewhere of allgather and allreduce."""
 
 
 @pytest.mark.parametrize(
@@ -355,10 +356,10 @@ EASIER = {"ndv2x4": ("broadcast", "reduce")}
 )
 def test_no_machine_needs_more_than_its_links(tmp_path: Path, machine: str) -> None:
     """What is no neighbour cannot be reached in loopback, and neighbours have a link."""
-    collectives = EASIER.get(machine, ("allgather", "allreduce"))
-    few = [a for c in collectives for a in frontier(machine, c)[:2]]
-    write_project(tmp_path / "p", generate(few, "cuda"))
-    links = {frozenset(link.edge) for link in few[0].topology.links}
+    collectives = FOUND_IN.get(machine, ("allgather", "allreduce"))
+    found = [a for c in collectives for a in frontier(machine, c)]
+    write_project(tmp_path / "p", generate(found, "cuda"))
+    links = {frozenset(link.edge) for link in found[0].topology.links}
     rows = neighbours_in((tmp_path / "p" / "tables.hpp").read_text())
     assert {frozenset((a, b)) for a, row in enumerate(rows) for b in row} <= links
     make(tmp_path / "p", "emulated", UNOPTIMISED)
