@@ -52,6 +52,19 @@ def test_every_hard_algorithm_is_emitted(hard: Hard) -> None:
         assert len(sends) == 2 * len(needed.sends)
 
 
+def test_rows_of_older_files_are_read(tmp_path: Path) -> None:
+    """Those of ten fields; `load_project` refuses what is no program."""
+    write_project(tmp_path / "p", generate(frontier("line:3", "allgather"), "host"))
+    file = tmp_path / "p" / PROGRAM_FILE
+    text, short = re.subn(r",null,null\](?=[\],])", "]", file.read_text())
+    assert short
+    file.write_text(text)
+    assert load_project(tmp_path / "p").ranks == 3
+    file.write_text(text.replace('"send",0', '"sent",0', 1))
+    with pytest.raises(FormatError, match="'sent'"):
+        load_project(tmp_path / "p")
+
+
 def test_numbers_that_no_instruction_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     algorithms = frontier("ring:4", "allgather")
     for name, says in (("MOST", "flag ., and generated code counts to 3"), ("INDEX_BITS", "slot ")):
