@@ -39,7 +39,10 @@ MEMORY_CONTRACT = """\
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
  *    a call was to write is undefined. A peer that makes another call, or one of another count,
- *    type or op, is the same error, noticed nearly always, and mostly at once."""
+ *    type or op, is the same error, noticed nearly always, and mostly at once.
+ *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
+ *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
+ *    on a stream."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}

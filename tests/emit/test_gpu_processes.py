@@ -208,11 +208,18 @@ def test_what_does_not_fit_is_told_by_one_rank_of_bench(case: str) -> None:
     assert done.stderr == f"bench: sccl cannot serve these ranks: {why}\n"
 
 
-def test_the_c_api_takes_memory_of_its_gpu_alone() -> None:
-    """It has no host ask the others: those whose memory is right wait for the one that refuses."""
-    done = user("unlike_memory", SCCL_TIMEOUT="1")
-    assert done.returncode == 0, done.stderr
-    assert "unlike_memory is done" in done.stdout
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("landing", "ed")
+def test_the_c_api_takes_memory_of_its_gpu_alone(landing: str, transport: str) -> None:
+    """It has no host ask the others: who refuses a call tells those that make it.
+
+    No deadline is set.
+    """
+    for name in ("unlike_memory", "unlike_on_streams"):
+        select = f"allreduce:0=0{landing};broadcast:0=0{landing}"
+        done = user(name, transport, SCCL_SELECT=select)
+        assert done.returncode == 0, done.stderr
+        assert f"{name} is done" in done.stdout
 
 
 def test_ranks_agree_on_what_is_passed_on() -> None:

@@ -188,12 +188,36 @@ void unlike_memory() {
     send.at[0] = send.at[1] = rank;
     check(call(send.at, recv.at) == SCCL_SUCCESS && recv.at[1] == ranks - 1, sccl_explain());
   }
+  const auto strange = static_cast<sccl_type>(99);
+  check(sccl_allreduce(send.at, recv.at, 2, strange, SCCL_MAX, comm, nullptr) == SCCL_INVALID, "there is no such type");
+  check(call(send.at, recv.at) == SCCL_SUCCESS, sccl_explain());
   MPI_Barrier(MPI_COMM_WORLD);
-  const bool unlike = rank == 1;
-  check(call(unlike ? on_host : send.at, recv.at) == (unlike ? SCCL_UNSUPPORTED : SCCL_FAILED), "nobody notices memory unlike that of others");
-  check(unlike || std::strstr(sccl_explain(), "waited for a peer for longer than SCCL_TIMEOUT"), sccl_explain());
-  MPI_Barrier(MPI_COMM_WORLD);
+  check(call(rank == 1 ? on_host : send.at, recv.at) == SCCL_FAILED, "nobody notices memory unlike that of others");
+  check(std::strstr(sccl_explain(), "rank 1 refused a call that others make"), sccl_explain());
+  check(rank != 1 || std::strstr(sccl_explain(), "one of its buffers is on a GPU and the other is not"), sccl_explain());
   check(call(send.at, recv.at) == SCCL_FAILED, "a call after that goes well");
+}
+
+// One rank refuses a call on a stream. The others may end a short one without it, but not a long one.
+void unlike_on_streams() {
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  for (const int n : {100, 30000})
+    for (const bool strange : {false, true}) {
+      MPI_Comm comm;
+      MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+      std::vector<int> on_host(n);
+      Numbers memory(n);
+      const auto call = [&](int *at, int type) { return sccl_broadcast(at, n, static_cast<sccl_type>(type), 0, comm, stream); };
+      check(call(memory.at, SCCL_INT32) == SCCL_SUCCESS && gpu_sync(stream), "the first call fails");
+      MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+      const bool unlike = rank == 2;
+      const int code = call(unlike && !strange ? on_host.data() : memory.at, unlike && strange ? 99 : SCCL_INT32);
+      check(!unlike || code == (strange ? SCCL_INVALID : SCCL_UNSUPPORTED), "it is not refused");
+      int after = unlike ? SCCL_SUCCESS : code;  // who is late may have been told already
+      while (after == SCCL_SUCCESS) after = call(memory.at, SCCL_INT32), gpu_sync(stream);
+      check(after == SCCL_FAILED && std::strstr(sccl_explain(), "rank 2 refused a call that others make"), sccl_explain());
+    }
 }
 
 // One rank counts otherwise: the program is the same, and yet nobody takes what is sent for its data.
@@ -341,7 +365,9 @@ void registered() {
     int *const at = freed->at;
     delete freed;
     Numbers again(n * ranks);
-    if (again.at == at) check(sccl_allgather(send.at, again.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_INVALID, "it is taken for what was freed");
+    int same = again.at == at, everywhere = 0;
+    MPI_Allreduce(&same, &everywhere, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (everywhere) check(sccl_allgather(send.at, again.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_INVALID, "it is taken for what was freed");
   }
 }
 
@@ -483,6 +509,7 @@ const struct {
     {"refused", refused},
     {"own_context", own_context},
     {"unlike_memory", unlike_memory},
+    {"unlike_on_streams", unlike_on_streams},
     {"two_gpus", two_gpus},
     {"registered", registered},
     {"replays", replays},
