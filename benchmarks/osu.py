@@ -41,7 +41,8 @@ _DEFINED = ('-DPACKAGE_VERSION="5"', "-DFIELD_WIDTH=18", "-DFLOAT_PRECISION=2")
 """What OSU's own configure defines."""
 
 _RUN_S = 1.5
-_LARGEST = 1 << 20
+_SPANS = ("1:8192", "16384:1048576")
+"""Bytes: OSU calls as often at each size of a run, and large ones take a thousand times as long."""
 
 
 def build_osu(sources: Path, names_: Sequence[str], mpi: Mpi, into: Path) -> None:
@@ -74,33 +75,37 @@ def measure(
     """Yield what comes out, benchmark by benchmark: plain and preloaded in turns.
 
     The algorithms are the frontier of the fully connected machine: any two processes share memory.
-    Nothing is tuned to this run. How often OSU calls follows from a first look at the plain run.
+    Nothing is tuned to this run. How often OSU calls follows from a first look at the plain run: as
+    many calls, with the barrier that OSU puts behind each, as fill a second and a half.
     """
     with tempfile.TemporaryDirectory(prefix="sccl-osu-") as folder:
         programs, directory = Path(folder), Path(folder) / "project"
-        build_osu(sources, chosen, mpi, programs)
+        build_osu(sources, sorted({*chosen, "barrier"}), mpi, programs)
         found = [a for name in names() for a in algorithms(f"full:{ranks}", name)]
         write_project(directory, generate(found, "host"))
         build(load_project(directory), mpi)
         library = str(directory / "libsccl.so")
+        command = [*mpi.launcher(ranks), "env"]
+        (barrier_us,) = _run(mpi, command, [str(programs / "osu_barrier")], 10).values()
         for name in chosen:
-            command = [*mpi.launcher(ranks), "env"]
-            program = [str(programs / f"osu_{name}")]
-            if name != "barrier":
-                program += ["-m", f"1:{_LARGEST}"]
-            look = _run(mpi, command, program, 2)
-            us = 2 * sum(look.values())  # a barrier follows each call
-            calls = min(1000, max(3, int(_RUN_S * 1e6 / us)))
             runs: dict[bool, list[dict[int, float]]] = {True: [], False: []}
-            for _ in range(repeat):
-                for ours in (False, True):
-                    env = [*command, f"LD_PRELOAD={library}"] if ours else command
-                    runs[ours].append(_run(mpi, env, program, calls))
+            for span in _SPANS if name != "barrier" else (None,):
+                program = [str(programs / f"osu_{name}"), *(("-m", span) if span else ())]
+                look = _run(mpi, command, program, 2).values()
+                us = sum(look) + len(look) * barrier_us
+                calls = min(1000, max(3, int(_RUN_S * 1e6 / us)))
+                for turn in range(repeat):
+                    for ours in (False, True):
+                        env = [*command, f"LD_PRELOAD={library}"] if ours else command
+                        rows = _run(mpi, env, program, calls)
+                        if turn == len(runs[ours]):
+                            runs[ours].append({})
+                        runs[ours][turn] |= rows
             yield _result(mpi, ranks, name, runs[True], runs[False])
 
 
 def _run(mpi: Mpi, command: list[str], program: list[str], calls: int) -> dict[int, float]:
-    words = [*command, *program, "-i", str(calls), "-x", str(max(1, calls // 5))]
+    words = [*command, *program, "-i", str(calls), "-x", str(max(2, calls // 5))]
     done = subprocess.run(
         words, capture_output=True, text=True, check=False, env=mpi.environment(), timeout=1800
     )

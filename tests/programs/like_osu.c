@@ -23,12 +23,12 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "-i")) calls = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "-x")) untimed = atoi(argv[i + 1]);
   }
-  if (!calls || !untimed || sized != (smallest == 1 && largest == 1 << 20)) return 2;
+  if (!calls || !untimed || sized != (0 < smallest && smallest < largest)) return 2;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   char *buffer = calloc(1 << 20, 1);
   if (!rank) printf("\n# OSU MPI Latency Test v" PACKAGE_VERSION "\n%s\n", sized ? "# Size       Avg Latency(us)" : "# Avg Latency(us)");
-  for (int bytes = sized; bytes <= (sized ? largest : 0); bytes += bytes + !sized) {
+  for (int bytes = smallest; bytes <= largest; bytes += bytes + !sized) {
     for (int i = 0; i < 3; ++i) call(buffer, bytes);
     if (rank) continue;
     if (sized) printf("%-*d", 10, bytes);
