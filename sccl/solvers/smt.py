@@ -7,6 +7,9 @@ meanwhile asks it in a child process. A model lives in a context of its own, whi
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import z3
@@ -67,6 +70,36 @@ class Result:
     reason: str
 
 
+_REMINDER_S = 0.25
+
+
+@contextmanager
+def _interrupted(solver: Solver, timeout_s: float | None) -> Iterator[None]:
+    """Interrupt a solver when its time is over, again and again until it has ended.
+
+    Z3's own timer is lost where it rings before the search has begun: then the search has no end.
+    """
+    if timeout_s is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def remind() -> None:
+        """Wait, and interrupt what has not ended by then."""
+        pause_s = timeout_s + _REMINDER_S  # Z3's own timer first: it says that it was the time
+        while not ended.wait(pause_s):
+            solver.interrupt()
+            pause_s = _REMINDER_S
+
+    thread = threading.Thread(target=remind, name="sccl-reminder", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def solve(solver: Solver, effort: Effort) -> Result:
     """Return what Z3 says of the constraints of a solver, in this process."""
     solver.set("random_seed", effort.seed)
@@ -74,8 +107,11 @@ def solve(solver: Solver, effort: Effort) -> Result:
         solver.set("rlimit", max(1, min(int(effort.units * _RESOURCES), _MOST_RESOURCES)))
     if effort.timeout_s is not None:
         solver.set("timeout", max(1, int(effort.timeout_s * 1000)))
-    verdict = solver.check()
+    with _interrupted(solver, effort.timeout_s):
+        verdict = solver.check()
     if verdict == z3.sat:
         return Result(solver.model(), refuted=False, reason="")
-    refuted = bool(verdict == z3.unsat)
-    return Result(None, refuted, "" if refuted else solver.reason_unknown())
+    if verdict == z3.unsat:
+        return Result(None, refuted=True, reason="")
+    reason = solver.reason_unknown()
+    return Result(None, refuted=False, reason="timeout" if reason == "interrupted" else reason)

@@ -246,10 +246,8 @@ def test_z3_says_what_it_knows() -> None:
     assert smt.solve(solver, Effort()) == smt.Result(None, refuted=True, reason="")
 
 
-@pytest.mark.parametrize(
-    ("effort", "reason"), [(Effort(units=1e-9), "resource"), (Effort(1e-3), "cancel|timeout")]
-)
-def test_z3_with_little_effort_does_not_know(effort: Effort, reason: str) -> None:
+def pigeons_in_holes() -> smt.Solver:
+    """Return what Z3 needs long to refute: each of 13 in one of 12, and no two in the same."""
     context = smt.Context()
     solver = smt.Solver(ctx=context)
     x = {(p, h): smt.Bool(f"{p}in{h}", context) for p in range(13) for h in range(12)}
@@ -257,9 +255,29 @@ def test_z3_with_little_effort_does_not_know(effort: Effort, reason: str) -> Non
         solver.add(smt.PbEq([(x[p, h], 1) for h in range(12)], 1))
     for h in range(12):
         solver.add(smt.PbLe([(x[p, h], 1) for p in range(13)], 1))
-    result = smt.solve(solver, effort)
+    return solver
+
+
+@pytest.mark.parametrize(
+    ("effort", "reason"), [(Effort(units=1e-9), "resource"), (Effort(1e-3), "cancel|timeout")]
+)
+def test_z3_with_little_effort_does_not_know(effort: Effort, reason: str) -> None:
+    result = smt.solve(pigeons_in_holes(), effort)
     assert (result.model, result.refuted) == (None, False)
     assert any(word in result.reason for word in reason.split("|")), result.reason
+
+
+def test_z3_ends_when_it_has_lost_its_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does where the timer rings before the search has begun."""
+    whole = smt.Solver.set
+
+    def without_timeout(solver: smt.Solver, key: str, value: int) -> None:
+        if key != "timeout":
+            whole(solver, key, value)
+
+    monkeypatch.setattr(smt.Solver, "set", without_timeout)
+    result = smt.solve(pigeons_in_holes(), Effort(1e-3))
+    assert result == smt.Result(None, refuted=False, reason="timeout")
 
 
 # --- a child process -----------------------------------------------------------------------------
