@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from sccl.core.files.text import parse
 from sccl.emit import PROGRAM_FILE, Selection, selected
 from sccl.errors import FormatError, InputError, ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
+from sccl.runtime.processes import running
 
 LINES = 15
 """Lines of a failed command that are shown."""
@@ -122,8 +123,9 @@ def _lines(
         ToolError: it failed; the error says how, and in what words it did.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-        with subprocess.Popen(  # noqa: S603 - our own program or Makefile, no shell
+        with running(
             words,
+            signal.SIGTERM,  # not SIGKILL: no half of a file stays
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=said,
@@ -131,15 +133,9 @@ def _lines(
             errors="replace",
             env=mpi.environment(),
             cwd=os.fspath(project.directory),
-            start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            try:
-                yield from process.stdout
-            except BaseException:
-                with suppress(ProcessLookupError):  # all of them have ended
-                    os.killpg(process.pid, signal.SIGTERM)  # not SIGKILL: no half of a file stays
-                raise
+            yield from process.stdout
         if process.returncode:
             said.seek(0)
             end = "\n".join(said.read().strip().splitlines()[-LINES:])

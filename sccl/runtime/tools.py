@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -13,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from sccl.runtime.processes import running
 
 SECONDS = 30.0
 """A tool that has not answered by then is broken."""
@@ -106,19 +107,14 @@ def _run(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, str
         OSError: it cannot be started.
     """
     with tempfile.TemporaryFile() as output:  # not a pipe: who inherits one can keep it open
-        process = subprocess.Popen(  # noqa: S603 - a tool that the caller names, no shell
+        with running(
             command,
+            signal.SIGKILL,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
+        ) as process:
             code = process.wait(seconds)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
         output.seek(0)
         return code, output.read(_READ).decode(errors="replace")

@@ -1,0 +1,68 @@
+"""Commands that end with what is done meanwhile, and all that they have started with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+
+@contextmanager
+def running(
+    words: Sequence[str], end: signal.Signals, **settings: Any
+) -> Iterator[subprocess.Popen[Any]]:
+    """Start a command in a session of its own; if it is left by an exception, end the session.
+
+    A thread starts it: an interrupt, which the main thread gets alone, may come at any moment, and
+    what had begun by then would go on if it came before Popen returned.
+
+    Args:
+        words: the command.
+        end: what all processes of the session get.
+        settings: more for Popen.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    begun: list[subprocess.Popen[Any]] = []
+    errors: list[BaseException] = []
+    tried, left = threading.Event(), threading.Event()
+    starting = threading.Lock()
+
+    def begin() -> None:
+        """Start it, unless it is no longer wanted, and keep what comes of it."""
+        try:
+            with starting:
+                if not left.is_set():
+                    begun.append(
+                        subprocess.Popen(  # noqa: S603 - words, no shell
+                            words, start_new_session=True, **settings
+                        )
+                    )
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            errors.append(error)
+        finally:
+            tried.set()
+
+    try:
+        threading.Thread(target=begin, name="sccl-start", daemon=True).start()
+        tried.wait()
+        if errors:
+            raise errors[0]  # noqa: TRY301 - there is nothing to end then
+        yield begun[0]
+    except BaseException:
+        left.set()
+        with starting:  # what is being started is waited for
+            for process in begun:
+                with suppress(ProcessLookupError):  # all of them have ended
+                    os.killpg(process.pid, end)
+        raise
+    finally:
+        for process in begun:
+            if process.stdout is not None:
+                process.stdout.close()
+            process.wait()
