@@ -1,34 +1,25 @@
 """What was started ends with who started it, at whatever moment that is left."""
 
-import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sccl.runtime.processes import running
-from tests.kit.processes import wait_for_end
+from tests.kit.paths import ROOT
+from tests.kit.processes import PATIENCE_S, wait_for_end
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupt_before_popen_has_returned_ends_what_it_began(
-    end: signal.Signals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[int] = []
-    popen = subprocess.Popen
-
-    def interrupted(*arguments: Any, **settings: Any) -> subprocess.Popen[Any]:
-        process = popen(*arguments, **settings)
-        started.append(process.pid)
-        os.kill(os.getpid(), signal.SIGINT)
-        return process
-
-    monkeypatch.setattr(subprocess, "Popen", interrupted)
-    with pytest.raises(KeyboardInterrupt), running(["sleep", "600"], end):
-        pass
-    wait_for_end(started[0])
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGKILL"])
+def test_an_interrupt_before_popen_has_returned_ends_what_it_began(end: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.programs.interrupted_start", end],
+        stdout=subprocess.PIPE, text=True, cwd=ROOT, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert process.returncode == 130
+    wait_for_end(int(process.stdout))
 
 
 def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:
