@@ -43,6 +43,8 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "Scatterv": (_SEND_V, _RECV, _ROOT),
 }
 
+_NEIGHBOURS = ("Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw")
+
 _SERVED: dict[str, tuple[str, ...]] = {
     "allgather": ("Allgather",),
     "allreduce": ("Allreduce",),
@@ -75,17 +77,38 @@ def passed_on(names: Iterable[str], *, irregular: bool) -> list[dict[str, object
     served = {function for name in known for function in _SERVED[name]}
     if irregular:
         served |= {"Barrier"} | {_IRREGULAR[name] for name in known if name in _IRREGULAR}
-    return [variant | {"functions": list(_passed(served, variant))} for variant in VARIANTS]
+    forms: list[dict[str, object]] = []
+    for variant in VARIANTS:
+        forms.append(variant | {"functions": list(_passed(served, variant))})
+        persistent = {"suffix": f"_init{variant['suffix']}", "condition": "MPI_VERSION >= 4"}
+        forms.append(variant | persistent | {"functions": list(_persistent(variant))})
+    return forms
+
+
+def _every(variant: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield MPI's collectives in a variant, with their parameters before the communicator."""
+    for name, parameters in _FUNCTIONS.items():
+        if parameters or not variant["suffix"]:  # else nothing in it is counted
+            yield name, parameters
+    for name in _NEIGHBOURS:
+        parameters = _FUNCTIONS[name]
+        if name == "Alltoallw":  # in bytes, which may be many
+            parameters = tuple(half.replace("{displacement}", "MPI_Aint") for half in parameters)
+        yield f"Neighbor_{name.lower()}", parameters
 
 
 def _passed(served: set[str], variant: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    for name, parameters in _FUNCTIONS.items():
-        if variant["suffix"] and not parameters:
-            continue  # nothing in it is counted
+    for name, parameters in _every(variant):
         if name not in served:
             yield _function(name, parameters, (), variant, "this bundle does not serve it")
         request = ("MPI_Request *request",)
         yield _function(f"I{name.lower()}", parameters, request, variant, "it does not block")
+
+
+def _persistent(variant: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    for name, parameters in _every(variant):
+        after = ("MPI_Info info", "MPI_Request *request")
+        yield _function(name, parameters, after, variant, "it is persistent")
 
 
 def _function(

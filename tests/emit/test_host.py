@@ -165,8 +165,11 @@ def test_barriers_and_v_variants_under_preload(flavour: str, reach: str) -> None
     assert "all right" in done.stdout, done.stdout + done.stderr
     for name in IRREGULAR:
         assert f"sccl: {name} served directly between ranks" in done.stderr
-    for name in ("ibarrier", "iallgather"):
+    for name in ("ibarrier", "iallgather", "ineighbor_alltoall"):
         assert f"sccl: {name} passed on: it does not block" in done.stderr
+    assert "sccl: neighbor_allgather passed on: this bundle does not serve it" in done.stderr
+    if flavour == "mpich":  # Open MPI 5 has those of MPI 3.1
+        assert "sccl: barrier passed on: it is persistent" in done.stderr
     assert "barrier passed on: the communicator has 8 ranks, this bundle is for 4" in done.stderr
 
 

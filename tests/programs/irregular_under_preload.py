@@ -116,6 +116,22 @@ def reduce_scatter(comm: MPI.Comm, counts: list[int], dtype: str) -> None:
     check("reduce_scatter in place", got[: counts[me]], want)
 
 
+def around(halves: MPI.Comm) -> None:
+    """Calls of neighbours, and persistent ones, which MPI serves."""
+    assert isinstance(halves, MPI.Intracomm)
+    ring = halves.Create_cart([halves.size], periods=[True])
+    got = np.zeros(2, "i4")
+    ring.Neighbor_allgather(np.full(1, ring.rank, "i4"), got)
+    ring.Ineighbor_alltoall(got.copy(), got).Wait()
+    assert list(got) == [ring.rank, ring.rank]
+    if MPI.Get_version() >= (4, 0):
+        barrier = ring.Barrier_init()
+        barrier.Start()
+        barrier.Wait()
+        barrier.Free()
+    ring.Free()
+
+
 def mixed_types(comm: MPI.Comm) -> None:
     """Check calls in which some ranks describe the same data by types with gaps."""
     me, size = comm.rank, comm.size
@@ -241,6 +257,7 @@ def main(world: MPI.Intracomm) -> None:
     alltoallv(world, lengths(drawing(1), world.size), "i4")  # 8 ranks: passed on
     world.Ibarrier().Wait()
     halves.Iallgather(np.ones(1, "i4"), np.zeros(4, "i4")).Wait()
+    around(halves)
     mixed_types(halves)
     barriers(world, halves)
     ahead(halves)
