@@ -21,6 +21,7 @@ FLOORS = {
     "topo": 3,
     "topo/symmetry": 3,
     "judge": 4,
+    "sim": 4,
     "solvers": 4,
     "transform": 5,
     "lower": 5,
@@ -49,7 +50,7 @@ lie in ``synth/`` or ``view/`` themselves are what the folders in them share."""
 
 _NOUNS = {"core", "core/files", "errors"}
 _DOORS = {"collectives", "judge", "prove/bounds", "prove/check", "runtime", "emit", "synth"}
-_DOORS |= {"synth/allreduce", "synth/ksync", "synth/limit", "tasks", "topo", "topo/symmetry"}
+_DOORS |= {"sim", "synth/allreduce", "synth/ksync", "synth/limit", "tasks", "topo", "topo/symmetry"}
 _DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sccl", "rich"}
 
 MAY_IMPORT = {
@@ -60,6 +61,7 @@ MAY_IMPORT = {
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "collectives": _NOUNS,
     "judge": {"core", "errors", "topo/symmetry", "numpy"},
+    "sim": {"core", "errors", "topo", "numba", "numpy"},
     "solvers": {"errors", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "topo/symmetry"},
     "lower": {"core", "errors", "judge", "numpy"},

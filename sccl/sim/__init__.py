@@ -1,0 +1,1 @@
+"""Times of transfers on a machine, by simulation: whole ticks, the same on every computer."""
