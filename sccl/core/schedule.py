@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,10 +19,13 @@ Whole = NDArray[np.integer[Any]]
 MAX_TIME = 2**62
 """The last tick of a schedule, so that an alpha more still is a whole number of 64 bits."""
 
+MAX_MESSAGES = 2**31
+"""Messages are numbered below it, in any order and with gaps."""
+
 BATCH = 2**20
 """Rows that are looked at together: a few tens of MB, however long a schedule is."""
 
-_WHOLE = ("start", "end", "chunk", "link")
+_WHOLE = ("start", "end", "chunk", "link", "message")
 
 
 class TransferColumns(NamedTuple):
@@ -33,6 +36,7 @@ class TransferColumns(NamedTuple):
     chunk: Whole
     link: Whole
     reduce: NDArray[np.bool_]
+    message: Whole | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +46,15 @@ class Schedule:
     Like an :class:`~sccl.core.algorithm.Algorithm` it is a *candidate*: its form has been checked,
     and not whether it does what it should.
 
-    A row is a transfer over one link, so a way through a switch is several rows. The columns are
-    kept as they are given, of any type of whole numbers, and may lie on disk (``numpy.memmap``);
-    nothing here needs more than a batch of them in memory. A row takes 25 bytes as 64, 32 and 8
-    bits: the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are 40 GB of file, or 24 GB
-    with times and links of 32 bits and chunks of 16; those of a broadcast of 1,000 chunks 1 GB.
+    A row is a transfer over one link, so a way through switches, or through ranks that pass a chunk
+    on and keep nothing of it, is several rows: those of one message, where messages are told. Where
+    they are not, ranks keep all that comes, and a switch passes a chunk on as it came first.
+
+    The columns are kept as they are given, of any type of whole numbers, and may lie on disk
+    (``numpy.memmap``); nothing here needs more than a batch of them in memory. A row takes 25 bytes
+    as 64, 32 and 8 bits: the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are 40 GB of
+    file, or 24 GB with times and links of 32 bits and chunks of 16; those of a broadcast of 1,000
+    chunks 1 GB.
 
     Attributes:
         start: tick at which the link begins with the chunk; rows ascend by (start, chunk, link).
@@ -54,6 +62,7 @@ class Schedule:
         chunk: which chunk.
         link: which link, by its place in ``topology.links``.
         reduce: whether the receiver reduces it into what it has, or else stores it.
+        message: which message the row is a hop of; None: each row by itself.
         tick_ps: picoseconds of a tick.
         chunk_bytes: the size of every chunk, or of each.
         model: what a link does during alpha.
@@ -73,10 +82,13 @@ class Schedule:
     tick_ps: int
     chunk_bytes: int | tuple[int, ...]
     model: AlphaModel = AlphaModel.TRAVELS
+    message: Whole | None = None
 
     def __post_init__(self) -> None:
         self._check_columns()
-        for name in TransferColumns._fields:
+        if not len(self.start):
+            object.__setattr__(self, "message", None)  # of nothing: files do not tell them apart
+        for name in self._columns():
             column = getattr(self, name).view()
             column.flags.writeable = False
             object.__setattr__(self, name, column)
@@ -87,8 +99,12 @@ class Schedule:
             self._check_order(rows, position * BATCH, before)
             before = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
 
+    def _columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that it has."""
+        return tuple(n for n in TransferColumns._fields if getattr(self, n) is not None)
+
     def _check_columns(self) -> None:
-        for name in TransferColumns._fields:
+        for name in self._columns():
             column = getattr(self, name)
             kinds, what = ("iu", "whole numbers") if name in _WHOLE else ("b", "booleans")
             is_array = isinstance(column, np.ndarray)
@@ -120,6 +136,8 @@ class Schedule:
 
     def _check_ranges(self, rows: TransferColumns, first: int) -> None:
         most = {"chunk": self.collective.num_chunks, "link": len(self.topology.links)}
+        if self.message is not None:
+            most["message"] = MAX_MESSAGES
         for name, end in (("start", MAX_TIME), ("end", MAX_TIME), *most.items()):
             column = getattr(rows, name)
             wrong = np.flatnonzero((column < 0) | (column >= end))
@@ -162,6 +180,7 @@ class Schedule:
             np.array_equal(mine, theirs)
             for a, b in zip(self.batches(), other.batches(), strict=True)
             for mine, theirs in zip(a, b, strict=True)
+            if mine is not None and theirs is not None
         )
 
     def __hash__(self) -> int:
@@ -170,7 +189,7 @@ class Schedule:
     def _said(self) -> tuple[object, ...]:
         """Return all but the columns, and how long these are."""
         head = (self.topology, self.collective, self.tick_ps, self.chunk_bytes, self.model)
-        return (*head, self.num_sends)
+        return (*head, self.num_sends, self.message is None)
 
     @property
     def num_sends(self) -> int:
@@ -194,16 +213,21 @@ class Schedule:
         """Yield the rows in their order, so many at a time; they are views, not copies."""
         for first in range(0, self.num_sends, rows):
             part = slice(first, first + rows)
-            yield TransferColumns(*(getattr(self, name)[part] for name in TransferColumns._fields))
+            columns = {name: getattr(self, name)[part] for name in self._columns()}
+            yield TransferColumns(**({"message": None} | columns))
 
 
 def schedule_of(
     topology: Topology,
     collective: Collective,
-    rows: list[tuple[int, int, int, int, bool]],
+    rows: Sequence[tuple[int, int, int, int, bool]],
     clock: Clock,
+    messages: Sequence[int] | None = None,
 ) -> Schedule:
     """Return a schedule from rows (start, end, chunk, link, reduce) in any order.
+
+    Args:
+        messages: the message of each row; None: each row by itself.
 
     Raises:
         InputError: the rows make no schedule.
@@ -213,7 +237,9 @@ def schedule_of(
             raise ParameterError(
                 f"schedule: a transfer from tick {row[0]} to {row[1]}, expected 0 to {MAX_TIME - 1}"
             )
-    ordered = sorted(rows, key=lambda row: (row[0], row[2], row[3]))
+    order = sorted(range(len(rows)), key=lambda i: (rows[i][0], rows[i][2], rows[i][3]))
+    ordered = [rows[i] for i in order]
+    message = None if messages is None else np.array([messages[i] for i in order], dtype=np.int64)
     table = np.array([row[:4] for row in ordered], dtype=np.int64).reshape(-1, 4)
     return Schedule(
         topology=topology,
@@ -226,4 +252,5 @@ def schedule_of(
         tick_ps=clock.tick_ps,
         chunk_bytes=clock.chunk_bytes,
         model=clock.model,
+        message=message,
     )

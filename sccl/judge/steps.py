@@ -9,33 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.ids import Edge
-
-Contributions = int
-"""A set of ranks as bits: whose contributions a partial result is the reduction of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One way in which an algorithm is wrong.
-
-    Attributes:
-        kind: ``collective``, ``rounds``, ``range``, ``link``, ``availability``, ``bandwidth``,
-            ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``.
-        message: the whole finding as a sentence.
-        step: the step it happens in, None for the state after the last.
-        chunk: the chunk concerned, None where it is not about one.
-        rank: the rank concerned, None where it is not about one.
-    """
-
-    kind: str
-    message: str
-    step: int | None = None
-    chunk: int | None = None
-    rank: int | None = None
+from sccl.judge.violation import Contributions, Violation, ranks_text
 
 
 def violations(algorithm: Algorithm) -> list[Violation]:
@@ -194,7 +171,7 @@ def _receive(
             continue
         here = value.get(place, 0)
         if both := here & sent:
-            text = f"{describe(send)} counts the contribution of {_ranks(both)} twice"
+            text = f"{describe(send)} counts the contribution of {ranks_text(both)} twice"
             yield Violation("double-count", text, send.step, chunk, rank)
         value[place] = here | sent
 
@@ -206,11 +183,6 @@ def _final(chunk: int, rank: int, got: int | None, everyone: int) -> Iterator[Vi
     elif missing := everyone & ~got:
         text = (
             f"after the last step chunk {chunk} on rank {rank} lacks the contribution of "
-            f"{_ranks(missing)}"
+            f"{ranks_text(missing)}"
         )
         yield Violation("incomplete", text, chunk=chunk, rank=rank)
-
-
-def _ranks(bits: Contributions) -> str:
-    members = [str(r) for r in range(bits.bit_length()) if bits >> r & 1]
-    return f"rank{'s' if len(members) > 1 else ''} {', '.join(members)}"

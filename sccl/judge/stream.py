@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError
-from sccl.judge.steps import Violation
+from sccl.judge.violation import Violation
 
 Batch = tuple[int, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 """(step, chunks, sources, destinations) of some sends of a step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import sccl.synth
 from sccl.core.algorithm import Algorithm
@@ -15,6 +15,9 @@ from sccl.errors import JudgeError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Options, Request, Synthesizer, check_request
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
 
 NO_SYNTHESISERS = frozenset({"allreduce"})
 """Folders that put together what the others find."""
@@ -73,9 +76,16 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found) -> Found:
         JudgeError: it is not.
     """
     made, made_by = found.plan, f"synthesiser {synthesizer.NAME!r}"
-    if not isinstance(made, Algorithm | SymmetricAlgorithm):
-        raise JudgeError(f"{made_by} gave a schedule, which nothing here judges yet")
     asked = request.spec.at(made.collective.chunks)
     if made.topology != request.topology or made.collective != asked:
         raise JudgeError(f"{made_by} gave a plan of another topology or collective")
+    if not isinstance(made, Algorithm | SymmetricAlgorithm) and not _whole(made, request):
+        raise JudgeError(f"{made_by} gave a schedule of fewer bytes than asked for")
     return replace(found, plan=require_valid(made, made_by))
+
+
+def _whole(made: Schedule, request: Request) -> bool:
+    """Return whether all chunks together have the bytes that C of them make up on a rank."""
+    sizes, count = made.chunk_bytes, made.collective.num_chunks
+    total = sizes * count if isinstance(sizes, int) else sum(sizes)
+    return total * made.collective.chunks >= request.size_bytes * count

@@ -59,6 +59,7 @@ def test_long_ones_are_checked_and_written_in_batches(monkeypatch: pytest.Monkey
         columns: dict[str, Any] = {
             name: np.insert(column, row, column[row])
             for name, column in next(whole.batches(whole.num_sends))._asdict().items()
+            if column is not None
         }
         with pytest.raises(ParameterError, match=f"row {row + 1}: it does not come after"):
             replace(whole, **columns)

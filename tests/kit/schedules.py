@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.schedule import MAX_MESSAGES, Schedule, schedule_of
 from tests.kit.strategies import specs, topologies
 
 
@@ -29,4 +29,6 @@ def schedules(draw: st.DrawFn) -> Schedule:
         (start, start + draw(st.integers(1, 2**40)), chunk, link, draw(st.booleans()))
         for start, chunk, link in keys
     ]
-    return schedule_of(topology, collective, rows, clock)
+    number = st.integers(0, MAX_MESSAGES - 1)
+    numbers = st.lists(number, min_size=len(rows), max_size=len(rows))
+    return schedule_of(topology, collective, rows, clock, draw(st.one_of(st.none(), numbers)))

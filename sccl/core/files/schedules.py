@@ -39,6 +39,7 @@ def schedule_of_wire(wire: ScheduleWire, where: str) -> Schedule:
     collective = collective_of_wire(wire.collective, where)
     check_pairs(collective, len(wire.sends), where)
     table = np.array(wire.sends, dtype=np.int64).reshape(-1, 6)
+    message = np.array(wire.messages, dtype=np.int64) if wire.messages else None
     try:
         return Schedule(
             topology=topology,
@@ -51,6 +52,7 @@ def schedule_of_wire(wire: ScheduleWire, where: str) -> Schedule:
             tick_ps=wire.tick_ps,
             chunk_bytes=wire.chunk_bytes,
             model=AlphaModel(wire.alpha),
+            message=message,
         )
     except FormatError:
         raise
@@ -110,6 +112,7 @@ def _head(schedule: Schedule) -> ScheduleWire:
         tick_ps=schedule.tick_ps,
         chunk_bytes=schedule.chunk_bytes,
         sends=(),
+        messages=() if schedule.message is None else tuple(schedule.message.tolist()),
     )
 
 

@@ -260,6 +260,13 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
             "tick start to tick end the link is busy."
         ),
     ]
+    messages: Annotated[
+        tuple[_Number, ...],
+        Meta(
+            description="Of each send the message that it is a hop of, where chunks pass through "
+            "nodes that keep nothing; empty: each send is a message by itself."
+        ),
+    ] = ()
 
 
 class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,30 +1,43 @@
-"""The judge's face: any algorithm, plain or symmetric, re-executed on the whole machine."""
+"""The judge's face: any plan, by steps or by times, re-executed on the whole machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.core.words import counted
 from sccl.errors import JudgeError
 from sccl.judge import steps
-from sccl.judge.steps import Violation
+from sccl.judge.violation import Violation
 
-A = TypeVar("A", Algorithm, SymmetricAlgorithm, AnyAlgorithm)
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
+    from sccl.core.schedule import Schedule
+
+P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Plan")
 
 
-def violations(algorithm: AnyAlgorithm) -> list[Violation]:
-    """Return what is wrong with an algorithm; of a symmetric one at most the first thing.
+def violations(plan: Plan) -> list[Violation]:
+    """Return what is wrong with a plan; of a symmetric algorithm at most the first thing.
 
     All sends of a symmetric one are made and re-executed on the whole machine, as a stream.
 
     Raises:
         ParameterError: its symmetries do not map chunks to chunks.
     """
-    if isinstance(algorithm, Algorithm):
-        return steps.violations(algorithm)
+    match plan:
+        case Algorithm():
+            return steps.violations(plan)
+        case SymmetricAlgorithm():
+            return _of_symmetric(plan)
+    from sccl.judge import timed  # noqa: PLC0415 - NumPy is slow to load
+
+    return timed.violations(plan)
+
+
+def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:
     from sccl.judge.stream import Batch, first_violation  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.all_sends import all_sends  # noqa: PLC0415
 
@@ -46,16 +59,17 @@ def violations(algorithm: AnyAlgorithm) -> list[Violation]:
     return [found] if found else []
 
 
-def require_valid(algorithm: A, made_by: str) -> A:
-    """Return ``algorithm`` if the judge accepts it.
+def require_valid(plan: P, made_by: str) -> P:
+    """Return a plan if the judge accepts it.
 
     Raises:
         JudgeError: it does not; ``made_by`` says whose defect that is.
     """
-    if found := violations(algorithm):
+    if found := violations(plan):
+        what = "an algorithm" if isinstance(plan, KSynchronous) else "a schedule"
         raise JudgeError(
-            f"{made_by} gave an algorithm that the judge rejects "
+            f"{made_by} gave {what} that the judge rejects "
             f"({counted(len(found), 'violation')}, first: {found[0].message}); this is a defect, "
             "please report it with the command you ran"
         )
-    return algorithm
+    return plan

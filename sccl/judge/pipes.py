@@ -1,0 +1,145 @@
+"""What links and shared budgets carry in a schedule: for how long, one at a time, how fast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.schedule import Schedule, TransferColumns
+from sccl.core.topology import link_name
+from sccl.judge.violation import Violation
+
+Ticks = NDArray[np.int64]
+
+
+def pipe_violations(schedule: Schedule) -> Iterator[Violation]:
+    """Yield what is wrong with what links and budgets carry, batch by batch of the rows."""
+    busy = _busy(schedule)
+    free = np.zeros(len(schedule.topology.links), dtype=np.int64)
+    for rows in schedule.batches():
+        yield from _too_short(schedule, rows, busy)
+        yield from _overlapping(schedule, rows, free)
+    if schedule.topology.budgets:
+        yield from _too_fast(schedule)
+
+
+def _busy(schedule: Schedule) -> Ticks:
+    """Return the ticks that each link (second index) is busy with a chunk of each size (first)."""
+    clock = schedule.clock
+    ticks = np.array(clock.beta, dtype=np.int64)
+    return ticks + np.array(clock.alpha) if clock.model is AlphaModel.OCCUPIES else ticks
+
+
+def _size_of(clock: Clock, rows: TransferColumns) -> NDArray[np.int64]:
+    """Return the place of each row's size among the clock's sizes."""
+    if isinstance(clock.chunk_bytes, int):
+        return np.zeros(len(rows.chunk), dtype=np.int64)
+    return np.searchsorted(clock.sizes, np.array(clock.chunk_bytes)[rows.chunk]).astype(np.int64)
+
+
+def _too_short(schedule: Schedule, rows: TransferColumns, busy: Ticks) -> Iterator[Violation]:
+    needed = busy[_size_of(schedule.clock, rows), rows.link]
+    took = rows.end.astype(np.int64) - rows.start.astype(np.int64)
+    for i in np.flatnonzero(took < needed).tolist():
+        text = f"it takes {took[i]} ticks, and the link at least {needed[i]} for such a chunk"
+        yield _of_row(schedule, rows, i, "duration", text)
+
+
+def _overlapping(schedule: Schedule, rows: TransferColumns, free: Ticks) -> Iterator[Violation]:
+    """Yield transfers that begin while their link is busy.
+
+    Args:
+        free: when each link is free again after the rows before; brought up to date.
+    """
+    order = np.argsort(rows.link, kind="stable")  # of a link still by start
+    link, start = rows.link[order], rows.start[order].astype(np.int64)
+    end = rows.end[order].astype(np.int64)
+    first = np.r_[True, link[1:] != link[:-1]]
+    before = np.r_[0, end[:-1]]
+    before[first] = free[link[first]]
+    last = np.r_[link[1:] != link[:-1], True]
+    free[link[last]] = end[last]
+    for i in np.flatnonzero(start < before).tolist():
+        text = f"the link is busy with another chunk until tick {before[i]}"
+        yield _of_row(schedule, rows, int(order[i]), "overlap", text)
+
+
+def _of_row(schedule: Schedule, rows: TransferColumns, i: int, kind: str, text: str) -> Violation:
+    edge = schedule.topology.links[int(rows.link[i])].edge
+    chunk, tick = int(rows.chunk[i]), int(rows.start[i])
+    where = f"chunk {chunk} from {edge[0]} to {edge[1]} at tick {tick}"
+    return Violation(kind, f"{where}: {text}", chunk=chunk, rank=edge[0], link=edge, tick=tick)
+
+
+def _too_fast(schedule: Schedule) -> Iterator[Violation]:
+    """Yield transfers with which a budget carries more bytes a tick than it can."""
+    clock, topology = schedule.clock, schedule.topology
+    place = {k.edge: i for i, k in enumerate(topology.links)}
+    shared = np.zeros(len(topology.links), dtype=np.bool_)
+    for budget in topology.budgets:
+        shared[[place[edge] for edge in budget.edges]] = True
+    columns = _shared_rows(schedule, shared)
+    by_link = np.argsort(columns[0], kind="stable")
+    bounds = np.searchsorted(columns[0][by_link], np.arange(len(topology.links) + 1))
+    for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
+        links = [place[edge] for edge in budget.edges]
+        chosen = np.concatenate([by_link[bounds[k] : bounds[k + 1]] for k in links])
+        pace = budget.chunks_per_round * Fraction(str(speed)) * clock.tick_ps / 1000
+        link, chunk, size, begin, end = (column[chosen] for column in columns)
+        for i in _over(size, begin, end, pace):
+            edge = link_name(topology.links[int(link[i])].edge)
+            text = (
+                f"budget {budget.name!r} carries more than its {float(pace):.6g} bytes a tick from "
+                f"tick {begin[i]} on, when chunk {chunk[i]} over {edge} begins"
+            )
+            yield Violation(
+                "bandwidth",
+                text,
+                chunk=int(chunk[i]),
+                link=topology.links[int(link[i])].edge,
+                tick=int(begin[i]),
+            )
+
+
+def _shared_rows(schedule: Schedule, shared: NDArray[np.bool_]) -> tuple[Ticks, ...]:
+    """Return of the rows over links with budgets: link, chunk, bytes, and when bytes pass.
+
+    They pass while the link is busy, but not during an alpha that occupies it.
+    """
+    clock = schedule.clock
+    alpha = np.array(clock.alpha, dtype=np.int64)
+    if clock.model is AlphaModel.TRAVELS:
+        alpha[:] = 0
+    parts: list[tuple[Ticks, ...]] = [(np.zeros(0, dtype=np.int64),) * 5]
+    for rows in schedule.batches():
+        mine = TransferColumns(
+            *(c[shared[rows.link]] if c is not None else None for c in rows)  # type: ignore[arg-type]
+        )
+        size = np.array(clock.sizes, dtype=np.int64)[_size_of(clock, mine)]
+        end = mine.end.astype(np.int64)
+        begin = np.minimum(mine.start.astype(np.int64) + alpha[mine.link], end - 1)
+        parts.append((mine.link.astype(np.int64), mine.chunk.astype(np.int64), size, begin, end))
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def _over(size: Ticks, begin: Ticks, end: Ticks, pace: Fraction) -> Iterator[int]:
+    """Yield which transfers raise the bytes a tick above a pace as they begin.
+
+    Paces are compared as fractions: a budget that is used to the full is the usual case.
+    """
+    kinds, which = np.unique(np.stack((size, end - begin)), axis=1, return_inverse=True)
+    common = math.lcm(*kinds[1].tolist())
+    weights = [bytes_ * (common // ticks) for bytes_, ticks in kinds.T.tolist()]
+    most = math.floor(pace * common)
+    small = max(weights, default=0) * len(size) < 2**62
+    weight = np.array(weights, dtype=np.int64 if small else object)[which.reshape(-1)]
+    times = np.concatenate((begin, end))
+    starts = np.r_[np.ones(len(begin), dtype=np.bool_), np.zeros(len(end), dtype=np.bool_)]
+    order = np.lexsort((starts, times))  # at a tick, what ends makes room first
+    total = np.cumsum(np.concatenate((weight, -weight))[order])
+    yield from order[(total > most) & starts[order]].tolist()

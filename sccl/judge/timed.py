@@ -1,0 +1,303 @@
+"""Re-execution of a schedule, transfer by transfer, with every violation named.
+
+It reads nothing but the topology, the collective and the clock, and goes through time: what arrives
+at a tick is there for what starts at that tick, and a transfer carries what its sender has when it
+starts. The rules:
+
+- A link is busy with a chunk for as long as its clock says, or longer, and with one at a time.
+- The transfers over a shared budget together are never faster than it: each at one pace, from when
+  its first byte has been let go to when its last one has.
+- A rank sends what it holds. A node that passes a message on holds nothing of it: a switch that
+  cuts through sends no byte before it has come, one that does not, and a rank, no byte before all
+  have. What a switch has got whole and not yet begun to send, or not yet sent where it does not
+  cut through, is in its buffer. A message leaves a node once, or more often where a switch copies.
+- In combining collectives partial results are followed by whose contributions they are made of.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sccl.core.schedule import MAX_TIME, Schedule
+from sccl.core.topology import Switch
+from sccl.core.words import counted
+from sccl.judge.pipes import pipe_violations
+from sccl.judge.violation import Contributions, Violation, ranks_text
+
+Place = tuple[int, int]
+"""(chunk, rank)."""
+
+Hop = tuple[object, int, int]
+"""(message, chunk, node): what passes through where."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSend:
+    """A row of a schedule.
+
+    Attributes:
+        first: when its first byte arrives.
+        last: when its last one does.
+        message: what it is a hop of; None where messages are not told.
+    """
+
+    start: int
+    end: int
+    first: int
+    last: int
+    chunk: int
+    src: int
+    dst: int
+    reduce: bool
+    message: int | None
+
+    def __str__(self) -> str:
+        how = "reduce-send" if self.reduce else "send"
+        return f"{how} of chunk {self.chunk} from {self.src} to {self.dst} at tick {self.start}"
+
+
+@dataclass(slots=True)
+class _Passing:
+    """A message on its way through a node.
+
+    Attributes:
+        value: what it carries.
+        begun: when the last of its transfers out started; None: none has.
+        sent: when the last of them to end ended.
+    """
+
+    came: TimedSend
+    value: Contributions
+    begun: int | None = None
+    sent: int = 0
+
+
+def violations(schedule: Schedule) -> list[Violation]:
+    """Return everything that is wrong with a schedule; empty means it is valid."""
+    run = _Run(schedule)
+    found = list(pipe_violations(schedule))
+    for transfer in timed_sends(schedule):
+        found += run.arrive(transfer.start)
+        found += run.start(transfer)
+    found += run.arrive(MAX_TIME * 2)
+    found += run.buffers()
+    found += run.in_the_end()
+    return found
+
+
+def timed_sends(schedule: Schedule) -> Iterator[TimedSend]:
+    """Yield the rows of a schedule, by start."""
+    links = [k.edge for k in schedule.topology.links]
+    clock = schedule.clock
+    lags = [clock.lag(i) for i in range(len(links))]
+    for rows in schedule.batches():
+        number = rows.start if rows.message is None else rows.message
+        columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce, number)
+        for start, end, chunk, link, reduce, m in zip(*(c.tolist() for c in columns), strict=True):
+            src, dst = links[link]
+            yield TimedSend(
+                start=start,
+                end=end,
+                first=start + clock.alpha[link],
+                last=end + lags[link],
+                chunk=chunk,
+                src=src,
+                dst=dst,
+                reduce=reduce,
+                message=None if rows.message is None else m,
+            )
+
+
+class _Run:
+    """What is where, as time goes on."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.topology, self.collective = schedule.topology, schedule.collective
+        self.value: dict[Place, Contributions] = {
+            (c, r): 1 << r if self.collective.combining else 1
+            for c in range(self.collective.num_chunks)
+            for r in self.collective.holders(c)
+        }
+        self.relays = _relays(schedule)
+        self.passing: dict[Hop, list[_Passing]] = defaultdict(list)
+        self.coming: list[tuple[int, int, TimedSend, Contributions]] = []
+        self.started = 0
+
+    def arrive(self, until: int) -> Iterator[Violation]:
+        """Let arrive at their ranks what does by a tick, all of a tick and a place together."""
+        while self.coming and self.coming[0][0] <= until:
+            tick = self.coming[0][0]
+            there: dict[Place, list[tuple[TimedSend, Contributions]]] = defaultdict(list)
+            while self.coming and self.coming[0][0] == tick:
+                _, _, transfer, sent = heapq.heappop(self.coming)
+                there[transfer.chunk, transfer.dst].append((transfer, sent))
+            for place, incoming in there.items():
+                yield from self._receive(place, incoming)
+
+    def _receive(
+        self, place: Place, incoming: list[tuple[TimedSend, Contributions]]
+    ) -> Iterator[Violation]:
+        """Store or reduce what one rank gets of one chunk at one tick.
+
+        Reducing into a place that holds nothing stores: a relay has no contribution of its own.
+        """
+        chunk, rank = place
+        copies = [item for item in incoming if not item[0].reduce]
+        if copies and (len(copies) < len(incoming) or len({sent for _, sent in copies}) > 1):
+            tick = copies[0][0].last
+            text = (
+                f"at tick {tick} rank {rank} receives different values of chunk {chunk} and at "
+                "least one overwrites, so the result depends on their order"
+            )
+            yield _of(copies[0][0], "conflict", text, rank, tick)
+        for _, sent in copies:
+            self.value[place] = sent
+        for transfer, sent in incoming:
+            if not transfer.reduce:
+                continue
+            here = self.value.get(place, 0)
+            if both := here & sent:
+                text = f"{transfer} counts the contribution of {ranks_text(both)} twice"
+                yield _of(transfer, "double-count", text, rank, transfer.last)
+            self.value[place] = here | sent
+
+    def start(self, transfer: TimedSend) -> Iterator[Violation]:
+        """Let a transfer begin, with what its sender has."""
+        if transfer.reduce and not self.collective.combining:
+            text = f"{transfer} reduces, but {self.collective.name} does not combine"
+            yield _of(transfer, "conflict", text, transfer.dst)
+            return
+        if self._passes(transfer.message, transfer.src):
+            sent, wrong = self._pass_on(transfer)
+        else:
+            sent, wrong = self.value.get((transfer.chunk, transfer.src)), None
+            if sent is None:
+                text = (
+                    f"{transfer}: rank {transfer.src} does not hold chunk {transfer.chunk} by then"
+                )
+                wrong = _of(transfer, "availability", text, transfer.src)
+        if wrong:
+            yield wrong
+        if sent is None:
+            return
+        if not self._passes(transfer.message, transfer.dst):
+            self.started += 1  # of one tick in the order of their start
+            heapq.heappush(self.coming, (transfer.last, self.started, transfer, sent))
+            return
+        if transfer.reduce:
+            text = f"{transfer} reduces where it is only passed on"
+            yield _of(transfer, "conflict", text, transfer.dst)
+        hop = (transfer.message, transfer.chunk, transfer.dst)
+        self.passing[hop].append(_Passing(transfer, sent))
+
+    def _passes(self, message: int | None, node: int) -> bool:
+        """Return whether a node keeps nothing of a message."""
+        return node >= self.topology.ranks or (message, node) in self.relays
+
+    def _pass_on(self, transfer: TimedSend) -> tuple[Contributions | None, Violation | None]:
+        """Return what a node passes on, and what is wrong with that."""
+        node = transfer.src
+        switch = self._switch(node)
+        came = self.passing[transfer.message, transfer.chunk, node]
+        ready = [
+            p
+            for p in came
+            if transfer.start >= (p.came.first if switch.cut_through else p.came.last)
+        ]
+        fresh = [p for p in ready if p.begun is None]
+        if not ready:
+            text = f"{transfer}: chunk {transfer.chunk} has not come to {self._name(node)} by then"
+            return None, _of(transfer, "availability", text, node)
+        wrong = None
+        if not (fresh or switch.copies):
+            text = f"{transfer}: {self._name(node)} has passed that on already, and does not copy"
+            wrong = _of(transfer, "switch", text, node)
+        one = ready[-1] if switch.copies or wrong else fresh[0]
+        if transfer.end < one.came.last:
+            text = (
+                f"{transfer}: it ends at tick {transfer.end}, and the last byte comes to "
+                f"{self._name(node)} at tick {one.came.last}"
+            )
+            wrong = _of(transfer, "switch", text, node)
+        one.begun, one.sent = transfer.start, max(one.sent, transfer.end)
+        return one.value, wrong
+
+    def _switch(self, node: int) -> Switch:
+        """Return what a node is that passes messages on; a rank stores them, in room of its own."""
+        ranks = self.topology.ranks
+        return self.topology.switches[node - ranks] if node >= ranks else _RELAY
+
+    def _name(self, node: int) -> str:
+        switches = self.topology.switches
+        ranks = self.topology.ranks
+        return f"switch {switches[node - ranks].name!r}" if node >= ranks else f"rank {node}"
+
+    def buffers(self) -> Iterator[Violation]:
+        """Yield where a switch has to hold more than its buffer."""
+        held: dict[int, list[tuple[int, int, TimedSend]]] = defaultdict(list)
+        for (_, _, node), messages in self.passing.items():
+            switch = self._switch(node)
+            for p in messages:
+                if p.begun is None or switch.buffer_chunks is None:
+                    continue  # what nobody sends on is dropped
+                leaves = p.begun if switch.cut_through else p.sent
+                if leaves > p.came.last:
+                    held[node] += [(p.came.last, 1, p.came), (leaves, -1, p.came)]
+        for node in sorted(held):
+            yield from self._overflow(node, sorted(held[node], key=lambda event: event[:2]))
+
+    def _overflow(self, node: int, events: list[tuple[int, int, TimedSend]]) -> Iterator[Violation]:
+        most, count = self._switch(node).buffer_chunks, 0
+        assert most is not None
+        for tick, change, transfer in events:  # at a tick, what leaves makes room first
+            count += change
+            if change > 0 and count > most:
+                text = (
+                    f"{self._name(node)} holds {counted(count, 'chunk')} from tick {tick} on, and "
+                    f"has room for {most}"
+                )
+                yield _of(transfer, "buffer", text, node, tick)
+
+    def in_the_end(self) -> Iterator[Violation]:
+        """Yield what is wanted and not there."""
+        for chunk in range(self.collective.num_chunks):
+            everyone = sum(1 << r for r in self.collective.holders(chunk))
+            for rank in sorted(self.collective.wanted(chunk)):
+                got = self.value.get((chunk, rank))
+                where = f"after the last transfer rank {rank}"
+                if got is None:
+                    text = f"{where} does not hold chunk {chunk}"
+                    yield Violation("postcondition", text, chunk=chunk, rank=rank)
+                elif self.collective.combining and (missing := everyone & ~got):
+                    lacks = f"lacks the contribution of {ranks_text(missing)}"
+                    text = f"{where} has chunk {chunk}, which {lacks}"
+                    yield Violation("incomplete", text, chunk=chunk, rank=rank)
+
+
+_RELAY = Switch("", copies=False, buffer_chunks=None, cut_through=False)
+
+
+def _relays(schedule: Schedule) -> set[tuple[int | None, int]]:
+    """Return where ranks pass messages on, as (message, rank)."""
+    if schedule.message is None:
+        return set()
+    into: set[tuple[int | None, int]] = set()
+    out: set[tuple[int | None, int]] = set()
+    for transfer in timed_sends(schedule):
+        into.add((transfer.message, transfer.dst))
+        out.add((transfer.message, transfer.src))
+    return into & out
+
+
+def _of(transfer: TimedSend, kind: str, text: str, node: int, tick: int | None = None) -> Violation:
+    return Violation(
+        kind,
+        text,
+        chunk=transfer.chunk,
+        rank=node,
+        link=(transfer.src, transfer.dst),
+        tick=transfer.start if tick is None else tick,
+    )

@@ -1,0 +1,151 @@
+"""The judge of schedules: what it accepts, what it names, and that a slow one agrees with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.topology import Budget, Link, Switch, Topology
+from sccl.judge import violations
+from tests.kit.timed import is_right, mutated, right
+
+
+@given(right())
+def test_a_right_schedule_passes(schedule: Schedule) -> None:
+    assert violations(schedule) == []
+    assert is_right(schedule)
+
+
+@given(st.data())
+def test_a_mutation_is_judged_as_the_slow_judge_does(data: st.DataObject) -> None:
+    schedule = data.draw(right().filter(lambda s: s.num_sends > 0))
+    changed = data.draw(mutated(schedule))
+    found = violations(changed)
+    event(found[0].kind if found else "still right")
+    assert is_right(changed) == (found == [])
+
+
+LINE = Topology(
+    "line",
+    3,
+    tuple(Link(u, v, 1, 0.001, 1.0) for u, v in ((0, 1), (1, 0), (1, 2), (2, 1))),
+    0.0,
+    1.0,
+)
+"""A chunk of 4 bytes takes 4 ticks, and a tick more to arrive."""
+TO_ALL = named("broadcast", 3).at(1)
+TO_ONE = named("reduce", 3).at(1)
+
+
+def star(**kind: Any) -> Topology:
+    links = tuple(Link(*edge, 1, 0.001, 1.0) for r in range(3) for edge in ((r, 3), (3, r)))
+    return Topology("star", 3, links, 0.0, 1.0, switches=(Switch("hub", **kind),))
+
+
+Rows = list[tuple[int, int, int, tuple[int, int], bool]]
+
+
+def schedule(topology: Topology, collective: Collective, rows: Rows, *messages: int) -> Schedule:
+    place = {k.edge: i for i, k in enumerate(topology.links)}
+    clock = Clock.of(topology, 4, AlphaModel.TRAVELS, 1000)
+    numbered = [(s, e, c, place[edge], how) for s, e, c, edge, how in rows]
+    return schedule_of(topology, collective, numbered, clock, messages or None)
+
+
+ON_A_LINE: Rows = [(0, 4, 0, (0, 1), False), (5, 9, 0, (1, 2), False)]
+BUS = replace(LINE, budgets=(Budget("bus", ((0, 1), (1, 2)), 1, 0.5),))
+REDUCED: Rows = [(0, 4, 0, (2, 1), True), (5, 9, 0, (1, 0), True)]
+THROUGH: Rows = [(0, 4, 0, (0, 3), False), (1, 5, 0, (3, 1), False), (1, 5, 0, (3, 2), False)]
+STORED: Rows = [(0, 4, 0, (0, 3), False), (5, 9, 0, (3, 1), False), (9, 13, 0, (3, 2), False)]
+
+
+@pytest.mark.parametrize(
+    ("given_schedule", "expected"),
+    [
+        (schedule(LINE, TO_ALL, ON_A_LINE), []),
+        (
+            schedule(LINE, TO_ALL, [(0, 4, 0, (0, 1), False), (4, 8, 0, (1, 2), False)]),
+            [("availability", 0, 1, (1, 2), 4), ("postcondition", 0, 2, None, None)],
+        ),
+        (
+            schedule(LINE, TO_ALL, [(0, 3, 0, (0, 1), False), (5, 9, 0, (1, 2), False)]),
+            [("duration", 0, 0, (0, 1), 0)],
+        ),
+        (
+            schedule(LINE, TO_ALL, [*ON_A_LINE, (3, 7, 0, (0, 1), False)]),
+            [("overlap", 0, 0, (0, 1), 3)],
+        ),
+        (
+            schedule(BUS, TO_ALL, ON_A_LINE),
+            [("bandwidth", 0, None, (0, 1), 0), ("bandwidth", 0, None, (1, 2), 5)],
+        ),
+        (
+            schedule(LINE, TO_ALL, [*ON_A_LINE, (20, 24, 0, (2, 1), True)]),
+            [("conflict", 0, 1, (2, 1), 20)],
+        ),
+        (schedule(LINE, TO_ONE, REDUCED), []),
+        (
+            schedule(LINE, TO_ONE, [*REDUCED, (20, 24, 0, (1, 0), True)]),
+            [("double-count", 0, 0, (1, 0), 25)],
+        ),
+        (schedule(LINE, TO_ONE, REDUCED[1:]), [("incomplete", 0, 0, None, None)]),
+        (schedule(star(copies=True), TO_ALL, THROUGH), []),
+        (schedule(star(), TO_ALL, THROUGH), [("switch", 0, 3, (3, 2), 1)]),
+        (
+            schedule(star(copies=True), TO_ALL, [(0, 6, 0, (0, 3), False), *THROUGH[1:]]),
+            [("switch", 0, 3, (3, 1), 1), ("switch", 0, 3, (3, 2), 1)],
+        ),
+        (
+            schedule(star(copies=True, buffer_chunks=2, cut_through=False), TO_ALL, STORED),
+            [],
+        ),
+        (
+            schedule(star(copies=True), TO_ALL, STORED),
+            [("buffer", 0, 3, (0, 3), 5)],
+        ),
+        (
+            schedule(LINE, named("gather", 3, 2).at(1), ON_A_LINE, 7, 7),
+            [("postcondition", 1, 2, None, None)],
+        ),
+        (
+            schedule(LINE, TO_ALL, ON_A_LINE, 7, 7),
+            [("postcondition", 0, 1, None, None)],
+        ),
+    ],
+)
+def test_every_violation_has_its_place_and_time(
+    given_schedule: Schedule, expected: list[tuple[object, ...]]
+) -> None:
+    found = violations(given_schedule)
+    assert [(v.kind, v.chunk, v.rank, v.link, v.tick) for v in found] == expected
+    assert all(v.message and "\n" not in v.message for v in found)
+
+
+def test_partial_results_of_one_chunk_pass_a_switch_side_by_side() -> None:
+    """Which only the messages tell apart: by chunks alone each would get its own back."""
+    links = tuple(Link(*edge, 1, 0.001, 1.0) for edge in ((0, 2), (1, 2), (2, 0), (2, 1)))
+    pair = Topology("pair", 2, links, 0.0, 1.0, switches=(Switch("hub"),))
+    rows: Rows = [
+        (0, 4, 0, (0, 2), False), (0, 4, 0, (1, 2), False),
+        (1, 5, 0, (2, 0), True), (1, 5, 0, (2, 1), True),
+    ]  # fmt: skip
+    collective = named("allreduce", 2).at(2)
+    whole = [*rows, *((s + 10, e + 10, 1, edge, how) for s, e, _, edge, how in rows)]
+    assert violations(schedule(pair, collective, whole, 0, 1, 1, 0, 2, 3, 3, 2)) == []
+    assert "double-count" in {v.kind for v in violations(schedule(pair, collective, whole))}
+
+
+def test_batches_are_judged_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Schedule.batches, "__defaults__", (1,))
+    test_every_violation_has_its_place_and_time(
+        schedule(LINE, TO_ALL, [*ON_A_LINE, (3, 7, 0, (0, 1), False)]),
+        [("overlap", 0, 0, (0, 1), 3)],
+    )
