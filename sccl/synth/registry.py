@@ -19,8 +19,9 @@ from sccl.synth.contract import Notify, Options, Request, Synthesizer, check_req
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
 
-NO_SYNTHESISERS = frozenset({"allreduce"})
-"""Folders that put together what the others find."""
+NO_SYNTHESISERS = frozenset({"allreduce", "baselines"})
+"""Folders that put together what the others find, or that search nothing: a classical algorithm is
+what its name says, and sends between ranks that no link need join."""
 
 
 def names() -> tuple[str, ...]:

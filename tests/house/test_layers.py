@@ -33,6 +33,7 @@ FLOORS = {
     "runtime": 7,
     "synth/limit": 8,
     "synth/ksync": 8,
+    "synth/baselines": 8,
     "synth/allreduce": 9,
     "view": 10,
     "view/drawing": 11,
@@ -78,6 +79,7 @@ MAY_IMPORT = {
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
+    "synth/baselines": _NOUNS | {"collectives", "judge", "synth", "topo", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},

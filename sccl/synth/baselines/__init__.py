@@ -1,0 +1,83 @@
+"""The classical algorithms, found by their files, and the one door to them.
+
+A file ``NAME.py`` of this folder is an algorithm; nothing else has to be told of it. It offers
+``NAME``, ``SOURCE`` (the paper, with the section), and ``COLLECTIVES``: for each collective that
+the source defines, who makes its pattern, and raises an
+:class:`~sccl.errors.InputError` for numbers of ranks or machines that the source does not allow.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from sccl.errors import CollectiveError, ParameterError, TooLargeError, unknown_name
+from sccl.synth.baselines.pattern import Maker, Pattern, logical, on_machine
+from sccl.synth.contract import Request
+
+__all__ = ["Baseline", "Pattern", "load", "logical", "make", "names", "on_machine"]
+
+MAX_RANKS = 4096
+"""Most patterns have a row for each pair of ranks, and some ten times as many."""
+
+MAX_PIECES = 65_536
+
+
+class Baseline(Protocol):
+    """What the file of an algorithm offers.
+
+    Attributes:
+        NAME: as users spell it: that of the file, with hyphens.
+        SOURCE: the paper, with the section.
+        COLLECTIVES: who makes the pattern of each collective that it defines.
+    """
+
+    NAME: str
+    SOURCE: str
+    COLLECTIVES: Mapping[str, Maker]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the algorithms; none is loaded."""
+    files = (m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg)
+    return tuple(sorted(name.replace("_", "-") for name in files))
+
+
+def load(name: str) -> Baseline:
+    """Return an algorithm.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in names():
+        hint = f"the classical algorithms are {', '.join(names())}"
+        raise unknown_name("classical algorithm", name, names(), hint)
+    return cast("Baseline", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+
+
+def make(name: str, request: Request, pieces: int = 1) -> Pattern:
+    """Return the pattern of an algorithm for a collective on a machine; it is not judged.
+
+    Args:
+        pieces: into how many pieces everything is cut that the algorithm sends as one; those that
+            pipeline, or choose a way for each, do so by them.
+
+    Raises:
+        UnknownNameError: there is no such algorithm.
+        CollectiveError: it does not define the collective.
+        TooLargeError: the pattern would be too large.
+        InputError: it does not serve such a machine or number of ranks.
+    """
+    baseline, spec = load(name), request.spec
+    if spec.name not in baseline.COLLECTIVES:
+        known = ", ".join(sorted(baseline.COLLECTIVES))
+        raise CollectiveError(f"{name} does not define {spec.name}: give one of {known}")
+    if spec.ranks > MAX_RANKS:
+        raise TooLargeError(
+            f"{spec.ranks} ranks: this version makes patterns of up to {MAX_RANKS}: give fewer"
+        )
+    if not 1 <= pieces <= MAX_PIECES:
+        raise ParameterError(f"pieces is {pieces}, expected 1 to {MAX_PIECES}")
+    return baseline.COLLECTIVES[spec.name](request, pieces)

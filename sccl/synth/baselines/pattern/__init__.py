@@ -1,0 +1,29 @@
+"""Patterns, what they are made of, and what becomes of them on a machine."""
+
+from sccl.synth.baselines.pattern.combine import (
+    Maker,
+    backwards,
+    beside,
+    chained,
+    cut,
+    pipelined,
+    there_and_back,
+    turned,
+)
+from sccl.synth.baselines.pattern.noun import Pattern, pattern_of
+from sccl.synth.baselines.pattern.place import logical, on_machine
+
+__all__ = [
+    "Maker",
+    "Pattern",
+    "backwards",
+    "beside",
+    "chained",
+    "cut",
+    "logical",
+    "on_machine",
+    "pattern_of",
+    "pipelined",
+    "there_and_back",
+    "turned",
+]

@@ -1,0 +1,122 @@
+"""Patterns made of patterns: beside one another, one after the other, backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sccl.collectives import named
+from sccl.core.collective import Collective
+from sccl.synth.baselines.pattern.noun import Pattern, check_rows, pattern_of
+from sccl.synth.contract import Request
+
+Maker = Callable[[Request, int], Pattern]
+"""Makes the pattern of one collective, of whose parts each is cut into so many pieces."""
+
+_FORWARDS = {
+    "reducescatter": "allgather",
+    "reduce": "broadcast",
+    "gather": "scatter",
+    "scatter": "gather",
+}
+"""Of collectives that are others run backwards, which."""
+
+
+def beside(patterns: Sequence[Pattern], delay: int = 0) -> Pattern:
+    """Return patterns of one collective that run at once, each on its own part of the data.
+
+    The chunks of each follow those of the one before; so do its steps, by ``delay``.
+    """
+    chunks = [p.collective.num_chunks for p in patterns]
+    first = np.cumsum([0, *chunks])
+    whole = replace(
+        patterns[0].collective,
+        chunks=sum(p.collective.chunks for p in patterns),
+        num_chunks=sum(chunks),
+    )
+    check_rows(sum(p.num_sends for p in patterns), whole)
+    return pattern_of(
+        whole,
+        step=np.concatenate([p.step + i * delay for i, p in enumerate(patterns)]),
+        chunk=np.concatenate([p.chunk + at for p, at in zip(patterns, first, strict=False)]),
+        src=np.concatenate([p.src for p in patterns]),
+        dst=np.concatenate([p.dst for p in patterns]),
+        reduce=np.concatenate([p.reduce for p in patterns]),
+    )
+
+
+def cut(pattern: Pattern, pieces: int) -> Pattern:
+    """Return the same sends of chunks that are cut into pieces, which travel together."""
+    return beside([pattern] * pieces) if pieces > 1 else pattern
+
+
+def pipelined(pattern: Pattern, pieces: int) -> Pattern:
+    """Return the same sends of chunks that are cut into pieces, each a step behind the last."""
+    return beside([pattern] * pieces, delay=1) if pieces > 1 else pattern
+
+
+def chained(first: Pattern, then: Pattern, collective: Collective) -> Pattern:
+    """Return one pattern after the other, on the same chunks."""
+    return pattern_of(
+        collective,
+        step=np.concatenate([first.step, then.step + first.steps]),
+        chunk=np.concatenate([first.chunk, then.chunk]),
+        src=np.concatenate([first.src, then.src]),
+        dst=np.concatenate([first.dst, then.dst]),
+        reduce=np.concatenate([first.reduce, then.reduce]),
+    )
+
+
+def turned(pattern: Pattern, collective: Collective) -> Pattern:
+    """Return a pattern with every send turned round in place and time (SCCL section 3.5).
+
+    That is right where each chunk reaches each rank once: of a broadcast it is a reduce, of an
+    allgather a reducescatter, of a scatter a gather.
+
+    Args:
+        collective: what the inverse implements, on the same chunks.
+    """
+    return pattern_of(
+        collective,
+        step=pattern.steps - 1 - pattern.step,
+        chunk=pattern.chunk,
+        src=pattern.dst,
+        dst=pattern.src,
+        reduce=collective.combining,
+    )
+
+
+def backwards(make: Maker) -> Maker:
+    """Return who makes reducescatter, reduce, gather or scatter, from who makes its inverse."""
+
+    def made(request: Request, pieces: int) -> Pattern:
+        """Return the inverse of what is made for the reversed machine."""
+        spec, name = request.spec, _FORWARDS[request.spec.name]
+        inverse = named(name, spec.ranks, spec.root)
+        there = replace(request, topology=request.topology.reversed(), spec=inverse)
+        pattern = make(there, pieces)
+        chunks = pattern.collective.num_chunks // spec.pattern_chunks * spec.unit
+        return turned(pattern, spec.at(chunks))
+
+    return made
+
+
+def there_and_back(make: Maker) -> Maker:
+    """Return who makes allreduce from who makes allgather: a reducescatter, then an allgather."""
+
+    def made(request: Request, pieces: int) -> Pattern:
+        """Return both halves; one is the other backwards where links are the same both ways."""
+        spec, topology = request.spec, request.topology
+        gathers = named("allgather", spec.ranks)
+        share = max(request.size_bytes // spec.ranks, 1)
+        there = replace(request, spec=gathers, size_bytes=share)
+        spread = make(there, pieces)
+        mirrored = topology.reversed()
+        alike = mirrored.carries_like(topology)
+        gathered = spread if alike else make(replace(there, topology=mirrored), pieces)
+        whole = spec.at(spread.collective.num_chunks)
+        return chained(turned(gathered, whole), spread, whole)
+
+    return made

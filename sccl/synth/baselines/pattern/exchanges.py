@@ -1,0 +1,96 @@
+"""Exchanges of pairs of ranks over doubled distances, and what to do with ranks beyond 2^k."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sccl.core.collective import Collective
+from sccl.errors import ParameterError
+from sccl.synth.baselines.pattern.noun import Numbers, Pattern, pattern_of
+
+
+def power_of_two(algorithm: str, ranks: int, instead: str) -> int:
+    """Return the exponent of a number of ranks.
+
+    Args:
+        instead: what to do where it has none, as a clause.
+
+    Raises:
+        ParameterError: it is no power of two.
+    """
+    if ranks & (ranks - 1):
+        below = 1 << (ranks.bit_length() - 1)
+        raise ParameterError(
+            f"{algorithm} is defined for numbers of ranks that are powers of two, such as {below} "
+            f"or {2 * below}, and there are {ranks}: {instead}"
+        )
+    return ranks.bit_length() - 1
+
+
+def doubling(collective: Collective, members: Numbers) -> Pattern:
+    """Return the recursive doubling of blocks among 2^k members, each of which begins with one.
+
+    In step i the members whose numbers differ in bit i give each other all they have. Block b is
+    every chunk c with c mod 2^k = b, and begins at member b.
+
+    Args:
+        collective: of which only the number of chunks is used, a multiple of 2^k.
+        members: their ranks.
+    """
+    blocks, parts = np.arange(len(members)), []
+    for i in range(int(math.log2(len(members)))):
+        low = np.arange(2**i)
+        holder = (blocks[:, None] >> i << i) | low  # who has got block b in the steps before
+        parts.append(np.stack(np.broadcast_arrays(i, blocks[:, None], holder, holder ^ 2**i)))
+    step, block, src, dst = np.concatenate([part.reshape(4, -1) for part in parts], axis=1)
+    repeats = np.arange(0, collective.num_chunks, len(members))[:, None]
+    return pattern_of(
+        collective, step=step, chunk=repeats + block, src=members[src], dst=members[dst]
+    )
+
+
+def swapping(collective: Collective, members: Numbers) -> Pattern:
+    """Return how 2^k members, each with a part of the sum, give each other all of it k times."""
+    bits = np.arange(int(math.log2(len(members))))
+    numbers = np.arange(len(members))
+    return pattern_of(
+        collective,
+        step=bits[:, None, None],
+        chunk=np.arange(collective.num_chunks),
+        src=members[numbers][:, None],
+        dst=members[numbers ^ 1 << bits[:, None]][:, :, None],
+        reduce=True,
+    )
+
+
+def folded(ranks: int) -> tuple[Numbers, Numbers]:
+    """Return the 2^k ranks that stay, and those that give theirs to the next rank beforehand.
+
+    Source: Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.4.
+    """
+    stay = 1 << (ranks.bit_length() - 1)
+    surplus = 2 * np.arange(ranks - stay)
+    return np.setdiff1d(np.arange(ranks), surplus), surplus
+
+
+def with_surplus(pattern: Pattern, surplus: Numbers) -> Pattern:
+    """Return an allreduce of the ranks that stay, with those that give theirs to the next rank.
+
+    That takes a step before, and one after, in which they get the result.
+    """
+    if not len(surplus):
+        return pattern
+    chunks = np.arange(pattern.collective.num_chunks)
+    into, out = (np.repeat(ranks, len(chunks)) for ranks in (surplus, surplus + 1))
+    every = np.tile(chunks, len(surplus))
+    last = np.full(len(every), pattern.steps + 1)
+    return pattern_of(
+        pattern.collective,
+        step=np.concatenate([0 * every, pattern.step + 1, last]),
+        chunk=np.concatenate([every, pattern.chunk, every]),
+        src=np.concatenate([into, pattern.src, out]),
+        dst=np.concatenate([out, pattern.dst, into]),
+        reduce=np.concatenate([every >= 0, pattern.reduce, every < 0]),
+    )

@@ -1,0 +1,100 @@
+"""Dimensions of machines: ranks as places of a grid."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from sccl.core.topology import Topology
+from sccl.errors import TopologyError
+from sccl.synth.baselines.pattern.noun import Numbers
+from sccl.synth.baselines.pattern.place import places_of
+
+_GRIDS = re.compile(
+    r"(torus|mesh|ring|line|full|hypercube|dragonfly):([0-9]+(?:x[0-9]+)*)(?:[:@].*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Ranks as places, numbered so that the last dimension varies fastest.
+
+    Attributes:
+        sides: how many ranks each dimension has, at least 2.
+    """
+
+    sides: tuple[int, ...]
+
+    @property
+    def ranks(self) -> int:
+        """Return how many places there are."""
+        return prod(self.sides)
+
+    def stride(self, dimension: int) -> int:
+        """Return how far apart neighbours in a dimension are numbered."""
+        return prod(self.sides[dimension + 1 :])
+
+    def at(self, dimension: int) -> Numbers:
+        """Return the place of each rank in a dimension."""
+        return np.arange(self.ranks) // self.stride(dimension) % self.sides[dimension]
+
+    def shifted(self, dimension: int, by: int) -> Numbers:
+        """Return the rank that lies so far on from each in a dimension, around its end."""
+        at, side = self.at(dimension), self.sides[dimension]
+        return np.arange(self.ranks) + ((at + by) % side - at) * self.stride(dimension)
+
+
+def grid_of(topology: Topology) -> Grid | None:
+    """Return the dimensions of a machine, by its name or its chassis; None: it has none.
+
+    Of a machine with chassis of one size, whose ranks follow one another, they are chassis and
+    ranks in one; of a dragonfly groups and ranks in one.
+    """
+    sides = _named_sides(topology.name)
+    if prod(sides) != topology.ranks:
+        sides = _chassis_sides(topology)
+    sides = tuple(side for side in sides if side > 1)
+    return Grid(sides) if sides else None
+
+
+def required_grid(algorithm: str, topology: Topology) -> Grid:
+    """Return the dimensions of a machine.
+
+    Raises:
+        TopologyError: it has none.
+    """
+    grid = grid_of(topology)
+    if grid is None:
+        raise TopologyError(
+            f"{algorithm} goes dimension by dimension, and topology {topology.name!r} has none: "
+            "give a torus, mesh, hypercube or dragonfly, or a machine whose chassis have one size"
+        )
+    return grid
+
+
+def _named_sides(name: str) -> tuple[int, ...]:
+    match = _GRIDS.fullmatch(name)
+    if not match:
+        return (0,)
+    numbers = tuple(int(number) for number in match[2].split("x"))
+    if match[1] == "hypercube":
+        return (2,) * min(numbers[0], 32)
+    return numbers[::-1] if match[1] == "dragonfly" else numbers
+
+
+def _chassis_sides(topology: Topology) -> tuple[int, ...]:
+    sizes = {len(ranks) for ranks in topology.chassis}
+    in_order = [rank for ranks in topology.chassis for rank in ranks]
+    if len(sizes) != 1 or in_order != list(range(topology.ranks)):
+        return ()
+    return (len(topology.chassis), sizes.pop())
+
+
+def fully_joined(topology: Topology, grid: Grid, dimension: int) -> bool:
+    """Return whether each rank has links to all others of its line in a dimension."""
+    ranks = np.arange(grid.ranks)
+    others = [grid.shifted(dimension, by) for by in range(1, grid.sides[dimension])]
+    return all((places_of(ranks, there, topology) >= 0).all() for there in others)

@@ -1,0 +1,122 @@
+"""Pattern: who sends which chunk to whom in which step, before it is known over which links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sccl.core.collective import Collective
+from sccl.errors import ParameterError, TooLargeError
+
+MAX_ROWS = 2**27
+"""Rows of 17 bytes, and several times that while they are sorted."""
+
+Numbers = NDArray[np.integer[Any]]
+
+_NUMBERS = ("step", "chunk", "src", "dst")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """Sends between ranks that need not be joined by links: their hops are logical.
+
+    A send of step s carries what its sender has after step s - 1, as that of an
+    :class:`~sccl.core.algorithm.Algorithm` does. Like one it is a *candidate*: its form has been
+    checked, and not whether it does what it should.
+
+    Attributes:
+        step: arrays of one length; rows ascend by (step, chunk, src, dst).
+        reduce: whether the receiver reduces it into what it has, or else stores it.
+
+    Raises:
+        ParameterError: the columns differ in length, leave the range of what they number, or are
+            not sorted.
+    """
+
+    collective: Collective
+    step: Numbers
+    chunk: Numbers
+    src: Numbers
+    dst: Numbers
+    reduce: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        ranks = self.collective.ranks
+        ends = {"step": 2**31, "chunk": self.collective.num_chunks, "src": ranks, "dst": ranks}
+        if any(len(getattr(self, name)) != len(self.reduce) for name in _NUMBERS):
+            raise ParameterError("pattern: its columns differ in length, expected one row per send")
+        for name, end in ends.items():
+            column = getattr(self, name)
+            wrong = np.flatnonzero((column < 0) | (column >= end))
+            if len(wrong):
+                raise ParameterError(
+                    f"pattern, row {wrong[0]}: {name} is {column[wrong[0]]}, expected 0 to "
+                    f"{end - 1}"
+                )
+        self._check_order()
+        for name in (*_NUMBERS, "reduce"):
+            column = getattr(self, name).view()
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+
+    def _check_order(self) -> None:
+        ascends = np.zeros(max(len(self.step) - 1, 0), dtype=np.bool_)
+        for name in reversed(_NUMBERS):
+            column = getattr(self, name)
+            ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
+        if not ascends.all():
+            row = 1 + int(np.argmin(ascends))
+            raise ParameterError(
+                f"pattern, row {row}: it does not come after row {row - 1} by step, chunk, src and "
+                "dst: sort the rows, and list each send once"
+            )
+
+    @property
+    def steps(self) -> int:
+        """Return S."""
+        return int(self.step[-1]) + 1 if len(self.step) else 0
+
+    @property
+    def num_sends(self) -> int:
+        """Return how many sends there are."""
+        return len(self.step)
+
+
+def pattern_of(  # noqa: PLR0913 - one argument per column
+    collective: Collective,
+    *,
+    step: ArrayLike,
+    chunk: ArrayLike,
+    src: ArrayLike,
+    dst: ArrayLike,
+    reduce: ArrayLike = False,
+) -> Pattern:
+    """Return a pattern of columns in any order; each is repeated to the shape of all together.
+
+    Raises:
+        TooLargeError: there would be more than :data:`MAX_ROWS` rows.
+        ParameterError: the columns are no pattern of this collective.
+    """
+    given = [np.asarray(column) for column in (step, chunk, src, dst, reduce)]
+    shape = np.broadcast_shapes(*(column.shape for column in given))
+    check_rows(int(np.prod(shape, dtype=np.float64)), collective)
+    flat = [np.broadcast_to(column, shape).ravel() for column in given]
+    order = np.lexsort(flat[3::-1])
+    step, chunk, src, dst = (column[order].astype(np.int32) for column in flat[:4])
+    return Pattern(collective, step, chunk, src, dst, flat[4][order].astype(np.bool_))
+
+
+def check_rows(rows: int, collective: Collective) -> None:
+    """Check that so many rows can be held.
+
+    Raises:
+        TooLargeError: they are more than :data:`MAX_ROWS`.
+    """
+    if rows > MAX_ROWS:
+        raise TooLargeError(
+            f"{collective.name} of {collective.ranks} ranks with C={collective.chunks} has {rows} "
+            f"sends; this version makes up to {MAX_ROWS}: give fewer ranks or pieces"
+        )

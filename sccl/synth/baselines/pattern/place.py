@@ -1,0 +1,93 @@
+"""Patterns as algorithms, which the judge executes: on all pairs of ranks, or on a machine."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, TopologyError
+from sccl.judge import require_valid
+from sccl.synth.baselines.pattern.noun import Numbers, Pattern
+from sccl.topo import resolve
+
+
+def logical(pattern: Pattern) -> Algorithm:
+    """Return a pattern as an algorithm of the machine in which all pairs of ranks are joined.
+
+    It is not judged.
+
+    Raises:
+        ParameterError: there are more ranks than such a machine may have.
+    """
+    return _algorithm(pattern, resolve(f"full:{pattern.collective.ranks}"))
+
+
+def on_machine(pattern: Pattern, topology: Topology) -> Algorithm:
+    """Return a pattern whose hops are links of a machine as its algorithm, judged.
+
+    A step has as many rounds as its fullest link or budget needs.
+
+    Raises:
+        CollectiveError: the pattern is for another number of ranks.
+        TopologyError: a hop is no link of the machine.
+        JudgeError: the pattern does not do what it should.
+    """
+    if pattern.collective.ranks != topology.ranks:
+        raise CollectiveError(
+            f"the pattern is for {pattern.collective.ranks} ranks, topology {topology.name!r} has "
+            f"{topology.ranks}"
+        )
+    return require_valid(_algorithm(pattern, topology), "a classical algorithm")
+
+
+def _algorithm(pattern: Pattern, topology: Topology) -> Algorithm:
+    columns = (pattern.chunk, pattern.src, pattern.dst, pattern.step)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    sends = (send(*row, reduce=r) for row, r in zip(rows, pattern.reduce.tolist(), strict=True))
+    return Algorithm(topology, pattern.collective, rounds_of(pattern, topology), tuple(sends))
+
+
+def rounds_of(pattern: Pattern, topology: Topology) -> tuple[int, ...]:
+    """Return the rounds that each step of a pattern needs on a machine; at least one.
+
+    Raises:
+        TopologyError: a hop is no link of the machine.
+    """
+    links = links_of_hops(pattern, topology)
+    number = {link.edge: i for i, link in enumerate(topology.links)}
+    load = np.zeros((len(number), pattern.steps), dtype=np.int64)
+    np.add.at(load, (links, pattern.step), 1)
+    rounds = np.ones(pattern.steps, dtype=np.int64)
+    for constraint in topology.constraints():
+        used = sum(load[number[edge]] for edge in constraint.edges)
+        rounds = np.maximum(rounds, -(-used // constraint.chunks_per_round))
+    return tuple(rounds.tolist())
+
+
+def links_of_hops(pattern: Pattern, topology: Topology) -> NDArray[np.int64]:
+    """Return the place in ``topology.links`` of the link of each send.
+
+    Raises:
+        TopologyError: one has none.
+    """
+    places = places_of(pattern.src, pattern.dst, topology)
+    missing = np.flatnonzero(places < 0)
+    if len(missing):
+        row = int(missing[0])
+        raise TopologyError(
+            f"step {pattern.step[row]} sends from rank {pattern.src[row]} to {pattern.dst[row]}, "
+            f"and topology {topology.name!r} has no link between them: simulate it, as that finds "
+            "ways for such hops, or give a machine that has the link"
+        )
+    return places
+
+
+def places_of(src: Numbers, dst: Numbers, topology: Topology) -> NDArray[np.int64]:
+    """Return the places in ``topology.links`` of links with these ends, -1 where there is none."""
+    nodes = topology.ranks + len(topology.switches)
+    codes = np.array([link.src * nodes + link.dst for link in topology.links], dtype=np.int64)
+    wanted = np.asarray(src, dtype=np.int64) * nodes + dst  # links are sorted by their ends
+    places = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+    return np.where(codes[places] == wanted, places, -1)

@@ -1,0 +1,229 @@
+"""Rings over links of a machine: constructed on grids, searched for elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.synth.baselines.pattern.grid import Grid, grid_of
+
+Order = tuple[int, ...]
+"""Ranks in the order in which a ring passes them, from rank 0."""
+
+_EFFORT = 20_000
+"""Ranks that a search for rings visits at most: a fraction of a second."""
+
+
+def ring_of(topology: Topology) -> Order:
+    """Return a ring over links through all ranks, or that of the ranks' numbers if none is found.
+
+    Rank order comes first, then what is constructed on grids, then a bounded search.
+    """
+    ranks = tuple(range(topology.ranks))
+    room = _Room(topology)
+    for order in (ranks, *_constructed(topology)):
+        if room.fits(order):
+            return order
+    search = _Search(_EFFORT)
+    return next(search.rings(room), ranks)
+
+
+def rings_of(topology: Topology) -> tuple[Order, ...]:
+    """Return rings over links that can all be used at once, each of them both ways if it can.
+
+    As many as a bounded search finds; where it finds none, that of the ranks' numbers.
+    """
+    search = _Search(_EFFORT)
+    found: list[tuple[Order, ...]] = []
+    for first in (None, *_constructed(topology)):
+        room = _Room(topology)
+        if first is None:
+            found.append(search.most(room, ()))
+        elif room.fits(first):
+            found.append(search.most(room, room.take(first)))
+    best = max(found, key=len)  # the first of those
+    return best or (tuple(range(topology.ranks)),)
+
+
+def _constructed(topology: Topology) -> Iterator[Order]:
+    grid = grid_of(topology)
+    if grid is None:
+        return
+    if len(grid.sides) == 2 and grid.sides[0] % grid.sides[1] == 0:
+        yield _lee_code(grid)
+    yield _around(grid.sides)
+    if any(side % 2 == 0 for side in grid.sides) and len(grid.sides) > 1:
+        yield _snake(grid.sides)
+
+
+def _lee_code(grid: Grid) -> Order:
+    """Return the ring of a k-ary Gray code, whose complement in a square torus is a ring, too.
+
+    Source: Bose, Broeg, Kwon, Ashir, "Lee distance and topological properties of k-ary n-cubes",
+    IEEE Transactions on Computers 44(8), 1995, section 4.
+    """
+    rows, columns = grid.sides
+    return tuple(i * columns + (j - i) % columns for i in range(rows) for j in range(columns))
+
+
+def _around(sides: tuple[int, ...]) -> Order:
+    """Return a ring of a torus: rows are passed all around, some one way and some the other.
+
+    A row that is passed forwards moves the column by -1, one that is passed backwards by +1; so
+    many are passed each way that it closes. Every torus has one: the last dimension is taken with a
+    ring of those before it.
+    """
+    if len(sides) == 1:
+        return tuple(range(sides[0]))
+    before, last = _around(sides[:-1]), sides[-1]
+    swap = len(before) % 2 == 1 and len(before) < last
+    rows, columns = (last, len(before)) if swap else (len(before), last)
+    if rows % 2 and columns % 2 == 0:
+        rows, columns, swap = columns, rows, not swap
+    backwards = (rows - columns) // 2 if rows % 2 else rows // 2
+    places, column = [], 0
+    for row in range(rows):
+        way = -1 if row < backwards else 1
+        places += [(row, (column + way * i) % columns) for i in range(columns)]
+        column = places[-1][1]
+    if swap:
+        places = [(column, row) for row, column in places]
+    return tuple(before[i] * last + j for i, j in places)
+
+
+def _snake(sides: tuple[int, ...]) -> Order:
+    """Return a ring of a mesh with an even side: up one column, and back through the others."""
+    even = next(d for d, side in enumerate(sides) if side % 2 == 0)
+    grid = Grid(sides)
+    rest = _path(tuple(side for d, side in enumerate(sides) if d != even))
+    strides = [grid.stride(d) for d in range(len(sides)) if d != even]
+    column = [sum(i * s for i, s in zip(place, strides, strict=True)) for place in rest]
+    order = []
+    for row in range(sides[even]):
+        there = column[1:] if row % 2 == 0 else column[:0:-1]
+        order += [row * grid.stride(even) + c for c in there]
+    return (*order, *(row * grid.stride(even) + column[0] for row in reversed(range(sides[even]))))
+
+
+def _path(sides: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the places of a grid so that each is beside the one before."""
+    places: list[tuple[int, ...]] = [()]
+    for side in sides:
+        both = (range(side), range(side - 1, -1, -1))
+        places = [(*place, i) for n, place in enumerate(places) for i in both[n % 2]]
+    return places
+
+
+class _Room:
+    """What is left of the bandwidth relation, while rings are taken out of it."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.ranks = topology.ranks
+        self.successors = topology.successors()
+        self.left = [c.chunks_per_round for c in topology.constraints()]
+        self.over: dict[Edge, list[int]] = {edge: [] for edge in topology.edges}
+        for number, constraint in enumerate(topology.constraints()):
+            for edge in constraint.edges:
+                self.over[edge].append(number)
+
+    def add(self, edge: Edge, amount: int) -> None:
+        """Give the room of a link back, or take it with -1."""
+        for number in self.over[edge]:
+            self.left[number] += amount
+
+    def free(self, edge: Edge) -> bool:
+        """Return whether a link can take one more ring."""
+        return all(self.left[number] > 0 for number in self.over.get(edge, ())) and (
+            edge in self.over
+        )
+
+    def fits(self, order: Order) -> bool:
+        """Return whether a ring can be taken."""
+        taken = []
+        for edge in edges_of(order):
+            if not self.free(edge):
+                break
+            self.add(edge, -1)
+            taken.append(edge)
+        for edge in taken:
+            self.add(edge, 1)
+        return len(taken) == len(order)
+
+    def take(self, order: Order) -> tuple[Order, ...]:
+        """Take a ring, and the same backwards if that fits, too; return what was taken."""
+        rings = [order]
+        for edge in edges_of(order):
+            self.add(edge, -1)
+        back = (order[0], *order[:0:-1])
+        if len(order) > 2 and self.fits(back):
+            rings.append(back)
+            for edge in edges_of(back):
+                self.add(edge, -1)
+        return tuple(rings)
+
+    def give(self, rings: tuple[Order, ...]) -> None:
+        """Give rings back."""
+        for order in rings:
+            for edge in edges_of(order):
+                self.add(edge, 1)
+
+    def most(self) -> int:
+        """Return a number that no set of rings exceeds: each passes each rank once."""
+        lanes = [0] * self.ranks
+        for edge, numbers in self.over.items():
+            if edge[0] < self.ranks:
+                lanes[edge[0]] += min(self.left[number] for number in numbers)
+        return min(lanes)
+
+
+class _Search:
+    """A search for rings that ends after so much effort, whatever it has found."""
+
+    def __init__(self, effort: int) -> None:
+        self.effort = effort
+
+    def most(self, room: _Room, taken: tuple[Order, ...]) -> tuple[Order, ...]:
+        """Return as many rings that fit beside one another as are found, after those taken."""
+        best, bound = taken, len(taken) + room.most()
+        for order in self.rings(room):
+            rings = room.take(order)
+            found = self.most(room, (*taken, *rings))
+            room.give(rings)
+            best = max(best, found, key=len)
+            if len(best) == bound or self.effort <= 0:
+                break
+        return best
+
+    def rings(self, room: _Room) -> Iterator[Order]:
+        """Yield rings that fit, ranks with few free neighbours first."""
+        path, passed = [0], {0}
+        ahead = [self._ahead(room, 0, passed)]
+        while ahead and self.effort > 0:
+            node = next(ahead[-1], None)
+            if node is None:
+                ahead.pop()
+                passed.remove(path.pop())
+                continue
+            self.effort -= 1
+            path.append(node)
+            passed.add(node)
+            ahead.append(self._ahead(room, node, passed))
+            if len(path) == room.ranks and room.fits(order := tuple(path)):
+                yield order
+
+    def _ahead(self, room: _Room, node: int, passed: set[int]) -> Iterator[int]:
+        """Return the ranks to which a path can go on."""
+
+        def onward(rank: int) -> list[int]:
+            """Return the ranks not passed yet that a free link leads to."""
+            ranks = (r for r in room.successors[rank] if r < room.ranks and r not in passed)
+            return [r for r in ranks if room.free((rank, r))]
+
+        return iter(sorted(onward(node), key=lambda rank: len(onward(rank))))
+
+
+def edges_of(order: Order) -> Iterator[Edge]:
+    """Yield the links of a ring."""
+    return pairwise((*order, order[0]))

@@ -1,0 +1,282 @@
+"""Classical algorithms: judged for all numbers of ranks, with the costs of their sources."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from math import ceil, log2
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.errors import (
+    CollectiveError,
+    InputError,
+    ParameterError,
+    TooLargeError,
+    TopologyError,
+    UnknownNameError,
+)
+from sccl.judge import violations
+from sccl.synth import baselines
+from sccl.synth.baselines import Pattern, logical, make, on_machine
+from sccl.synth.baselines.pattern import noun
+from sccl.synth.baselines.pattern.rings import edges_of, ring_of, rings_of
+from sccl.synth.contract import Request
+from sccl.topo import resolve
+from tests.kit.nightly import times
+
+ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+ALL = [(name, c) for name in baselines.names() for c in sorted(baselines.load(name).COLLECTIVES)]
+
+
+def request(collective: str, topology: str, root: int = 0, size: int = 2**20) -> Request:
+    machine = resolve(topology)
+    spec = named(collective, machine.ranks, root if collective in ROOTED else None)
+    return Request(machine, spec, size)
+
+
+def pattern(name: str, collective: str, topology: str, pieces: int = 1, root: int = 0) -> Pattern:
+    return make(name, request(collective, topology, root), pieces)
+
+
+def sent_per_rank(made: Pattern) -> int:
+    """Return the most chunks that a rank sends."""
+    return max(Counter(made.src.tolist()).values())
+
+
+@pytest.mark.parametrize(("name", "collective"), ALL, ids="-".join)
+def test_the_judge_accepts_every_pattern(name: str, collective: str) -> None:
+    """On machines of all pairs; those that need others of theirs have tests of their own."""
+    accepted = 0
+    for ranks in (*range(2, 18), 31, 32):
+        try:
+            made = pattern(name, collective, f"full:{ranks}", root=ranks // 3)
+        except InputError:
+            continue
+        assert violations(logical(made)) == []
+        accepted += 1
+    assert accepted >= (5 if name not in ONLY_ON else 0)
+
+
+ONLY_ON: dict[str, str] = {}
+"""Algorithms that serve certain machines, and one of these."""
+
+
+@given(st.data())
+@settings(max_examples=times(40), deadline=None)
+def test_the_judge_accepts_them_cut_into_pieces(data: st.DataObject) -> None:
+    name, collective = data.draw(st.sampled_from(ALL))
+    ranks = data.draw(st.integers(2, 12))
+    pieces = data.draw(st.integers(1, 5))
+    root = data.draw(st.integers(0, ranks - 1))
+    try:
+        made = pattern(name, collective, f"full:{ranks}", pieces, root)
+    except InputError:
+        return
+    assert made.collective.chunks % pieces == 0
+    assert violations(logical(made)) == []
+
+
+STEPS: dict[tuple[str, str], Callable[[int], int]] = {
+    ("ring", "allgather"): lambda n: n - 1,
+    ("ring", "reducescatter"): lambda n: n - 1,
+    ("ring", "allreduce"): lambda n: 2 * (n - 1),
+    ("ring", "broadcast"): lambda n: n - 1,
+    ("ring-both", "allreduce"): lambda n: 2 * (n - 1),
+    ("direct", "allreduce"): lambda _: 2,
+    ("direct", "alltoall"): lambda _: 1,
+    ("recursive-doubling", "allreduce"): lambda n: int(log2(n)) + 2 * (n & (n - 1) > 0),
+    ("halving-doubling", "allreduce"): lambda n: 2 * int(log2(n)) + 2 * (n & (n - 1) > 0),
+    ("bruck", "allgather"): lambda n: ceil(log2(n)),
+    ("bruck", "alltoall"): lambda n: ceil(log2(n)),
+    ("binomial-tree", "broadcast"): lambda n: ceil(log2(n)),
+    ("binomial-tree", "scatter"): lambda n: ceil(log2(n)),
+    ("binomial-tree", "allreduce"): lambda n: 2 * ceil(log2(n)),
+}
+
+
+@pytest.mark.parametrize("key", STEPS, ids="-".join)
+def test_steps_are_those_of_the_source(key: tuple[str, str]) -> None:
+    for ranks in range(2, 18):
+        assert pattern(*key, f"full:{ranks}").steps == STEPS[key](ranks), ranks
+
+
+@pytest.mark.parametrize(
+    ("name", "collective"),
+    [
+        (n, c)
+        for n, c in ALL
+        if c in {"allgather", "reducescatter"} or (c == "allreduce" and n in {"ring", "bruck"})
+    ],
+    ids="-".join,
+)
+def test_no_rank_sends_more_than_it_must(name: str, collective: str) -> None:
+    """n - 1 shards in each phase, in all: the bandwidth bound of the complete graph."""
+    made = pattern(name, collective, ONLY_ON.get(name, "full:8"))
+    phases = 2 if collective == "allreduce" else 1
+    ranks, chunks = made.collective.ranks, made.collective.num_chunks
+    assert made.num_sends == phases * chunks * (ranks - 1)
+
+
+def test_blocks_double() -> None:
+    made = pattern("recursive-doubling", "allgather", "full:16")
+    first = {step: count for (step, src), count in _by_rank(made).items() if src == 5}
+    assert first == {0: 1, 1: 2, 2: 4, 3: 8}
+    whole = pattern("recursive-doubling", "allreduce", "full:16")
+    assert set(_by_rank(whole).values()) == {16}
+    halves = pattern("halving-doubling", "allreduce", "full:16")
+    sizes = [{n for (step, _), n in _by_rank(halves).items() if step == s} for s in range(8)]
+    assert sizes == [{8}, {4}, {2}, {1}, {1}, {2}, {4}, {8}]
+
+
+def _by_rank(made: Pattern) -> Counter[tuple[int, int]]:
+    return Counter(zip(made.step.tolist(), made.src.tolist(), strict=True))
+
+
+def test_brucks_alltoall_sends_half_in_each_step() -> None:
+    assert set(_by_rank(pattern("bruck", "alltoall", "full:16")).values()) == {8}
+
+
+@pytest.mark.parametrize(
+    ("collective", "pieces", "costs"),
+    [
+        ("allgather", 1, (6, 7, 7)),
+        ("reducescatter", 1, (48, 7, 7)),
+        ("allreduce", 1, (48, 14, 14)),
+        ("broadcast", 3, (18, 9, 9)),
+        ("reduce", 3, (18, 9, 9)),
+    ],
+)
+def test_rings_of_nccl_on_a_dgx1(collective: str, pieces: int, costs: tuple[int, int, int]) -> None:
+    """SCCL, Table 3; with m = 3 pieces."""
+    asked = request(collective, "dgx1")
+    found = on_machine(make("multi-ring", asked, pieces), asked.topology)
+    assert (found.collective.chunks, found.steps, found.rounds) == costs
+
+
+@given(st.lists(st.integers(2, 7), min_size=1, max_size=3), st.booleans())
+@settings(max_examples=times(40), deadline=None)
+def test_grids_have_rings_over_links(sides: list[int], wraps: bool) -> None:
+    even, flat = any(side % 2 == 0 for side in sides), len(sides) == 1
+    exists = (wraps or (even and not flat)) or sides == [2]
+    machine = resolve(f"{'torus' if wraps else 'mesh'}:{'x'.join(map(str, sides))}")
+    order = ring_of(machine)
+    assert sorted(order) == list(range(machine.ranks))
+    assert (set(edges_of(order)) <= machine.edges) == exists
+
+
+@pytest.mark.parametrize(
+    ("topology", "count"),
+    [("dgx1", 6), ("torus:8x8", 4), ("torus:5x3", 4), ("hypercube:4", 4), ("mesh:3x3", 1)],
+)
+def test_rings_share_no_lane(topology: str, count: int) -> None:
+    machine = resolve(topology)
+    rings = rings_of(machine)
+    assert len(rings) == count
+    used = Counter(edge for order in rings for edge in edges_of(order))
+    lanes = machine.lanes()
+    if count > 1:
+        assert all(used[edge] <= lanes[edge] for edge in used)
+
+
+def test_a_ring_is_an_algorithm_of_its_machine() -> None:
+    asked = request("allreduce", "torus:4x4")
+    found = on_machine(make("ring", asked), asked.topology)
+    assert (found.steps, found.rounds) == (30, 30)
+    both = on_machine(make("ring-both", asked), asked.topology)
+    assert (both.collective.chunks, both.rounds) == (32, 30)
+
+
+def test_rounds_are_those_of_the_fullest_budget() -> None:
+    asked = request("allgather", "switch:4x2")
+    found = on_machine(make("direct", asked), asked.topology)
+    assert found.rounds_per_step == (2,)  # 3 chunks leave each rank over 2 lanes
+
+
+def test_hops_that_are_no_links_are_refused() -> None:
+    asked = request("allgather", "ring:8")
+    with pytest.raises(TopologyError, match=r"from rank 0 to 2, .* 'ring:8' has no link"):
+        on_machine(make("direct", asked), asked.topology)
+    with pytest.raises(CollectiveError, match="the pattern is for 8 ranks"):
+        on_machine(make("direct", asked), resolve("ring:9"))
+
+
+SMALL = [(name, c) for name, c in ALL if name not in ONLY_ON and c != "alltoall"]
+
+
+@pytest.mark.parametrize(("name", "collective"), SMALL, ids="-".join)
+def test_each_send_counts(name: str, collective: str) -> None:
+    """The judge finds every dropped send, and every one that is made twice."""
+    right = logical(pattern(name, collective, "full:4"))
+    for number, send in enumerate(right.sends):
+        dropped = (*right.sends[:number], *right.sends[number + 1 :])
+        assert violations(replace(right, sends=dropped))
+        doubled = (*right.sends, send)
+        assert _wrong(replace(right, sends=doubled), send.reduce)
+
+
+def _wrong(doubled: Algorithm, reduces: bool) -> bool:
+    kinds = {v.kind for v in violations(doubled)}
+    spare = max(doubled.rounds_per_step) > 1  # a copy too much may fit where another link has more
+    return "double-count" in kinds if reduces else spare or "bandwidth" in kinds
+
+
+def test_algorithms_are_their_files() -> None:
+    assert {"ring", "ring-both", "multi-ring", "binomial-tree"} <= set(baselines.names())
+    for name in baselines.names():
+        found = baselines.load(name)
+        assert name == found.NAME
+        assert found.SOURCE
+        assert found.COLLECTIVES
+
+
+def test_a_name_that_does_not_exist() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'ring'"):
+        make("rings", request("allgather", "full:4"))
+
+
+def test_what_a_source_does_not_define() -> None:
+    with pytest.raises(CollectiveError, match="ring does not define alltoall: give one of"):
+        make("ring", request("alltoall", "full:4"))
+    with pytest.raises(ParameterError, match="such as 4 or 8, and there are 6"):
+        make("halving-doubling", request("allgather", "full:6"))
+    with pytest.raises(ParameterError, match="pieces is 0"):
+        make("ring", request("allgather", "full:6"), 0)
+    with pytest.raises(TooLargeError, match="up to 4096"):
+        make("ring", request("allgather", "ring:5000"))
+
+
+def test_too_many_sends_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noun, "MAX_ROWS", 100)
+    with pytest.raises(TooLargeError, match="has 132 sends; this version makes up to 100"):
+        make("direct", request("allgather", "full:12"))
+
+
+@pytest.mark.parametrize("column", ["step", "chunk", "src", "dst"])
+def test_columns_stay_in_range(column: str) -> None:
+    made = pattern("ring", "allgather", "full:3")
+    broken = getattr(made, column).copy()
+    broken[-1] = -1 if column == "step" else 99
+    with pytest.raises(ParameterError, match=f"{column} is (-1|99), expected 0 to"):
+        replace(made, **{column: broken})
+
+
+def test_columns_are_sorted() -> None:
+    made = pattern("ring", "allgather", "full:3")
+    with pytest.raises(ParameterError, match="row 1: it does not come after row 0"):
+        replace(made, chunk=made.chunk[::-1].copy())
+    rows = list(zip(made.step, made.chunk, made.src, made.dst, strict=True))
+    assert all(a < b for a, b in itertools.pairwise(rows))
+
+
+def test_the_same_bytes_twice() -> None:
+    for name, collective in SMALL:
+        first, again = (pattern(name, collective, "full:8", 2) for _ in range(2))
+        assert first.chunk.tobytes() == again.chunk.tobytes()
+        assert first.dst.tobytes() == again.dst.tobytes()
