@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
+from sccl.core.algorithm import KSynchronous
 from sccl.core.words import counted
 from sccl.tasks.check import Judged, check_output, judge_files
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
 
 
 @reported
 def check(
-    files: options.Algorithms,
+    files: options.Plans,
     json: options.Json = False,
 ) -> None:
-    """Re-execute algorithms and list every violation. Exit code 1 if there is one."""
+    """Re-execute algorithms and schedules, list every violation. Exit code 1 if there is one."""
     judged = judge_files(files)
     if json:
         print_output(check_output(judged))
@@ -28,11 +34,23 @@ def check(
 
 
 def _print(console: Console, judged: Judged) -> None:
-    a, wrong = judged.loaded.algorithm, judged.violations
+    plan, wrong = judged.loaded.plan, judged.violations
     verdict = f"[red]{counted(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
-    title = escape(on_a_line(f"{judged.loaded.file}: {a.collective.name} on {a.topology.name}"))
-    console.print(f"{title}, C={a.collective.chunks} S={a.steps} R={a.rounds}: {verdict}")
+    title = escape(
+        on_a_line(f"{judged.loaded.file}: {plan.collective.name} on {plan.topology.name}")
+    )
+    console.print(f"{title}, C={plan.collective.chunks} {_costs(plan)}: {verdict}")
     if not judged.loaded.intact:
         console.print("  note: edited since sccl wrote it (its digest does not match)")
     for violation in wrong:
         console.print(f"  {violation.kind}: {violation.message}", markup=False)
+
+
+def _costs(plan: Plan) -> str:
+    """Return what a plan takes, in words."""
+    if isinstance(plan, KSynchronous):
+        return f"S={plan.steps} R={plan.rounds}"
+    return (
+        f"{counted(plan.num_sends, 'transfer')}, {plan.clock.us(plan.finish):.6g} us "
+        f"(alpha {plan.model})"
+    )

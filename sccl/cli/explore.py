@@ -16,7 +16,7 @@ from sccl.errors import ParameterError
 from sccl.tasks.explore import ExploreOutput, shown
 from sccl.tasks.files import frontier_files, load_algorithms, paths_of
 from sccl.tasks.frontiers import read_frontiers
-from sccl.tasks.outputs import algorithm_digests, file_digest
+from sccl.tasks.outputs import file_digest, plan_digests
 from sccl.view.explorer.html import page
 
 Files = Annotated[
@@ -51,7 +51,7 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
         text = page(items, known, frontier=many)
     write_atomically(output, text)
     if json:
-        inputs = algorithm_digests({str(x.file): x.algorithm for x in loaded})
+        inputs = plan_digests({str(x.file): x.algorithm for x in loaded})
         inputs |= {str(file): file_digest(file) for file in frontiers}
         print_output(
             ExploreOutput(

@@ -18,6 +18,15 @@ Algorithms = Annotated[
         show_default=False,
     ),
 ]
+Plans = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        help="Files of algorithms and schedules, folders of them (a sweep's --out), or patterns "
+        "such as 'found/*.json'.",
+        show_default=False,
+    ),
+]
 Chunks = Annotated[int, typer.Option(help="C, the chunks of each rank (the paper's count).")]
 Steps = Annotated[int, typer.Option(help="S, the steps.")]
 Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together.")]

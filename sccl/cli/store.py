@@ -20,7 +20,7 @@ from sccl.core.files.text import text_of
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.settings import open_store
-from sccl.tasks.outputs import algorithm_digests
+from sccl.tasks.outputs import plan_digests
 from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, ls_output
 
 store = typer.Typer(
@@ -101,7 +101,7 @@ def export(
         raise ParameterError(f"no solver has found an algorithm for the instance {digest}")
     write_atomically(output, text_of(algorithm_to_wire(sat[0].algorithm)))
     if json:
-        inputs = algorithm_digests({"algorithm": sat[0].algorithm})
+        inputs = plan_digests({"algorithm": sat[0].algorithm})
         print_output(StoreExportOutput(inputs=inputs, file=str(output)))
         return
     out().print(f"written to {on_a_line(output)}", markup=False, soft_wrap=True)

@@ -1,19 +1,24 @@
-"""Checking: what the judge says of algorithm files."""
+"""Checking: what the judge says of files of algorithms and schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
 from sccl.collectives import misnamed
+from sccl.core.algorithm import KSynchronous
+from sccl.core.clock import AlphaModel
 from sccl.core.files.fields import FileText, Part
 from sccl.judge import Violation, violations
-from sccl.tasks.files import Loaded, load_algorithms
-from sccl.tasks.outputs import Output, algorithm_digests
+from sccl.tasks.files import LoadedPlan, load_plans
+from sccl.tasks.outputs import Output, plan_digests
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
 
 
 class ViolationPart(Part, frozen=True, kw_only=True):
@@ -23,17 +28,26 @@ class ViolationPart(Part, frozen=True, kw_only=True):
     message: str
     step: int | None
     chunk: int | None
-    rank: int | None
+    rank: Annotated[int | None, Meta(description="A rank, or a switch: these come after ranks.")]
+    link: Annotated[tuple[int, int] | None, Meta(description="[src, dst], of schedules.")]
+    tick: Annotated[int | None, Meta(description="When, of schedules.")]
 
 
 class CheckedFilePart(Part, frozen=True, kw_only=True):
-    """An algorithm and the judge's verdict."""
+    """An algorithm or a schedule, and the judge's verdict."""
 
     file: FileText
     valid: bool
     digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
     collective: str
     topology: str
+    finish_us: Annotated[
+        float | None, Meta(description="When the last chunk arrives, of schedules.")
+    ]
+    alpha: Annotated[
+        Literal["travels", "occupies"] | None,
+        Meta(description="What links do during alpha, of schedules."),
+    ]
     violations: tuple[ViolationPart, ...]
 
 
@@ -46,45 +60,60 @@ class CheckOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A file and everything that is wrong with its algorithm."""
+    """A file and everything that is wrong with its plan."""
 
-    loaded: Loaded
+    loaded: LoadedPlan
     violations: tuple[Violation, ...]
 
 
 def judge_files(files: Iterable[str | Path]) -> list[Judged]:
-    """Return what the judge says of each algorithm; all are read before any verdict.
+    """Return what the judge says of each plan; all are read before any verdict.
 
     Raises:
-        InputError: there is none, or a file is no algorithm.
+        InputError: there is none, or a file is no algorithm and no schedule.
     """
-    loaded = load_algorithms(files)
-    return [Judged(one, (*_misnamed(one), *violations(one.algorithm))) for one in loaded]
+    loaded = load_plans(files)
+    return [Judged(one, (*_misnamed(one), *violations(one.plan))) for one in loaded]
 
 
-def _misnamed(one: Loaded) -> list[Violation]:
-    text = misnamed(one.algorithm.collective)
+def _misnamed(one: LoadedPlan) -> list[Violation]:
+    text = misnamed(one.plan.collective)
     return [Violation("collective", text)] if text else []
 
 
 def check_output(judged: Sequence[Judged]) -> CheckOutput:
     """Return the verdicts."""
     return CheckOutput(
-        inputs=algorithm_digests({str(x.loaded.file): x.loaded.algorithm for x in judged}),
+        inputs=plan_digests({str(x.loaded.file): x.loaded.plan for x in judged}),
         files=tuple(map(_part, judged)),
     )
 
 
 def _part(judged: Judged) -> CheckedFilePart:
-    one = judged.loaded
+    loaded, plan = judged.loaded, judged.loaded.plan
+    timed = None if isinstance(plan, KSynchronous) else plan
     return CheckedFilePart(
-        file=str(one.file),
+        file=str(loaded.file),
         valid=not judged.violations,
-        digest_matches=one.intact,
-        collective=one.algorithm.collective.name,
-        topology=one.algorithm.topology.name,
+        digest_matches=loaded.intact,
+        collective=plan.collective.name,
+        topology=plan.topology.name,
+        finish_us=timed.clock.us(timed.finish) if timed else None,
+        alpha=_alpha(timed) if timed else None,
         violations=tuple(
-            ViolationPart(kind=v.kind, message=v.message, step=v.step, chunk=v.chunk, rank=v.rank)
+            ViolationPart(
+                kind=v.kind,
+                message=v.message,
+                step=v.step,
+                chunk=v.chunk,
+                rank=v.rank,
+                link=v.link,
+                tick=v.tick,
+            )
             for v in judged.violations
         ),
     )
+
+
+def _alpha(schedule: Schedule) -> Literal["travels", "occupies"]:
+    return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"

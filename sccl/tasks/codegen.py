@@ -14,7 +14,7 @@ from sccl.core.files.fields import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.emit import EmitOptions, generate, write_project
 from sccl.tasks.judged import judged
-from sccl.tasks.outputs import Output, algorithm_digests
+from sccl.tasks.outputs import Output, plan_digests
 
 
 class CodegenOutput(Output, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ def write_code(  # noqa: PLR0913 - what is written, and where
 def codegen_output(written: Written) -> CodegenOutput:
     """Return where a project was written."""
     return CodegenOutput(
-        inputs=algorithm_digests(written.given),
+        inputs=plan_digests(written.given),
         directory=str(written.directory),
         target=written.target,
         ranks=written.ranks,

@@ -7,13 +7,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import is_folder, read_text
-from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, SYMMETRIC_ALGORITHM, Kind
+from sccl.core.files.kinds import (
+    ALGORITHMS,
+    CERTIFICATE,
+    FRONTIER,
+    PLANS,
+    SCHEDULE,
+    SYMMETRIC_ALGORITHM,
+    Kind,
+)
 from sccl.core.files.text import kind_in
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import FormatError, InputError
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
 
 ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
 _BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
@@ -115,14 +127,17 @@ def _in_folder(path: Path, kinds: frozenset[Kind]) -> list[Path]:
     return [file for file in files if kind_of_file(file) in kinds]
 
 
-def algorithm_files(words: Iterable[str | Path]) -> list[Path]:
+def algorithm_files(words: Iterable[str | Path], kinds: frozenset[Kind] = ALGORITHMS) -> list[Path]:
     """Return the files of algorithms: frontiers and claims beside them are passed over.
+
+    Args:
+        kinds: others than algorithms that are taken, too.
 
     Raises:
         InputError: there is none.
     """
     given = list(words)
-    found = files_of(given, ALGORITHMS)
+    found = files_of(given, kinds)
     if not found:
         where = f", expected at {_several(kept)}" if (kept := _kept_with(given)) else ""
         raise InputError(
@@ -184,3 +199,34 @@ def load_algorithms(words: Iterable[str | Path]) -> list[Loaded]:
         InputError: there is none, or a file is no algorithm.
     """
     return [Loaded(file, *load_algorithm(file)) for file in algorithm_files(words)]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlan:
+    """A plan and the file it is from.
+
+    Attributes:
+        intact: whether the file is as sccl wrote it.
+    """
+
+    file: Path
+    plan: Plan
+    intact: bool
+
+
+def load_plans(words: Iterable[str | Path]) -> list[LoadedPlan]:
+    """Return the algorithms and schedules of files, folders and patterns, right or wrong.
+
+    Raises:
+        InputError: there is none, or a file is neither.
+    """
+    return [LoadedPlan(file, *_load_plan(file)) for file in algorithm_files(words, PLANS)]
+
+
+def _load_plan(file: Path) -> tuple[Plan, bool]:
+    """Return the plan in a file, and whether the file is as sccl wrote it."""
+    if kind_of_file(file) != SCHEDULE:
+        return load_algorithm(file)
+    from sccl.core.files.schedules import load_schedule  # noqa: PLC0415 - NumPy is slow to load
+
+    return load_schedule(file)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 import sccl
 from sccl.collectives import Spec
+from sccl.core.algorithm import KSynchronous
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.disk import read_text
@@ -23,9 +24,11 @@ from sccl.core.files.fields import Part
 from sccl.core.files.kinds import ALGORITHMS, json_schema
 from sccl.core.files.text import digest
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.tasks.files import kind_of_file
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
@@ -74,9 +77,17 @@ def question_digests(topology: Topology, spec: Spec | None = None) -> dict[str, 
     return found
 
 
-def algorithm_digests(algorithms: Mapping[str, AnyAlgorithm]) -> dict[str, str]:
-    """Return the digests of algorithms by file."""
-    return {name: digest(algorithm_to_wire(one)) for name, one in algorithms.items()}
+def plan_digests(plans: Mapping[str, Plan]) -> dict[str, str]:
+    """Return the digests of algorithms and schedules by file."""
+    return {name: _digest_of_plan(one) for name, one in plans.items()}
+
+
+def _digest_of_plan(plan: Plan) -> str:
+    if isinstance(plan, KSynchronous):
+        return digest(algorithm_to_wire(plan))
+    from sccl.core.files.schedules import schedule_digest  # noqa: PLC0415 - NumPy is slow to load
+
+    return schedule_digest(plan)
 
 
 def file_digest(path: Path) -> str:

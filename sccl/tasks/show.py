@@ -11,7 +11,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.judge import violations
 from sccl.tasks.files import Loaded
-from sccl.tasks.outputs import Output, algorithm_digests
+from sccl.tasks.outputs import Output, plan_digests
 from sccl.view.text.show import utilisation
 
 
@@ -58,7 +58,7 @@ class ShowOutput(Output, frozen=True, kw_only=True):
 def show_output(loaded: Sequence[tuple[Loaded, Algorithm]]) -> ShowOutput:
     """Return what is shown of algorithms: of files, and written out."""
     return ShowOutput(
-        inputs=algorithm_digests({str(one.file): one.algorithm for one, _ in loaded}),
+        inputs=plan_digests({str(one.file): one.algorithm for one, _ in loaded}),
         files=tuple(_part(one, algorithm) for one, algorithm in loaded),
     )
 

@@ -14,9 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
+from sccl.core.clock import AlphaModel
 from sccl.core.files.disk import data_dir
+from sccl.core.files.schedules import pieces
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe
+from tests.kit.schedules import around_a_ring
 
 runner = CliRunner()
 COMMAND = [sys.executable, "-c", "from sccl.cli.main import app; app()"]
@@ -276,7 +279,23 @@ def test_check_lists_every_violation(tmp_path: Path) -> None:
     code, out, _ = sccl("check", path, "--json")
     found = json.loads(out)["files"][0]
     assert (code, found["valid"], found["digest_matches"]) == (1, False, False)
-    assert {"kind", "message", "step", "chunk", "rank"} == set(found["violations"][0])
+    assert {"kind", "message", "step", "chunk", "rank"} < set(found["violations"][0])
+
+
+def test_check_goes_through_the_times_of_schedules(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_text("".join(pieces(around_a_ring(AlphaModel.OCCUPIES))))
+    code, out, _ = sccl("check", path)
+    assert (code, "C=1 6 transfers, 1.7 us (alpha occupies): valid" in out) == (0, True)
+    plain = json.loads(path.read_text())
+    plain["sends"][0][1] -= 1
+    path.write_text(json.dumps(plain))
+    code, out, _ = sccl("check", tmp_path, "--json")
+    file = json.loads(out)["files"][0]
+    assert (code, file["digest_matches"], file["alpha"]) == (1, False, "occupies")
+    assert file["finish_us"] == pytest.approx(1.7)
+    found = file["violations"][0]
+    assert (found["kind"], found["link"], found["tick"]) == ("duration", [0, 1], 0)
 
 
 def test_check_does_not_take_a_name_for_the_thing(tmp_path: Path) -> None:

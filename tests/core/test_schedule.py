@@ -15,7 +15,7 @@ from hypothesis import given
 
 from sccl.collectives import named
 from sccl.core import schedule as module
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import AlphaModel
 from sccl.core.files.kinds import json_schema
 from sccl.core.files.schedules import load_schedule, pieces, schedule_of_wire, schedule_to_wire
 from sccl.core.files.shapes import ScheduleWire
@@ -23,18 +23,9 @@ from sccl.core.files.text import digest, parse, text_of
 from sccl.core.schedule import MAX_TIME, Schedule, schedule_of
 from sccl.errors import CollectiveError, FormatError, InputError, ParameterError, TooLargeError
 from sccl.topo import resolve
-from tests.kit.schedules import schedules
+from tests.kit.schedules import around_a_ring, schedules
 
 SHAPE = jsonschema.Draft202012Validator(json_schema(ScheduleWire))
-
-
-def around_a_ring(model: AlphaModel = AlphaModel.TRAVELS) -> Schedule:
-    """Return an allgather on a ring of three ranks, in which each sends its chunk both ways."""
-    ring = resolve("ring:3")
-    collective = named("allgather", 3).at(1)
-    clock = Clock.of(ring, 25_000, model)
-    rows = [(0, clock.busy(i), k.src, i, False) for i, k in enumerate(ring.links)]
-    return schedule_of(ring, collective, rows, clock)
 
 
 @given(schedules())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from sccl.collectives import named
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.schedule import MAX_MESSAGES, Schedule, schedule_of
+from sccl.topo import resolve
 from tests.kit.strategies import specs, topologies
 
 
@@ -32,3 +34,12 @@ def schedules(draw: st.DrawFn) -> Schedule:
     number = st.integers(0, MAX_MESSAGES - 1)
     numbers = st.lists(number, min_size=len(rows), max_size=len(rows))
     return schedule_of(topology, collective, rows, clock, draw(st.one_of(st.none(), numbers)))
+
+
+def around_a_ring(model: AlphaModel = AlphaModel.TRAVELS) -> Schedule:
+    """Return an allgather on a ring of three ranks, in which each sends its chunk both ways."""
+    ring = resolve("ring:3")
+    collective = named("allgather", 3).at(1)
+    clock = Clock.of(ring, 25_000, model)
+    rows = [(0, clock.busy(i), k.src, i, False) for i, k in enumerate(ring.links)]
+    return schedule_of(ring, collective, rows, clock)

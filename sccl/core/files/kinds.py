@@ -67,6 +67,9 @@ KINDS = (
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 """The kinds that an algorithm is kept in."""
 
+PLANS = ALGORITHMS | {SCHEDULE}
+"""The kinds that whatever moves data is kept in, by steps or by times."""
+
 SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}
 """The published shapes, by what a file says that it is."""
 

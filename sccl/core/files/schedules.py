@@ -80,7 +80,7 @@ def _links(topology: Topology, src: Whole, dst: Whole, where: str) -> Whole:
 
 def pieces(schedule: Schedule) -> Iterator[str]:
     """Yield the text of a schedule's file, piece by piece: in memory is never more than a batch."""
-    text = text_with_digest(_head(schedule), _digest(schedule))
+    text = text_with_digest(_head(schedule), schedule_digest(schedule))
     head, _, tail = text.rpartition("[]")
     if not schedule.num_sends:
         yield text
@@ -129,7 +129,7 @@ def _rows(rows: TransferColumns, ends: Whole) -> list[_Row]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _digest(schedule: Schedule) -> str:
+def schedule_digest(schedule: Schedule) -> str:
     """Return what :func:`sccl.core.files.text.digest` does of the whole, batch by batch."""
     content = msgspec.to_builtins(_head(schedule))
     names = sorted(content.keys() - {"schema", "kind", "digest", "sends"})
