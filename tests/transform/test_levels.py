@@ -1,0 +1,70 @@
+"""Schedules as algorithms, and those that steps cannot tell."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+
+from sccl.collectives import named
+from sccl.core.clock import Clock
+from sccl.core.schedule import Schedule, schedule_of
+from sccl.errors import InputError, ParameterError
+from sccl.judge import violations
+from sccl.topo import resolve
+from sccl.transform.levels import algorithm_of
+from tests.kit.schedules import around_a_ring
+from tests.kit.timed import right
+
+
+@given(right())
+def test_a_schedule_of_single_hops_becomes_an_algorithm(schedule: Schedule) -> None:
+    try:
+        algorithm = algorithm_of(schedule)
+    except InputError:
+        hops = schedule.message is not None and len(set(schedule.message)) < schedule.num_sends
+        assert hops or schedule.topology.switches
+        return
+    assume(schedule.num_sends)
+    assert violations(algorithm) == []
+    assert algorithm.num_sends == schedule.num_sends
+
+
+def test_steps_are_as_few_as_the_transfers_allow() -> None:
+    algorithm = algorithm_of(around_a_ring())
+    assert (algorithm.steps, algorithm.rounds) == (1, 1)
+    line = resolve("line:3")
+    clock = Clock.of(line, 25_000)
+    took = clock.busy(0) + clock.lag(0)
+    place = {k.edge: i for i, k in enumerate(line.links)}
+    rows = [(0, clock.busy(0), 0, place[0, 1], False), (took, 2 * took, 0, place[1, 2], False)]
+    relayed = schedule_of(line, named("broadcast", 3).at(1), rows, clock)
+    assert algorithm_of(relayed).steps == 2
+
+
+def test_values_that_go_round_in_a_circle_have_times_and_no_steps() -> None:
+    """1 stores what comes from 0, then what comes from 2, after it has sent its own to 2."""
+    machine = resolve("full:3")
+    clock = Clock.of(machine, 1)
+    place = {k.edge: i for i, k in enumerate(machine.links)}
+    took, later = clock.busy(0), 10 * clock.lag(0)
+    rows = [
+        (8, 8 + took, 0, place[0, 1], False),
+        (2, later + took, 0, place[2, 1], False),
+        (5, 2 * later + took, 0, place[1, 2], False),
+    ]
+    schedule = schedule_of(machine, named("allreduce", 3).at(3), rows, clock)
+    with pytest.raises(ParameterError, match="in a circle"):
+        algorithm_of(schedule)
+
+
+def test_switches_and_relays_are_refused() -> None:
+    ring = around_a_ring()
+    relayed = schedule_of(
+        ring.topology,
+        ring.collective,
+        [(0, 10**9, 0, 0, False), (2 * 10**9, 3 * 10**9, 0, 3, False)],
+        ring.clock,
+        [4, 4],
+    )
+    with pytest.raises(ParameterError, match="message 4 has 2 hops"):
+        algorithm_of(relayed)
