@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sccl.core.outcome import Plan
     from sccl.core.schedule import Schedule
 
+LONG = 2**17
+"""Transfers from which on compiled code is faster, the time to load it included."""
+
 P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Plan")
 
 
@@ -34,6 +37,11 @@ def violations(plan: Plan) -> list[Violation]:
             return _of_symmetric(plan)
     from sccl.judge import timed  # noqa: PLC0415 - NumPy is slow to load
 
+    if plan.num_sends >= LONG:
+        from sccl.judge import large  # noqa: PLC0415 - Numba is slow to load
+
+        if large.takes(plan) and large.is_valid(plan):
+            return []
     return timed.violations(plan)
 
 

@@ -15,6 +15,7 @@ KSYNC = PACKAGE / "synth" / "ksync"
 
 FLOORS = {
     "errors": 0,
+    "compiled": 0,
     "core": 1,
     "core/files": 2,
     "collectives": 3,
@@ -56,13 +57,14 @@ _DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sc
 
 MAY_IMPORT = {
     "errors": set(),
+    "compiled": {"numba"},
     "core": {"errors", "numpy"},
     "core/files": {"core", "errors", "msgspec", "numpy"},
     "topo": _NOUNS,
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "collectives": _NOUNS,
-    "judge": {"core", "errors", "topo/symmetry", "numpy"},
-    "sim": {"core", "errors", "topo", "numba", "numpy"},
+    "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
+    "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
     "solvers": {"errors", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "topo/symmetry"},
     "lower": {"core", "errors", "judge", "numpy"},

@@ -14,7 +14,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule, schedule_of
 from sccl.core.topology import Budget, Link, Switch, Topology
-from sccl.judge import violations
+from sccl.judge import large, violations
 from tests.kit.timed import is_right, mutated, right
 
 
@@ -31,6 +31,16 @@ def test_a_mutation_is_judged_as_the_slow_judge_does(data: st.DataObject) -> Non
     found = violations(changed)
     event(found[0].kind if found else "still right")
     assert is_right(changed) == (found == [])
+
+
+@given(st.data())
+def test_long_schedules_are_judged_alike(data: st.DataObject) -> None:
+    schedule = data.draw(right())
+    if schedule.num_sends and data.draw(st.booleans()):
+        schedule = data.draw(mutated(schedule))
+    alone = replace(schedule, message=None)
+    if large.takes(alone):
+        assert large.is_valid(alone) == (violations(alone) == [])
 
 
 LINE = Topology(
