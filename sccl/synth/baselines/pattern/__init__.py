@@ -8,6 +8,7 @@ from sccl.synth.baselines.pattern.combine import (
     cut,
     pipelined,
     there_and_back,
+    together,
     turned,
 )
 from sccl.synth.baselines.pattern.noun import Pattern, pattern_of
@@ -25,5 +26,6 @@ __all__ = [
     "pattern_of",
     "pipelined",
     "there_and_back",
+    "together",
     "turned",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import lcm
 
 import numpy as np
 
@@ -57,16 +58,21 @@ def pipelined(pattern: Pattern, pieces: int) -> Pattern:
     return beside([pattern] * pieces, delay=1) if pieces > 1 else pattern
 
 
-def chained(first: Pattern, then: Pattern, collective: Collective) -> Pattern:
-    """Return one pattern after the other, on the same chunks."""
+def together(patterns: Sequence[Pattern], starts: Sequence[int], collective: Collective) -> Pattern:
+    """Return patterns on the same chunks, each from a step of its own on."""
     return pattern_of(
         collective,
-        step=np.concatenate([first.step, then.step + first.steps]),
-        chunk=np.concatenate([first.chunk, then.chunk]),
-        src=np.concatenate([first.src, then.src]),
-        dst=np.concatenate([first.dst, then.dst]),
-        reduce=np.concatenate([first.reduce, then.reduce]),
+        step=np.concatenate([p.step + at for p, at in zip(patterns, starts, strict=True)]),
+        chunk=np.concatenate([p.chunk for p in patterns]),
+        src=np.concatenate([p.src for p in patterns]),
+        dst=np.concatenate([p.dst for p in patterns]),
+        reduce=np.concatenate([p.reduce for p in patterns]),
     )
+
+
+def chained(first: Pattern, then: Pattern, collective: Collective) -> Pattern:
+    """Return one pattern after the other, on the same chunks."""
+    return together([first, then], [0, first.steps], collective)
 
 
 def turned(pattern: Pattern, collective: Collective) -> Pattern:
@@ -116,7 +122,9 @@ def there_and_back(make: Maker) -> Maker:
         mirrored = topology.reversed()
         alike = mirrored.carries_like(topology)
         gathered = spread if alike else make(replace(there, topology=mirrored), pieces)
-        whole = spec.at(spread.collective.num_chunks)
+        chunks = lcm(spread.collective.num_chunks, gathered.collective.num_chunks)
+        gathered, spread = (cut(p, chunks // p.collective.num_chunks) for p in (gathered, spread))
+        whole = spec.at(chunks)
         return chained(turned(gathered, whole), spread, whole)
 
     return made

@@ -94,3 +94,49 @@ def with_surplus(pattern: Pattern, surplus: Numbers) -> Pattern:
         dst=np.concatenate([out, pattern.dst, into]),
         reduce=np.concatenate([every >= 0, pattern.reduce, every < 0]),
     )
+
+
+def butterfly(collective: Collective, peers: Numbers, algorithm: str) -> Pattern:
+    """Return the allgather in which ranks give their peers of each step what these lack.
+
+    Args:
+        collective: an allgather of one chunk per rank.
+        peers: of each step, whom every rank exchanges with.
+
+    Raises:
+        ParameterError: not all ranks have got everything in the end.
+    """
+    held, parts = np.eye(collective.ranks, dtype=np.bool_), []
+    for step, peer in enumerate(peers):
+        src, block = np.nonzero(held & ~held[peer])
+        parts.append(np.stack([np.full_like(src, step), block, src, peer[src]]))
+        held |= held[peer]
+    if not held.all():
+        raise ParameterError(
+            f"{algorithm} does not reach all of {collective.ranks} ranks from each other: give a "
+            "power of two"
+        )
+    step, chunk, src, dst = np.concatenate(parts, axis=1)
+    return pattern_of(collective, step=step, chunk=chunk, src=src, dst=dst)
+
+
+def exchanged(collective: Collective, peers: Numbers) -> Pattern:
+    """Return the alltoall over a butterfly: chunks cross to the half in which they are wanted.
+
+    Args:
+        collective: an alltoall of 2^k ranks and as many chunks of each.
+        peers: of each of the k steps, whom every rank exchanges with.
+    """
+    ranks = collective.ranks
+    reach = [np.eye(ranks, dtype=np.bool_)]
+    for peer in peers[::-1]:
+        reach.append(reach[-1] | reach[-1][peer])
+    chunk = np.arange(ranks**2)
+    here, there, parts = chunk % ranks, chunk // ranks, []
+    for step, peer in enumerate(peers):
+        crosses = ~reach[len(peers) - 1 - step][here, there]
+        at = here[crosses]
+        parts.append(np.stack([np.full_like(at, step), chunk[crosses], at, peer[at]]))
+        here = np.where(crosses, peer[here], here)
+    step, chunk, src, dst = np.concatenate(parts, axis=1)
+    return pattern_of(collective, step=step, chunk=chunk, src=src, dst=dst)

@@ -8,12 +8,13 @@ from itertools import pairwise
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.synth.baselines.pattern.grid import Grid, grid_of
+from sccl.synth.baselines.pattern.links import Room
 
 Order = tuple[int, ...]
 """Ranks in the order in which a ring passes them, from rank 0."""
 
-_EFFORT = 20_000
-"""Ranks that a search for rings visits at most: a fraction of a second."""
+_EFFORT = 400_000
+"""Links that a search for rings looks at: a fraction of a second."""
 
 
 def ring_of(topology: Topology) -> Order:
@@ -22,12 +23,11 @@ def ring_of(topology: Topology) -> Order:
     Rank order comes first, then what is constructed on grids, then a bounded search.
     """
     ranks = tuple(range(topology.ranks))
-    room = _Room(topology)
+    search = _Search(topology)
     for order in (ranks, *_constructed(topology)):
-        if room.fits(order):
+        if _fits(search.room, order):
             return order
-    search = _Search(_EFFORT)
-    return next(search.rings(room), ranks)
+    return next(search.rings(), ranks)
 
 
 def rings_of(topology: Topology) -> tuple[Order, ...]:
@@ -35,15 +35,12 @@ def rings_of(topology: Topology) -> tuple[Order, ...]:
 
     As many as a bounded search finds; where it finds none, that of the ranks' numbers.
     """
-    search = _Search(_EFFORT)
-    found: list[tuple[Order, ...]] = []
-    for first in (None, *_constructed(topology)):
-        room = _Room(topology)
-        if first is None:
-            found.append(search.most(room, ()))
-        elif room.fits(first):
-            found.append(search.most(room, room.take(first)))
-    best = max(found, key=len)  # the first of those
+    search = _Search(topology)
+    best = search.most(())
+    for order in _constructed(topology):
+        search.restart()
+        if _fits(search.room, order):
+            best = max(best, search.most(_take(search.room, order)), key=len)
     return best or (tuple(range(topology.ranks)),)
 
 
@@ -116,110 +113,87 @@ def _path(sides: tuple[int, ...]) -> list[tuple[int, ...]]:
     return places
 
 
-class _Room:
-    """What is left of the bandwidth relation, while rings are taken out of it."""
+def _fits(room: Room, order: Order) -> bool:
+    """Return whether a ring can be taken; nothing is."""
+    taken = []
+    for edge in edges_of(order):
+        if not room.of(edge):
+            break
+        room.take(edge)
+        taken.append(edge)
+    for edge in taken:
+        room.give(edge)
+    return len(taken) == len(order)
 
-    def __init__(self, topology: Topology) -> None:
-        self.ranks = topology.ranks
-        self.successors = topology.successors()
-        self.left = [c.chunks_per_round for c in topology.constraints()]
-        self.over: dict[Edge, list[int]] = {edge: [] for edge in topology.edges}
-        for number, constraint in enumerate(topology.constraints()):
-            for edge in constraint.edges:
-                self.over[edge].append(number)
 
-    def add(self, edge: Edge, amount: int) -> None:
-        """Give the room of a link back, or take it with -1."""
-        for number in self.over[edge]:
-            self.left[number] += amount
-
-    def free(self, edge: Edge) -> bool:
-        """Return whether a link can take one more ring."""
-        return all(self.left[number] > 0 for number in self.over.get(edge, ())) and (
-            edge in self.over
-        )
-
-    def fits(self, order: Order) -> bool:
-        """Return whether a ring can be taken."""
-        taken = []
-        for edge in edges_of(order):
-            if not self.free(edge):
-                break
-            self.add(edge, -1)
-            taken.append(edge)
-        for edge in taken:
-            self.add(edge, 1)
-        return len(taken) == len(order)
-
-    def take(self, order: Order) -> tuple[Order, ...]:
-        """Take a ring, and the same backwards if that fits, too; return what was taken."""
-        rings = [order]
-        for edge in edges_of(order):
-            self.add(edge, -1)
-        back = (order[0], *order[:0:-1])
-        if len(order) > 2 and self.fits(back):
-            rings.append(back)
-            for edge in edges_of(back):
-                self.add(edge, -1)
-        return tuple(rings)
-
-    def give(self, rings: tuple[Order, ...]) -> None:
-        """Give rings back."""
-        for order in rings:
-            for edge in edges_of(order):
-                self.add(edge, 1)
-
-    def most(self) -> int:
-        """Return a number that no set of rings exceeds: each passes each rank once."""
-        lanes = [0] * self.ranks
-        for edge, numbers in self.over.items():
-            if edge[0] < self.ranks:
-                lanes[edge[0]] += min(self.left[number] for number in numbers)
-        return min(lanes)
+def _take(room: Room, order: Order) -> tuple[Order, ...]:
+    """Take a ring, and the same backwards if that fits, too; return what was taken."""
+    rings: tuple[Order, ...] = ()
+    for ring in (order, (order[0], *order[:0:-1])):
+        if ring not in rings and _fits(room, ring):
+            rings += (ring,)
+            for edge in edges_of(ring):
+                room.take(edge)
+    return rings
 
 
 class _Search:
     """A search for rings that ends after so much effort, whatever it has found."""
 
-    def __init__(self, effort: int) -> None:
-        self.effort = effort
+    def __init__(self, topology: Topology) -> None:
+        self.ranks = topology.ranks
+        self.successors = topology.successors()
+        self.room = Room(topology)
+        self.effort = _EFFORT
 
-    def most(self, room: _Room, taken: tuple[Order, ...]) -> tuple[Order, ...]:
+    def restart(self) -> None:
+        """Give all room and effort back."""
+        self.room.clear()
+        self.effort = _EFFORT
+
+    def most(self, taken: tuple[Order, ...]) -> tuple[Order, ...]:
         """Return as many rings that fit beside one another as are found, after those taken."""
-        best, bound = taken, len(taken) + room.most()
-        for order in self.rings(room):
-            rings = room.take(order)
-            found = self.most(room, (*taken, *rings))
-            room.give(rings)
+        best, bound = taken, len(taken) + self._bound()
+        for order in self.rings():
+            rings = _take(self.room, order)
+            found = self.most((*taken, *rings))
+            for ring in rings:
+                for edge in edges_of(ring):
+                    self.room.give(edge)
             best = max(best, found, key=len)
             if len(best) == bound or self.effort <= 0:
                 break
         return best
 
-    def rings(self, room: _Room) -> Iterator[Order]:
+    def _bound(self) -> int:
+        """Return a number that no more rings exceed: each leaves each rank once."""
+        ends = ((rank, self.successors[rank]) for rank in range(self.ranks))
+        return min(sum(self.room.of((rank, end)) for end in there) for rank, there in ends)
+
+    def rings(self) -> Iterator[Order]:
         """Yield rings that fit, ranks with few free neighbours first."""
         path, passed = [0], {0}
-        ahead = [self._ahead(room, 0, passed)]
+        ahead = [self._ahead(0, passed)]
         while ahead and self.effort > 0:
             node = next(ahead[-1], None)
             if node is None:
                 ahead.pop()
                 passed.remove(path.pop())
                 continue
-            self.effort -= 1
+            self.effort -= len(self.successors[node]) ** 2
             path.append(node)
             passed.add(node)
-            ahead.append(self._ahead(room, node, passed))
-            if len(path) == room.ranks and room.fits(order := tuple(path)):
+            ahead.append(self._ahead(node, passed))
+            if len(path) == self.ranks and _fits(self.room, order := tuple(path)):
                 yield order
 
-    def _ahead(self, room: _Room, node: int, passed: set[int]) -> Iterator[int]:
+    def _ahead(self, node: int, passed: set[int]) -> Iterator[int]:
         """Return the ranks to which a path can go on."""
 
         def onward(rank: int) -> list[int]:
             """Return the ranks not passed yet that a free link leads to."""
-            ranks = (r for r in room.successors[rank] if r < room.ranks and r not in passed)
-            return [r for r in ranks if room.free((rank, r))]
+            ranks = (r for r in self.successors[rank] if r < self.ranks and r not in passed)
+            return [r for r in ranks if self.room.of((rank, r))]
 
         return iter(sorted(onward(node), key=lambda rank: len(onward(rank))))
 

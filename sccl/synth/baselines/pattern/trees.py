@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sccl.core.collective import Collective
+from sccl.synth.baselines.pattern.combine import together, turned
 from sccl.synth.baselines.pattern.noun import Numbers, Pattern, pattern_of
 
 
@@ -77,6 +79,27 @@ def spread(
         src=tree.parent[below],
         dst=below,
     )
+
+
+def both_ways(whole: Collective, trees: Sequence[Tree], pieces: int) -> Pattern:
+    """Return an allreduce that goes up each of some trees, and down again, with its share of it.
+
+    Each share is cut into pieces, one a step behind the other; a piece turns back at the root as
+    soon as it is complete, while the next ones still go up.
+
+    Args:
+        whole: an allreduce whose chunks can be dealt out evenly to trees and pieces.
+    """
+    share = whole.num_chunks // len(trees)
+    height = max(tree.height for tree in trees)
+    parts = []
+    for number, tree in enumerate(trees):
+        chunks = number * share + np.arange(share)
+        late = np.arange(share) * pieces // share
+        down = spread(whole, tree, chunks, late + height)
+        up = turned(spread(whole, tree, chunks, late[::-1]), whole)
+        parts += [up, down]
+    return together(parts, [0] * len(parts), whole)
 
 
 def dealt(collective: Collective, tree: Tree) -> Pattern:

@@ -1,0 +1,88 @@
+"""Bine trees: binomial trees of negabinary numbers, whose edges are a third shorter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sccl.errors import ParameterError
+from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, there_and_back
+from sccl.synth.baselines.pattern.exchanges import butterfly, exchanged, power_of_two
+from sccl.synth.baselines.pattern.grid import Grid
+from sccl.synth.baselines.pattern.noun import Numbers
+from sccl.synth.baselines.pattern.trees import Tree, dealt, spread
+from sccl.synth.baselines.swing import peers
+from sccl.synth.contract import Request
+
+NAME = "bine"
+SOURCE = "De Sensi et al., SC 2025 (arXiv 2508.17311), as in libbine of HLC-Lab/pico"
+
+_ODD_BITS = 0xAAAAAAAA
+"""The digits that count negatively in base -2."""
+
+
+def negabinary(numbers: Numbers) -> Numbers:
+    """Return the digits of numbers in base -2, as bits."""
+    return (numbers + _ODD_BITS) ^ _ODD_BITS
+
+
+def from_negabinary(bits: Numbers) -> Numbers:
+    """Return the numbers of which these are the digits in base -2."""
+    return (bits ^ _ODD_BITS) - _ODD_BITS
+
+
+def bine_tree(ranks: int) -> Tree:
+    """Return the tree of 2^k ranks whose edges become shorter from step to step.
+
+    In step s a rank sends to that whose last k - s digits are all others; it has got what it sends
+    before, in the first step in which these digits of its own were all the same.
+    """
+    bits = ranks.bit_length() - 1
+    digits = negabinary(np.arange(ranks))
+    step, parent = np.full(ranks, -1), np.zeros(ranks, dtype=np.int64)
+    for last in range(1, bits + 1):  # shorter edges first: the longest that fits remains
+        mask = 2**last - 1
+        ends = np.isin(digits & mask, (0, mask)) & (np.arange(ranks) > 0)
+        step[ends] = bits - last
+        parent[ends] = (from_negabinary(digits ^ mask) % ranks)[ends]
+    return Tree(parent, step)
+
+
+def _tree(request: Request) -> Tree:
+    power_of_two("a Bine tree", request.spec.ranks, "binomial-tree takes any")
+    return bine_tree(request.spec.ranks).rooted(request.spec.root or 0)
+
+
+def _broadcast(request: Request, pieces: int) -> Pattern:
+    return cut(spread(request.spec.at(1), _tree(request), 0), pieces)
+
+
+def _scatter(request: Request, pieces: int) -> Pattern:
+    return cut(dealt(request.spec.at(request.spec.unit), _tree(request)), pieces)
+
+
+def _allgather(request: Request, pieces: int) -> Pattern:
+    ranks = request.spec.ranks
+    if ranks % 2:
+        raise ParameterError(
+            f"a Bine butterfly wants an even number of ranks, and there are {ranks}: give another"
+        )
+    steps = peers(Grid((ranks,)), 0, 1)[::-1]
+    return cut(butterfly(request.spec.at(1), steps, "a Bine butterfly"), pieces)
+
+
+def _alltoall(request: Request, pieces: int) -> Pattern:
+    ranks = request.spec.ranks
+    power_of_two("the alltoall of Bine trees", ranks, "Bruck's algorithm takes any")
+    return cut(exchanged(request.spec.at(ranks), peers(Grid((ranks,)), 0, 1)), pieces)
+
+
+COLLECTIVES: dict[str, Maker] = {
+    "allgather": _allgather,
+    "reducescatter": backwards(_allgather),
+    "allreduce": there_and_back(_allgather),
+    "alltoall": _alltoall,
+    "broadcast": _broadcast,
+    "reduce": backwards(_broadcast),
+    "scatter": _scatter,
+    "gather": backwards(_scatter),
+}

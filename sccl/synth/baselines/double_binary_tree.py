@@ -1,0 +1,49 @@
+"""Two binary trees at once: who has children in one is a leaf of the other."""
+
+from __future__ import annotations
+
+from math import lcm
+
+import numpy as np
+
+from sccl.synth.baselines.pattern import Maker, Pattern, backwards, beside, pipelined
+from sccl.synth.baselines.pattern.trees import Tree, both_ways, by_levels, spread
+from sccl.synth.contract import Request
+
+NAME = "double-binary-tree"
+SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35, 2009, section 3, its edges not coloured"
+
+
+def two_trees(ranks: int) -> tuple[Tree, Tree]:
+    """Return two binary trees of ranks 1, 2, ... in order, with rank 0 above both.
+
+    The inner ranks of the first are even; the second is the first mirrored, or shifted by one where
+    the number of ranks is even, so that its inner ranks are odd.
+    """
+    number = np.arange(ranks)
+    low = number & -number
+    up = number - low | 2 * low
+    first = by_levels(np.where(up < ranks, up, number - low))
+    if ranks % 2:
+        names = (ranks - number) % ranks
+    else:
+        names = np.where(number > 0, number % max(ranks - 1, 1) + 1, 0)
+    return first, first.moved(names)
+
+
+def _broadcast(request: Request, pieces: int) -> Pattern:
+    spec = request.spec
+    trees = (tree.rooted(spec.root or 0) for tree in two_trees(spec.ranks))
+    return pipelined(beside([spread(spec.at(1), tree, 0) for tree in trees]), pieces)
+
+
+def _allreduce(request: Request, pieces: int) -> Pattern:
+    spec = request.spec
+    return both_ways(spec.at(lcm(spec.unit, 2 * pieces)), two_trees(spec.ranks), pieces)
+
+
+COLLECTIVES: dict[str, Maker] = {
+    "allreduce": _allreduce,
+    "broadcast": _broadcast,
+    "reduce": backwards(_broadcast),
+}

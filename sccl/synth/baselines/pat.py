@@ -1,0 +1,71 @@
+"""PAT: Bruck's steps backwards, far ranks first, and as many chunks at once as a buffer holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
+from sccl.synth.contract import Request
+
+NAME = "pat"
+SOURCE = "Jeaugey, arXiv 2506.20252, as in NCCL 2.23 and later"
+
+SLOT_BYTES = 2**19
+"""A slot of NCCL's buffers: 4 MiB in eight slots."""
+
+SLOTS = 8
+
+
+def aggregated(ranks: int, shard_bytes: int) -> int:
+    """Return how many chunks a message holds: as many as fit into a slot, and in eight slots.
+
+    A power of two, which grows while it is less than half of the ranks.
+    """
+    together, slots = 1, SLOTS
+    while SLOT_BYTES // (shard_bytes * together) >= 2 and together < ranks // 2:
+        together *= 2
+    while slots > 1 and together < ranks // 2:
+        together, slots = 2 * together, slots // 2
+    return together
+
+
+def depth_first(bits: int) -> list[int]:
+    """Return 1 .. 2^bits - 1 in the order of a binomial tree, large branches first."""
+    found: list[int] = []
+    for bit in range(bits):
+        found = [2**bit, *(2**bit + number for number in found), *found]
+    return found
+
+
+def _allgather(request: Request, pieces: int) -> Pattern:
+    """Return the trees of all ranks, in which the chunk of rank r + o reaches r by the bits of o.
+
+    Those bits come from the highest to the lowest. The highest, of which there are as many as the
+    messages hold chunks, take a step each for all chunks; for each tail of lower ones, in depth
+    first order, there is a step that moves the chunks of all heads.
+    """
+    ranks = request.spec.ranks
+    bits = (ranks - 1).bit_length()
+    low = bits - min(aggregated(ranks, request.size_bytes).bit_length() - 1, bits)
+    offset, rank = np.ogrid[1:ranks, :ranks]
+    lowest = offset & -offset
+    tails = np.zeros(2**low, dtype=np.int64)
+    tails[depth_first(low)] = np.arange(2**low - 1)
+    tail = offset % 2**low
+    step = np.where(tail > 0, bits - low + tails[tail], bits - 1 - np.log2(lowest).astype(int))
+    steps = np.unique(step)  # some tails have no rank
+    pattern = pattern_of(
+        request.spec.at(1),
+        step=np.searchsorted(steps, step),
+        chunk=(rank + offset) % ranks,
+        src=(rank + lowest) % ranks,
+        dst=rank,
+    )
+    return cut(pattern, pieces)
+
+
+COLLECTIVES: dict[str, Maker] = {
+    "allgather": _allgather,
+    "reducescatter": backwards(_allgather),
+    "allreduce": there_and_back(_allgather),
+}

@@ -1,0 +1,67 @@
+"""A machine's own links: what is left of their bandwidth, and whether they join all ranks."""
+
+from __future__ import annotations
+
+from sccl.core.ids import Edge
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.errors import TooLargeError, TopologyError
+
+
+class Room:
+    """What is left of a round of the bandwidth relation, while chunks are placed in it."""
+
+    def __init__(self, topology: Topology) -> None:
+        constraints = topology.constraints()
+        self._whole = [c.chunks_per_round for c in constraints]
+        self._left = list(self._whole)
+        self._over: dict[Edge, list[int]] = {edge: [] for edge in topology.edges}
+        for number, constraint in enumerate(constraints):
+            for edge in constraint.edges:
+                self._over[edge].append(number)
+
+    def of(self, edge: Edge) -> int:
+        """Return how many chunks still fit on a link; 0: none, or there is no such link."""
+        return min((self._left[number] for number in self._over.get(edge, ())), default=0)
+
+    def take(self, edge: Edge) -> None:
+        """Place a chunk on a link."""
+        for number in self._over[edge]:
+            self._left[number] -= 1
+
+    def give(self, edge: Edge) -> None:
+        """Take a chunk back from a link."""
+        for number in self._over[edge]:
+            self._left[number] += 1
+
+    def clear(self) -> None:
+        """Begin a round anew."""
+        self._left = list(self._whole)
+
+
+def check_links(algorithm: str, topology: Topology, most: int) -> None:
+    """Check that an algorithm that goes over a machine's own links can do so.
+
+    Args:
+        most: ranks that it takes.
+
+    Raises:
+        TopologyError: it has switch nodes, or a rank does not reach another.
+        TooLargeError: it has too many ranks.
+    """
+    where = f"topology {topology.name!r}"
+    if topology.switches:
+        raise TopologyError(
+            f"{where} has switch nodes, and {algorithm} goes over links between ranks: "
+            "sccl.topo.machine_model makes those of them"
+        )
+    if topology.ranks > most:
+        raise TooLargeError(
+            f"{where} has {topology.ranks} ranks, and this version of {algorithm} takes up to "
+            f"{most}: give a smaller one"
+        )
+    both = (topology.successors(), topology.reversed().successors())
+    if any(UNREACHED in distances(successors, [0]) for successors in both):
+        raise TopologyError(
+            f"{where} has ranks that do not reach each other, and {algorithm} gathers from all to "
+            "all: give one in which they do"
+        )

@@ -1,0 +1,25 @@
+"""Classical algorithms as tests ask for them: by name, collective and machine."""
+
+from __future__ import annotations
+
+from sccl.collectives import named
+from sccl.synth import baselines
+from sccl.synth.baselines import Pattern, make
+from sccl.synth.contract import Request
+from sccl.topo import resolve
+
+ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+ALL = [(name, c) for name in baselines.names() for c in sorted(baselines.load(name).COLLECTIVES)]
+
+ONLY_ON = {"c-cube": "dgx1"}
+"""Algorithms that serve one machine."""
+
+
+def request(collective: str, topology: str, root: int = 0, size: int = 2**20) -> Request:
+    machine = resolve(topology)
+    spec = named(collective, machine.ranks, root if collective in ROOTED else None)
+    return Request(machine, spec, size)
+
+
+def pattern(name: str, collective: str, topology: str, pieces: int = 1, root: int = 0) -> Pattern:
+    return make(name, request(collective, topology, root), pieces)
