@@ -102,12 +102,37 @@ def line_graph(machine: Topology) -> Topology:
     return directed("L", [(number[a], number[b]) for a in number for b in number if a[1] == b[0]])
 
 
-def test_bfb_on_expanded_graphs() -> None:
-    """A line graph takes one step more, and 1/N more of M/B."""
-    least = bfb.costs(kautz(4, 64))
-    assert (len(least), sum(least)) == (3, 21)
-    least = bfb.costs(line_graph(resolve("circulant:16:3,4")))
-    assert (len(least), sum(least)) == (4, Fraction(15, 4) * 4 + 1)
+def one_way_torus(*sides: int) -> Topology:
+    grid = Grid(sides)
+    nexts = [grid.shifted(d, 1).tolist() for d in range(len(sides))]
+    return directed(
+        "UniRings", [(rank, there[rank]) for there in nexts for rank in range(grid.ranks)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "steps", "of_shard"),
+    [
+        (kautz(4, 64), 3, "21"),
+        (kautz(4, 256), 4, "85"),
+        (kautz(4, 1024), 5, "341"),
+        (one_way_torus(4, 8), 10, "31/2"),
+        (one_way_torus(4, 8, 4, 8), 20, "1023/4"),
+    ],
+    ids=lambda given: given.name if isinstance(given, Topology) else str(given),
+)
+def test_bfb_on_graphs_of_its_source(machine: Topology, steps: int, of_shard: str) -> None:
+    least = bfb.costs(machine)
+    assert (len(least), sum(least)) == (steps, Fraction(of_shard))
+
+
+def test_bfb_on_line_graphs() -> None:
+    """Each takes one step more, and 1/N more of M/B: of degree 4, R/C is 4 times as much and 1."""
+    machine, steps, cost = resolve("circulant:16:3,4"), 3, Fraction(15, 4)
+    for _ in range(2):
+        machine, steps, cost = line_graph(machine), steps + 1, 4 * cost + 1
+        least = bfb.costs(machine)
+        assert (len(least), sum(least)) == (steps, cost)
 
 
 @given(
@@ -221,10 +246,10 @@ def test_themis_loads_fast_dimensions_more() -> None:
 def test_chassis_are_dimensions() -> None:
     assert grid_of(resolve("ndv2x2")) == Grid((2, 8))
     assert grid_of(resolve("dragonfly:4x5")) == Grid((5, 4))
-    assert grid_of(resolve("star:5")) is None
+    assert grid_of(resolve("dgx-h100")) is None
     for name in ("blueconnect", "themis"):
-        with pytest.raises(TopologyError, match="by dimension, and topology 'star:5' has"):
-            make(name, request("allreduce", "star:5"))
+        with pytest.raises(TopologyError, match="by dimension, and topology 'dgx-h100' has"):
+            make(name, request("allreduce", "dgx-h100"))
 
 
 # --- Swing, Bine, PAT ---------------------------------------------------------------------------
@@ -249,11 +274,39 @@ def test_swing_takes_two_steps_for_each_doubling(machine: str) -> None:
 
 def test_swing_begins_in_each_dimension_both_ways() -> None:
     made = pattern("swing", "reducescatter", "torus:4x4")
-    first = {(int(s), int(d)) for s, d in zip(made.src, made.dst, strict=True) if s == 0}
-    begin = made.step == 0
-    ends = set(made.dst[begin & (made.src == 0)].tolist())
+    ends = set(made.dst[(made.step == 0) & (made.src == 0)].tolist())
     assert ends == {1, 3, 4, 12}
-    assert len(first) >= 4
+
+
+def congestion(made: Pattern, grid: Grid) -> float:
+    """Return the chunks over the fullest link, of all steps, by those if all links were as full.
+
+    A hop within a dimension goes the short way around.
+    """
+    total = 0
+    for step in range(made.steps):
+        load = np.zeros((len(grid.sides), 2, grid.ranks), dtype=int)
+        now = made.step == step
+        src, dst = made.src[now], made.dst[now]
+        for d, side in enumerate(grid.sides):
+            way = (grid.at(d)[dst] - grid.at(d)[src] + side // 2) % side - side // 2
+            for hops in set(way.tolist()) - {0}:
+                for i in range(abs(hops)):
+                    at = grid.shifted(d, i if hops > 0 else -i)[src[way == hops]]
+                    np.add.at(load[d, int(hops < 0)], at, 1)
+        total += int(load.max())
+    return total / made.collective.num_chunks / (1 - 1 / grid.ranks) * 2 * len(grid.sides)
+
+
+@pytest.mark.parametrize(
+    ("sides", "least", "most"), [((8, 8), 1.09, 1.1), ((16, 16), 1.14, 1.19), ((8, 8, 8), 1, 1.03)]
+)
+def test_swing_congests_links_as_its_paper_says(
+    sides: tuple[int, ...], least: float, most: float
+) -> None:
+    """1.19 in two dimensions and 1.03 in three, which is approached from below."""
+    made = pattern("swing", "allgather", "torus:" + "x".join(map(str, sides)))
+    assert least <= congestion(made, Grid(sides)) <= most
 
 
 @pytest.mark.parametrize("machine", ["ring:5", "torus:4x3"])

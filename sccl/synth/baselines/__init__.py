@@ -1,9 +1,9 @@
 """The classical algorithms, found by their files, and the one door to them.
 
 A file ``NAME.py`` of this folder is an algorithm; nothing else has to be told of it. It offers
-``NAME``, ``SOURCE`` (the paper, with the section), and ``COLLECTIVES``: for each collective that
-the source defines, who makes its pattern, and raises an
-:class:`~sccl.errors.InputError` for numbers of ranks or machines that the source does not allow.
+``NAME``, ``SOURCE`` (the paper or code that defines it), and ``COLLECTIVES``: for each collective
+that the source defines, who makes its pattern, and raises an :class:`~sccl.errors.InputError` for
+numbers of ranks or machines that the source does not allow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Baseline(Protocol):
 
     Attributes:
         NAME: as users spell it: that of the file, with hyphens.
-        SOURCE: the paper, with the section.
+        SOURCE: the paper or code that defines it.
         COLLECTIVES: who makes the pattern of each collective that it defines.
     """
 

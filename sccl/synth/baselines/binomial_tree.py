@@ -9,7 +9,7 @@ from sccl.synth.baselines.pattern.trees import Tree, dealt, spread
 from sccl.synth.contract import Request
 
 NAME = "binomial-tree"
-SOURCE = "Thakur, Rabenseifner, Gropp, IJHPCA 2005, sections 4.3 and 4.5"
+SOURCE = "Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
 
 
 def binomial(ranks: int) -> Tree:

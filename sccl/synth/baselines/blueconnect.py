@@ -8,7 +8,7 @@ from sccl.synth.baselines.pattern.grid import fully_joined, required_grid
 from sccl.synth.contract import Request
 
 NAME = "blueconnect"
-SOURCE = "Cho, Finkler, Serrano, Kung, Hunter, IBM JRD 63(6), 2019; rings both ways as in ASTRA-sim"
+SOURCE = "Cho, Finkler, Serrano, Kung, Hunter, IBM JRD 63(6), 2019; half of the data each way"
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:

@@ -8,7 +8,7 @@ from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern
 from sccl.synth.contract import Request
 
 NAME = "bruck"
-SOURCE = "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8(11), 1997, sections 3 and 4, radix 2"
+SOURCE = "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8(11), 1997, with radix 2"
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:

@@ -15,7 +15,7 @@ from sccl.synth.baselines.pattern import (
 from sccl.synth.contract import Request
 
 NAME = "direct"
-SOURCE = "TACOS (MICRO 2024), section V-A; one step: Chan et al., CCPE 2007, section 4"
+SOURCE = "TACOS (MICRO 2024), section V-A and Figure 5"
 
 
 def _copied(request: Request, pieces: int) -> Pattern:

@@ -11,7 +11,7 @@ from sccl.synth.baselines.pattern.trees import Tree, both_ways, by_levels, sprea
 from sccl.synth.contract import Request
 
 NAME = "double-binary-tree"
-SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35, 2009, section 3, its edges not coloured"
+SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35(12), 2009, edges not coloured"
 
 
 def two_trees(ranks: int) -> tuple[Tree, Tree]:

@@ -11,7 +11,7 @@ from sccl.synth.baselines.pattern.exchanges import doubling, folded, power_of_tw
 from sccl.synth.contract import Request
 
 NAME = "halving-doubling"
-SOURCE = "Rabenseifner, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 2005, sections 4.2 and 4.4"
+SOURCE = "Rabenseifner, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:

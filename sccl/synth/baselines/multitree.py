@@ -11,7 +11,7 @@ from sccl.synth.baselines.pattern.links import Room, check_links
 from sccl.synth.contract import Request
 
 NAME = "multitree"
-SOURCE = "Huang, Majumder, Kim, Muzahid, Yum, Kim, ISCA 2021, section 4"
+SOURCE = "Huang, Majumder, Kim, Muzahid, Yum, Kim, ISCA 2021"
 
 MAX_RANKS = 1024
 """Beyond, the trees take minutes to build."""

@@ -15,7 +15,7 @@ from sccl.synth.baselines.pattern.exchanges import (
 from sccl.synth.contract import Request
 
 NAME = "recursive-doubling"
-SOURCE = "Thakur, Rabenseifner, Gropp, IJHPCA 2005, sections 4.1 and 4.4"
+SOURCE = "Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:

@@ -18,7 +18,7 @@ from sccl.synth.baselines.pattern.rings import Order, ring_of
 from sccl.synth.contract import Request
 
 NAME = "ring"
-SOURCE = "Patarasuk and Yuan, JPDC 2009, section 3; broadcast: SCCL (PPoPP 2021), Table 3"
+SOURCE = "Patarasuk and Yuan, JPDC 69(2), 2009; broadcast: SCCL (PPoPP 2021), Table 3"
 
 
 def gathered(spec: Spec, order: Order) -> Pattern:

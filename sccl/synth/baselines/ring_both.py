@@ -16,7 +16,7 @@ from sccl.synth.baselines.ring import gathered, passed_on
 from sccl.synth.contract import Request
 
 NAME = "ring-both"
-SOURCE = "TACOS (MICRO 2024), section V-A: the bidirectional ring"
+SOURCE = "Patarasuk and Yuan, JPDC 69(2), 2009, with half of the data each way"
 
 
 def _orders(request: Request) -> tuple[Order, Order]:

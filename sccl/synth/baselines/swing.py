@@ -12,7 +12,7 @@ from sccl.synth.baselines.pattern.noun import Numbers
 from sccl.synth.contract import Request
 
 NAME = "swing"
-SOURCE = "De Sensi, Bonato, Saam, Hoefler, NSDI 2024, sections 3 and 4"
+SOURCE = "De Sensi, Bonato, Saam, Hoefler, NSDI 2024 (arXiv 2401.09356)"
 
 
 def distance(step: int) -> int:

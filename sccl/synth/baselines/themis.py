@@ -9,7 +9,7 @@ from sccl.synth.baselines.pattern.grid import Grid, fully_joined, required_grid
 from sccl.synth.contract import Request
 
 NAME = "themis"
-SOURCE = "Rashidi, Won, Srinivasan, Srinivas, Krishna, ISCA 2022, section 4, without threshold"
+SOURCE = "Rashidi, Won, Srinivasan, Sridharan, Krishna, ISCA 2022, without a threshold"
 
 
 def orders(grid: Grid, rates: list[float], pieces: int) -> list[tuple[int, ...]]:

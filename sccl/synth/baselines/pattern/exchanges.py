@@ -68,7 +68,7 @@ def swapping(collective: Collective, members: Numbers) -> Pattern:
 def folded(ranks: int) -> tuple[Numbers, Numbers]:
     """Return the 2^k ranks that stay, and those that give theirs to the next rank beforehand.
 
-    Source: Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.4.
+    Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, of allreduce.
     """
     stay = 1 << (ranks.bit_length() - 1)
     surplus = 2 * np.arange(ranks - stay)

@@ -13,9 +13,7 @@ from sccl.errors import TopologyError
 from sccl.synth.baselines.pattern.noun import Numbers
 from sccl.synth.baselines.pattern.place import places_of
 
-_GRIDS = re.compile(
-    r"(torus|mesh|ring|line|full|hypercube|dragonfly):([0-9]+(?:x[0-9]+)*)(?:[:@].*)?"
-)
+_GRIDS = re.compile(r"([a-z][a-z0-9-]*):([0-9]+(?:x[0-9]+)*)(?:[:@].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def grid_of(topology: Topology) -> Grid | None:
     """Return the dimensions of a machine, by its name or its chassis; None: it has none.
 
     Of a machine with chassis of one size, whose ranks follow one another, they are chassis and
-    ranks in one; of a dragonfly groups and ranks in one.
+    ranks in one; of a dragonfly groups and ranks in one; of other generated ones the sides.
     """
     sides = _named_sides(topology.name)
     if prod(sides) != topology.ranks:
@@ -70,7 +68,7 @@ def required_grid(algorithm: str, topology: Topology) -> Grid:
     if grid is None:
         raise TopologyError(
             f"{algorithm} goes dimension by dimension, and topology {topology.name!r} has none: "
-            "give a torus, mesh, hypercube or dragonfly, or a machine whose chassis have one size"
+            "give a generated one, such as a torus, or a machine whose chassis have one size"
         )
     return grid
 

@@ -59,7 +59,7 @@ def _lee_code(grid: Grid) -> Order:
     """Return the ring of a k-ary Gray code, whose complement in a square torus is a ring, too.
 
     Source: Bose, Broeg, Kwon, Ashir, "Lee distance and topological properties of k-ary n-cubes",
-    IEEE Transactions on Computers 44(8), 1995, section 4.
+    IEEE Transactions on Computers 44(8), 1995.
     """
     rows, columns = grid.sides
     return tuple(i * columns + (j - i) % columns for i in range(rows) for j in range(columns))
