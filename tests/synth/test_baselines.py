@@ -120,6 +120,13 @@ def _by_rank(made: Pattern) -> Counter[tuple[int, int]]:
     return Counter(zip(made.step.tolist(), made.src.tolist(), strict=True))
 
 
+@pytest.mark.parametrize("collective", ["allgather", "alltoall"])
+def test_brucks_ranks_have_one_peer_in_each_step(collective: str) -> None:
+    made = pattern("bruck", collective, "full:11")
+    way = 2**made.step if collective == "alltoall" else -(2**made.step)
+    assert ((made.dst - made.src - way) % 11 == 0).all()
+
+
 def test_brucks_alltoall_sends_half_in_each_step() -> None:
     assert set(_by_rank(pattern("bruck", "alltoall", "full:16")).values()) == {8}
 

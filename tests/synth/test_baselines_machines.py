@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.topology import Link, Topology
@@ -177,6 +177,8 @@ def test_trees_of_c_cube(pieces: int) -> None:
     assert set(found.rounds_per_step) == {share}  # no two pieces meet on a lane
     children = [set(tree) for tree in c_cube.PARENTS]
     assert not children[0] & children[1]
+    for tree in c_cube.PARENTS:
+        assert max(Counter(p for rank, p in enumerate(tree) if p != rank).values()) == 2
 
 
 @pytest.mark.parametrize("machine", ["full:4", "ring:8", "ndv2x2"])
@@ -215,6 +217,7 @@ def test_blueconnect_takes_one_dimension_after_the_other(sides: tuple[int, ...])
 
 def test_dimensions_of_joined_ranks_take_one_step() -> None:
     assert pattern("blueconnect", "allgather", "dragonfly:4x4").steps == 3 + 1
+    assert pattern("blueconnect", "allgather", "torus:3x4").steps == 1 + 3
     assert pattern("blueconnect", "allgather", "hypercube:4").steps == 4
 
 
@@ -361,10 +364,12 @@ def test_pat_fills_its_buffers(ranks: int, size: int, together: int) -> None:
 
 
 @given(st.integers(2, 70), st.integers(0, 22))
+@example(3, 10)
 @settings(max_examples=times(30), deadline=None)
 def test_pat_serves_any_number_of_ranks(ranks: int, bits: int) -> None:
     made = make("pat", request("allgather", f"full:{ranks}", size=2**bits))
     assert violations(logical(made)) == []
+    assert set(made.step.tolist()) == set(range(made.steps))
 
 
 def test_pat_goes_far_first_and_deep() -> None:

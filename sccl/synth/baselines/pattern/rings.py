@@ -50,8 +50,9 @@ def _constructed(topology: Topology) -> Iterator[Order]:
         return
     if len(grid.sides) == 2 and grid.sides[0] % grid.sides[1] == 0:
         yield _lee_code(grid)
-    yield _around(grid.sides)
-    if any(side % 2 == 0 for side in grid.sides) and len(grid.sides) > 1:
+    if len(grid.sides) == 1 or all(side % 2 for side in grid.sides):
+        yield _around(grid.sides)
+    else:
         yield _snake(grid.sides)
 
 
@@ -66,20 +67,18 @@ def _lee_code(grid: Grid) -> Order:
 
 
 def _around(sides: tuple[int, ...]) -> Order:
-    """Return a ring of a torus: rows are passed all around, some one way and some the other.
+    """Return a ring of a torus of odd sides: rows are passed all around, in one of the two ways.
 
     A row that is passed forwards moves the column by -1, one that is passed backwards by +1; so
-    many are passed each way that it closes. Every torus has one: the last dimension is taken with a
-    ring of those before it.
+    many are passed each way that it closes, which takes no fewer rows than columns. The last
+    dimension is taken with a ring of those before it.
     """
     if len(sides) == 1:
         return tuple(range(sides[0]))
     before, last = _around(sides[:-1]), sides[-1]
-    swap = len(before) % 2 == 1 and len(before) < last
+    swap = len(before) < last
     rows, columns = (last, len(before)) if swap else (len(before), last)
-    if rows % 2 and columns % 2 == 0:
-        rows, columns, swap = columns, rows, not swap
-    backwards = (rows - columns) // 2 if rows % 2 else rows // 2
+    backwards = (rows - columns) // 2
     places, column = [], 0
     for row in range(rows):
         way = -1 if row < backwards else 1
