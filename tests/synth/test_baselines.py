@@ -24,7 +24,7 @@ from sccl.errors import (
 from sccl.judge import violations
 from sccl.synth import baselines
 from sccl.synth.baselines import Pattern, logical, make, on_machine
-from sccl.synth.baselines.pattern import noun
+from sccl.synth.baselines.pattern import noun, rings
 from sccl.synth.baselines.pattern.rings import edges_of, ring_of, rings_of
 from sccl.topo import resolve
 from tests.kit.baselines import ALL, ONLY_ON, pattern, request
@@ -159,15 +159,21 @@ def test_grids_have_rings_over_links(sides: list[int], wraps: bool) -> None:
     assert (set(edges_of(order)) <= machine.edges) == exists
 
 
+@pytest.mark.parametrize("sides", [(3, 5), (5, 3), (3, 3, 5), (3, 7, 9), (5, 5)])
+def test_tori_of_odd_sides_need_no_search(sides: tuple[int, ...]) -> None:
+    machine = resolve("torus:" + "x".join(map(str, sides)))
+    assert set(edges_of(rings._around(sides))) <= machine.edges
+
+
 @pytest.mark.parametrize(
     ("topology", "count"),
-    [("dgx1", 6), ("torus:8x8", 4), ("torus:5x3", 4), ("hypercube:4", 4), ("mesh:3x3", 1)],
+    [("dgx1", 6), ("torus:32x32", 4), ("torus:5x3", 4), ("hypercube:4", 4), ("mesh:3x3", 1)],
 )
 def test_rings_share_no_lane(topology: str, count: int) -> None:
     machine = resolve(topology)
-    rings = rings_of(machine)
-    assert len(rings) == count
-    used = Counter(edge for order in rings for edge in edges_of(order))
+    found = rings_of(machine)
+    assert len(found) == count
+    used = Counter(edge for order in found for edge in edges_of(order))
     lanes = machine.lanes()
     if count > 1:
         assert all(used[edge] <= lanes[edge] for edge in used)
