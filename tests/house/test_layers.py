@@ -35,6 +35,7 @@ FLOORS = {
     "synth/limit": 8,
     "synth/ksync": 8,
     "synth/baselines": 8,
+    "synth/tacos": 8,
     "synth/allreduce": 9,
     "view": 10,
     "view/drawing": 11,
@@ -82,6 +83,7 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/baselines": _NOUNS | {"collectives", "judge", "synth", "topo", "numpy"},
+    "synth/tacos": _NOUNS | {"collectives", "sim", "solvers", "synth", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},

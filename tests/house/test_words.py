@@ -18,7 +18,12 @@ SHARED = {
     "Point": {"core.frontier", "api.shared"},
     "Topology": {"core.topology", "api.machine"},
     # The contract of synthesisers wants this name of each.
-    "Options": {"synth.contract", "synth.ksync.options", "synth.limit.options"},
+    "Options": {
+        "synth.contract",
+        "synth.ksync.options",
+        "synth.limit.options",
+        "synth.tacos.options",
+    },
     # Doors of solvers are alike: each has a ``solve`` and what it returns, read as ``sat.Result``.
     "Result": {f"solvers.{door}" for door in ("cpsat", "milp", "sat", "smt")},
 }

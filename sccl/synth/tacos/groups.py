@@ -1,0 +1,54 @@
+"""Links by node, and which nodes reach one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def grouped(
+    key: NDArray[np.int64], within: NDArray[np.int64], groups: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return where each group begins, and the rows by group, each ordered by ``within``."""
+    first = np.zeros(groups + 1, dtype=np.uint64)
+    first[1:] = np.cumsum(np.bincount(key, minlength=groups))
+    return first, np.lexsort((np.arange(len(key)), within, key)).astype(np.uint64)
+
+
+def strong_components(
+    src: NDArray[np.int64], dst: NDArray[np.int64], nodes: int
+) -> NDArray[np.uint32]:
+    """Return the number of each node's component: who reach one another over the given links.
+
+    Forward and backward searches from each node that has none yet: linear where links go both ways.
+    """
+    component = np.full(nodes, -1, dtype=np.int64)
+    pairs = list(zip(src.tolist(), dst.tolist(), strict=True))
+    onward, back = _adjacent(pairs, nodes), _adjacent(((v, u) for u, v in pairs), nodes)
+    number = 0
+    for node in range(nodes):
+        if component[node] < 0:
+            both = _reached(onward, node, component) & _reached(back, node, component)
+            component[sorted(both)] = number
+            number += 1
+    return component.astype(np.uint32)
+
+
+def _adjacent(pairs: Iterable[tuple[int, int]], nodes: int) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in range(nodes)]
+    for u, v in pairs:
+        found[u].append(v)
+    return found
+
+
+def _reached(adjacent: list[list[int]], start: int, component: NDArray[np.int64]) -> set[int]:
+    """Return the nodes without a component that are reached through such."""
+    seen, todo = {start}, [start]
+    while todo:
+        for other in adjacent[todo.pop()]:
+            if other not in seen and component[other] < 0:
+                seen.add(other)
+                todo.append(other)
+    return seen

@@ -1,0 +1,24 @@
+"""What TACOS can be told; the seed is that of the effort."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.synth import contract
+
+
+class Options(contract.Options, frozen=True, kw_only=True):
+    """How finely what is moved is cut, how often it is tried, and what a link does during alpha."""
+
+    chunks: Annotated[
+        int, Meta(ge=1, le=65_536, description="Chunks per part that a rank sends or is to get.")
+    ] = 1
+    restarts: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Seeds to try; it ends where the bound is met.")
+    ] = 1
+    alpha: Annotated[
+        Literal["occupies", "travels"],
+        Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+    ] = "occupies"

@@ -1,0 +1,87 @@
+"""Shortest ways, in ticks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.sim.compiled import compiled
+from sccl.synth.tacos.machine import Net
+
+FAR = 2**61
+"""Where no way leads."""
+
+
+@compiled
+def _spread(
+    first: NDArray[np.int64],
+    links: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    cost: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> None:
+    """Lower the ticks of every node to those of the shortest way from nodes that have some.
+
+    Nodes are looked at again when theirs were lowered (Bellman and Ford, with a queue).
+
+    Args:
+        found: ticks of each node; FAR where none is known.
+    """
+    nodes = len(found)
+    queue = np.empty(nodes, dtype=np.int64)
+    waits = np.zeros(nodes, dtype=np.bool_)
+    head, count = 0, 0
+    for node in range(nodes):
+        if found[node] < FAR:
+            queue[count], waits[node] = node, True
+            count += 1
+    while count:
+        node = queue[head]
+        head = head + 1 if head + 1 < nodes else 0
+        count -= 1
+        waits[node] = False
+        for place in range(first[node], first[node + 1]):
+            link = links[place]
+            other, ticks = ends[link], found[node] + cost[link]
+            if ticks < found[other]:
+                found[other] = ticks
+                if not waits[other]:
+                    at = head + count
+                    queue[at if at < nodes else at - nodes] = other
+                    waits[other] = True
+                    count += 1
+
+
+class Ways:
+    """Shortest ways of a machine, worked out when they are asked for."""
+
+    def __init__(self, net: Net) -> None:
+        self.nodes = net.nodes
+        self.cost = (net.busy + net.lag)[net.kind.astype(np.int64)]
+        self.src, self.dst = net.src.astype(np.int64), net.dst.astype(np.int64)
+        self._out = net.out_first.astype(np.int64), net.out.astype(np.int64)
+        self._into = net.in_first.astype(np.int64), net.into.astype(np.int64)
+
+    def from_any(self, sources: list[int]) -> NDArray[np.int64]:
+        """Return the ticks of every node from the nearest of some; FAR: there is no way."""
+        found = np.full(self.nodes, FAR, dtype=np.int64)
+        found[sources] = 0
+        _spread(*self._out, self.dst, self.cost, found)
+        return found
+
+    def onto(self, rank: int) -> NDArray[np.int64]:
+        """Return the ticks of every node to one; FAR: there is no way."""
+        found = np.full(self.nodes, FAR, dtype=np.int64)
+        found[rank] = 0
+        _spread(*self._into, self.src, self.cost, found)
+        return found
+
+    def tree(self, sources: list[int]) -> list[int]:
+        """Return the node before each on a shortest way from the nearest of some; -1: none."""
+        far = self.from_any(sources)
+        before = np.full(self.nodes, -1, dtype=np.int64)
+        on_way = np.flatnonzero(
+            (far[self.src] < FAR) & (far[self.src] + self.cost == far[self.dst])
+        )
+        before[self.dst[on_way]] = self.src[on_way]
+        return [int(node) for node in before]

@@ -1,0 +1,220 @@
+"""From a request to a schedule: one matching per seed, the first to finish of them, and a bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from sccl.collectives import dual_of
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.core.words import counted
+from sccl.errors import TooLargeError
+from sccl.solvers.effort import Effort, Spending
+from sccl.synth.contract import Notify, Request
+from sccl.synth.tacos.by_event import by_event
+from sccl.synth.tacos.demands import demand_of, with_relays
+from sccl.synth.tacos.in_step import in_rounds
+from sccl.synth.tacos.least import least_of_allreduce, least_ticks
+from sccl.synth.tacos.machine import Net, net_of
+from sccl.synth.tacos.options import Options
+from sccl.synth.tacos.sends import Demand, Pause, Sends
+from sccl.synth.tacos.turned import finish_of, joined, ticks, turned
+
+SENDS_OF_A_UNIT = 10_000_000
+"""Transfers that take about as long as a unit of effort."""
+
+MAX_SENDS = 2**28
+"""Of a schedule in memory: with what it takes to find them 8 GiB."""
+
+_MOST_TICKS = 2**60
+"""Of all that a machine sends, one chunk after the other: it bounds every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """So many more transfers have been found, of so many in all."""
+
+    sends: int
+    of: int
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error
+    """Time or effort has run out; its text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is planned.
+
+    Attributes:
+        forward: what is matched on the machine itself; None: nothing.
+        backward: what is matched on the reversed one, and turned round.
+    """
+
+    topology: Topology
+    collective: Collective
+    clock: Clock
+    net: Net
+    reversed_net: Net
+    forward: Demand | None
+    backward: Demand | None
+
+    @property
+    def tick_us(self) -> Fraction:
+        """Return the microseconds of a tick."""
+        return Fraction(self.clock.tick_ps, 10**6)
+
+    @property
+    def sends(self) -> int:
+        """Return how many transfers there are at least: all, where all ranks want all chunks."""
+        both = (d for d in (self.forward, self.backward) if d is not None)
+        return sum(demand.least_sends(self.net.nodes) for demand in both)
+
+    def made(self, seed: int, pause: Pause) -> tuple[int, Sends]:
+        """Return the finish and the transfers."""
+        if self.backward is None:
+            assert self.forward is not None
+            return matched(self.net, self.forward, seed, pause)
+        finish, sends = matched(self.reversed_net, self.backward, seed, pause)
+        sends = turned(sends, finish, self.reversed_net, self.topology)
+        if self.forward is None:
+            return finish, sends
+        _, then = matched(self.net, self.forward, seed, pause)
+        sends = joined(sends, finish, then, self.net, self.collective.num_chunks)
+        return finish_of(sends, self.net), sends
+
+    def least(self, attained: int) -> int:
+        """Return a lower bound of the finish; as good as need be where one attains it."""
+        if self.forward is not None and self.backward is not None:
+            chunks = self.collective.num_chunks
+            return least_of_allreduce(self.topology, self.clock, self.net, chunks)
+        if self.backward is not None:
+            there = self.topology.reversed()
+            clock = Clock.of(there, self.clock.chunk_bytes, self.clock.model, self.clock.tick_ps)
+            return least_ticks(there, clock, self.reversed_net, self.backward, attained)
+        assert self.forward is not None
+        return least_ticks(self.topology, self.clock, self.net, self.forward, attained)
+
+    def found(self, finish: int, sends: Sends, least: int) -> Found:
+        """Return the plan with its bound."""
+        schedule = Schedule(
+            topology=self.topology,
+            collective=self.collective,
+            start=sends.start,
+            end=sends.start + ticks(self.net)[0][sends.link],
+            chunk=sends.chunk,
+            link=sends.link,
+            reduce=sends.reduce,
+            tick_ps=self.clock.tick_ps,
+            chunk_bytes=self.clock.chunk_bytes,
+            model=self.clock.model,
+        )
+        us = self.tick_us
+        scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
+        return Found(schedule, Bound(Measure.TIME_US, finish * us, least * us, scope))
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the schedule that finishes first of those from some seeds, with a lower bound.
+
+    Raises:
+        InputError: the options do not fit the request, or what comes out would be too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    task, spending = _task(request, options), Spending(effort)
+    best: Found | None = None
+    pause = partial(_pause, spending, notify, task.sends)
+    least = 0
+    try:
+        for attempt in range(options.restarts):
+            finish, sends = task.made(_seed(effort.seed, attempt), pause)
+            least = least or task.least(finish)
+            if best is None or finish * task.tick_us < best.bound.attained:
+                best = task.found(finish, sends, least)
+            if best.proved:
+                break
+    except _Stopped as why:
+        return GaveUp(str(why), best)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        return GaveUp("interrupted", best)
+    assert best is not None
+    return best
+
+
+def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sends]:
+    """Return the finish and the transfers of one matching.
+
+    Raises:
+        UnreachableError: a rank has no way from any source of what it wants.
+    """
+    if net.alike and demand.wanted is None:
+        return in_rounds(net, demand, seed, pause)
+    return by_event(net, with_relays(demand, net), seed, pause)
+
+
+def _seed(seed: int, attempt: int) -> int:
+    return (seed * 1_000_003 + attempt) % 2**63
+
+
+def _pause(spending: Spending, notify: Notify, total: int, sends: int) -> None:
+    """Count what was done, tell it, and end where time or effort is over.
+
+    Raises:
+        _Stopped: it is.
+    """
+    spending.units += sends / SENDS_OF_A_UNIT
+    notify(Matched(sends, total))
+    if spending.late():
+        raise _Stopped(spending.effort.why_late)
+    if spending.used_up():
+        raise _Stopped(spending.effort.why_used_up)
+
+
+def _task(request: Request, options: Options) -> _Task:
+    topology, dual = request.topology, dual_of(request.spec)
+    collective = request.spec.at(request.spec.unit * options.chunks)
+    half = demand_of(dual.spec.at(dual.spec.unit * options.chunks))
+    size = -(-request.size_bytes // collective.chunks)
+    model = AlphaModel(options.alpha)
+    tick = _tick(topology, size, collective.num_chunks)
+    clock = Clock.of(topology, size, model, tick)
+    there = topology.reversed()
+    task = _Task(
+        topology=topology,
+        collective=collective,
+        clock=clock,
+        net=net_of(topology, clock),
+        reversed_net=net_of(there, Clock.of(there, size, model, tick)),
+        forward=None if dual.on_reversed else half,
+        backward=half if dual.on_reversed or dual.phases == 2 else None,
+    )
+    if task.sends > MAX_SENDS:
+        raise TooLargeError(
+            f"{collective.name} of {counted(topology.ranks, 'rank')} with C={collective.chunks} "
+            f"takes {task.sends} transfers; this version keeps up to {MAX_SENDS} of a schedule: "
+            "give fewer ranks or chunks"
+        )
+    return task
+
+
+def _tick(topology: Topology, size: int, chunks: int) -> int:
+    """Return the picoseconds of a tick: one, or ten, and so on, where times became too large."""
+    slowest = max(
+        Fraction(str(k.alpha_us)) * 10**6 + size * 1000 / (k.lanes * Fraction(str(k.gb_per_s)))
+        for k in set(topology.links)
+    )
+    for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
+        pace = budget.chunks_per_round * Fraction(str(speed))
+        slowest = max(slowest, size * 1000 / pace)
+    tick, every = 1, math.ceil(slowest) * chunks * topology.ranks
+    while every // tick > _MOST_TICKS:
+        tick *= 10
+    return tick

@@ -1,0 +1,70 @@
+"""What is asked of a matching, and what it gives: arrays, of whatever origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.errors import UnreachableError
+
+Pause = Callable[[int], None]
+"""Called between pieces of work with the transfers found since the last; it raises to stop."""
+
+PIECE = 2_000_000
+"""Links looked at, or transfers begun, in one call of a compiled loop: 0.1 to 0.3 s."""
+
+
+class Demand(NamedTuple):
+    """Who holds what, and who is to.
+
+    Attributes:
+        chunks: how many there are.
+        held_by: ranks, each with a chunk that it holds.
+        held: those chunks.
+        wanted_by: ranks, each with a chunk that it is to hold; None: all of them all chunks.
+        wanted: those chunks.
+    """
+
+    chunks: int
+    held_by: NDArray[np.int64]
+    held: NDArray[np.int64]
+    wanted_by: NDArray[np.int64] | None = None
+    wanted: NDArray[np.int64] | None = None
+
+    def least_sends(self, nodes: int) -> int:
+        """Return how many transfers there are at least: all, where all want all."""
+        if self.wanted is None:
+            return nodes * self.chunks - len(self.held)
+        return len(self.wanted)
+
+
+class Sends(NamedTuple):
+    """Transfers by (start, chunk, link).
+
+    Attributes:
+        start: ticks.
+        chunk: which chunk.
+        link: which link.
+        reduce: whether the receiver reduces.
+    """
+
+    start: NDArray[np.int64]
+    chunk: NDArray[np.int32]
+    link: NDArray[np.int32]
+    reduce: NDArray[np.bool_]
+
+    def ordered(self) -> Sends:
+        """Return them in their order."""
+        order = np.lexsort((self.link, self.chunk, self.start))
+        return Sends(self.start[order], self.chunk[order], self.link[order], self.reduce[order])
+
+
+def stalled() -> UnreachableError:
+    """Return the error for what cannot be gone on with: a rank has no way from a chunk's source."""
+    return UnreachableError(
+        "a chunk is wanted on a rank that no path from any of its sources reaches: "
+        "`sccl topo check` names a pair of ranks without a path; add links"
+    )

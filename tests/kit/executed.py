@@ -1,0 +1,115 @@
+"""A slow executor of schedules between ranks, transfer by transfer, that shares nothing with ours.
+
+Beside ``tests/kit/timed.py``, which goes tick by tick and so takes times of a few ticks alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from itertools import pairwise
+
+from sccl.core.clock import AlphaModel
+from sccl.core.schedule import Schedule
+
+
+def is_right(schedule: Schedule) -> bool:
+    """Return whether links and budgets bear it, and all chunks are where they are wanted."""
+    rows = list(
+        zip(
+            *(
+                column.tolist()
+                for column in (schedule.start, schedule.end, schedule.chunk, schedule.link)
+            ),
+            schedule.reduce.tolist(),
+            strict=True,
+        )
+    )
+    return _links_bear(schedule, rows) and _budgets_bear(schedule, rows) and _moves(schedule, rows)
+
+
+Rows = list[tuple[int, int, int, int, bool]]
+Coming = tuple[int, int, int, frozenset[int], bool]
+"""When what arrives where: tick, chunk, rank, value, and whether it is reduced."""
+
+
+def _ps(schedule: Schedule, link: int) -> tuple[Fraction, Fraction]:
+    """Return the alpha and the time of a chunk's bytes on a link, in picoseconds."""
+    wire, size = schedule.topology.links[link], schedule.chunk_bytes
+    assert isinstance(size, int)
+    passing = Fraction(1000 * size) / (wire.lanes * Fraction(str(wire.gb_per_s)))
+    return Fraction(str(wire.alpha_us)) * 10**6, passing
+
+
+def _links_bear(schedule: Schedule, rows: Rows) -> bool:
+    busy: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for start, end, _, link, _ in rows:
+        alpha, passing = _ps(schedule, link)
+        least = passing + (alpha if schedule.model is AlphaModel.OCCUPIES else 0)
+        if (end - start) * schedule.tick_ps < least:
+            return False
+        busy[link].append((start, end))
+    return all(a[1] <= b[0] for spans in map(sorted, busy.values()) for a, b in pairwise(spans))
+
+
+def _budgets_bear(schedule: Schedule, rows: Rows) -> bool:
+    """Look at each start of bytes: those that pass then go at a pace that the budget bears."""
+    topology, size = schedule.topology, schedule.chunk_bytes
+    assert isinstance(size, int)
+    for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
+        spans = []
+        for start, end, _, link, _ in rows:
+            if topology.links[link].edge in budget.edges:
+                alpha = _ps(schedule, link)[0] / schedule.tick_ps
+                begin = start + (math.ceil(alpha) if schedule.model is AlphaModel.OCCUPIES else 0)
+                spans.append((begin, end, Fraction(size) / (end - begin)))
+        most = budget.chunks_per_round * Fraction(str(speed)) * schedule.tick_ps / 1000
+        for at, _, _ in spans:
+            if sum(pace for begin, end, pace in spans if begin <= at < end) > most:
+                return False
+    return True
+
+
+def _moves(schedule: Schedule, rows: Rows) -> bool:
+    """Execute it: values are whose contributions they are, or -1 where nothing is reduced."""
+    collective = schedule.collective
+    own = collective.combining
+    value = {
+        (c, int(r)): frozenset([int(r) if own else -1])
+        for c in range(collective.num_chunks)
+        for r in collective.holders(c)
+    }
+    coming: list[Coming] = []
+    for start, end, chunk, link, reduce in sorted(rows):
+        if not _arrive(coming, value, start):
+            return False
+        src, dst = schedule.topology.links[link].edge
+        if (chunk, src) not in value or (reduce and not own):
+            return False
+        travels = schedule.model is AlphaModel.TRAVELS
+        lag = _ps(schedule, link)[0] / schedule.tick_ps if travels else Fraction(0)
+        coming.append((end + math.ceil(lag), chunk, dst, value[chunk, src], reduce))
+    if not _arrive(coming, value, 2**70):
+        return False
+    return all(
+        value.get((c, r)) == (frozenset(collective.holders(c)) if own else frozenset([-1]))
+        for c in range(collective.num_chunks)
+        for r in collective.wanted(c)
+    )
+
+
+def _arrive(
+    coming: list[Coming],
+    value: dict[tuple[int, int], frozenset[int]],
+    until: int,
+) -> bool:
+    """Let arrive what does by a tick; whether nothing is counted twice."""
+    for item in sorted((row for row in coming if row[0] <= until), key=lambda row: row[0]):
+        coming.remove(item)
+        _, chunk, dst, sent, reduce = item
+        here = value.get((chunk, dst), frozenset()) if reduce else frozenset()
+        if here & sent:
+            return False
+        value[chunk, dst] = here | sent
+    return True
