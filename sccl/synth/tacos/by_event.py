@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.synth.tacos.bits import ALL, random_state, rows_of_bits, shuffled
+from sccl.synth.tacos.bits import ALL, rows_of_bits, shuffled
 from sccl.synth.tacos.events import Events, go_on
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.sends import Demand, Pause, Sends, stalled
+from sccl.synth.tacos.traffic import traffic_of
 
 _PIECE = 100_000
 """Transfers of one call: they cost more than those of rounds."""
@@ -23,55 +24,41 @@ def by_event(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Se
     if demand.wanted is not None:  # what is near a rank may have no use for a chunk, nor pass it on
         net = net._replace(level=np.zeros_like(net.level))
     place = shuffled(demand.chunks, seed)
-    state = _begun(net, demand, place, seed)
-    done, before = not state.left[0], 0
+    state = _begun(net, demand, place)
+    total = int(state.missing.sum())
+    traffic = traffic_of(net, seed, total, total)
+    done, before = not total, 0
     while not done:
-        done = go_on(state, net, _PIECE)
-        if not done and int(state.left[1]) == before:
+        done = go_on(state, traffic, net, _PIECE)
+        if not done and int(traffic.left[1]) == before:
             raise stalled()
-        pause(int(state.left[1]) - before)
-        before = int(state.left[1])
+        pause(int(traffic.left[1]) - before)
+        before = int(traffic.left[1])
     chunk_at = np.argsort(place).astype(np.int32)
-    chunk, link = chunk_at[state.chunk], state.link.astype(np.int32)
-    sends = Sends(state.when, chunk, link, np.zeros(len(link), dtype=np.bool_))
-    return int(state.now[0]), sends.ordered()
+    chunk, link = chunk_at[traffic.chunk], traffic.link.astype(np.int32)
+    sends = Sends(traffic.when, chunk, link, np.zeros(len(link), dtype=np.bool_))
+    return int(traffic.now[0]), sends.ordered()
 
 
-def _begun(net: Net, demand: Demand, place: NDArray[np.int64], seed: int) -> Events:
-    links, nodes, chunks = len(net.src), net.nodes, demand.chunks
+def _begun(net: Net, demand: Demand, place: NDArray[np.int64]) -> Events:
+    nodes, chunks = net.nodes, demand.chunks
     have = rows_of_bits(demand.held_by, place[demand.held], (nodes, chunks))
     wanted = np.full_like(have, ALL)
     if demand.wanted is not None and demand.wanted_by is not None:
         wanted = rows_of_bits(demand.wanted_by, place[demand.wanted], (nodes, chunks))
     missing = _counts(wanted & ~have, nodes, chunks)
-    total = int(missing.sum())
     holders = np.zeros(chunks, dtype=np.uint32)
     holders[place] = np.bincount(demand.held, minlength=chunks)
     groups = int(net.near.max()) + 1
     crossed = np.zeros((groups, len(have) // nodes), dtype=np.uint64)
     for row in net.near.reshape(-1, nodes)[1:]:
         np.bitwise_or.at(crossed, row, have.reshape(nodes, -1))
-    sizes = np.bincount(net.kind.astype(np.int64), minlength=len(net.busy))
-    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     return Events(
         have=have,
         got=have | ~wanted,
         crossed=crossed.reshape(-1),
         missing=missing,
         holders=holders,
-        idle=np.full(links, 2, dtype=np.uint8),
-        ready=np.argsort(net.kind, kind="stable").astype(np.uint64),
-        ready_first=first.astype(np.uint64),
-        ready_count=sizes.astype(np.uint64),
-        room=net.room.copy(),
-        random=random_state(seed),
-        left=np.array([total, 0], dtype=np.uint64),
-        now=np.zeros(1, dtype=np.int64),
-        when=np.zeros(total, dtype=np.int64),
-        link=np.zeros(total, dtype=np.uint32),
-        chunk=np.zeros(total, dtype=np.uint32),
-        after=np.zeros(total, dtype=np.uint64),
-        heads=np.zeros(3 * len(net.busy), dtype=np.uint64),
     )
 
 

@@ -1,8 +1,6 @@
 """Links that cost unlike, or are held by budgets: whatever is free when something arrives goes on.
 
-Source: TACOS (MICRO 2024) section IV-F: cheaper links choose first. Time goes from event to event.
-Transfers over links of one cost end in the order in which they began, so the log itself is a queue
-for each cost, with one head for links that become free and one for chunks that arrive.
+Source: TACOS (MICRO 2024) section IV-F: cheaper links choose first.
 
 What a link takes, the first that there is: a chunk that nobody near its destination has, who are
 those from whom cheaper links lead there; one that no cheaper in-neighbour has; any other, unless
@@ -19,22 +17,15 @@ from numpy.typing import NDArray
 
 from sccl.sim.compiled import compiled
 from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
-from sccl.synth.tacos.budgets import Count, Ticks
+from sccl.synth.tacos.budgets import Count
 from sccl.synth.tacos.machine import Net
-
-TWO = np.uint64(2)
+from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, Traffic, advance, begin, wake
 
 SAMPLE = 4
 """Chunks that a link chooses among."""
 
-NEVER = 2**62
-
 NEAR, NEIGHBOURS, ANY = 0, 1, 2
 """The tiers of what a link may take, as above."""
-
-BUSY, IDLE, READY, HELD = 0, 1, 2, 3
-"""A link that is idle wakes when something arrives at its source, one that is held when its budget
-has room; what is ready is about to choose."""
 
 
 class Events(NamedTuple):
@@ -46,19 +37,6 @@ class Events(NamedTuple):
         crossed: a row of bits per group of ``Net.near``: those that one of its nodes has got.
         missing: of each node: how many chunks it wants and has not got.
         holders: of each chunk: how many nodes have got it.
-        idle: of each link: :data:`BUSY`, :data:`IDLE`, :data:`READY` or :data:`HELD`.
-        ready: links that are to choose, by kind.
-        ready_first: of each kind: where its part of ``ready`` begins.
-        ready_count: of each kind: how many there are.
-        room: of each budget: how much of it is not in use.
-        random: the state of the generator.
-        left: how many chunks have still to arrive; how many transfers were logged.
-        now: the tick.
-        when: of each transfer: the tick at which it begins.
-        link: its link.
-        chunk: its chunk.
-        after: the next of its kind; 0: none. Transfers count from 1.
-        heads: of each kind: the next whose link becomes free; the next that arrives; the last.
     """
 
     have: Words
@@ -66,19 +44,6 @@ class Events(NamedTuple):
     crossed: Words
     missing: Count
     holders: NDArray[np.uint32]
-    idle: NDArray[np.uint8]
-    ready: Count
-    ready_first: Count
-    ready_count: Count
-    room: Ticks
-    random: Words
-    left: Count
-    now: Ticks
-    when: Ticks
-    link: NDArray[np.uint32]
-    chunk: NDArray[np.uint32]
-    after: Count
-    heads: Count
 
 
 @compiled
@@ -95,7 +60,7 @@ def _no_cheaper(found: Any, got: Words, net: Net, link: Any, word: Any) -> Any:
 
 
 @compiled
-def _choose(state: Events, net: Net, chosen: Count) -> None:  # noqa: PLR0912, PLR0915
+def _choose(state: Events, traffic: Traffic, net: Net, chosen: Count) -> None:  # noqa: PLR0912, PLR0915
     """Let every link that is ready choose, the cheaper before the dearer, else at random.
 
     (One long function: handing the state on for every link takes several times as long as this.)
@@ -104,8 +69,8 @@ def _choose(state: Events, net: Net, chosen: Count) -> None:  # noqa: PLR0912, P
         chosen: becomes the links that begin, each with its chunk.
     """
     have, got, crossed, holders = state.have, state.got, state.crossed, state.holders
-    missing, idle, room, random = state.missing, state.idle, state.room, state.random
-    ready, ready_first, ready_count = state.ready, state.ready_first, state.ready_count
+    missing, idle, room, random = state.missing, traffic.idle, traffic.room, traffic.random
+    ready, ready_first, ready_count = traffic.ready, traffic.ready_first, traffic.ready_count
     srcs, dsts, soon, near = net.src, net.dst, net.soon, net.near
     pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     chunks, nodes = np.uint64(len(holders)), np.uint64(len(missing))
@@ -167,109 +132,32 @@ def _choose(state: Events, net: Net, chosen: Count) -> None:  # noqa: PLR0912, P
 
 
 @compiled
-def _begin(state: Events, net: Net, chosen: Count) -> None:
-    """Begin the transfers that were chosen."""
-    after, heads, now = state.after, state.heads, state.now[0]
-    when, links, chunks, left = state.when, state.link, state.chunk, state.left
-    kinds = net.kind
+def _arrive(state: Events, traffic: Traffic, net: Net, arrived: Count) -> None:
+    """Let chunks be where they arrive, and wake links that may now have more to offer."""
+    have, left, dsts, kinds = state.have, traffic.left, net.dst, net.kind
+    words = (np.uint64(len(state.holders)) + IN_WORD) >> TO_WORD
     amount = 0
-    while chosen[amount] < len(kinds):
-        link, at = chosen[amount], left[1]
-        when[at], links[at], chunks[at] = now, link, chosen[amount + 1]
-        left[1] = at + ONE
-        place = kinds[link] * np.uint64(3)
-        if heads[place + TWO]:
-            after[heads[place + TWO] - ONE] = at + ONE
-        heads[place + TWO] = at + ONE
-        if not heads[place]:
-            heads[place] = at + ONE
-        if not heads[place + ONE]:
-            heads[place + ONE] = at + ONE
+    while arrived[amount] < len(kinds):
+        node, chunk = dsts[arrived[amount]], arrived[amount + 1]
+        have[node * words + (chunk >> TO_WORD)] |= bit(chunk)
+        left[0] -= ONE
+        wake(net.out, IDLE, traffic, kinds, (net.out_first[node], net.out_first[node + ONE]))
         amount += 2
 
 
 @compiled
-def _next(state: Events, net: Net) -> int:
-    """Return the tick at which something happens next."""
-    heads, when, busy, lag = state.heads, state.when, net.busy, net.lag
-    soonest = NEVER
-    for kind in range(len(busy)):
-        for head in range(2):
-            at = heads[3 * kind + head]
-            if at:
-                soonest = min(soonest, when[at - ONE] + busy[kind] + head * lag[kind])
-    return soonest
-
-
-@compiled
-def _wake(links: Count, which: int, state: Events, kinds: Count, span: tuple[Any, Any]) -> None:
-    """Make ready those of some links that wait for ``which``.
-
-    Args:
-        span: from where to where in ``links``.
-    """
-    idle, ready, ready_first, ready_count = (
-        state.idle,
-        state.ready,
-        state.ready_first,
-        state.ready_count,
-    )
-    for place in range(span[0], span[1]):
-        link = links[place]
-        if idle[link] == which:
-            kind = kinds[link]
-            ready[ready_first[kind] + ready_count[kind]] = link
-            ready_count[kind] += ONE
-            idle[link] = READY
-
-
-@compiled
-def _happen(state: Events, net: Net) -> None:
-    """Let chunks arrive, links and budgets become free, and wake what may have more to offer."""
-    now, words = state.now[0], (np.uint64(len(state.holders)) + IN_WORD) >> TO_WORD
-    have, idle, left, heads = state.have, state.idle, state.left, state.heads
-    when, links, chunks, after = state.when, state.link, state.chunk, state.after
-    dsts, out_first, out, kinds = net.dst, net.out_first, net.out, net.kind
-    members_first, members, pipes_first = net.members_first, net.members, net.pipes_first
-    one = np.zeros(1, dtype=np.uint64)
-    for kind in range(len(net.busy)):
-        for head in range(2):
-            ends, at = net.busy[kind] + head * net.lag[kind], heads[3 * kind + head]
-            while at and when[at - ONE] + ends == now:
-                link, chunk = np.uint64(links[at - ONE]), np.uint64(chunks[at - ONE])
-                if head == 0:
-                    idle[link], one[0] = IDLE, link
-                    _wake(one, IDLE, state, kinds, (ZERO, ONE))
-                else:
-                    node = dsts[link]
-                    have[node * words + (chunk >> TO_WORD)] |= bit(chunk)
-                    left[0] -= ONE
-                    _wake(out, IDLE, state, kinds, (out_first[node], out_first[node + ONE]))
-                if head == net.release:
-                    for place in range(pipes_first[link], pipes_first[link + ONE]):
-                        budget = net.pipes[place]
-                        state.room[budget] += net.weight[place]
-                        span = (members_first[budget], members_first[budget + ONE])
-                        _wake(members, HELD, state, kinds, span)
-                at = after[at - ONE]
-            heads[3 * kind + head] = at
-        if not heads[3 * kind + 1]:
-            heads[3 * kind + 2] = ZERO
-
-
-@compiled
-def go_on(state: Events, net: Net, most: Any) -> bool:
+def go_on(state: Events, traffic: Traffic, net: Net, most: Any) -> bool:
     """Let things happen until all is done, or ``most`` transfers began; return whether all is done.
 
     It is not, either, where nothing more can happen.
     """
-    chosen = np.empty(2 * len(net.src) + 1, dtype=np.uint64)
-    end = state.left[1] + most
-    while state.left[0] and state.left[1] < end:
-        _choose(state, net, chosen)
-        _begin(state, net, chosen)
-        state.now[0] = _next(state, net)
-        if state.now[0] == NEVER:
+    pairs = np.empty(2 * len(net.src) + 1, dtype=np.uint64)
+    left = traffic.left
+    end = left[1] + most
+    while left[0] and left[1] < end:
+        _choose(state, traffic, net, pairs)
+        begin(traffic, net, pairs)
+        if not advance(traffic, net, pairs):
             return False
-        _happen(state, net)
-    return bool(state.left[0] == ZERO)
+        _arrive(state, traffic, net, pairs)
+    return bool(left[0] == ZERO)

@@ -1,0 +1,191 @@
+"""What is under way on links that cost unlike: who is free when, and what arrives.
+
+Time goes from event to event. Transfers over links of one cost end in the order in which they
+began, so the log itself is a queue for each cost, with one head for links that become free and one
+for chunks that arrive; a heap of all links would take longer as long as costs are few.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.sim.compiled import compiled
+from sccl.synth.tacos.bits import ONE, ZERO, Words, random_state
+from sccl.synth.tacos.budgets import Count, Ticks
+from sccl.synth.tacos.machine import Net
+
+TWO = np.uint64(2)
+NEVER = 2**62
+
+BUSY, IDLE, READY, HELD = 0, 1, 2, 3
+"""A link that is idle wakes when something arrives at its source, one that is held when its budget
+has room; what is ready is about to choose."""
+
+
+class Traffic(NamedTuple):
+    """The state of all links, and the transfers so far, which count from 1.
+
+    Attributes:
+        idle: of each link: :data:`BUSY`, :data:`IDLE`, :data:`READY` or :data:`HELD`.
+        ready: links that are to choose, by kind.
+        ready_first: of each kind: where its part of ``ready`` begins.
+        ready_count: of each kind: how many there are.
+        room: of each budget: how much of it is not in use.
+        random: the state of the generator.
+        left: how many chunks have still to come to where they are wanted; how many transfers began.
+        now: the tick.
+        when: of each transfer: the tick at which it begins.
+        link: its link.
+        chunk: its chunk.
+        after: the next of its kind; 0: none.
+        heads: of each kind: the next whose link becomes free; the next that arrives; the last.
+    """
+
+    idle: NDArray[np.uint8]
+    ready: Count
+    ready_first: Count
+    ready_count: Count
+    room: Ticks
+    random: Words
+    left: Count
+    now: Ticks
+    when: Ticks
+    link: NDArray[np.uint32]
+    chunk: NDArray[np.uint32]
+    after: Count
+    heads: Count
+
+    def with_room_for(self, sends: int) -> Traffic:
+        """Return it with a log in which so many transfers have room."""
+        more = max(sends - len(self.when), 0)
+        logs = {n: getattr(self, n) for n in ("when", "link", "chunk", "after")}
+        return self._replace(**{n: np.r_[a, np.zeros(more, a.dtype)] for n, a in logs.items()})
+
+
+def traffic_of(net: Net, seed: int, left: int, sends: int) -> Traffic:
+    """Return the state before anything has begun: all links are to choose.
+
+    Args:
+        left: chunks that have to come to where they are wanted.
+        sends: transfers that the log has room for.
+    """
+    sizes = np.bincount(net.kind.astype(np.int64), minlength=len(net.busy))
+    return Traffic(
+        idle=np.full(len(net.src), READY, dtype=np.uint8),
+        ready=np.argsort(net.kind, kind="stable").astype(np.uint64),
+        ready_first=np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.uint64),
+        ready_count=sizes.astype(np.uint64),
+        room=net.room.copy(),
+        random=random_state(seed),
+        left=np.array([left, 0], dtype=np.uint64),
+        now=np.zeros(1, dtype=np.int64),
+        when=np.zeros(sends, dtype=np.int64),
+        link=np.zeros(sends, dtype=np.uint32),
+        chunk=np.zeros(sends, dtype=np.uint32),
+        after=np.zeros(sends, dtype=np.uint64),
+        heads=np.zeros(3 * len(net.busy), dtype=np.uint64),
+    )
+
+
+@compiled
+def begin(state: Traffic, net: Net, chosen: Count) -> None:
+    """Begin the transfers that were chosen."""
+    after, heads, now = state.after, state.heads, state.now[0]
+    when, links, chunks, left = state.when, state.link, state.chunk, state.left
+    kinds = net.kind
+    amount = 0
+    while chosen[amount] < len(kinds):
+        link, at = chosen[amount], left[1]
+        when[at], links[at], chunks[at] = now, link, chosen[amount + 1]
+        left[1] = at + ONE
+        place = kinds[link] * np.uint64(3)
+        if heads[place + TWO]:
+            after[heads[place + TWO] - ONE] = at + ONE
+        heads[place + TWO] = at + ONE
+        if not heads[place]:
+            heads[place] = at + ONE
+        if not heads[place + ONE]:
+            heads[place + ONE] = at + ONE
+        amount += 2
+
+
+@compiled
+def _next(state: Traffic, net: Net) -> int:
+    """Return the tick at which something happens next."""
+    heads, when, busy, lag = state.heads, state.when, net.busy, net.lag
+    soonest = NEVER
+    for kind in range(len(busy)):
+        for head in range(2):
+            at = heads[3 * kind + head]
+            if at:
+                soonest = min(soonest, when[at - ONE] + busy[kind] + head * lag[kind])
+    return soonest
+
+
+@compiled
+def wake(links: Count, which: int, state: Traffic, kinds: Count, span: tuple[Any, Any]) -> None:
+    """Make ready those of some links that wait for ``which``.
+
+    Args:
+        span: from where to where in ``links``.
+    """
+    idle, ready, ready_first, ready_count = (
+        state.idle,
+        state.ready,
+        state.ready_first,
+        state.ready_count,
+    )
+    for place in range(span[0], span[1]):
+        link = links[place]
+        if idle[link] == which:
+            kind = kinds[link]
+            ready[ready_first[kind] + ready_count[kind]] = link
+            ready_count[kind] += ONE
+            idle[link] = READY
+
+
+@compiled
+def _free(state: Traffic, net: Net, link: Any) -> None:
+    """Give back what a link takes of its budgets, and wake who waits for that."""
+    for place in range(net.pipes_first[link], net.pipes_first[link + ONE]):
+        budget = net.pipes[place]
+        state.room[budget] += net.weight[place]
+        span = (net.members_first[budget], net.members_first[budget + ONE])
+        wake(net.members, HELD, state, net.kind, span)
+
+
+@compiled
+def advance(state: Traffic, net: Net, arrived: Count) -> bool:
+    """Go on to the next tick at which something happens; return whether there is one.
+
+    Links and budgets become free, and those that wait for that are ready.
+
+    Args:
+        arrived: becomes the links over which something arrives, each with its chunk.
+    """
+    state.now[0] = now = _next(state, net)
+    idle, heads, when = state.idle, state.heads, state.when
+    links, chunks, after = state.link, state.chunk, state.after
+    kinds, one, amount = net.kind, np.zeros(1, dtype=np.uint64), 0
+    for kind in range(len(net.busy) if now < NEVER else 0):
+        for head in range(2):
+            ends, at = net.busy[kind] + head * net.lag[kind], heads[3 * kind + head]
+            while at and when[at - ONE] + ends == now:
+                link = np.uint64(links[at - ONE])
+                if head == 0:
+                    idle[link], one[0] = IDLE, link
+                    wake(one, IDLE, state, kinds, (ZERO, ONE))
+                else:
+                    arrived[amount], arrived[amount + 1] = link, chunks[at - ONE]
+                    amount += 2
+                if head == net.release:
+                    _free(state, net, link)
+                at = after[at - ONE]
+            heads[3 * kind + head] = at
+        if not heads[3 * kind + 1]:
+            heads[3 * kind + 2] = ZERO
+    arrived[amount] = np.uint64(len(kinds))
+    return bool(now < NEVER)
