@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, named, names
+from sccl.collectives import Spec, custom, named, names
 from sccl.core.clock import AlphaModel
+from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology
@@ -115,6 +116,35 @@ def test_links_that_cost_unlike_come_within_a_tenth_of_the_bound(alpha: str) -> 
                 found(machine, spec, 1 << 22, chunks=chunks, seed=seed, alpha=alpha).bound.gap
             )
         assert sum(gap for gap in gaps if gap is not None) / 3 <= 0.11
+
+
+@pytest.mark.parametrize(("name", "most"), [("ring:8", 0.0), ("torus:4x4", 0.0), ("mesh:5x5", 0.1)])
+def test_what_one_rank_holds_or_wants_comes_near_the_bound(name: str, most: float) -> None:
+    machine = resolve(name)
+    for collective in ("gather", "scatter"):
+        best = found(machine, named(collective, machine.ranks), restarts=4)
+        assert best.bound.gap is not None
+        assert best.bound.gap <= most
+
+
+@pytest.mark.parametrize(("name", "most"), [("ring:8", 0.0), ("torus:8x8", 0.25), ("full:5", 0.0)])
+def test_alltoall_comes_near_the_work_of_all_links(name: str, most: float) -> None:
+    machine = resolve(name)
+    best = found(machine, named("alltoall", machine.ranks), chunks=2)
+    assert is_right(schedule(best))
+    assert best.bound.gap is not None
+    assert best.bound.gap <= most
+
+
+def test_chunks_take_detours_where_shortest_ways_are_full() -> None:
+    direct = Link(0, 1, 1, 0.0, 8.0)
+    around = (Link(0, 2, 1, 0.0, 8.0), Link(2, 1, 1, 0.0, 8.0), Link(1, 0, 1, 0.0, 8.0))
+    slow = Link(0, 3, 1, 0.0, 1.0), Link(3, 1, 1, 0.0, 8.0), Link(2, 3, 1, 0.0, 8.0)
+    machine = Topology("detour", 4, (direct, *around, *slow), 0.0, 8.0)
+    spec = custom(CustomCollectiveWire(name="move", ranks=4, pre=((0, 0),), post=((0, 3),)), "here")
+    plan = schedule(found(machine, spec, 1 << 20, chunks=32))
+    used = {machine.links[link].edge for link in plan.link.tolist()}
+    assert {(0, 3), (2, 3)} <= used
 
 
 def test_an_allreduce_overlaps_its_halves_where_links_are_free() -> None:

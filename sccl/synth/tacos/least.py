@@ -7,7 +7,9 @@ ejection of all chunks at the slowest rank, and the diameter. Here the larger of
   the first tick by which the links into it can have brought all chunks that are wanted in it and
   not held there, each link whole chunks one after the other, and links of a budget no more bytes
   than that carries; likewise the links out of it;
-- the longest of the shortest ways from a chunk's nearest source to who wants it.
+- the longest of the shortest ways from a chunk's nearest source to who wants it;
+- where each chunk goes from one rank to one: the time that all links together need if each chunk
+  walks its shortest way.
 
 For allreduce, whatever its method: each chunk enters and leaves every rank, is sent 2(P-1) times in
 all (Harary and Schwenk 1974), and something of every rank reaches every other.
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.synth.tacos.budgets import pace_of
+from sccl.synth.tacos.by_route import is_routed
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.paths import FAR, Ways
 from sccl.synth.tacos.sends import Demand, stalled
@@ -96,7 +99,9 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
             by_group = _by_group(group[ends], crosses, len(needed))
             for links, chunks in zip(by_group, needed.tolist(), strict=True):
                 found = max(found, pipes.ticks(links, chunks) if chunks else 0)
-    return found if found == attained else max(found, _farthest(net, demand))
+    if found == attained:
+        return found
+    return max(found, _farthest(net, demand), _work(net, demand) if is_routed(demand) else 0)
 
 
 def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) -> int:
@@ -113,6 +118,18 @@ def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) 
             for links in _by_group(group[ends], crosses, int(group.max()) + 1):
                 found = max(found, pipes.ticks(links, chunks))
     return found
+
+
+def _work(net: Net, demand: Demand) -> int:
+    """Return by when all links together can have carried each chunk over its shortest way."""
+    assert demand.wanted is not None
+    assert demand.wanted_by is not None
+    goal = np.zeros(demand.chunks, dtype=np.int64)
+    goal[demand.wanted] = demand.wanted_by
+    ways, busy = Ways(net._replace(lag=np.zeros_like(net.lag))), 0
+    for source in np.unique(demand.held_by).tolist():
+        busy += int(ways.from_any([source])[goal[demand.held[demand.held_by == source]]].sum())
+    return -(-busy // len(net.src))
 
 
 def _groupings(net: Net) -> Iterator[Ints]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
+
 from sccl.collectives import dual_of
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
@@ -18,6 +20,7 @@ from sccl.errors import TooLargeError
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.tacos.by_event import by_event
+from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
 from sccl.synth.tacos.demands import demand_of, with_relays
 from sccl.synth.tacos.in_step import in_rounds
 from sccl.synth.tacos.least import least_of_allreduce, least_ticks
@@ -76,18 +79,42 @@ class _Task:
         both = (d for d in (self.forward, self.backward) if d is not None)
         return sum(demand.least_sends(self.net.nodes) for demand in both)
 
-    def made(self, seed: int, pause: Pause) -> tuple[int, Sends]:
-        """Return the finish and the transfers."""
+    def made(self, seed: int, pause: Pause, *, turns: bool) -> tuple[int, Sends]:
+        """Return the finish and the transfers.
+
+        Args:
+            turns: whether what could be matched forwards is matched backwards.
+        """
         if self.backward is None:
             assert self.forward is not None
-            return matched(self.net, self.forward, seed, pause)
-        finish, sends = matched(self.reversed_net, self.backward, seed, pause)
-        sends = turned(sends, finish, self.reversed_net, self.topology)
+            if not turns:
+                return matched(self.net, self.forward, seed, pause)
+            return self._turned(self.forward.exchanged(), seed, pause, reduce=False)
+        finish, sends = self._turned(self.backward, seed, pause, reduce=True)
         if self.forward is None:
             return finish, sends
         _, then = matched(self.net, self.forward, seed, pause)
         sends = joined(sends, finish, then, self.net, self.collective.num_chunks)
         return finish_of(sends, self.net), sends
+
+    def _turned(
+        self, demand: Demand, seed: int, pause: Pause, *, reduce: bool
+    ) -> tuple[int, Sends]:
+        """Return what is matched on the reversed machine, turned round."""
+        finish, sends = matched(self.reversed_net, demand, seed, pause)
+        return finish, turned(sends, finish, self.reversed_net, self.topology, reduce=reduce)
+
+    def turns(self, attempt: int) -> bool:
+        """Return whether an attempt is matched backwards, as every other may be.
+
+        Where all chunks go to one rank that decides better which link into it takes which.
+        """
+        demand = self.forward
+        if demand is None or self.backward is not None or not is_routed(demand):
+            return False
+        assert demand.wanted_by is not None
+        narrow = len(np.unique(demand.wanted_by)) < len(np.unique(demand.held_by))
+        return narrow == (attempt % 2 == 0)
 
     def least(self, attained: int) -> int:
         """Return a lower bound of the finish; as good as need be where one attains it."""
@@ -133,7 +160,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     least = 0
     try:
         for attempt in range(options.restarts):
-            finish, sends = task.made(_seed(effort.seed, attempt), pause)
+            finish, sends = task.made(_seed(effort.seed, attempt), pause, turns=task.turns(attempt))
             least = least or task.least(finish)
             if best is None or finish * task.tick_us < best.bound.attained:
                 best = task.found(finish, sends, least)
@@ -157,6 +184,8 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sen
     """
     if net.alike and demand.wanted is None:
         return in_rounds(net, demand, seed, pause)
+    if is_routed(demand) and net.nodes <= MAX_NODES:
+        return by_route(net, demand, seed, pause)
     return by_event(net, with_relays(demand, net), seed, pause)
 
 

@@ -34,6 +34,12 @@ class Demand(NamedTuple):
     wanted_by: NDArray[np.int64] | None = None
     wanted: NDArray[np.int64] | None = None
 
+    def exchanged(self) -> Demand:
+        """Return the demand for the way back, of chunks that one rank holds and one wants."""
+        assert self.wanted is not None
+        assert self.wanted_by is not None
+        return Demand(self.chunks, self.wanted_by, self.wanted, self.held_by, self.held)
+
     def least_sends(self, nodes: int) -> int:
         """Return how many transfers there are at least: all, where all want all."""
         if self.wanted is None:

@@ -32,8 +32,8 @@ def links_back(topology: Topology) -> NDArray[np.int64]:
     return np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int64)
 
 
-def turned(sends: Sends, finish: int, backwards: Net, topology: Topology) -> Sends:
-    """Return the sends of a dual on the reversed machine as those of what combines.
+def turned(sends: Sends, finish: int, backwards: Net, topology: Topology, *, reduce: bool) -> Sends:
+    """Return the sends of a dual on the reversed machine as those of what it is the dual of.
 
     A transfer that starts at s is away from its sender until s, and at its receiver from
     s + busy + lag on. Read backwards from the finish F, the receiver sends from F - (s + busy +
@@ -46,7 +46,7 @@ def turned(sends: Sends, finish: int, backwards: Net, topology: Topology) -> Sen
     busy, lag = ticks(backwards)
     start = finish - (sends.start + busy[sends.link] + lag[sends.link])
     link = links_back(topology)[sends.link].astype(np.int32)
-    return Sends(start, sends.chunk, link, ~sends.reduce).ordered()
+    return Sends(start, sends.chunk, link, np.full_like(sends.reduce, reduce)).ordered()
 
 
 @compiled

@@ -1,0 +1,87 @@
+"""The matching of chunks that one rank wants, from its arrays to transfers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sccl.synth.tacos.bits import rows_of_bits
+from sccl.synth.tacos.machine import Net
+from sccl.synth.tacos.paths import FAR, Ways
+from sccl.synth.tacos.routes import Routes, go_on, put
+from sccl.synth.tacos.sends import Demand, Pause, Sends, stalled
+from sccl.synth.tacos.traffic import traffic_of
+
+_PIECE = 200_000
+
+MAX_NODES = 4096
+"""Of machines: the ways between all pairs are kept."""
+
+
+def is_routed(demand: Demand) -> bool:
+    """Return whether each chunk starts on one rank and is wanted by one."""
+    if demand.wanted is None:
+        return False
+    every = np.arange(demand.chunks)
+    return all(np.array_equal(np.sort(of), every) for of in (demand.held, demand.wanted))
+
+
+def by_route(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sends]:
+    """Return the tick at which every chunk is where it is wanted, and the transfers.
+
+    Raises:
+        UnreachableError: that cannot be.
+    """
+    state, left = _begun(net, demand, seed)
+    links = len(net.src)
+    traffic = traffic_of(net, seed, left, 2 * left + links)
+    done, before = not left, 0
+    while not done:
+        done = go_on(state, traffic, net, _PIECE)
+        made = int(traffic.left[1])
+        if not done and made == before:
+            raise stalled()
+        pause(made - before)
+        before = made
+        if made + links > len(traffic.when):
+            traffic = traffic.with_room_for(2 * len(traffic.when))
+    made = int(traffic.left[1])
+    sends = Sends(
+        traffic.when[:made],
+        traffic.chunk[:made].astype(np.int32),
+        traffic.link[:made].astype(np.int32),
+        np.zeros(made, dtype=np.bool_),
+    )
+    return int(traffic.now[0]), sends.ordered()
+
+
+def _begun(net: Net, demand: Demand, seed: int) -> tuple[Routes, int]:
+    """Return the chunks where they start, and how many have to go anywhere."""
+    assert demand.wanted is not None
+    assert demand.wanted_by is not None
+    nodes, chunks = net.nodes, demand.chunks
+    source, goal = np.zeros((2, chunks), dtype=np.int64)
+    source[demand.held], goal[demand.wanted] = demand.held_by, demand.wanted_by
+    ways = Ways(net)
+    far = np.stack([ways.onto(rank) for rank in range(nodes)], axis=1)  # by node and destination
+    if (far[source, goal] >= FAR).any():
+        raise stalled()
+    here, there = far[ways.src], far[ways.dst]
+    shortest = (there + ways.cost[:, None] == here) & (here < FAR)
+    link, to = np.nonzero(np.concatenate([shortest, there < here]))
+    busy = net.busy[net.kind.astype(np.int64)]
+    leaves = np.bincount(ways.src, weights=1 / busy, minlength=nodes)
+    state = Routes(
+        far=far.reshape(-1).copy(),
+        closer=rows_of_bits(link, to, (2 * len(ways.src), nodes)),
+        cost=ways.cost,
+        drain=(1 / np.maximum(leaves, 2.0**-60)).astype(np.int64),
+        waiting=np.zeros(nodes, dtype=np.int64),
+        waits=np.zeros(nodes * (-(-nodes // 64)), dtype=np.uint64),
+        first=np.zeros(nodes * nodes, dtype=np.uint32),
+        after=np.zeros(chunks, dtype=np.uint32),
+        goal=goal.astype(np.uint32),
+    )
+    away = np.flatnonzero(source != goal)
+    for chunk in np.random.Generator(np.random.PCG64(seed)).permutation(away).tolist():
+        put(state, np.uint64(nodes), np.uint64(source[chunk]), np.uint64(chunk))
+    return state, len(away)

@@ -1,0 +1,155 @@
+"""Chunks that one rank holds and one wants: each link takes one that it brings closer.
+
+The public code of TACOS has allgather alone. Here a link that is free takes, of some chunks that
+wait at its source, the one that has farthest to go: of those to which it is on a shortest way, in
+ticks; if there is none, of those that come closer to where they are wanted, if the detour takes no
+longer than what waits there takes to leave. Every transfer brings its chunk closer, so it ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.sim.compiled import compiled
+from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
+from sccl.synth.tacos.budgets import Count, Ticks
+from sccl.synth.tacos.machine import Net
+from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, Traffic, advance, begin, wake
+
+SAMPLE = 16
+"""Destinations that a link chooses among."""
+
+
+class Routes(NamedTuple):
+    """Chunks on their ways.
+
+    Attributes:
+        far: by node and destination: ticks of the shortest way.
+        closer: a row of bits per link: the destinations to which it is on a shortest way; then
+            another per link: those to which it leads closer.
+        cost: of each link: ticks until a chunk arrives.
+        drain: of each node: ticks in which a chunk leaves it, all its links together.
+        waiting: of each node: how many chunks wait there.
+        waits: a row of bits per node: the destinations that chunks wait for there.
+        first: by node and destination: the first chunk that waits; 0: none. Chunks count from 1.
+        after: of each chunk: the next that waits there.
+        goal: of each chunk: where it is wanted.
+    """
+
+    far: Ticks
+    closer: Words
+    cost: Ticks
+    drain: Ticks
+    waiting: Ticks
+    waits: Words
+    first: NDArray[np.uint32]
+    after: NDArray[np.uint32]
+    goal: NDArray[np.uint32]
+
+
+@compiled
+def _choose(state: Routes, traffic: Traffic, net: Net, chosen: Count) -> None:  # noqa: PLR0912
+    """Let every link that is ready choose, the cheaper before the dearer, else at random.
+
+    Args:
+        chosen: becomes the links that begin, each with its chunk.
+    """
+    far, closer, cost, drain, waiting, waits, first, after = state[:8]
+    idle, ready, ready_first, ready_count, room, random = traffic[:6]
+    srcs, dsts, pipes_first = net.src, net.dst, net.pipes_first
+    pipes, weight = net.pipes, net.weight
+    nodes = np.uint64(len(net.in_first) - 1)
+    words, amount = (nodes + IN_WORD) >> TO_WORD, 0
+    for kind in range(len(net.busy)):
+        while ready_count[kind]:
+            place = ready_first[kind] + below(random, ready_count[kind])
+            link = ready[place]
+            ready_count[kind] -= ONE
+            ready[place] = ready[ready_first[kind] + ready_count[kind]]
+            idle[link] = IDLE
+            for at in range(pipes_first[link], pipes_first[link + ONE]):
+                if room[pipes[at]] < weight[at]:
+                    idle[link] = HELD
+            if idle[link] == HELD:
+                continue
+            node, start = srcs[link], below(random, nodes)
+            best, most, row = nodes, -1, link * words
+            spare = 0  # ticks that a way may be longer than the shortest
+            for _ in range(2):
+                word, mask, seen = start >> TO_WORD, ALL << (start & IN_WORD), 0
+                for _ in range(words + ONE):
+                    found = waits[node * words + word] & closer[row + word] & mask
+                    while found and seen < SAMPLE:
+                        goal = word * WIDTH + lowest(found)
+                        ticks = far[node * nodes + goal]
+                        over_link = cost[link] + far[dsts[link] * nodes + goal]
+                        if ticks > most and over_link <= ticks + spare:
+                            best, most = goal, ticks
+                        found &= found - ONE
+                        seen += 1
+                    mask = ALL
+                    word = word + ONE if word + ONE < words else ZERO
+                if best < nodes:
+                    break
+                row += np.uint64(len(srcs)) * words
+                spare = waiting[node] * drain[node]
+            if best == nodes:
+                continue
+            chunk = np.uint64(first[node * nodes + best])
+            first[node * nodes + best] = after[chunk - ONE]
+            if not after[chunk - ONE]:
+                waits[node * words + (best >> TO_WORD)] &= ~bit(best)
+            waiting[node] -= 1
+            idle[link] = BUSY
+            for at in range(pipes_first[link], pipes_first[link + ONE]):
+                room[pipes[at]] -= weight[at]
+            chosen[amount], chosen[amount + 1] = link, chunk - ONE
+            amount += 2
+    chosen[amount] = np.uint64(len(srcs))
+
+
+@compiled
+def put(state: Routes, nodes: Any, node: Any, chunk: Any) -> None:
+    """Let a chunk wait at a node."""
+    words, goal = (nodes + IN_WORD) >> TO_WORD, np.uint64(state.goal[chunk])
+    state.waiting[node] += 1
+    state.after[chunk] = state.first[node * nodes + goal]
+    state.first[node * nodes + goal] = chunk + ONE
+    state.waits[node * words + (goal >> TO_WORD)] |= bit(goal)
+
+
+@compiled
+def _arrive(state: Routes, traffic: Traffic, net: Net, arrived: Count) -> None:
+    """Let chunks be where they arrive, and wake links that may now have more to offer."""
+    goal, left, dsts, kinds = state.goal, traffic.left, net.dst, net.kind
+    nodes = np.uint64(len(net.in_first) - 1)
+    amount = 0
+    while arrived[amount] < len(kinds):
+        node, chunk = dsts[arrived[amount]], arrived[amount + 1]
+        if goal[chunk] == node:
+            left[0] -= ONE
+        else:
+            put(state, nodes, node, chunk)
+            wake(net.out, IDLE, traffic, kinds, (net.out_first[node], net.out_first[node + ONE]))
+        amount += 2
+
+
+@compiled
+def go_on(state: Routes, traffic: Traffic, net: Net, most: Any) -> bool:
+    """Let things happen until all is done, or ``most`` transfers began; return whether all is done.
+
+    It is not, either, where nothing more can happen, or the log has no room for what begins.
+    """
+    pairs = np.empty(2 * len(net.src) + 1, dtype=np.uint64)
+    left, room = traffic.left, np.uint64(len(traffic.when))
+    end = left[1] + most
+    while left[0] and left[1] < end and left[1] + np.uint64(len(net.src)) <= room:
+        _choose(state, traffic, net, pairs)
+        begin(traffic, net, pairs)
+        if not advance(traffic, net, pairs):
+            return False
+        _arrive(state, traffic, net, pairs)
+    return bool(left[0] == ZERO)
