@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.core.collective import Relation, RelationKind
 from sccl.synth.baselines.pattern import (
     Maker,
     Pattern,
@@ -12,6 +13,7 @@ from sccl.synth.baselines.pattern import (
     pattern_of,
     there_and_back,
 )
+from sccl.synth.baselines.pattern.noun import Numbers
 from sccl.synth.contract import Request
 
 NAME = "direct"
@@ -19,16 +21,27 @@ SOURCE = "TACOS (MICRO 2024), section V-A and Figure 5"
 
 
 def _copied(request: Request, pieces: int) -> Pattern:
-    """Return what sends each chunk of an allgather, a broadcast or an alltoall once to each."""
+    """Return what sends each chunk from the one rank that has it to each that wants it."""
     collective = request.spec.at(request.spec.unit)
-    rows = [
-        (chunk, src, dst)
-        for chunk in range(collective.num_chunks)
-        for src in collective.holders(chunk)
-        for dst in collective.wanted(chunk) - {src}
-    ]
-    chunk, src, dst = np.array(rows).T
-    return cut(pattern_of(collective, step=0, chunk=chunk, src=src, dst=dst), pieces)
+    chunk = np.arange(collective.num_chunks)[:, None]
+    ends = (_ranks(r, chunk, collective.ranks) for r in (collective.pre, collective.post))
+    chunk, src, dst = (column.ravel() for column in np.broadcast_arrays(chunk, *ends))
+    moves = src != dst
+    pattern = pattern_of(collective, step=0, chunk=chunk[moves], src=src[moves], dst=dst[moves])
+    return cut(pattern, pieces)
+
+
+def _ranks(relation: Relation, chunk: Numbers, ranks: int) -> Numbers:
+    """Return the ranks of each chunk in a relation, a row for each chunk, or one for all."""
+    match relation.kind:
+        case RelationKind.ALL:
+            return np.arange(ranks)[None, :]
+        case RelationKind.TRANSPOSE:
+            return chunk // ranks % ranks
+        case RelationKind.ROOT:
+            return np.full((1, 1), relation.root)
+        case _:
+            return chunk % ranks
 
 
 COLLECTIVES: dict[str, Maker] = {

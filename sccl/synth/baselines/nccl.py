@@ -22,10 +22,11 @@ def times_us(topology: Topology, size_bytes: int) -> tuple[float, float]:
 
     A ring has 2 (n - 1) steps and sends 2 (n - 1) / n of the buffer; a tree goes along the ranks of
     a chassis and then by halves of these, up and down, and sends the buffer twice. Ranks without a
-    chassis are one each.
+    chassis are one each; a ring has the rate of the machine's slowest lane.
     """
     ranks, nodes = topology.ranks, len(topology.chassis) or topology.ranks
-    rate = len(rings_of(topology)) * topology.links[0].gb_per_s * 1e3  # bytes per microsecond
+    slowest = min(link.gb_per_s for link in topology.links)
+    rate = len(rings_of(topology)) * slowest * 1e3  # bytes per microsecond
     ring = 2 * (ranks - 1) * (topology.alpha_us + size_bytes / ranks / rate)
     deep = ranks / nodes - 1 + int(log2(nodes))
     tree = 2 * (deep * topology.alpha_us + size_bytes / (TREE_SHARE * rate))

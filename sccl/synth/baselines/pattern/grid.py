@@ -80,6 +80,8 @@ def _named_sides(name: str) -> tuple[int, ...]:
     numbers = tuple(int(number) for number in match[2].split("x"))
     if match[1] == "hypercube":
         return (2,) * min(numbers[0], 32)
+    if match[1] == "switch":
+        return numbers[:1]  # ranks, then lanes
     return numbers[::-1] if match[1] == "dragonfly" else numbers
 
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sccl.core.collective import Collective
 from sccl.errors import ParameterError, TooLargeError
 
-MAX_ROWS = 2**27
-"""Rows of 17 bytes, and several times that while they are sorted."""
+MAX_ROWS = 2**26
+"""Rows of 17 bytes, and some 60 while they are sorted: 4 GB."""
 
 Numbers = NDArray[np.integer[Any]]
 
@@ -100,13 +100,16 @@ def pattern_of(  # noqa: PLR0913 - one argument per column
         TooLargeError: there would be more than :data:`MAX_ROWS` rows.
         ParameterError: the columns are no pattern of this collective.
     """
-    given = [np.asarray(column) for column in (step, chunk, src, dst, reduce)]
-    shape = np.broadcast_shapes(*(column.shape for column in given))
+    numbers = [np.asarray(column, dtype=np.int32) for column in (step, chunk, src, dst)]
+    reduces = np.asarray(reduce, dtype=np.bool_)
+    shape = np.broadcast_shapes(*(column.shape for column in (*numbers, reduces)))
     check_rows(int(np.prod(shape, dtype=np.float64)), collective)
-    flat = [np.broadcast_to(column, shape).ravel() for column in given]
-    order = np.lexsort(flat[3::-1])
-    step, chunk, src, dst = (column[order].astype(np.int32) for column in flat[:4])
-    return Pattern(collective, step, chunk, src, dst, flat[4][order].astype(np.bool_))
+    flat = [np.broadcast_to(column, shape).ravel() for column in numbers]
+    order = np.lexsort(flat[::-1])
+    step, chunk, src, dst = (column[order] for column in flat)
+    return Pattern(
+        collective, step, chunk, src, dst, np.broadcast_to(reduces, shape).ravel()[order]
+    )
 
 
 def check_rows(rows: int, collective: Collective) -> None:
