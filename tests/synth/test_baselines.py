@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import ceil, log2
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.errors import (
     CollectiveError,
     InputError,
+    JudgeError,
     ParameterError,
     TooLargeError,
     TopologyError,
@@ -24,7 +26,7 @@ from sccl.errors import (
 from sccl.judge import violations
 from sccl.synth import baselines
 from sccl.synth.baselines import Pattern, logical, make, on_machine
-from sccl.synth.baselines.pattern import noun, rings
+from sccl.synth.baselines.pattern import noun, place, rings
 from sccl.synth.baselines.pattern.rings import edges_of, ring_of, rings_of
 from sccl.topo import resolve
 from tests.kit.baselines import ALL, ONLY_ON, pattern, request
@@ -274,3 +276,22 @@ def test_the_same_bytes_twice() -> None:
         first, again = (pattern(name, collective, "full:8", 2) for _ in range(2))
         assert first.chunk.tobytes() == again.chunk.tobytes()
         assert first.dst.tobytes() == again.dst.tobytes()
+
+
+@pytest.mark.parametrize("few", [0, 10**9])
+def test_what_is_made_is_judged(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By compiled code and without: a defect of an algorithm is never handed on."""
+    asked = request("allreduce", "full:5")
+    right = baselines.load("ring").COLLECTIVES["allreduce"](asked, 1)
+    kept = np.arange(right.num_sends) != 7
+    columns = {
+        name: getattr(right, name)[kept] for name in ("step", "chunk", "src", "dst", "reduce")
+    }
+    monkeypatch.setattr(place, "FEW", few)
+    monkeypatch.setitem(
+        baselines.load("ring").COLLECTIVES, "allreduce", lambda *_: replace(right, **columns)
+    )
+    with pytest.raises(JudgeError, match="a classical algorithm gave an algorithm that the judge"):
+        make("ring", asked)
+    monkeypatch.setitem(baselines.load("ring").COLLECTIVES, "allreduce", lambda *_: right)
+    assert make("ring", asked) is right

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 
 from sccl.errors import CollectiveError, ParameterError, TooLargeError, unknown_name
-from sccl.synth.baselines.pattern import Maker, Pattern, logical, on_machine
+from sccl.synth.baselines.pattern import Maker, Pattern, judged, logical, on_machine
 from sccl.synth.contract import Request
 
 __all__ = ["Baseline", "Pattern", "load", "logical", "make", "names", "on_machine"]
@@ -58,7 +58,7 @@ def load(name: str) -> Baseline:
 
 
 def make(name: str, request: Request, pieces: int = 1) -> Pattern:
-    """Return the pattern of an algorithm for a collective on a machine; it is not judged.
+    """Return the pattern of an algorithm for a collective on a machine, judged.
 
     Args:
         pieces: into how many pieces everything is cut that the algorithm sends as one; those that
@@ -69,6 +69,7 @@ def make(name: str, request: Request, pieces: int = 1) -> Pattern:
         CollectiveError: it does not define the collective.
         TooLargeError: the pattern would be too large.
         InputError: it does not serve such a machine or number of ranks.
+        JudgeError: the judge rejects the pattern.
     """
     baseline, spec = load(name), request.spec
     if spec.name not in baseline.COLLECTIVES:
@@ -80,4 +81,4 @@ def make(name: str, request: Request, pieces: int = 1) -> Pattern:
         )
     if not 1 <= pieces <= MAX_PIECES:
         raise ParameterError(f"pieces is {pieces}, expected 1 to {MAX_PIECES}")
-    return baseline.COLLECTIVES[spec.name](request, pieces)
+    return judged(baseline.COLLECTIVES[spec.name](request, pieces))

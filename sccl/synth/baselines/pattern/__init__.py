@@ -12,7 +12,7 @@ from sccl.synth.baselines.pattern.combine import (
     turned,
 )
 from sccl.synth.baselines.pattern.noun import Pattern, pattern_of
-from sccl.synth.baselines.pattern.place import logical, on_machine
+from sccl.synth.baselines.pattern.place import judged, logical, on_machine
 
 __all__ = [
     "Maker",
@@ -21,6 +21,7 @@ __all__ = [
     "beside",
     "chained",
     "cut",
+    "judged",
     "logical",
     "on_machine",
     "pattern_of",

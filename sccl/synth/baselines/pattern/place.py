@@ -6,11 +6,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.topology import Topology
+from sccl.core.topology import Link, Topology
 from sccl.errors import CollectiveError, TopologyError
 from sccl.judge import require_valid
 from sccl.synth.baselines.pattern.noun import Numbers, Pattern
 from sccl.topo import resolve
+
+FEW = 2**14
+"""Sends that the judge of steps executes faster than compiled code is loaded."""
+
+
+def judged(pattern: Pattern) -> Pattern:
+    """Return a pattern if the judge accepts it, whatever its hops are.
+
+    Raises:
+        JudgeError: it does not do what its collective wants.
+    """
+    p = pattern
+    if p.num_sends >= FEW:
+        from sccl.judge.hops import is_valid  # noqa: PLC0415 - Numba is slow to load
+
+        if is_valid(p.collective, p.step, p.chunk, p.src, p.dst, p.reduce):
+            return p
+    require_valid(_algorithm(p, _of_hops(p)), "a classical algorithm")
+    return p
+
+
+def _of_hops(pattern: Pattern) -> Topology:
+    """Return the machine that has a link for each hop of a pattern."""
+    ranks = pattern.collective.ranks
+    hops = np.unique(pattern.src.astype(np.int64) * ranks + pattern.dst).tolist()
+    links = tuple(Link(hop // ranks, hop % ranks, 1, 1.0, 1.0) for hop in hops)
+    return Topology("the hops of a pattern", ranks, links, 1.0, 1.0)
 
 
 def logical(pattern: Pattern) -> Algorithm:

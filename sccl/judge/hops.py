@@ -1,0 +1,145 @@
+"""The judge of many sends by step, in columns, between ranks that no link need join.
+
+It follows :mod:`sccl.judge.steps` in all but links and rounds: a send carries what its sender has
+when its step begins, and partial results are followed by whose contributions they are made of.
+Chunks do not depend on one another, so they are executed one after the other, by a compiled loop.
+It says whether all is right; what is wrong, the judge of steps puts into words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.compiled import compiled
+from sccl.core.collective import Collective
+from sccl.core.ids import Rank
+
+_WORDS = 2**22  # of contributions in a call: a tenth of a second, after which signals are heard
+
+Whole = NDArray[np.integer[Any]]
+
+
+def is_valid(  # noqa: PLR0913, PLR0917 - columns
+    collective: Collective,
+    step: Whole,
+    chunk: Whole,
+    src: Whole,
+    dst: Whole,
+    reduce: NDArray[np.bool_],
+) -> bool:
+    """Return whether sends do what a collective wants.
+
+    Args:
+        step: arrays of one length, in any order, whose numbers exist.
+
+    Raises:
+        TooLargeError: there are more chunks than can be told apart by who has and wants them.
+    """
+    combining, ranks = collective.combining, collective.ranks
+    if reduce.any() and not combining:
+        return False
+    words = -(-ranks // 64) if combining else 1
+    order = np.lexsort((dst, step, chunk))
+    ends = np.searchsorted(chunk[order], np.arange(collective.num_chunks + 1))
+    step, src, dst, reduce = step[order], src[order], dst[order], reduce[order]
+    group, holders, wanted = _places(collective)
+    value = np.zeros((ranks, words), dtype=np.uint64)
+    first = 0
+    while first < collective.num_chunks:
+        rows = max(_WORDS // words, 1)
+        last = int(np.searchsorted(ends, ends[first] + rows, side="right")) - 1
+        last = max(min(last, first + rows // ranks), first + 1)
+        if not _executed(
+            first, last, value, combining, ends, group, holders, wanted, step, src, dst, reduce
+        ):
+            return False
+        first = last
+    return True
+
+
+Ranks = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Ranks of classes, one class after the other: where each begins, and all ranks."""
+
+
+def _places(collective: Collective) -> tuple[NDArray[np.int64], Ranks, Ranks]:
+    """Return the class of each chunk, and the ranks of each class before and after."""
+    group = np.empty(collective.num_chunks, dtype=np.int64)
+    for number, chunks in enumerate(collective.classes().values()):
+        group[chunks] = number
+    before, after = zip(*collective.classes(), strict=True)
+    return group, _packed(before), _packed(after)
+
+
+def _packed(sets: tuple[frozenset[Rank], ...]) -> Ranks:
+    every = [rank for ranks in sets for rank in sorted(ranks)]
+    return np.cumsum([0, *map(len, sets)]), np.array(every, dtype=np.int64)
+
+
+@compiled
+def _arrived(value: NDArray[np.uint64], src: Whole, dst: Whole, reduce: NDArray[np.bool_]) -> bool:
+    """Execute the sends of a chunk in a step, sorted by where they go; return whether they can be.
+
+    Copies to one rank have to be alike and without anything reduced; what is reduced has to be of
+    others than what is there.
+    """
+    sent = np.empty((len(src), value.shape[1]), dtype=np.uint64)
+    for i in range(len(src)):
+        sent[i] = value[src[i]]
+        if not sent[i].any():
+            return False
+    for i in range(len(src)):
+        here = value[dst[i]]
+        if i > 0 and dst[i] == dst[i - 1]:
+            copied = not (reduce[i] or reduce[i - 1])
+            if reduce[i] != reduce[i - 1] or (copied and (sent[i] != sent[i - 1]).any()):
+                return False
+        for w in range(len(here)):
+            if reduce[i] and here[w] & sent[i, w]:
+                return False
+            here[w] = here[w] | sent[i, w] if reduce[i] else sent[i, w]
+    return True
+
+
+@compiled
+def _executed(  # noqa: PLR0913, PLR0917 - columns
+    first: int,
+    last: int,
+    value: NDArray[np.uint64],
+    combining: bool,
+    ends: NDArray[np.int64],
+    group: NDArray[np.int64],
+    holders: Ranks,
+    wanted: Ranks,
+    step: Whole,
+    src: Whole,
+    dst: Whole,
+    reduce: NDArray[np.bool_],
+) -> bool:
+    """Return whether the chunks from ``first`` to before ``last`` are moved as is wanted.
+
+    Args:
+        value: scratch: by rank, whose contributions it has, as bits; of copies one bit.
+    """
+    everyone = np.zeros(value.shape[1], dtype=np.uint64)
+    for c in range(first, last):
+        value[:], everyone[:] = 0, 0
+        for i in range(holders[0][group[c]], holders[0][group[c] + 1]):
+            rank = holders[1][i]
+            bit = rank if combining else 0
+            value[rank, bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
+            everyone[bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
+        row = ends[c]
+        while row < ends[c + 1]:
+            stop = row
+            while stop < ends[c + 1] and step[stop] == step[row]:
+                stop += 1
+            if not _arrived(value, src[row:stop], dst[row:stop], reduce[row:stop]):
+                return False
+            row = stop
+        for i in range(wanted[0][group[c]], wanted[0][group[c] + 1]):
+            if (value[wanted[1][i]] != everyone).any():
+                return False
+    return True
