@@ -372,6 +372,16 @@ def test_pat_serves_any_number_of_ranks(ranks: int, bits: int) -> None:
     assert set(made.step.tolist()) == set(range(made.steps))
 
 
+def test_sizes_are_those_of_shards_in_both_directions() -> None:
+    """A buffer of 64 shards of 256 KiB is gathered, scattered and summed by the same messages."""
+    size = 2**18
+    gathers = make("pat", request("allgather", "full:64", size=size))
+    assert gathers.steps == 4 + 3  # 16 chunks at once
+    for collective, phases in (("reducescatter", 1), ("allreduce", 2)):
+        made = make("pat", request(collective, "full:64", size=64 * size))
+        assert made.steps == phases * gathers.steps
+
+
 def test_pat_goes_far_first_and_deep() -> None:
     assert pat.depth_first(3) == [4, 6, 7, 5, 2, 3, 1]
 

@@ -3,7 +3,8 @@
 A file ``NAME.py`` of this folder is an algorithm; nothing else has to be told of it. It offers
 ``NAME``, ``SOURCE`` (the paper or code that defines it), and ``COLLECTIVES``: for each collective
 that the source defines, who makes its pattern, and raises an :class:`~sccl.errors.InputError` for
-numbers of ranks or machines that the source does not allow.
+numbers of ranks or machines that the source does not allow. Its docstring begins with what it is,
+in a line.
 """
 
 from __future__ import annotations

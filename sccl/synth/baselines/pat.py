@@ -46,7 +46,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     """
     ranks = request.spec.ranks
     bits = (ranks - 1).bit_length()
-    low = bits - min(aggregated(ranks, request.size_bytes).bit_length() - 1, bits)
+    low = bits - (aggregated(ranks, request.size_bytes).bit_length() - 1)
     offset, rank = np.ogrid[1:ranks, :ranks]
     lowest = offset & -offset
     tails = np.zeros(2**low, dtype=np.int64)

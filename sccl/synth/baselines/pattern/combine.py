@@ -8,10 +8,11 @@ from math import lcm
 
 import numpy as np
 
-from sccl.collectives import named
+from sccl.collectives import Spec, named
 from sccl.core.collective import Collective
+from sccl.core.topology import Topology
 from sccl.synth.baselines.pattern.noun import Pattern, check_rows, pattern_of
-from sccl.synth.contract import Request
+from sccl.synth.contract import MAX_SIZE_BYTES, Request
 
 Maker = Callable[[Request, int], Pattern]
 """Makes the pattern of one collective, of whose parts each is cut into so many pieces."""
@@ -94,15 +95,22 @@ def turned(pattern: Pattern, collective: Collective) -> Pattern:
     )
 
 
+def _asking(request: Request, spec: Spec, topology: Topology) -> Request:
+    """Return a request for another collective of the same data, shards or all of them."""
+    size = request.size_bytes * spec.unit // request.spec.unit
+    return replace(
+        request, topology=topology, spec=spec, size_bytes=min(max(size, 1), MAX_SIZE_BYTES)
+    )
+
+
 def backwards(make: Maker) -> Maker:
     """Return who makes reducescatter, reduce, gather or scatter, from who makes its inverse."""
 
     def made(request: Request, pieces: int) -> Pattern:
         """Return the inverse of what is made for the reversed machine."""
-        spec, name = request.spec, _FORWARDS[request.spec.name]
-        inverse = named(name, spec.ranks, spec.root)
-        there = replace(request, topology=request.topology.reversed(), spec=inverse)
-        pattern = make(there, pieces)
+        spec = request.spec
+        inverse = named(_FORWARDS[spec.name], spec.ranks, spec.root)
+        pattern = make(_asking(request, inverse, request.topology.reversed()), pieces)
         chunks = pattern.collective.num_chunks // spec.pattern_chunks * spec.unit
         return turned(pattern, spec.at(chunks))
 
@@ -115,13 +123,10 @@ def there_and_back(make: Maker) -> Maker:
     def made(request: Request, pieces: int) -> Pattern:
         """Return both halves; one is the other backwards where links are the same both ways."""
         spec, topology = request.spec, request.topology
-        gathers = named("allgather", spec.ranks)
-        share = max(request.size_bytes // spec.ranks, 1)
-        there = replace(request, spec=gathers, size_bytes=share)
-        spread = make(there, pieces)
-        mirrored = topology.reversed()
+        gathers, mirrored = named("allgather", spec.ranks), topology.reversed()
+        spread = make(_asking(request, gathers, topology), pieces)
         alike = mirrored.carries_like(topology)
-        gathered = spread if alike else make(replace(there, topology=mirrored), pieces)
+        gathered = spread if alike else make(_asking(request, gathers, mirrored), pieces)
         chunks = lcm(spread.collective.num_chunks, gathered.collective.num_chunks)
         gathered, spread = (cut(p, chunks // p.collective.num_chunks) for p in (gathered, spread))
         whole = spec.at(chunks)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sccl.core.collective import Collective
 from sccl.errors import ParameterError
+from sccl.synth.baselines.pattern.combine import together
 from sccl.synth.baselines.pattern.noun import Numbers, Pattern, pattern_of
 
 
@@ -82,18 +83,11 @@ def with_surplus(pattern: Pattern, surplus: Numbers) -> Pattern:
     """
     if not len(surplus):
         return pattern
-    chunks = np.arange(pattern.collective.num_chunks)
-    into, out = (np.repeat(ranks, len(chunks)) for ranks in (surplus, surplus + 1))
-    every = np.tile(chunks, len(surplus))
-    last = np.full(len(every), pattern.steps + 1)
-    return pattern_of(
-        pattern.collective,
-        step=np.concatenate([0 * every, pattern.step + 1, last]),
-        chunk=np.concatenate([every, pattern.chunk, every]),
-        src=np.concatenate([into, pattern.src, out]),
-        dst=np.concatenate([out, pattern.dst, into]),
-        reduce=np.concatenate([every >= 0, pattern.reduce, every < 0]),
-    )
+    whole, given = pattern.collective, surplus[:, None]
+    chunks = np.arange(whole.num_chunks)
+    before = pattern_of(whole, step=0, chunk=chunks, src=given, dst=given + 1, reduce=True)
+    after = pattern_of(whole, step=0, chunk=chunks, src=given + 1, dst=given)
+    return together([before, pattern, after], [0, 1, 1 + pattern.steps], whole)
 
 
 def butterfly(collective: Collective, peers: Numbers, algorithm: str) -> Pattern:
