@@ -396,12 +396,18 @@ def test_pat_goes_far_first_and_deep() -> None:
         ("full:64", 2**32, "multi-ring"),
         ("ndv2x4", 2**10, "double-binary-tree"),
         ("ndv2x4", 2**32, "multi-ring"),
+        ("dgx1", 2**10, "multi-ring"),
     ],
 )
 def test_nccl_takes_trees_where_latency_counts(machine: str, size: int, like: str) -> None:
     asked = request("allreduce", machine, size=size)
     made, model = make("nccl", asked), make(like, asked)
     assert (made.step.tolist(), made.dst.tolist()) == (model.step.tolist(), model.dst.tolist())
+
+
+@pytest.mark.parametrize(("machine", "nodes"), [("dgx1", 1), ("ndv2x4", 4), ("ring:6", 6)])
+def test_nodes_are_chassis_with_links_of_another_cost(machine: str, nodes: int) -> None:
+    assert nccl.nodes_of(resolve(machine)) == nodes
 
 
 def test_nccls_model_of_times() -> None:

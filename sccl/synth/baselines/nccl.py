@@ -1,4 +1,7 @@
-"""What NCCL would choose by size: several rings, or two trees, by its own model of their times."""
+"""What NCCL would choose by size: several rings, or two trees, by its own model of their times.
+
+In place of its trees, which are chains within a node, stand the two binary trees of all ranks.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,30 @@ def times_us(topology: Topology, size_bytes: int) -> tuple[float, float]:
     """Return what an allreduce takes as rings and as trees, by NCCL's model, microseconds.
 
     A ring has 2 (n - 1) steps and sends 2 (n - 1) / n of the buffer; a tree goes along the ranks of
-    a chassis and then by halves of these, up and down, and sends the buffer twice. Ranks without a
-    chassis are one each; a ring has the rate of the machine's slowest lane.
+    a node and then by halves of the nodes, up and down, and sends the buffer twice. A ring has the
+    rate of the machine's slowest lane.
     """
-    ranks, nodes = topology.ranks, len(topology.chassis) or topology.ranks
+    ranks, nodes = topology.ranks, nodes_of(topology)
     slowest = min(link.gb_per_s for link in topology.links)
     rate = len(rings_of(topology)) * slowest * 1e3  # bytes per microsecond
     ring = 2 * (ranks - 1) * (topology.alpha_us + size_bytes / ranks / rate)
     deep = ranks / nodes - 1 + int(log2(nodes))
     tree = 2 * (deep * topology.alpha_us + size_bytes / (TREE_SHARE * rate))
     return ring, tree
+
+
+def nodes_of(topology: Topology) -> int:
+    """Return how many nodes NCCL would see: chassis, where links between them cost something else.
+
+    Ranks of no chassis are one each.
+    """
+    chassis = {rank: number for number, ranks in enumerate(topology.chassis) for rank in ranks}
+    within, between = set[tuple[float, float]](), set[tuple[float, float]]()
+    for link in topology.links:
+        ends = [chassis.get(rank, -1 - rank) for rank in link.edge]
+        (within if ends[0] == ends[1] else between).add((link.alpha_us, link.gb_per_s))
+    lone = topology.ranks - len(chassis)
+    return lone + len(topology.chassis) if lone or not between <= within else 1
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
