@@ -51,6 +51,13 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "tacos",
+        "tacos",
+        "Match links with chunks as time goes on: a schedule for thousands of ranks in seconds.",
+        "sccl tacos --collective allgather --topo torus:10x10x10 --size 1GB",
+    ),
+    Verb(
+        FIND,
         "bounds",
         "bounds",
         "Lower bounds on steps and on R/C, with proofs to check by hand.",

@@ -27,6 +27,7 @@ class SchemaOutput(Output, frozen=True, kw_only=True):
 OUTPUTS = {
     "frontier": "sccl.tasks.pareto:FrontierOutput",
     "solve": "sccl.tasks.solve:SolveOutput",
+    "tacos": "sccl.tasks.tacos:TacosOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",
     "show": "sccl.tasks.show:ShowOutput",
     "plot": "sccl.tasks.plot:PlotOutput",

@@ -36,12 +36,25 @@ def subject_of(machine: Topology, collective: str | Spec, root: str | int | None
         InputError: there is no such collective or root, or the machine cannot be modelled exactly.
     """
     made = machine_model(machine)
+    return Subject(made.topology, spec_of(machine, collective, root), made.notes)
+
+
+def spec_of(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Spec:
+    """Return a collective for a machine.
+
+    Args:
+        collective: its name or file, or itself.
+        root: a rank, by number or label; None: the collective's own.
+
+    Raises:
+        InputError: there is no such collective or root.
+    """
     rank = None if root is None else rank_of(machine, root)
     if isinstance(collective, str):
-        collective = resolve_collective(collective, machine.ranks, rank)
-    elif rank not in (None, collective.root):
+        return resolve_collective(collective, machine.ranks, rank)
+    if rank not in (None, collective.root):
         raise ParameterError(
             f"root is {root}, but the collective that is given has {collective.root}: leave root "
             "out, or give the collective by name"
         )
-    return Subject(made.topology, collective, made.notes)
+    return collective

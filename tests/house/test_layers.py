@@ -53,7 +53,16 @@ lie in ``synth/`` or ``view/`` themselves are what the folders in them share."""
 
 _NOUNS = {"core", "core/files", "errors"}
 _DOORS = {"collectives", "judge", "prove/bounds", "prove/check", "runtime", "emit", "synth"}
-_DOORS |= {"sim", "synth/allreduce", "synth/ksync", "synth/limit", "tasks", "topo", "topo/symmetry"}
+_DOORS |= {
+    "sim",
+    "synth/allreduce",
+    "synth/ksync",
+    "synth/limit",
+    "synth/tacos",
+    "tasks",
+    "topo",
+    "topo/symmetry",
+}
 _DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sccl", "rich"}
 
 MAY_IMPORT = {
@@ -92,7 +101,7 @@ MAY_IMPORT = {
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
     "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
-    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"msgspec"},
+    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"msgspec", "solvers"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
     "__main__": {"cli"},
     "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -109,6 +109,15 @@ def write_atomically(path: Path, text: str) -> None:
 def write_bytes_atomically(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` so that the file is either whole or not there.
 
+    Raises:
+        InputError: the folder does not exist or may not be written to.
+    """
+    write_pieces_atomically(path, (content,))
+
+
+def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write pieces to ``path``, as they come, so that the file is either whole or not there.
+
     A link is followed; a device or a pipe, such as ``/dev/stdout``, is written to as it is.
 
     Raises:
@@ -116,7 +125,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
     """
     path = _resolved(path)
     if _is_stream(path):
-        _append(path, content)
+        _append(path, pieces)
         return
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
@@ -125,7 +134,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
         raise InputError(f"cannot write {path}: {reason}; check the folder") from error
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.writelines(pieces)
         mask = os.umask(0)
         os.umask(mask)
         Path(temporary).chmod(0o666 & ~mask)  # mkstemp makes files for their owner only
@@ -158,10 +167,10 @@ def _is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _append(path: Path, content: bytes) -> None:
+def _append(path: Path, pieces: Iterable[bytes]) -> None:
     try:
         with path.open("ab") as file:
-            file.write(content)
+            file.writelines(pieces)
     except OSError as error:
         raise InputError(f"cannot write {_named(path, error)}; check the path") from error
 

@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from sccl.core.answer import verdict
 from sccl.core.events import (
@@ -82,3 +90,19 @@ def progress_bar(console: Console) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("bounds", total=None)
         yield lambda text: progress.reset(task, description=text)
+
+
+@contextmanager
+def share_bar(console: Console, doing: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal how much is done and how long the rest takes; provide what is told of it.
+
+    Args:
+        doing: what is done, in words.
+    """
+    columns = (
+        *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn()),
+        *(TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(doing, total=None)
+        yield lambda done, of: progress.update(task, completed=min(done, of), total=of)

@@ -1,0 +1,106 @@
+"""``sccl tacos``: a schedule for a machine of any size."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sccl.cli import options
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
+from sccl.cli.subject import SubjectOptions
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import bytes_text
+from sccl.core.outcome import Found
+from sccl.core.words import counted
+from sccl.synth.contract import Request
+from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.tacos import (
+    TacosOutput,
+    best_of,
+    options_of,
+    synthesise,
+    tacos_output,
+    tacos_subject,
+    write_schedule,
+)
+from sccl.topo import resolve
+from sccl.view.text.notes import share_bar
+
+Size = Annotated[
+    str,
+    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
+]
+Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or is to get.")]
+Restarts = Annotated[int, typer.Option(help="Seeds to try; it ends where the bound is met.")]
+Alpha = Annotated[
+    AlphaModel,
+    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The first seed: the same one, the same schedule.")]
+
+
+@reported
+def tacos(
+    about: SubjectOptions,
+    *,
+    size: Size,
+    chunks: Chunks = 1,
+    alpha: Alpha = AlphaModel.OCCUPIES,
+    seed: Seed = 0,
+    restarts: Restarts = 1,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds, after which the best by then is taken.")
+    ] = None,
+    output: options.Output = None,
+    json: options.Json = False,
+) -> None:
+    """Match links with chunks as time goes on: a schedule for thousands of ranks in seconds.
+
+    The schedule is judged, and beside it stands a time that no schedule of such chunks beats.
+
+    Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
+    then is kept.
+    """
+    subject = tacos_subject(resolve(about.topo), about.collective, about.root)
+    for note in subject.notes:
+        err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
+    request = Request(subject.topology, subject.spec, size_in_bytes(size))
+    chosen = options_of(chunks=chunks, restarts=restarts, alpha=alpha.value)
+    options.writable(output)
+    doing = f"{request.spec.name} on {on_a_line(request.topology.name)}"
+    with share_bar(err(), doing) as bar:
+        outcome, seconds = synthesise(request, chosen, bar, timeout_s=timeout, seed=seed)
+    found, ended = best_of(outcome)
+    if found is None:
+        err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
+        raise typer.Exit(ExitCode.UNKNOWN)
+    if output is not None:
+        write_schedule(output, found)
+    shown = tacos_output(request, found, seconds=seconds, seed=seed, ended=ended, file=output)
+    if json:
+        print_output(shown)
+    else:
+        _print(shown, found)
+    if ended:
+        raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
+
+
+def _print(shown: TacosOutput, found: Found) -> None:
+    console = out()
+    above = found.bound.gap
+    met = "[green]the bound is met[/]" if shown.proved else f"{float(above or 0):.2%} above it"
+    title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
+    console.print(
+        f"{title}, {bytes_text(shown.size_bytes)} a rank in C={shown.chunks}: "
+        f"[bold]{shown.finish_us:.6g} us[/] ({counted(shown.sends, 'transfer')}, "
+        f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
+    )
+    console.print(f"no schedule of such chunks takes less than {shown.bound_us:.6g} us: {met}")
+    if shown.ended:
+        console.print(f"{shown.ended}: this is the best by then", markup=False)
+    file = shown.file
+    kept = f"written to {on_a_line(file)}; judge it with: sccl check {on_a_line(quote(file or ''))}"
+    console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

@@ -1,0 +1,33 @@
+"""Numbers of bytes as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from sccl.errors import ParameterError
+from sccl.synth.contract import MAX_SIZE_BYTES
+
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+
+
+def size_in_bytes(text: str, name: str = "size") -> int:
+    """Return the bytes of ``"1GB"`` (decimal), ``"1GiB"`` or ``"1G"`` (binary), or ``"1024"``.
+
+    Args:
+        name: what the message calls it.
+
+    Raises:
+        ParameterError: it is none of these, or out of range.
+    """
+    found = re.fullmatch(r"(\d{1,19})(?:([KMGTP]?)(i?)(B?))", text.strip(), re.IGNORECASE)
+    if found and not (found[3] and not found[2]):
+        decimal = found[4] and not found[3]
+        size = int(found[1])
+        for _ in range(_POWERS[found[2].upper()]):
+            size *= 1000 if decimal else 1024
+        if 1 <= size <= MAX_SIZE_BYTES:
+            return size
+    raise ParameterError(
+        f"{name} is {text[:40]!r}, expected 1 to {MAX_SIZE_BYTES} bytes, such as 1024, 64KiB, 1MB "
+        "or 1GB"
+    )

@@ -1,0 +1,152 @@
+"""TACOS: a schedule from a machine of any size, with what bounds it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.algorithm import KSynchronous
+from sccl.core.files.disk import write_pieces_atomically
+from sccl.core.files.fields import Count, FileText, Seconds
+from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Feature, Options, Request
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.subject import Subject, spec_of, subject_of
+
+NAME = "tacos"
+
+
+class TacosOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl tacos' found."""
+
+    kind: Literal["tacos"] = "tacos"
+    collective: str
+    topology: str
+    size_bytes: Annotated[
+        int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
+    ]
+    chunks: Count
+    alpha: Annotated[
+        Literal["travels", "occupies"], Meta(description="What links do during alpha.")
+    ]
+    finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
+    bound_us: Annotated[float, Meta(description="No schedule of such chunks finishes earlier.")]
+    proved: Annotated[bool, Meta(description="The bound is met.")]
+    sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
+    seconds: Seconds
+    seed: Annotated[int, Meta(ge=0)]
+    ended: Annotated[str, Meta(description="Why it ended before all seeds were tried; or empty.")]
+    file: FileText | None
+
+
+def tacos_subject(machine: Topology, collective: str, root: str | None) -> Subject:
+    """Return what is asked: the machine as it is, unless it has switches.
+
+    Raises:
+        InputError: there is no such collective or root, or the switches cannot be modelled exactly.
+    """
+    if machine.switches and Feature.SWITCHES not in registry.load(NAME).FEATURES:
+        return subject_of(machine, collective, root)
+    return Subject(machine, spec_of(machine, collective, root), ())
+
+
+def options_of(**chosen: object) -> Options:
+    """Return what TACOS is told.
+
+    Raises:
+        ParameterError: an option is out of its range.
+    """
+    try:
+        options: Options = msgspec.convert(chosen, registry.load(NAME).Options)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        name, expected = where.rstrip("`"), what.removeprefix("Expected").replace(" `int`", "")
+        raise ParameterError(f"{name} is {chosen.get(name)}, expected{expected}") from error
+    return options
+
+
+def synthesise(
+    request: Request,
+    options: Options,
+    told: Callable[[int, int], None],
+    *,
+    timeout_s: float | None,
+    seed: int,
+) -> tuple[Outcome, float]:
+    """Return what TACOS says, judged, and the seconds it took.
+
+    Args:
+        told: how many transfers there are by now, and of how many in all.
+
+    Raises:
+        InputError: it does not take the request, or the options do not fit it.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    began = time.perf_counter()
+    synthesizer, effort = registry.load(NAME), Effort(timeout_s, seed)
+    outcome = registry.plan(synthesizer, request, options, effort, partial(_tell, told))
+    return outcome, time.perf_counter() - began
+
+
+def _tell(told: Callable[[int, int], None], event: object) -> None:
+    from sccl.synth.tacos.search import Matched  # noqa: PLC0415 - loads NumPy and Numba
+
+    if isinstance(event, Matched):
+        told(event.sends, event.of)
+
+
+def best_of(outcome: Outcome) -> tuple[Found | None, str]:
+    """Return the best that was found, None if nothing was, and why it ended; empty: it is done."""
+    match outcome:
+        case Found():
+            return outcome, ""
+        case GaveUp(reason=reason, best=best):
+            return best, reason
+    return None, "impossible"
+
+
+def write_schedule(path: Path, found: Found) -> None:
+    """Write the file of the schedule that was found, piece by piece.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    from sccl.core.files.schedules import pieces  # noqa: PLC0415 - NumPy is slow to load
+
+    assert not isinstance(found.plan, KSynchronous)
+    write_pieces_atomically(path, (piece.encode() for piece in pieces(found.plan)))
+
+
+def tacos_output(  # noqa: PLR0913 - what is told
+    request: Request, found: Found, *, seconds: float, seed: int, ended: str, file: Path | None
+) -> TacosOutput:
+    """Return what was found."""
+    plan, bound = found.plan, found.bound
+    assert not isinstance(plan, KSynchronous)
+    assert bound.least is not None
+    return TacosOutput(
+        inputs=question_digests(request.topology, request.spec),
+        collective=request.spec.name,
+        topology=request.topology.name,
+        size_bytes=request.size_bytes,
+        chunks=plan.collective.chunks,
+        alpha="travels" if plan.model.value == "travels" else "occupies",
+        finish_us=float(bound.attained),
+        bound_us=float(bound.least),
+        proved=found.proved,
+        sends=plan.num_sends,
+        seconds=round(seconds, 3),
+        seed=seed,
+        ended=ended,
+        file=str(file) if file else None,
+    )

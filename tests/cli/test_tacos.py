@@ -1,0 +1,84 @@
+"""``sccl tacos``: what it prints and writes, what it refuses, what is kept of what was begun."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.synth import registry
+from sccl.tasks.sizes import size_in_bytes
+from tests.cli.test_cli import sccl
+
+ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
+
+
+def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
+    code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
+    assert code == 0
+    assert "allgather on torus:3x3, 977 KiB a rank in C=1:" in out
+    assert "(72 transfers," in out
+    assert "alpha occupies" in out
+    assert "no schedule of such chunks takes less than" in out
+    code, out, _ = sccl("check", tmp_path / "s.json")
+    assert (code, "valid" in out) == (0, True)
+    sccl(*ASKED, "-o", tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "alltoall", "broadcast", "reduce", "scatter"])
+def test_the_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    words = ("--collective", collective, "--topo", "dgx1", "--size", "64KiB", "--alpha", "travels")
+    found = json.loads(sccl("tacos", *words, "-o", file, "--json")[1])
+    checked = json.loads(sccl("check", file, "--json")[1])["files"][0]
+    assert found["alpha"] == checked["alpha"] == "travels"
+    assert found["finish_us"] == pytest.approx(checked["finish_us"])
+    assert (found["bound_us"] == found["finish_us"]) == found["proved"]
+    assert (checked["valid"], found["file"], found["seed"]) == (True, str(file), 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--size", "0"), "size is '0', expected 1 to"),
+        (("--size", "3x"), "size is '3x'"),
+        (("--size", "1iB"), "size is '1iB'"),
+        (("--size", "1GB", "--chunks", "0"), "chunks is 0, expected >= 1"),
+        (("--size", "1GB", "--restarts", "0"), "restarts is 0, expected >= 1"),
+        (("--size", "1GB", "--timeout", "0"), "timeout is 0.0 seconds"),
+        (("--size", "1", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], says: str) -> None:
+    code, out, err = sccl("tacos", "--collective", "allgather", "--topo", "ring:4", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+@pytest.mark.parametrize(("reason", "exit_code"), [("interrupted", 130), ("timeout after 1 s", 3)])
+def test_what_was_found_by_then_is_kept(
+    reason: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = registry.plan
+
+    def cut_off(*arguments: object) -> Outcome:
+        found = plan(*arguments)  # type: ignore[arg-type]
+        assert isinstance(found, Found)
+        return GaveUp(reason, found)
+
+    monkeypatch.setattr(registry, "plan", cut_off)
+    code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
+    assert (code, f"{reason}: this is the best by then" in out) == (exit_code, True)
+    assert sccl("check", tmp_path / "s.json")[0] == 0
+    monkeypatch.setattr(registry, "plan", lambda *_: GaveUp(reason))
+    code, out, err = sccl(*ASKED, "-o", tmp_path / "none.json")
+    assert (code, out, (tmp_path / "none.json").exists()) == (3, "", False)
+    assert f"unknown: {reason}, and no schedule by then" in err
+
+
+def test_sizes_are_decimal_or_binary_as_they_say() -> None:
+    sizes = ["7", "1KB", "1kb", "1K", "1KiB", "2MB", "3GiB"]
+    assert [size_in_bytes(s) for s in sizes] == [7, 1000, 1000, 1024, 1024, 2 * 10**6, 3 * 2**30]
