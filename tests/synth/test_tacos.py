@@ -182,12 +182,12 @@ def test_what_ends_early_gives_the_best_so_far(
     request = Request(resolve("torus:5x5"), named("allgather", 25), 1 << 20)
     calls = []
 
-    def pause(*_: object) -> None:
+    def check(_: object) -> None:
         calls.append(1)
         if len(calls) == 3:
             raise raised
 
-    monkeypatch.setattr(search, "_pause", pause)
+    monkeypatch.setattr(search._Watch, "check", check)
     outcome = search.plan(request, Options(restarts=9), Effort(), lambda _: None)
     assert isinstance(outcome, GaveUp)
     assert outcome.best is not None
@@ -195,12 +195,23 @@ def test_what_ends_early_gives_the_best_so_far(
 
 
 def test_an_interrupt_before_anything_is_found_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pause(*_: object) -> None:
+    def check(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search, "_pause", pause)
+    monkeypatch.setattr(search._Watch, "check", check)
     with pytest.raises(KeyboardInterrupt):
         found(resolve("ring:4"), named("allgather", 4))
+
+
+def test_effort_ends_restarts_and_large_matchings_alike() -> None:
+    request = Request(resolve("torus:5x5"), named("allgather", 25), 1 << 20)
+    outcome = search.plan(request, Options(restarts=9), Effort(units=1e-9), lambda _: None)
+    assert isinstance(outcome, GaveUp)
+    assert outcome.best is not None
+    large = Request(torus((8, 8, 8), (50, 25, 25)), named("allgather", 512), 1 << 20)
+    assert search.plan(large, Options(), Effort(units=1e-9), lambda _: None) == GaveUp(
+        "nothing found with an effort of 1e-09"
+    )
 
 
 @pytest.mark.parametrize("name", names())

@@ -32,7 +32,7 @@ def by_event(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Se
         done = go_on(state, traffic, net, _PIECE)
         if not done and int(traffic.left[1]) == before:
             raise stalled()
-        pause(int(traffic.left[1]) - before)
+        pause(int(traffic.left[1]) - before, done)
         before = int(traffic.left[1])
     chunk_at = np.argsort(place).astype(np.int32)
     chunk, link = chunk_at[traffic.chunk], traffic.link.astype(np.int32)

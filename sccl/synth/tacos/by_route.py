@@ -40,7 +40,7 @@ def by_route(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Se
         made = int(traffic.left[1])
         if not done and made == before:
             raise stalled()
-        pause(made - before)
+        pause(made - before, done)
         before = made
         if made + links > len(traffic.when):
             traffic = traffic.with_room_for(2 * len(traffic.when))

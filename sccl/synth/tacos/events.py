@@ -5,7 +5,7 @@ Source: TACOS (MICRO 2024) section IV-F: cheaper links choose first.
 What a link takes, the first that there is: a chunk that nobody near its destination has, who are
 those from whom cheaper links lead there; one that no cheaper in-neighbour has; any other, unless
 cheaper links bring all that is missing sooner. Of four such the one that fewest hold. (Any at
-random comes to 67 to 92 % of the bound only; see the table in the documents.)
+random comes to 67 to 92 % of the bound only.)
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def in_rounds(
     while True:
         before = int(state.left[0]), int(state.left[1])
         done = go_on(state, slots, PIECE)
-        pause(before[0] - int(state.left[0]))
+        pause(before[0] - int(state.left[0]), done)
         if done:
             break
         if before[0] == int(state.left[0]) and before[1] != int(state.left[1]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
@@ -58,6 +57,7 @@ class _Task:
     Attributes:
         forward: what is matched on the machine itself; None: nothing.
         backward: what is matched on the reversed one, and turned round.
+        reversed_net: that one; of what is never matched backwards the machine itself.
     """
 
     topology: Topology
@@ -154,13 +154,14 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or what comes out would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    task, spending = _task(request, options), Spending(effort)
+    task = _task(request, options)
     best: Found | None = None
-    pause = partial(_pause, spending, notify, task.sends)
+    watch = _Watch(effort, notify, task.sends)
     least = 0
     try:
         for attempt in range(options.restarts):
-            finish, sends = task.made(_seed(effort.seed, attempt), pause, turns=task.turns(attempt))
+            watch.check()
+            finish, sends = task.made(_seed(effort.seed, attempt), watch, turns=task.turns(attempt))
             least = least or task.least(finish)
             if best is None or finish * task.tick_us < best.bound.attained:
                 best = task.found(finish, sends, least)
@@ -193,18 +194,33 @@ def _seed(seed: int, attempt: int) -> int:
     return (seed * 1_000_003 + attempt) % 2**63
 
 
-def _pause(spending: Spending, notify: Notify, total: int, sends: int) -> None:
-    """Count what was done, tell it, and end where time or effort is over.
+class _Watch:
+    """What has been spent on an effort; called as a :data:`Pause`."""
 
-    Raises:
-        _Stopped: it is.
-    """
-    spending.units += sends / SENDS_OF_A_UNIT
-    notify(Matched(sends, total))
-    if spending.late():
-        raise _Stopped(spending.effort.why_late)
-    if spending.used_up():
-        raise _Stopped(spending.effort.why_used_up)
+    def __init__(self, effort: Effort, notify: Notify, total: int) -> None:
+        self._spending, self._notify, self._total = Spending(effort), notify, total
+
+    def __call__(self, sends: int, done: bool) -> None:
+        """Count and tell what was done.
+
+        Raises:
+            _Stopped: time or effort is over, and not all is done.
+        """
+        self._spending.units += sends / SENDS_OF_A_UNIT
+        self._notify(Matched(sends, self._total))
+        if not done:
+            self.check()
+
+    def check(self) -> None:
+        """Check that there is time and effort left.
+
+        Raises:
+            _Stopped: there is not.
+        """
+        if self._spending.late():
+            raise _Stopped(self._spending.effort.why_late)
+        if self._spending.used_up():
+            raise _Stopped(self._spending.effort.why_used_up)
 
 
 def _task(request: Request, options: Options) -> _Task:
@@ -215,13 +231,14 @@ def _task(request: Request, options: Options) -> _Task:
     model = AlphaModel(options.alpha)
     tick = _tick(topology, size, collective.num_chunks)
     clock = Clock.of(topology, size, model, tick)
-    there = topology.reversed()
+    there, net = topology.reversed(), net_of(topology, clock)
+    turns = dual.on_reversed or dual.phases == 2 or is_routed(half)
     task = _Task(
         topology=topology,
         collective=collective,
         clock=clock,
-        net=net_of(topology, clock),
-        reversed_net=net_of(there, Clock.of(there, size, model, tick)),
+        net=net,
+        reversed_net=net_of(there, Clock.of(there, size, model, tick)) if turns else net,
         forward=None if dual.on_reversed else half,
         backward=half if dual.on_reversed or dual.phases == 2 else None,
     )

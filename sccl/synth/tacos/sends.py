@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sccl.errors import UnreachableError
 
-Pause = Callable[[int], None]
-"""Called between pieces of work with the transfers found since the last; it raises to stop."""
+Pause = Callable[[int, bool], None]
+"""Called after each piece of work with the transfers found in it, and whether that was the last;
+where it was not, it may raise to stop."""
 
 PIECE = 2_000_000
 """Links looked at, or transfers begun, in one call of a compiled loop: 0.1 to 0.3 s."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sccl.core.topology import Topology
 from sccl.sim.compiled import compiled
 from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.sends import Sends
+from sccl.synth.tacos.sends import PIECE, Sends
 
 _MOST_PLACES = 2**27
 """Of pairs of ranks and chunks whose times are kept: a GiB."""
@@ -55,15 +55,16 @@ def _earliest(
     ends: tuple[NDArray[np.int64], NDArray[np.int64]],
     costs: tuple[NDArray[np.int64], NDArray[np.int64]],
     chunks: int,
-    there: NDArray[np.int64],
+    since: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> None:
     """Move each row to when its link is free and its sender has all that was sent to it before.
 
     Args:
         rows: start, chunk and link; the first becomes what it can be.
-        there: when the last of each node's arrivals of each chunk is: zeros.
+        since: when each link is free; when the last of each node's arrivals of each chunk is.
+            Zeros, and then what rows before have made of them.
     """
-    free = np.zeros(len(ends[0]), dtype=np.int64)
+    free, there = since
     for row in range(len(rows[0])):
         chunk, link = np.int64(rows[1][row]), rows[2][row]
         start = max(free[link], there[ends[0][link] * chunks + chunk])
@@ -88,7 +89,10 @@ def joined(first: Sends, finish: int, then: Sends, net: Net, chunks: int) -> Sen
     )
     if len(net.room) or net.nodes * chunks > _MOST_PLACES:
         return both
-    there = np.zeros(net.nodes * chunks, dtype=np.int64)
+    since = np.zeros(len(net.src), dtype=np.int64), np.zeros(net.nodes * chunks, dtype=np.int64)
     ends = net.src.astype(np.int64), net.dst.astype(np.int64)
-    _earliest((both.start, both.chunk, both.link), ends, ticks(net), chunks, there)
+    for first_row in range(0, len(both.start), PIECE):
+        rows = slice(first_row, first_row + PIECE)
+        part = both.start[rows], both.chunk[rows], both.link[rows]
+        _earliest(part, ends, ticks(net), chunks, since)
     return both.ordered()
