@@ -15,7 +15,7 @@ from sccl.core.clock import AlphaModel
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
-from sccl.core.topology import Link, Topology
+from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import CollectiveError, InputError, UnreachableError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort
@@ -102,20 +102,23 @@ def test_links_that_cost_alike_come_within_a_hundredth_of_the_bound(name: str) -
         assert best.proved == (best.bound.gap == 0)
 
 
+@pytest.mark.parametrize(
+    ("machine", "most"),
+    [
+        (torus((4, 4, 4), (50, 25, 12.5)), 0.05),
+        (torus((4, 4, 4), (300, 25, 100)), 0.07),
+        (torus((8, 8), (50, 12.5)), 0.03),
+        (dragonfly(4, 5, (400, 200)), 0.05),
+    ],
+    ids=["halves", "mixed", "quarter", "dragonfly"],
+)
 @pytest.mark.parametrize("alpha", ["occupies", "travels"])
-def test_links_that_cost_unlike_come_within_a_tenth_of_the_bound(alpha: str) -> None:
-    for machine, chunks in (
-        (torus((4, 4, 4), (50, 25, 12.5)), 4),
-        (torus((8, 8), (50, 12.5)), 4),
-        (dragonfly(4, 5, (400, 200)), 4),
-    ):
-        gaps = []
-        for seed in range(3):
-            spec = named("allgather", machine.ranks)
-            gaps.append(
-                found(machine, spec, 1 << 22, chunks=chunks, seed=seed, alpha=alpha).bound.gap
-            )
-        assert sum(gap for gap in gaps if gap is not None) / 3 <= 0.11
+def test_links_that_cost_unlike_come_near_the_bound(
+    machine: Topology, most: float, alpha: str
+) -> None:
+    spec = named("allgather", machine.ranks)
+    bests = [found(machine, spec, 1 << 22, chunks=4, seed=s, alpha=alpha) for s in range(3)]
+    assert sum(best.bound.gap or 0 for best in bests) / 3 <= most
 
 
 @pytest.mark.parametrize(("name", "most"), [("ring:8", 0.0), ("torus:4x4", 0.0), ("mesh:5x5", 0.1)])
@@ -147,11 +150,31 @@ def test_chunks_take_detours_where_shortest_ways_are_full() -> None:
     assert {(0, 3), (2, 3)} <= used
 
 
-def test_an_allreduce_overlaps_its_halves_where_links_are_free() -> None:
+def test_a_chunk_comes_over_a_dear_link_where_those_between_have_no_use_for_it() -> None:
+    cheap = [(1, 3), (3, 4), (4, 2)]
+    links = [Link(*edge, 1, 4.0, 1e6) for u, v in cheap for edge in ((u, v), (v, u))]
+    links += [Link(0, 1, 1, 1.0, 1e6), Link(0, 2, 1, 10.0, 1e6)]
+    machine = Topology("by-pass", 5, tuple(links), 1.0, 1e6)
+    wire = CustomCollectiveWire(name="two", ranks=5, pre=((0, 0),), post=((0, 1), (0, 2)))
+    plan = schedule(found(machine, custom(wire, "here"), 1))
+    assert is_right(plan)
+    assert plan.num_sends == 2
+
+
+def test_a_bus_of_links_with_other_lags_bears_the_way_back_too() -> None:
+    links = (Link(1, 0, 1, 0.0, 131.072), Link(2, 0, 1, 3.0, 262.144))
+    back = (Link(0, 1, 1, 0.0, 1.0), Link(0, 2, 1, 0.0, 1.0))
+    bus = Budget("bus", ((1, 0), (2, 0)), 1, 262.144)
+    machine = Topology("lags", 3, (*links, *back), 0.0, 1.0, budgets=(bus,))
+    plan = schedule(found(machine, named("reduce", 3), 1 << 20, alpha="travels"))
+    assert is_right(plan)
+
+
+def test_an_allreduce_is_a_reducescatter_and_then_an_allgather() -> None:
     mesh = resolve("mesh:4x4")
-    halves = [found(mesh, named(n, 16), 1 << 20).bound.attained for n in ("reducescatter",)]
-    whole = found(mesh, named("allreduce", 16), 1 << 20)
-    assert whole.bound.attained <= 2 * halves[0]
+    half = found(mesh, named("reducescatter", 16)).bound.attained
+    whole = found(mesh, named("allreduce", 16))
+    assert whole.bound.attained == 2 * half
     assert sum(schedule(whole).reduce) == 15 * 16
 
 

@@ -26,7 +26,7 @@ from sccl.synth.tacos.least import least_of_allreduce, least_ticks
 from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.sends import Demand, Pause, Sends
-from sccl.synth.tacos.turned import finish_of, joined, ticks, turned
+from sccl.synth.tacos.turned import joined, ticks, turned
 
 SENDS_OF_A_UNIT = 10_000_000
 """Transfers that take about as long as a unit of effort."""
@@ -93,9 +93,8 @@ class _Task:
         finish, sends = self._turned(self.backward, seed, pause, reduce=True)
         if self.forward is None:
             return finish, sends
-        _, then = matched(self.net, self.forward, seed, pause)
-        sends = joined(sends, finish, then, self.net, self.collective.num_chunks)
-        return finish_of(sends, self.net), sends
+        time, then = matched(self.net, self.forward, seed, pause)
+        return finish + time, joined(sends, finish, then)
 
     def _turned(
         self, demand: Demand, seed: int, pause: Pause, *, reduce: bool
