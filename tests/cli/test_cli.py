@@ -11,26 +11,16 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from typer.testing import CliRunner
 
-from sccl.cli.main import app
 from sccl.core.clock import AlphaModel
 from sccl.core.files.disk import data_dir
 from sccl.core.files.schedules import pieces
+from tests.kit.commands import sccl
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe
 from tests.kit.schedules import around_a_ring
 
-runner = CliRunner()
 COMMAND = [sys.executable, "-c", "from sccl.cli.main import app; app()"]
-
-
-def sccl(*arguments: str | Path) -> tuple[int, str, str]:
-    """Run the command in this process and return (exit code, stdout, stderr)."""
-    result = runner.invoke(app, [str(a) for a in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 SOLVE = ("solve", "--collective", "allgather", "--topo", "ring:4")

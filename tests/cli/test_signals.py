@@ -76,11 +76,11 @@ app = typer.Typer()
 @app.command()
 @report.reported
 def work():
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # on a busy machine it may come here
     Lost()
     print("all of it")
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signals.listen()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # in threads that are started, too:
+signals.listen()  # on a busy machine it might come before the last line is printed
 app([])
 """
 

@@ -10,7 +10,7 @@ import pytest
 from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.synth import registry
 from sccl.tasks.sizes import size_in_bytes
-from tests.cli.test_cli import sccl
+from tests.kit.commands import sccl
 
 ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
 

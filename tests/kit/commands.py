@@ -1,11 +1,14 @@
-"""Every command of sccl that does something, as Typer made it."""
+"""Every command of sccl that does something, as Typer made it, and a way to run one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from sccl.cli.main import VERBS, load
+from typer.testing import CliRunner
+
+from sccl.cli.main import VERBS, app, load
 
 
 def _commands() -> Iterator[tuple[str, Any]]:
@@ -19,3 +22,11 @@ def _commands() -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(_commands())
+
+
+def sccl(*arguments: str | Path) -> tuple[int, str, str]:
+    """Run the command in this process and return (exit code, stdout, stderr)."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
