@@ -77,14 +77,13 @@ def _transfers(
 ) -> Sends:
     """Return the transfers of rounds that were kept; each round is put in order by itself."""
     total, at = len(state.log), 0
-    start = np.empty(total, dtype=np.int64)
-    both = np.empty(total, dtype=np.int64)
+    start, reduce = np.empty(total, dtype=np.int64), np.zeros(total, dtype=np.bool_)
+    chunk, link = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
     for number, fired in enumerate(state.fired if total else ()):
         slots = np.flatnonzero(np.unpackbits(fired, count=len(slot_link), bitorder="little"))
         part = slice(at, at + len(slots))
-        start[part] = number * busy
-        both[part] = chunk_at[state.log[part]].astype(np.int64) << 32 | slot_link[slots]
-        both[part].sort()
+        both = chunk_at[state.log[part]].astype(np.int64) << 32 | slot_link[slots]
+        both.sort()
+        start[part], chunk[part], link[part] = number * busy, both >> 32, both & 0xFFFFFFFF
         at += len(slots)
-    chunk, link = (both >> 32).astype(np.int32), (both & 0xFFFFFFFF).astype(np.int32)
-    return Sends(start, chunk, link, np.zeros(total, dtype=np.bool_))
+    return Sends(start, chunk, link, reduce)

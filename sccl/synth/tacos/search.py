@@ -230,8 +230,9 @@ def _task(request: Request, options: Options) -> _Task:
     model = AlphaModel(options.alpha)
     tick = _tick(topology, size, collective.num_chunks)
     clock = Clock.of(topology, size, model, tick)
-    there, net = topology.reversed(), net_of(topology, clock)
+    net = net_of(topology, clock)
     turns = dual.on_reversed or dual.phases == 2 or is_routed(half)
+    there = topology.reversed() if turns else topology
     task = _Task(
         topology=topology,
         collective=collective,
@@ -253,8 +254,8 @@ def _task(request: Request, options: Options) -> _Task:
 def _tick(topology: Topology, size: int, chunks: int) -> int:
     """Return the picoseconds of a tick: one, or ten, and so on, where times became too large."""
     slowest = max(
-        Fraction(str(k.alpha_us)) * 10**6 + size * 1000 / (k.lanes * Fraction(str(k.gb_per_s)))
-        for k in set(topology.links)
+        Fraction(str(alpha_us)) * 10**6 + size * 1000 / (lanes * Fraction(str(gb_per_s)))
+        for alpha_us, lanes, gb_per_s in {(k.alpha_us, k.lanes, k.gb_per_s) for k in topology.links}
     )
     for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
         pace = budget.chunks_per_round * Fraction(str(speed))
