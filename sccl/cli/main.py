@@ -58,6 +58,13 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "baseline",
+        "baseline",
+        "List the classical algorithms, or make one of them for a machine.",
+        "sccl baseline ring --collective allreduce --topo torus:4x4",
+    ),
+    Verb(
+        FIND,
         "bounds",
         "bounds",
         "Lower bounds on steps and on R/C, with proofs to check by hand.",

@@ -28,6 +28,7 @@ OUTPUTS = {
     "frontier": "sccl.tasks.pareto:FrontierOutput",
     "solve": "sccl.tasks.solve:SolveOutput",
     "tacos": "sccl.tasks.tacos:TacosOutput",
+    "baseline": "sccl.tasks.baseline:BaselineOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",
     "show": "sccl.tasks.show:ShowOutput",
     "plot": "sccl.tasks.plot:PlotOutput",

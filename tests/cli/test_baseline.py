@@ -1,0 +1,56 @@
+"""``sccl baseline``: the list, what is made, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sccl.synth import baselines
+from tests.kit.commands import sccl
+
+ALLREDUCE = ("--collective", "allreduce", "--topo", "torus:4x4")
+
+
+def test_the_list_says_what_each_is_and_where_it_is_from() -> None:
+    code, out, _ = sccl("baseline", "list")
+    assert code == 0
+    assert all(name in out for name in baselines.names())
+    found = json.loads(sccl("baseline", "list", "--json")[1])
+    assert [one["name"] for one in found["algorithms"]] == list(baselines.names())
+    assert all(one["about"] and one["source"] for one in found["algorithms"])
+    assert found["result"] is None
+
+
+def test_an_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
+    file = tmp_path / "ring.json"
+    code, out, _ = sccl("baseline", "ring", *ALLREDUCE, "-o", file)
+    assert code == 0
+    assert "ring: allreduce on torus:4x4, C=16 S=30 R=30, R/C = 15/8, 480 sends, judged" in out
+    assert sccl("check", file)[0] == 0
+    found = json.loads(sccl("baseline", "ring", *ALLREDUCE, "--pieces", "2", "--json")[1])
+    assert found["result"]["chunks"] == 32
+    assert found["result"]["file"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("rings", *ALLREDUCE), "did you mean 'ring'"),
+        (("ring",), "ring: give --collective and --topo"),
+        (("list", *ALLREDUCE), "list takes no collective"),
+        (("ring", "--collective", "alltoall", "--topo", "ring:4"), "does not define alltoall"),
+        (("direct", *ALLREDUCE), "has no link between them"),
+        (("ring", *ALLREDUCE, "--pieces", "0"), "pieces is 0"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_a_sentence(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    code, out, err = sccl("baseline", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    if words[0] != "list":
+        assert sccl("baseline", *words, "-o", tmp_path / "a.json")[0] == 2
+    assert not list(tmp_path.iterdir())
