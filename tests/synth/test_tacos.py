@@ -130,7 +130,7 @@ def test_what_one_rank_holds_or_wants_comes_near_the_bound(name: str, most: floa
         assert best.bound.gap <= most
 
 
-@pytest.mark.parametrize(("name", "most"), [("ring:8", 0.0), ("torus:8x8", 0.25), ("full:5", 0.0)])
+@pytest.mark.parametrize(("name", "most"), [("ring:8", 0.0), ("torus:8x8", 0.1), ("full:5", 0.0)])
 def test_alltoall_comes_near_the_work_of_all_links(name: str, most: float) -> None:
     machine = resolve(name)
     best = found(machine, named("alltoall", machine.ranks), chunks=2)

@@ -67,6 +67,9 @@ def _begun(net: Net, demand: Demand, seed: int) -> tuple[Routes, int]:
         raise stalled()
     here, there = far[ways.src], far[ways.dst]
     shortest = (there + ways.cost[:, None] == here) & (here < FAR)
+    choices = np.zeros((nodes, nodes), dtype=np.int64)
+    if min(len(np.unique(ranks)) for ranks in (demand.held_by, demand.wanted_by)) > 1:
+        np.add.at(choices, ways.src, shortest.astype(np.int64))
     link, to = np.nonzero(np.concatenate([shortest, there < here]))
     busy = net.busy[net.kind.astype(np.int64)]
     leaves = np.bincount(ways.src, weights=1 / busy, minlength=nodes)
@@ -80,6 +83,7 @@ def _begun(net: Net, demand: Demand, seed: int) -> tuple[Routes, int]:
         first=np.zeros(nodes * nodes, dtype=np.uint32),
         after=np.zeros(chunks, dtype=np.uint32),
         goal=goal.astype(np.uint32),
+        choices=choices.reshape(-1),
     )
     away = np.flatnonzero(source != goal)
     for chunk in np.random.Generator(np.random.PCG64(seed)).permutation(away).tolist():
