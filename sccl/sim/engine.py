@@ -1,0 +1,303 @@
+"""The engine: what happens to messages on a machine, event by event.
+
+The rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
+
+1. A message is *ready* at the tick at which its release has come and its gate is open; for a later
+   segment of its route, when the chunk is there (or, if a switch passes it on while it still comes
+   in, when its first part is, and no earlier than that its last part can follow without a pause).
+2. At a tick, what ends and what arrives comes first. Then those that wait at the heads of links'
+   queues are tried, in the order in which they came; then those that are ready come, the least
+   number first: each goes to the end of the queue of its segment's first link, and is tried if it
+   is alone there. What that makes possible happens before the next one comes.
+3. A message that is tried starts if all links of its segment are free when the chunk gets there,
+   every budget has as much left as its rate, and the switch at the segment's end has a place. Links
+   are its own until the chunk has passed, budgets until it has passed the last link (less the alpha
+   in which the next one to use them sends no byte), the place until the next segment starts, or has
+   ended where a switch stores chunks whole.
+4. A message that keeps its times waits for no budget, since it may use it more slowly than a link
+   does; but others wait for what it takes.
+
+So a link serves in the order of coming, and what waits at its head keeps those behind it waiting,
+whatever it waits for. A budget or a switch is no queue: of the heads of several links, whoever fits
+first starts, earlier ones are tried first, and one that asks for much may be overtaken by those
+that ask for little. (If a budget were a queue too, a message to a busy port would keep its sender
+from all others, which no crossbar does.)
+"""
+
+from __future__ import annotations
+
+from sccl.compiled import compiled_in_place
+from sccl.sim.state import NONE, Fixed, Rows, State
+from sccl.sim.why import Why
+
+# Kinds of events, in their order at a tick; a kind and a number are one code.
+_ENDS, _ARRIVES, _TRIES, _COMES = (kind << 60 for kind in range(4))
+_NUMBER = (1 << 60) - 1
+
+_RELEASE, _ARRIVAL, _BARRIER, _START, _ONWARD, _LINK, _LIMIT = (int(why) for why in Why)
+
+
+@compiled_in_place
+def _push(now: State, tick: int, code: int) -> None:
+    """Put an event on the heap."""
+    at = now.counts[0]
+    now.counts[0] += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if now.tick[above] < tick or (now.tick[above] == tick and now.code[above] < code):
+            break
+        now.tick[at], now.code[at] = now.tick[above], now.code[above]
+        at = above
+    now.tick[at], now.code[at] = tick, code
+
+
+@compiled_in_place
+def _pop(now: State) -> None:
+    """Take the first event off the heap."""
+    now.counts[0] -= 1
+    size = now.counts[0]
+    tick, code = now.tick[size], now.code[size]
+    at = 0
+    while 2 * at + 1 < size:
+        below = 2 * at + 1
+        other = below + 1
+        if other < size and (
+            now.tick[other] < now.tick[below]
+            or (now.tick[other] == now.tick[below] and now.code[other] < now.code[below])
+        ):
+            below = other
+        if tick < now.tick[below] or (tick == now.tick[below] and code < now.code[below]):
+            break
+        now.tick[at], now.code[at] = now.tick[below], now.code[below]
+        at = below
+    now.tick[at], now.code[at] = tick, code
+
+
+@compiled_in_place
+def _give_back(now: State, limit: int, amount: int, tick: int, row: int) -> None:
+    """Give back of a limit; all that wait for it are to be tried, in the order of coming."""
+    now.left[limit] += amount
+    now.freed_by[limit] = row
+    message = now.waiting[limit]
+    now.waiting[limit] = NONE
+    while message != NONE:
+        _push(now, tick, _TRIES | now.place[message])
+        message = now.beside[message]
+
+
+@compiled_in_place
+def _count(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
+    given: Fixed, now: State, gate: int, tick: int, row: int, why: int
+) -> None:
+    """Count an arrival or a start; those that wait for the gate come if it was the last."""
+    now.shut[gate] -= 1
+    if now.shut[gate] > 0:
+        return
+    for i in range(given.gate_first[gate], given.gate_first[gate + 1]):
+        message = given.gated[i]
+        late = given.release[message] > tick
+        now.ready_why[message] = _RELEASE if late else why
+        now.ready_by[message] = NONE if late else row
+        _push(now, max(tick, given.release[message]), _COMES | message)
+
+
+@compiled_in_place
+def _blocked(given: Fixed, now: State, message: int, tick: int) -> bool:
+    """Return whether something keeps a message from starting, which is noted, and when to try."""
+    segment = now.segment[message]
+    for use in range(given.use_first[segment], given.use_first[segment + 1]):
+        link = given.use_link[use]
+        if now.free_at[link] > tick + given.use_offset[use]:
+            now.blocked[message] = len(now.left) + link
+            _push(now, now.free_at[link] - given.use_offset[use], _TRIES | now.place[message])
+            return True
+    lacks = NONE
+    kept = given.at_least[message] > 0
+    for i in range(given.claim_first[segment], given.claim_first[segment + 1]):
+        if lacks == NONE and not kept and now.left[given.claim_on[i]] < given.claim[i]:
+            lacks = given.claim_on[i]
+    enters = given.enters[segment]
+    if lacks == NONE and enters != NONE and now.left[enters] < 1:
+        lacks = enters
+    if lacks == NONE:
+        return False
+    now.blocked[message] = lacks
+    now.beside[message] = now.waiting[lacks]
+    now.waiting[lacks] = message
+    return True
+
+
+@compiled_in_place
+def _reason(now: State, message: int, row: int, out: Rows) -> None:
+    """Write why a message starts now and not before."""
+    blocked = now.blocked[message]
+    out.ready[row] = now.ready[message]
+    if blocked == NONE:
+        out.why[row], out.by[row] = now.ready_why[message], now.ready_by[message]
+    elif blocked < len(now.left):
+        out.why[row], out.by[row] = _LIMIT, now.freed_by[blocked]
+    else:
+        out.why[row], out.by[row] = _LINK, now.last_row[blocked - len(now.left)]
+
+
+@compiled_in_place
+def _passing(given: Fixed, message: int, segment: int) -> int:
+    """Return the ticks in which a message passes each link of a segment."""
+    idle = given.use_idle[given.use_first[segment]]
+    return int(max(given.pace[given.size[message], segment], given.at_least[message] - idle))
+
+
+@compiled_in_place
+def _take_links(given: Fixed, now: State, message: int, tick: int, out: Rows) -> int:
+    """Write the rows of a segment that starts; return the last one."""
+    segment = now.segment[message]
+    passing = _passing(given, message, segment)
+    row = given.first_row[message] - given.use_first[given.route_first[given.route[message]]]
+    first = given.use_first[segment]
+    for use in range(first, given.use_first[segment + 1]):
+        link = given.use_link[use]
+        start = tick + given.use_offset[use]
+        if use == first:
+            _reason(now, message, row + use, out)
+        else:
+            out.ready[row + use], out.why[row + use] = start, _ONWARD
+            out.by[row + use] = row + use - 1
+        out.start[row + use] = start
+        out.free[row + use] = start + passing + given.use_idle[use]
+        out.arrive[row + use] = start + passing + given.use_alpha[use]
+        now.free_at[link] = out.free[row + use]
+        now.last_row[link] = row + use
+    return int(row + given.use_first[segment + 1] - 1)
+
+
+@compiled_in_place
+def _stored_before(given: Fixed, message: int, segment: int) -> bool:
+    """Return whether a segment begins at a switch with few places that stores chunks whole."""
+    if segment == given.route_first[given.route[message]]:
+        return False
+    return bool(given.enters[segment - 1] != NONE and given.stored[segment - 1])
+
+
+@compiled_in_place
+def _take_limits(given: Fixed, now: State, message: int, last: int, out: Rows) -> None:
+    """Take of budgets and switches what a segment needs that starts, ``last`` its last row."""
+    segment = now.segment[message]
+    claims = given.claim_first[segment + 1] - given.claim_first[segment]
+    for i in range(given.claim_first[segment], given.claim_first[segment + 1]):
+        now.left[given.claim_on[i]] -= given.claim[i]
+    if claims > 0 or _stored_before(given, message, segment):
+        _push(now, out.free[last] - given.claim_early[segment], _ENDS | now.place[message])
+    if given.enters[segment] != NONE:
+        now.left[given.enters[segment]] -= 1
+
+
+@compiled_in_place
+def _start(given: Fixed, now: State, message: int, tick: int, out: Rows) -> None:
+    """Let a message start on a segment, and the next one in the queue be tried after it."""
+    segment = now.segment[message]
+    last = _take_links(given, now, message, tick, out)
+    first = last - (given.use_first[segment + 1] - given.use_first[segment]) + 1
+    _take_limits(given, now, message, last, out)
+    link = given.use_link[given.use_first[segment]]
+    behind = now.behind[message]
+    now.head[link] = behind
+    if behind != NONE:
+        now.blocked[behind] = len(now.left) + link
+        _push(now, now.free_at[link], _TRIES | now.place[behind])
+    route = given.route[message]
+    if segment > given.route_first[route]:
+        if given.enters[segment - 1] != NONE and not given.stored[segment - 1]:
+            _give_back(now, given.enters[segment - 1], 1, tick, first)
+    elif given.start_opens[message] != NONE:
+        _count(given, now, given.start_opens[message], tick, first, _START)
+    if segment + 1 == given.route_first[route + 1]:
+        _push(now, out.arrive[last], _ARRIVES | message)
+        return
+    wait = _passing(given, message, segment)
+    if not given.stored[segment]:
+        wait = max(0, wait - _passing(given, message, segment + 1))
+    now.segment[message] = segment + 1
+    now.ready_why[message], now.ready_by[message] = _ONWARD, last
+    head = out.start[last] + given.use_alpha[given.use_first[segment + 1] - 1]
+    _push(now, head + wait, _COMES | message)
+
+
+@compiled_in_place
+def _come(given: Fixed, now: State, message: int, tick: int) -> bool:
+    """Let a message come to the queue of its segment's first link; return whether it is alone."""
+    link = given.use_link[given.use_first[now.segment[message]]]
+    number = now.counts[1]
+    now.counts[1] += 1
+    now.place[message] = number
+    now.came[number], now.came_for[number] = message, now.segment[message]
+    now.ready[message] = tick
+    now.behind[message] = NONE
+    now.blocked[message] = NONE
+    alone = now.head[link] == NONE
+    if alone:
+        now.head[link] = message
+    else:
+        now.behind[now.tail[link]] = message
+    now.tail[link] = message
+    return bool(alone)
+
+
+@compiled_in_place
+def _end(given: Fixed, now: State, number: int, tick: int) -> None:
+    """Give back what a segment had of budgets, and a place from which it was sent."""
+    message, segment = now.came[number], now.came_for[number]
+    row = given.first_row[message] - given.use_first[given.route_first[given.route[message]]]
+    last = row + given.use_first[segment + 1] - 1
+    for i in range(given.claim_first[segment], given.claim_first[segment + 1]):
+        _give_back(now, given.claim_on[i], given.claim[i], tick, last)
+    if _stored_before(given, message, segment):
+        _give_back(now, given.enters[segment - 1], 1, tick, last)
+
+
+@compiled_in_place
+def _arrive(given: Fixed, now: State, message: int, tick: int) -> None:
+    """Count a message that has arrived."""
+    gate = given.arrival_opens[message]
+    if gate != NONE:
+        why = _BARRIER if given.barriers[gate] else _ARRIVAL
+        _count(given, now, gate, tick, given.first_row[message + 1] - 1, why)
+
+
+@compiled_in_place
+def _early_is_next(given: Fixed, now: State) -> bool:
+    """Return whether the next that happens is that a message comes which waits for no gate."""
+    if now.counts[2] == len(given.early):
+        return False
+    if now.counts[0] == 0:
+        return True
+    message = given.early[now.counts[2]]
+    tick = given.release[message]
+    return bool(tick < now.tick[0] or (tick == now.tick[0] and (_COMES | message) < now.code[0]))
+
+
+@compiled_in_place
+def advance(given: Fixed, now: State, out: Rows, events: int) -> bool:
+    """Let so many events happen; return whether there are more."""
+    for _ in range(events):
+        if _early_is_next(given, now):
+            message = given.early[now.counts[2]]
+            tick, code = given.release[message], _COMES | message
+            now.counts[2] += 1
+        elif now.counts[0] > 0:
+            tick, code = now.tick[0], now.code[0]
+            _pop(now)
+        else:
+            return False
+        number = code & _NUMBER
+        if code < _ARRIVES:
+            _end(given, now, number, tick)
+            continue
+        if code < _TRIES:
+            _arrive(given, now, number, tick)
+            continue
+        message = now.came[number] if code < _COMES else number
+        if code >= _COMES and not _come(given, now, message, tick):
+            continue
+        if not _blocked(given, now, message, tick):
+            _start(given, now, message, tick, out)
+    return True

@@ -1,0 +1,303 @@
+"""Messages: what a simulation sends, and what each of them waits for, as columns.
+
+A *place* is a chunk at a rank. What is sent from a place is what lies there when the send starts,
+so a message waits for what arrives there before, and for the start of those that send what was
+there until then. Both are counted at *gates*: a gate opens when all that it counts has happened.
+Each message waits for at most one, counts for at most one as it arrives, and for at most one as it
+starts: three columns, however many messages meet at a place. Of a reduction that 1,000 arrivals
+complete and 1,000 sends pass on they have 2,000 entries, where pairs would be a million.
+
+What arrives at a place before all has started that sends what was there (as when two ranks exchange
+partial results of one chunk, and the link of one is still busy) is kept beside it until then. That
+delays none but those who send it on, where waiting for one another's start could wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.schedule import MAX_TIME, Schedule, Whole
+from sccl.errors import ParameterError
+
+MAX_NODES = 2**31
+"""Ranks and switches are numbers of 32 bits."""
+
+NOTHING = -1
+"""In place of a gate: a message waits for none, or counts for none."""
+
+_TYPES = {
+    "chunk": np.int32, "src": np.int32, "dst": np.int32, "reduce": np.bool_,
+    "release": np.int64, "at_least": np.int64,
+    "waits_for": np.int32, "arrival_opens": np.int32, "start_opens": np.int32,
+}  # fmt: skip
+
+_GATES = ("waits_for", "arrival_opens", "start_opens")
+
+Numbers: TypeAlias = Whole | Sequence[int]
+
+
+class Stepping(StrEnum):
+    """When the messages of a step start.
+
+    ``BARRIER``: when all of the step before have arrived, wherever. ``PIPELINED``: each as soon as
+    what it sends is there.
+    """
+
+    BARRIER = "barrier"
+    PIPELINED = "pipelined"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Messages:
+    """Messages in the order of their numbers, which decide where several come at the same tick.
+
+    Columns of one length, read-only; made by :meth:`of_steps`, :meth:`of_algorithm`,
+    :meth:`of_schedule` and :func:`together`.
+
+    Attributes:
+        chunk: which chunk.
+        src: the node that sends it.
+        dst: the node that it goes to, over as many links as that takes.
+        reduce: whether it is reduced into what is there.
+        release: the tick before which it does not start.
+        at_least: ticks for which its link is busy with it at least, in which it keeps its times and
+            waits for no budget; 0: as the clock says.
+        waits_for: the gate that has to open before it starts.
+        arrival_opens: the gate that counts its arrival.
+        start_opens: the gate that counts its start.
+        barriers: of each gate, whether it is a barrier between steps; others are of places.
+        num_chunks: chunks are numbered from 0 to one less.
+
+    Raises:
+        ParameterError: columns are not of that form, or leave the range of what they number.
+    """
+
+    chunk: NDArray[np.int32]
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    reduce: NDArray[np.bool_]
+    release: NDArray[np.int64]
+    at_least: NDArray[np.int64]
+    waits_for: NDArray[np.int32]
+    arrival_opens: NDArray[np.int32]
+    start_opens: NDArray[np.int32]
+    barriers: NDArray[np.bool_]
+    num_chunks: int
+
+    def __post_init__(self) -> None:
+        for name in _TYPES:
+            column = getattr(self, name)
+            if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind == "f":
+                raise ParameterError(
+                    f"messages, column {name!r}: expected an array of one dimension of whole "
+                    "numbers, or booleans"
+                )
+            if len(column) != len(self.chunk):
+                raise ParameterError(
+                    f"messages, column {name!r}: {len(column)} rows, expected {len(self.chunk)} "
+                    "as in 'chunk'"
+                )
+        ends = {"chunk": self.num_chunks, "src": MAX_NODES, "dst": MAX_NODES}
+        times = {"release": MAX_TIME, "at_least": MAX_TIME}
+        for name, end in (ends | times).items():
+            self._check(name, 0, end)
+        for name in _GATES:
+            self._check(name, NOTHING, len(self.barriers))
+        if (same := np.flatnonzero(self.src == self.dst)).size:
+            raise ParameterError(
+                f"messages, row {same[0]}: it goes from {self.src[same[0]]} to itself, expected "
+                "two nodes"
+            )
+        for name, kind in _TYPES.items():
+            column = np.ascontiguousarray(getattr(self, name), dtype=kind).view()
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+
+    def _check(self, name: str, least: int, end: int) -> None:
+        column = getattr(self, name)
+        if not len(column) or (column.min() >= least and column.max() < end):
+            return
+        row = int(np.flatnonzero((column < least) | (column >= end))[0])
+        raise ParameterError(
+            f"messages, row {row}: {name} is {column[row]}, expected {least} to {end - 1}"
+        )
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    @classmethod
+    def of_steps(  # noqa: PLR0913 - four columns and what is said of them
+        cls,
+        step: Numbers,
+        chunk: Numbers,
+        src: Numbers,
+        dst: Numbers,
+        reduce: NDArray[np.bool_] | None = None,
+        *,
+        stepping: Stepping = Stepping.PIPELINED,
+    ) -> Messages:
+        """Return the messages of an algorithm that is given as columns, rows in any order.
+
+        They are numbered by step, chunk, source and destination.
+
+        Args:
+            step: of each send; what arrives in a step can be sent in those after it.
+            chunk: what it sends.
+            src: who sends it.
+            dst: who receives it.
+            reduce: of each send; None: none does.
+            stepping: when the messages of a step start.
+
+        Raises:
+            ParameterError: columns are not of one length, or not of whole numbers of at least 0.
+        """
+        names = ("step", "chunk", "src", "dst")
+        table = [_wide(n, c) for n, c in zip(names, (step, chunk, src, dst), strict=True)]
+        reduces = np.zeros(len(table[0]), np.bool_) if reduce is None else np.asarray(reduce)
+        if len({len(column) for column in (*table, reduces)}) > 1:
+            raise ParameterError(
+                f"messages: columns of {', '.join(str(len(c)) for c in (*table, reduces))} rows, "
+                "expected one length"
+            )
+        order = np.lexsort(table[::-1])
+        at, of, start, end = (column[order] for column in table)
+        if stepping is Stepping.BARRIER:
+            gates = _barriers(at)
+        else:
+            gates = _versions(of, start, end, at, at + 1)
+        return cls._made(of, start, end, reduces[order], gates)
+
+    @classmethod
+    def of_algorithm(
+        cls, algorithm: Algorithm, stepping: Stepping = Stepping.PIPELINED
+    ) -> Messages:
+        """Return the sends of an algorithm as messages."""
+        sends = algorithm.sends
+        rows = ((s.step, s.chunk, s.src, s.dst, s.reduce) for s in sends)
+        table = np.fromiter(rows, dtype=np.dtype((np.int64, 5)), count=len(sends))
+        step, chunk, src, dst, reduce = table.T
+        made = cls.of_steps(step, chunk, src, dst, reduce.astype(np.bool_), stepping=stepping)
+        return replace(made, num_chunks=algorithm.collective.num_chunks)
+
+    @classmethod
+    def of_schedule(cls, schedule: Schedule) -> Messages:
+        """Return the rows of a schedule as messages, in their order, each over its own link.
+
+        Each is released as it starts, and its link is busy for as long as the schedule says.
+        """
+        lags, ends = _of_links(schedule)
+        src, dst = ends[schedule.link].T
+        start, free = schedule.start.astype(np.int64), schedule.end.astype(np.int64)
+        gates = _versions(schedule.chunk, src, dst, start, free + lags[schedule.link])
+        made = cls._made(schedule.chunk, src, dst, schedule.reduce, gates)
+        chunks = schedule.collective.num_chunks
+        return replace(made, num_chunks=chunks, release=start, at_least=free - start)
+
+    @classmethod
+    def _made(
+        cls, chunk: Whole, src: Whole, dst: Whole, reduce: NDArray[np.bool_], gates: _Gates
+    ) -> Messages:
+        """Return messages that are released from the first tick on."""
+        none = np.zeros(len(chunk), np.int64)
+        num_chunks = int(chunk.max()) + 1 if len(chunk) else 1
+        return cls(chunk, src, dst, reduce, none, none, *gates, num_chunks)  # type: ignore[arg-type]
+
+    def later(self, ticks: int) -> Messages:
+        """Return them released by so many ticks later."""
+        return replace(self, release=self.release + ticks)
+
+
+def together(parts: Sequence[Messages]) -> Messages:
+    """Return the messages of several collectives that run at once.
+
+    Chunks of each are numbered after those of the parts before it, and so are messages: where
+    several come at one tick, those of earlier parts come first. Sizes of chunks are the clock's,
+    which needs to be that of all chunks in this order.
+
+    Raises:
+        ParameterError: there is no part.
+    """
+    if not parts:
+        raise ParameterError("messages: no collective to run, expected at least one")
+    chunks = np.cumsum([0, *(part.num_chunks for part in parts)])
+    gates = np.cumsum([0, *(len(part.barriers) for part in parts)])
+    columns: dict[str, list[NDArray[Any]]] = {f.name: [] for f in fields(Messages)[:-1]}
+    for part, first_chunk, first_gate in zip(parts, chunks, gates, strict=False):
+        for name, column in columns.items():
+            own = getattr(part, name)
+            if name in _GATES:
+                own = np.where(own == NOTHING, NOTHING, own + first_gate)
+            column.append(own + first_chunk if name == "chunk" else own)
+    whole = {name: np.concatenate(column) for name, column in columns.items()}
+    return Messages(**whole, num_chunks=int(chunks[-1]))
+
+
+_Gates = tuple[Whole, Whole, Whole, NDArray[np.bool_]]
+"""waits_for, arrival_opens and start_opens, and which gates are barriers."""
+
+
+def _barriers(step: Whole) -> _Gates:
+    """Return a gate for each step, which opens when all of the step has arrived."""
+    steps, level = np.unique(step, return_inverse=True)
+    no_starts = np.full(len(step), NOTHING)
+    return level - 1, level, no_starts, np.ones(len(steps), np.bool_)
+
+
+def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: Whole) -> _Gates:
+    """Return a gate for each version of each place: what lies there between arrivals and sends.
+
+    In the order of time, what is done at a place is sends and arrivals; of those at one time
+    arrivals are first. A version begins with an arrival after a send (or with the first), and
+    opens when its arrivals have come and the sends of the version before have started.
+    """
+    messages = len(chunk)
+    nodes = 1 + max(int(src.max(initial=0)), int(dst.max(initial=0)))
+    first = chunk.astype(np.int64) * nodes
+    place = np.concatenate((first + src, first + dst))
+    at = np.concatenate((read_at, written_at))
+    arrives = np.arange(2 * messages) >= messages
+    order = np.lexsort((~arrives, at, place))
+    place, arrives = place[order], arrives[order]
+    begins = arrives.copy()
+    begins[1:] &= (place[1:] != place[:-1]) | ~arrives[:-1]
+    version = np.cumsum(begins) - 1
+    places = np.append(place[begins], (-1, -1))  # of each version; none before the first or after
+    here = np.where(places[version] == place, version, NOTHING)
+    coming = np.where(places[version + 1] == place, version + 1, NOTHING)
+    waits, opens, starts = (np.full(messages, NOTHING) for _ in range(3))
+    sends = ~arrives
+    waits[order[sends]] = here[sends]
+    starts[order[sends]] = coming[sends]
+    opens[order[arrives] - messages] = version[arrives]
+    return waits, opens, starts, np.zeros(int(begins.sum()), np.bool_)
+
+
+def _of_links(schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return of each link its lag, ticks, and its ends."""
+    clock, links = schedule.clock, schedule.topology.links
+    lags = np.array([clock.lag(i) for i in range(len(links))], np.int64)
+    return lags, np.array([k.edge for k in links], np.int64)
+
+
+def _wide(name: str, values: Numbers) -> NDArray[np.int64]:
+    """Return whole numbers of at least 0 as a column that no sum of a few leaves."""
+    column = np.asarray(values)
+    if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):
+        raise ParameterError(
+            f"messages, column {name!r}: {column.ndim} dimensions of {column.dtype}, expected an "
+            "array of one dimension of whole numbers"
+        )
+    wide = column.astype(np.int64)
+    if len(wide) and not 0 <= wide.min() <= wide.max() < MAX_NODES:
+        row = int(np.flatnonzero((wide < 0) | (wide >= MAX_NODES))[0])
+        raise ParameterError(
+            f"messages, row {row}: {name} is {column[row]}, expected 0 to {MAX_NODES - 1}"
+        )
+    return wide

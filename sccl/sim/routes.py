@@ -1,0 +1,116 @@
+"""Routes: over which links messages go between nodes that no link joins.
+
+A direct link is taken where there is one, else a path of fewest links. Of several shortest paths, a
+pair of nodes takes one by a hash of the pair at every node on the way, as equal-cost multi-path
+routing hashes flows: load spreads over all dimensions of a machine, whatever their order, and the
+route of a pair is the same whatever else is sent, so that adding a collective never moves another.
+(To choose the least loaded link instead would balance better, and make routes depend on all pairs.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.schedule import Whole
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, UnreachableError
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageRoutes:
+    """The paths of messages, those of one pair of nodes once.
+
+    Attributes:
+        of: the route of each message.
+        first: where each route begins in ``link``; one more at the end.
+        link: the links of all routes, by their places in ``topology.links``.
+    """
+
+    of: Numbers
+    first: Numbers
+    link: Numbers
+
+
+def routes(topology: Topology, src: Whole, dst: Whole) -> MessageRoutes:
+    """Return over which links each message goes from its source to its destination.
+
+    Raises:
+        ParameterError: a message is about a node that the machine lacks.
+        UnreachableError: no path of links leads there.
+    """
+    nodes = topology.ranks + len(topology.switches)
+    for column in (src, dst):
+        if len(column) and column.max() >= nodes:
+            raise ParameterError(
+                f"messages, row {int(column.argmax())}: node {column.max()} does not exist on "
+                f"topology {topology.name!r}, expected 0 to {nodes - 1}"
+            )
+    pairs, of = np.unique(src.astype(np.int64) * nodes + dst, return_inverse=True)
+    edges = np.array([k.src * nodes + k.dst for k in topology.links], np.int64)  # ascend
+    link = np.minimum(np.searchsorted(edges, pairs), len(edges) - 1)
+    direct = edges[link] == pairs
+    length = np.ones(len(pairs), np.int64)
+    around = np.flatnonzero(~direct)
+    order, far, path = _paths(topology, *np.divmod(pairs[around], nodes))
+    around = around[order]
+    length[around] = far
+    first = np.concatenate(([0], np.cumsum(length)))
+    links = np.repeat(link, length)
+    within = np.arange(len(path)) - np.repeat(np.cumsum(far) - far, far)
+    links[np.repeat(first[around], far) + within] = path
+    return MessageRoutes(of, first, links)
+
+
+def _paths(topology: Topology, src: Numbers, dst: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the pairs by where they go, how many links each takes, and these, pair after pair."""
+    from sccl.sim.shortest import UNREACHED, distances_to, walk  # noqa: PLC0415 - Numba loads long
+
+    order = np.argsort(dst, kind="stable")
+    nodes, bounds = np.unique(dst[order], return_index=True)
+    out = _Links.of(topology)
+    far, reached = np.empty((2, topology.ranks + len(topology.switches)), np.int64)
+    lengths, paths = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for node, group in zip(nodes, np.split(src[order], bounds[1:]), strict=bool(len(nodes))):
+        distances_to(node, out.entering, out.sources, far, reached)
+        lengths.append(far[group])
+        if (lengths[-1] == UNREACHED).any():
+            raise UnreachableError(
+                f"topology {topology.name!r}: no path of links leads from node "
+                f"{group[lengths[-1].argmin()]} to node {node}, and a message goes there; add the "
+                "links, or leave it out"
+            )
+        paths.append(np.empty(lengths[-1].sum(), np.int64))
+        walk(group, node, far, out.leaving, out.targets, paths[-1])
+    return order, np.concatenate(lengths), np.concatenate(paths)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Links:
+    """Links by the node that they leave, and by the one that they enter.
+
+    Attributes:
+        leaving: where those that leave each node begin among all.
+        targets: where each leads.
+        entering: where those that enter each node begin in ``sources``.
+        sources: where each of these comes from.
+    """
+
+    leaving: Numbers
+    targets: Numbers
+    entering: Numbers
+    sources: Numbers
+
+    @classmethod
+    def of(cls, topology: Topology) -> _Links:
+        """Return those of a machine, which lists them by the nodes that they leave."""
+        nodes = np.arange(topology.ranks + len(topology.switches) + 1)
+        starts, ends = np.array([k.edge for k in topology.links], np.int64).T
+        order = np.argsort(ends, kind="stable")
+        leaving = np.searchsorted(starts, nodes)
+        entering = np.searchsorted(ends[order], nodes)
+        return cls(leaving, ends.copy(), entering, starts[order])

@@ -1,0 +1,175 @@
+"""Simulations: messages on a machine, by a clock, to a timeline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sccl.core.clock import Clock
+from sccl.core.schedule import MAX_TIME, Schedule
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.sim.messages import NOTHING, Messages
+from sccl.sim.routes import routes
+from sccl.sim.state import NONE, Fixed, Numbers, Rows, State
+from sccl.sim.tables import Segments, segments, sizes
+from sccl.sim.timeline import Timeline
+
+EVENTS = 2**20
+"""That happen before signals are heard: a quarter of a second."""
+
+
+def simulate(messages: Messages, topology: Topology, clock: Clock) -> Timeline:
+    """Return what happens when messages are sent over the links of a machine.
+
+    The rules are those of :mod:`sccl.sim.engine`; the same messages have the same timeline on every
+    computer. Between ranks that no link joins a message takes a shortest path
+    (:mod:`sccl.sim.routes`).
+
+    Args:
+        clock: of this machine, for the sizes of all chunks.
+
+    Raises:
+        ParameterError: clock, machine and messages do not fit, the simulation may take more ticks
+            than are counted, or messages wait for one another.
+        UnreachableError: no path leads to where a message goes.
+        TopologyError: a budget counts a chunk twice on its way through a switch that holds nothing.
+    """
+    from sccl.sim.engine import advance  # noqa: PLC0415 - Numba takes time to load
+
+    if len(clock.alpha) != len(topology.links):
+        raise ParameterError(
+            f"the clock is of {len(clock.alpha)} links, and topology {topology.name!r} has "
+            f"{len(topology.links)}: give the clock of this machine"
+        )
+    size = sizes(messages, clock)
+    ways = routes(topology, messages.src, messages.dst)
+    parts = segments(ways, topology, clock)
+    first_row = np.concatenate(([0], np.cumsum(np.diff(ways.first)[ways.of])))
+    given = _fixed(messages, size, ways.of, first_row, parts)
+    _check_length(given, messages, clock)
+    out = _rows(int(first_row[-1]))
+    now = _state(given, messages, len(topology.links), parts.left)
+    while advance(given, now, out, EVENTS):
+        pass  # a signal is heard between calls
+    _check_all_sent(messages, out.arrive[first_row[1:] - 1])
+    lengths = np.diff(first_row)
+    within = np.arange(len(out.start)) - np.repeat(first_row[:-1], lengths)
+    link = ways.link[np.repeat(ways.first[ways.of], lengths) + within]
+    message = np.repeat(np.arange(len(messages)), lengths)
+    return Timeline(topology, clock, messages, message, link, *out)
+
+
+def replay(schedule: Schedule) -> Timeline:
+    """Return the timeline of a schedule that starts each transfer when it says, or later.
+
+    Later only where the link is not free or what is sent has not come, which is never so of a
+    schedule that the judge accepts: its finish is that of the schedule.
+    """
+    return simulate(Messages.of_schedule(schedule), schedule.topology, schedule.clock)
+
+
+def _fixed(
+    messages: Messages, size: Numbers, route: Numbers, first_row: Numbers, parts: Segments
+) -> Fixed:
+    """Return what the engine reads; a gate that counts nothing is open."""
+    counts = _gate_counts(messages)
+    waits = messages.waits_for.astype(np.int64)
+    waits[(waits != NOTHING) & (counts[waits] == 0)] = NOTHING
+    order = np.argsort(waits, kind="stable")
+    gate_first = np.searchsorted(waits[order], np.arange(len(counts)))  # the last counts nothing
+    free = order[: gate_first[0]]
+    early = free[np.argsort(messages.release[free], kind="stable")]
+    return Fixed(
+        early,
+        messages.release,
+        messages.at_least,
+        messages.arrival_opens,
+        messages.start_opens,
+        messages.barriers,
+        size,
+        route,
+        first_row,
+        gate_first,
+        order,
+        *parts[:-1],
+    )
+
+
+def _gate_counts(messages: Messages) -> Numbers:
+    """Return what each gate counts, and 0 once more at the end."""
+    counts = np.zeros(len(messages.barriers) + 1, np.int64)
+    for column in (messages.arrival_opens, messages.start_opens):
+        counts += np.bincount(column[column != NOTHING], minlength=len(counts))
+    return counts
+
+
+def _check_length(given: Fixed, messages: Messages, clock: Clock) -> None:
+    """Check that no tick and no number of bytes leaves 64 bits, were links to work in turn."""
+    most = (
+        int(given.pace.max(initial=0)) + int(given.at_least.max(initial=0)) + 2 * max(clock.alpha)
+    )
+    ticks = int(messages.release.max(initial=0)) + int(given.first_row[-1]) * most
+    if max(ticks, int(given.first_row[-1]) * clock.sizes[-1]) >= MAX_TIME:
+        raise ParameterError(
+            f"{len(messages)} messages of {clock.sizes[-1]} bytes may take {ticks} ticks of "
+            f"{clock.tick_ps} ps, expected less than {MAX_TIME}: give smaller chunks or a longer "
+            "tick"
+        )
+
+
+def _rows(count: int) -> Rows:
+    """Return rows in which nothing has happened."""
+    ready, start, free, arrive, by = (np.full(count, NONE) for _ in range(5))
+    return Rows(ready, start, free, arrive, np.zeros(count, np.int8), by)
+
+
+def _state(given: Fixed, messages: Messages, links: int, left: Numbers) -> State:
+    """Return the state before the first tick."""
+    many = len(messages)
+    all_segments = int(np.diff(given.route_first)[given.route].sum())
+    events = many + all_segments + 1  # each comes, is tried or arrives; and each segment ends
+
+    def none(count: int) -> Numbers:
+        """Return a column of so many that name nothing."""
+        return np.full(count, NONE, np.int64)
+
+    return State(
+        counts=np.zeros(3, np.int64),
+        tick=np.empty(events, np.int64),
+        code=np.empty(events, np.int64),
+        segment=given.route_first[given.route],
+        place=none(many),
+        came=none(all_segments),
+        came_for=none(all_segments),
+        behind=none(many),
+        beside=none(many),
+        blocked=none(many),
+        ready=none(many),
+        ready_why=np.zeros(many, np.int8),  # the release of those that no gate keeps
+        ready_by=none(many),
+        head=none(links),
+        tail=none(links),
+        free_at=np.zeros(links, np.int64),
+        last_row=none(links),
+        left=left.copy(),
+        waiting=none(len(left)),
+        freed_by=none(len(left)),
+        shut=_gate_counts(messages),
+    )
+
+
+def _check_all_sent(messages: Messages, arrive: Numbers) -> None:
+    """Check that all messages have arrived, given the ticks at which they do.
+
+    Raises:
+        ParameterError: some wait for one another.
+    """
+    missing = np.flatnonzero(arrive == NONE)
+    if not len(missing):
+        return
+    row = missing[0]
+    raise ParameterError(
+        f"messages: {len(missing)} of {len(messages)} never arrive, since they wait for one "
+        f"another; the first is row {row}, chunk {messages.chunk[row]} from {messages.src[row]} to "
+        f"{messages.dst[row]}: look for a circle of gates, or of switches that are full"
+    )

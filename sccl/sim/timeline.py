@@ -1,0 +1,167 @@
+"""Timelines: what every link carried when, and what follows from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.clock import Clock
+from sccl.core.collective import Collective
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.sim.messages import Messages
+from sccl.sim.why import Why
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalStep:
+    """One transfer of a critical path.
+
+    Attributes:
+        row: of the timeline.
+        message: which one was sent.
+        link: over which, by its place in ``topology.links``.
+        ready: tick at which it could have started, for all that it sends.
+        start: tick at which it did.
+        until: tick at which the next transfer of the path starts, or it arrives.
+        why: what it had to wait for last; it was the transfer before this one on the path.
+    """
+
+    row: int
+    message: int
+    link: int
+    ready: int
+    start: int
+    until: int
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """What every link carried when: a row for each link on the way of each message, in order.
+
+    Attributes:
+        clock: by which it goes.
+        message: which message.
+        link: over which link, by its place in ``topology.links``.
+        ready: tick at which it came to the link's queue.
+        start: tick at which the link begins with it.
+        free: tick at which the link is free again.
+        arrive: tick at which it is whole at the link's end.
+        why: what its start had to wait for last, a :class:`~sccl.sim.why.Why`.
+        by: the row that this was about; -1: none.
+    """
+
+    topology: Topology
+    clock: Clock
+    messages: Messages
+    message: Numbers
+    link: Numbers
+    ready: Numbers
+    start: Numbers
+    free: Numbers
+    arrive: Numbers
+    why: NDArray[np.int8]
+    by: Numbers
+
+    @property
+    def finish(self) -> int:
+        """Return the tick at which the last message arrives; 0: there is none."""
+        return int(self.arrive.max(initial=0))
+
+    @property
+    def finish_us(self) -> float:
+        """Return the finish in microseconds."""
+        return self.clock.us(self.finish)
+
+    def busy(self) -> Numbers:
+        """Return of each link the ticks for which it was busy."""
+        return self._by_link(self.free - self.start)
+
+    def carried(self) -> Numbers:
+        """Return of each link the bytes that it carried."""
+        given = self.clock.chunk_bytes
+        if isinstance(given, int):
+            return self._by_link(np.full(len(self.link), given))
+        return self._by_link(np.array(given, np.int64)[self.messages.chunk[self.message]])
+
+    def _by_link(self, amounts: Numbers) -> Numbers:
+        sums = np.zeros(len(self.topology.links), np.int64)
+        np.add.at(sums, self.link, amounts)
+        return sums
+
+    def utilisation(self, bins: int) -> NDArray[np.float64]:
+        """Return which part of all links was busy in each of so many equal parts of the time.
+
+        Raises:
+            ParameterError: there are no bins.
+        """
+        if bins < 1:
+            raise ParameterError(f"utilisation in {bins} parts of the time, expected at least 1")
+        found = np.zeros(bins)
+        finish = self.finish
+        borders = [finish * i // bins for i in range(bins + 1)]
+        for i, (since, until) in enumerate(pairwise(borders)):
+            inside = np.minimum(self.free, until) - np.maximum(self.start, since)
+            whole = (until - since) * len(self.topology.links)
+            found[i] = int(np.maximum(inside, 0).sum()) / whole if whole else 0.0
+        return found
+
+    def critical_path(self) -> tuple[CriticalStep, ...]:
+        """Return the transfers that led to the finish, each started by what the one before did.
+
+        From the release of the first on they leave no tick out: each lasts until the next starts.
+        Of several messages that arrive last, it is the path of the first.
+        """
+        if not len(self.arrive):
+            return ()
+        row, until = int(self.arrive.argmax()), self.finish
+        path: list[CriticalStep] = []
+        while row >= 0:
+            path.append(
+                CriticalStep(
+                    row=row,
+                    message=int(self.message[row]),
+                    link=int(self.link[row]),
+                    ready=int(self.ready[row]),
+                    start=int(self.start[row]),
+                    until=until,
+                    why=Why(int(self.why[row])),
+                )
+            )
+            row, until = int(self.by[row]), int(self.start[row])
+        return tuple(reversed(path))
+
+    def schedule(self, collective: Collective) -> Schedule:
+        """Return the same transfers as a schedule, which the judge has still to see.
+
+        It may be rejected where ranks that combine receive a chunk before they have begun to send
+        what they had of it: here that is kept apart, and in a schedule it is added at once.
+
+        Raises:
+            CollectiveError: the collective is of another number of ranks or chunks.
+        """
+        onward = self.message[1:] == self.message[:-1]
+        reduce = self.messages.reduce[self.message]
+        reduce[:-1] &= ~onward
+        chunk = self.messages.chunk[self.message]
+        order = np.lexsort((self.link, chunk, self.start))
+        return Schedule(
+            topology=self.topology,
+            collective=collective,
+            start=self.start[order],
+            end=self.free[order],
+            chunk=chunk[order],
+            link=self.link[order],
+            reduce=reduce[order],
+            tick_ps=self.clock.tick_ps,
+            chunk_bytes=self.clock.chunk_bytes,
+            model=self.clock.model,
+            message=self.message[order] if onward.any() else None,
+        )

@@ -1,0 +1,54 @@
+"""Random messages, and columns of well-known algorithms."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from sccl.core.schedule import Whole
+from sccl.core.topology import Topology
+from sccl.sim import Messages, Stepping
+
+Steps = tuple[Whole, Whole, Whole, Whole]
+
+
+def steps_of(rows: list[tuple[int, int, int, int]]) -> Steps:
+    """Return rows (step, chunk, src, dst) as columns."""
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+
+
+def ring_allgather(ranks: int, rounds: int | None = None) -> Steps:
+    """Return every chunk's way around a ring, of an allgather or for so many steps."""
+    steps = ranks - 1 if rounds is None else rounds
+    step = np.repeat(np.arange(steps), ranks)
+    rank = np.tile(np.arange(ranks), steps)
+    return step, (rank - step) % ranks, rank, (rank + 1) % ranks
+
+
+def doubling(dimensions: int) -> Steps:
+    """Return a recursive doubling allgather."""
+    n = 1 << dimensions
+    rows = [
+        (d, rank ^ part, rank, rank ^ (1 << d))
+        for d in range(dimensions)
+        for rank in range(n)
+        for part in range(1 << d)
+    ]
+    return steps_of(rows)
+
+
+def exchange(dimensions: int) -> Steps:
+    """Return an allreduce by exchanging one chunk's partial results in every dimension."""
+    n = 1 << dimensions
+    return steps_of([(d, 0, r, r ^ (1 << d)) for d in range(dimensions) for r in range(n)])
+
+
+@st.composite
+def messages(draw: st.DrawFn, topology: Topology, most: int = 8) -> Messages:
+    """Return messages between any ranks, in steps that mean nothing."""
+    rank = st.integers(0, topology.ranks - 1)
+    row = st.tuples(st.integers(0, 3), st.integers(0, 2), rank, rank).filter(lambda r: r[2] != r[3])
+    rows = draw(st.lists(row, max_size=most))
+    made = Messages.of_steps(*steps_of(rows), stepping=draw(st.sampled_from(Stepping)))
+    return made.later(draw(st.integers(0, 3)))

@@ -1,0 +1,338 @@
+"""Simulation: closed forms, the slow simulator, schedules, and what cannot be simulated."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.cost import Costs
+from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.topology import Budget, Link, Switch, Topology
+from sccl.errors import ParameterError, TopologyError, UnreachableError
+from sccl.judge import violations
+from sccl.sim import Messages, Stepping, Why, replay, run, simulate, together
+from sccl.topo import resolve
+from tests.kit.messages import Steps, doubling, exchange, messages, ring_allgather, steps_of
+from tests.kit.nightly import times
+from tests.kit.slow_simulator import SlowSimulator
+from tests.kit.timed import TICK_PS, machines, right
+
+ALPHA, BETA = 700_000, 1_000_000
+SIZE = 25_000
+
+
+def clock_of(machine: Topology, model: AlphaModel = AlphaModel.TRAVELS) -> Clock:
+    return Clock.of(machine, SIZE, model)
+
+
+def direct(ranks: int) -> Steps:
+    pairs = [(0, src, src, dst) for src in range(ranks) for dst in range(ranks) if src != dst]
+    return steps_of(pairs)
+
+
+@pytest.mark.parametrize("stepping", Stepping)
+@pytest.mark.parametrize("model", AlphaModel)
+def test_closed_forms(model: AlphaModel, stepping: Stepping) -> None:
+    occupied = ALPHA if model is AlphaModel.OCCUPIES else 0
+    cases = [
+        ("ring:7", ring_allgather(7), 6 * (ALPHA + BETA)),
+        ("full:6", direct(6), ALPHA + BETA),
+        ("hypercube:1", doubling(1), ALPHA + BETA),
+        ("hypercube:4", exchange(4), 4 * (ALPHA + BETA)),
+    ]
+    for machine, steps, finish in cases:
+        topology = resolve(machine)
+        sent = Messages.of_steps(*steps, stepping=stepping)
+        assert simulate(sent, topology, clock_of(topology, model)).finish == finish
+    cube = resolve("hypercube:3")  # 1, 2, 4 chunks one after the other over the links of a step
+    sent = Messages.of_steps(*doubling(3), stepping=Stepping.BARRIER)
+    expected = sum(n * (BETA + occupied) + ALPHA - occupied for n in (1, 2, 4))
+    assert simulate(sent, cube, clock_of(cube, model)).finish == expected
+
+
+@given(st.integers(2, 5), st.integers(1, 3))
+def test_barriers_cost_what_the_model_of_steps_says(ranks: int, chunks: int) -> None:
+    """Where each link carries as many chunks as rounds in a step, during which alpha travels."""
+    machine = resolve(f"ring:{ranks}")
+    step, chunk, src, dst = ring_allgather(ranks)
+    step, src, dst = (np.tile(column, chunks) for column in (step, src, dst))
+    chunk = np.concatenate([chunk + ranks * i for i in range(chunks)])
+    sent = Messages.of_steps(step, chunk, src, dst, stepping=Stepping.BARRIER)
+    made = simulate(sent, machine, clock_of(machine))
+    rounds = chunks * (ranks - 1)
+    collective = named("allgather", ranks).at(chunks)
+    algorithm = Algorithm(machine, collective, (chunks,) * (ranks - 1), ())
+    cost = Costs.of(machine).time_us(algorithm.steps, algorithm.bandwidth_cost, chunks * SIZE)
+    assert made.finish_us == pytest.approx(cost)
+    assert made.finish == (ranks - 1) * ALPHA + rounds * BETA
+
+
+def test_algorithms_are_the_columns_of_their_sends() -> None:
+    machine = resolve("ring:4")
+    rows = list(zip(*(c.tolist() for c in ring_allgather(4)), strict=True))
+    sends = tuple(send(c, u, v, s) for s, c, u, v in rows)
+    algorithm = Algorithm(machine, named("allgather", 4).at(1), (1, 1, 1), sends)
+    for stepping in Stepping:
+        of_columns = Messages.of_steps(*ring_allgather(4), stepping=stepping)
+        step, chunk, src, dst = (column[::-1] for column in ring_allgather(4))
+        for made in (Messages.of_algorithm(algorithm, stepping),
+                     Messages.of_steps(step, chunk, src, dst, stepping=stepping)):  # fmt: skip
+            for name in ("chunk", "src", "dst", "waits_for", "arrival_opens", "start_opens"):
+                assert np.array_equal(getattr(made, name), getattr(of_columns, name)), name
+
+
+def test_two_messages_queue_for_one_link_and_collectives_share_it() -> None:
+    pair = resolve("line:2")
+    one = Messages.of_steps(*steps_of([(0, 0, 0, 1)]))
+    made = simulate(together([one, one]), pair, clock_of(pair))
+    assert made.finish == 2 * BETA + ALPHA
+    assert made.start.tolist() == [0, BETA]
+    assert [s.why for s in made.critical_path()] == [Why.RELEASE, Why.LINK]
+    late = simulate(together([one.later(5), one]), pair, clock_of(pair))
+    assert late.start.tolist() == [BETA, 0]
+    sizes = Clock.of(pair, (SIZE, 2 * SIZE))
+    assert simulate(together([one, one]), pair, sizes).finish == 3 * BETA + ALPHA
+    assert simulate(together([one, one]), pair, sizes).carried().tolist() == [3 * SIZE, 0]
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+def test_between_ranks_that_no_link_joins_it_is_stored_and_sent_on(model: AlphaModel) -> None:
+    line = resolve("line:4")
+    sent = Messages.of_steps(*steps_of([(0, 0, 0, 3)]))
+    made = simulate(sent, line, clock_of(line, model))
+    assert made.finish == 3 * (ALPHA + BETA)
+    assert [line.links[k].edge for k in made.link] == [(0, 1), (1, 2), (2, 3)]
+    assert [s.why for s in made.critical_path()] == [Why.RELEASE, Why.ONWARD, Why.ONWARD]
+
+
+def test_what_came_instead_is_sent_once_all_that_was_there_is_on_its_way() -> None:
+    """Rank 1 has to begin with its own chunk 2, over a busy link, before it passes the new one."""
+    line = resolve("line:3")
+    rows = [(0, 0, 1, 2), (0, 1, 1, 2), (0, 2, 1, 2), (0, 2, 0, 1), (1, 2, 1, 0)]
+    made = simulate(Messages.of_steps(*steps_of(rows)), line, Clock.of(line, 10 * SIZE))
+    sent = list(zip(*(c.tolist() for c in (made.messages.chunk, made.messages.src)), strict=True))
+    came, own, new = sent.index((2, 0)), sent.index((2, 1)), len(sent) - 1
+    assert made.arrive[came] < made.start[own] == made.start[new] == 20 * BETA
+    assert Why(int(made.why[new])) is Why.START
+
+
+def test_budgets_are_pipes_that_links_share() -> None:
+    switch = resolve("switch:3")  # what leaves, and what enters a rank: one lane
+    turn = Messages.of_steps(*steps_of([(0, d, r, (r + d) % 3) for d in (1, 2) for r in range(3)]))
+    made = simulate(turn, switch, clock_of(switch))
+    assert made.finish == 2 * BETA + ALPHA
+    occupied = simulate(turn, switch, clock_of(switch, AlphaModel.OCCUPIES))
+    assert occupied.finish == made.finish  # no byte passes during alpha
+    slow = replace(switch, budgets=tuple(replace(b, gb_per_s=12.5) for b in switch.budgets))
+    alone = simulate(Messages.of_steps(*steps_of([(0, 0, 0, 1)])), slow, clock_of(slow))
+    assert alone.finish == 2 * BETA + ALPHA
+    assert Why.LIMIT in made.why
+
+
+def star(switch: Switch, *budgets: Budget) -> Topology:
+    links = tuple(Link(*edge, 1, 0.7, 25.0) for r in range(3) for edge in ((r, 3), (3, r)))
+    return Topology("star", 3, links, 0.7, 25.0, budgets, (switch,))
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+def test_switches_cut_through_or_store(model: AlphaModel) -> None:
+    sent = Messages.of_steps(*steps_of([(0, 0, 0, 1), (0, 1, 2, 1)]))
+    one = Messages.of_steps(*steps_of([(0, 0, 0, 1)]))
+    finishes = []
+    for hub in (Switch("s"), Switch("s", buffer_chunks=None), Switch("s", False, 1, False)):
+        machine = star(hub)
+        clock = clock_of(machine, model)
+        finishes.append(simulate(one, machine, clock).finish)
+        both = simulate(sent, machine, clock)
+        collective = named("allgather", 3).at(1)
+        kinds = {v.kind for v in violations(both.schedule(collective))}
+        assert kinds <= {"postcondition", "availability"}, hub
+    assert finishes == [2 * ALPHA + BETA, 2 * ALPHA + BETA, 2 * (ALPHA + BETA)]
+
+
+def test_a_full_switch_takes_no_more() -> None:
+    sent = Messages.of_steps(*steps_of([(0, 0, 0, 1), (0, 1, 2, 1)]))
+    few, many = (
+        simulate(sent, machine, clock_of(machine))
+        for machine in (star(Switch("s", False, n, False)) for n in (1, None))
+    )
+    assert many.start.tolist() == [0, ALPHA + BETA, 0, ALPHA + 2 * BETA]
+    assert few.start[2] == few.free[1]
+
+
+@settings(max_examples=times(150))
+@given(machines(), st.sampled_from(AlphaModel), st.data())
+def test_it_agrees_with_the_slow_simulator(
+    machine: Topology, model: AlphaModel, data: st.DataObject
+) -> None:
+    sent = data.draw(messages(machine))
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=3, max_size=3))
+    clock = Clock.of(machine, tuple(sizes[: sent.num_chunks]), model, TICK_PS)
+    try:
+        slow = SlowSimulator(sent, machine, clock).run()
+        made = simulate(sent, machine, clock)
+    except TopologyError:
+        return
+    except ParameterError:
+        assert slow is None
+        return
+    assert list(zip(made.start.tolist(), made.free.tolist(), made.arrive.tolist())) == slow  # noqa: B905
+    again = simulate(sent, machine, clock)
+    assert all(np.array_equal(getattr(made, n), getattr(again, n)) for n in ("start", "why", "by"))
+
+
+@given(right())
+def test_a_replayed_schedule_finishes_when_it_says(schedule: Schedule) -> None:
+    made = replay(schedule)
+    assert made.finish == schedule.finish
+    assert np.array_equal(made.start, schedule.start)
+
+
+def test_what_uses_a_budget_slowly_is_replayed_so_and_others_wait_for_it() -> None:
+    bus = Budget("bus", ((0, 1), (2, 1)), 1)
+    links = tuple(Link(*edge, 1, 0.0, 25.0) for edge in ((0, 1), (2, 1)))
+    machine = Topology("bus", 3, links, 0.0, 25.0, (bus,))
+    rows = [(0, 2 * BETA, 0, 0, False), (0, 2 * BETA, 2, 1, False)]
+    collective = named("gather", 3, 1).at(1)
+    schedule = schedule_of(machine, collective, rows, clock_of(machine))
+    assert violations(schedule) == []
+    kept = replay(schedule)
+    assert kept.finish == schedule.finish == 2 * BETA
+    other = together([Messages.of_schedule(schedule), Messages.of_steps(*steps_of([(0, 0, 0, 1)]))])
+    assert simulate(other, machine, clock_of(machine)).finish == 3 * BETA
+
+
+@settings(max_examples=times(60))
+@given(machines(), st.sampled_from(AlphaModel), st.data())
+def test_what_it_makes_is_a_schedule_that_takes_as_long(
+    machine: Topology, model: AlphaModel, data: st.DataObject
+) -> None:
+    """Of a broadcast down a random tree, whatever the machine is."""
+    ranks = machine.ranks
+    chunks = data.draw(st.integers(1, 2))
+    rows = []
+    for chunk in range(chunks):
+        order = data.draw(st.permutations(range(1, ranks)))
+        known = [0]
+        for step, rank in enumerate(order):
+            rows.append((step, chunk, data.draw(st.sampled_from(known)), rank))
+            known.append(rank)
+    sent = Messages.of_steps(*steps_of(rows), stepping=data.draw(st.sampled_from(Stepping)))
+    clock = Clock.of(machine, data.draw(st.integers(1, 4)), model, TICK_PS)
+    try:
+        made = simulate(sent, machine, clock)
+    except (TopologyError, UnreachableError, ParameterError):
+        return
+    schedule = made.schedule(named("broadcast", ranks, 0).at(chunks))
+    assert violations(schedule) == []
+    assert replay(schedule).finish == schedule.finish == made.finish
+
+
+@settings(max_examples=times(60))
+@given(machines(), st.sampled_from(AlphaModel), st.data())
+def test_the_critical_path_leaves_no_tick_out(
+    machine: Topology, model: AlphaModel, data: st.DataObject
+) -> None:
+    sent = data.draw(messages(machine))
+    try:
+        made = simulate(sent, machine, Clock.of(machine, 3, model, TICK_PS))
+    except (TopologyError, ParameterError):
+        return
+    path = made.critical_path()
+    assert bool(path) == bool(len(sent))
+    if not path:
+        return
+    assert path[0].why is Why.RELEASE
+    assert path[0].start == sent.release[path[0].message]
+    assert path[-1].until == made.finish
+    for before, after in pairwise(path):
+        assert before.start <= before.until == after.start
+        assert after.ready <= after.start
+    busy = made.utilisation(7).mean() * made.finish * len(machine.links)
+    assert busy == pytest.approx(made.busy().sum(), abs=len(machine.links) * 7)
+
+
+def test_a_long_run_hears_signals_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = resolve("ring:8")
+    sent = Messages.of_steps(*ring_allgather(8))
+    from sccl.sim import engine
+
+    pieces = []
+
+    def interrupted(*given: Any) -> bool:
+        pieces.append(given[-1])
+        if len(pieces) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return advance(*given)
+
+    advance = engine.advance
+    monkeypatch.setattr(engine, "advance", interrupted)
+    monkeypatch.setattr(run, "EVENTS", 10)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(sent, ring, clock_of(ring))
+    assert pieces == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"chunk": np.array([0, 1])}, "row 1: chunk is 1, expected 0 to 0"),
+        ({"dst": np.array([1, 0])}, "row 1: it goes from 0 to itself"),
+        ({"release": np.array([0, -1])}, "row 1: release is -1"),
+        ({"waits_for": np.array([0, 5])}, "row 1: waits_for is 5"),
+        ({"reduce": np.zeros(3, np.bool_)}, "'reduce': 3 rows, expected 2"),
+        ({"src": np.zeros(2)}, "'src': expected an array"),
+    ],
+)
+def test_bad_columns_are_one_sentence(changes: dict[str, Any], says: str) -> None:
+    good = Messages.of_steps(*steps_of([(0, 0, 0, 1), (0, 0, 0, 2)]))
+    with pytest.raises(ParameterError, match=says):
+        replace(good, **changes)
+
+
+def test_what_cannot_be_simulated_is_one_sentence() -> None:
+    line = resolve("line:3")
+    one = Messages.of_steps(*steps_of([(0, 0, 0, 2)]))
+    gate = np.zeros(1, np.int32)
+    circle = replace(one, waits_for=gate, arrival_opens=gate, barriers=np.zeros(1, np.bool_))
+    with pytest.raises(ParameterError, match="1 of 1 never arrive"):
+        simulate(circle, line, clock_of(line))
+    with pytest.raises(ParameterError, match="clock is of 2 links"):
+        simulate(one, line, clock_of(resolve("line:2")))
+    with pytest.raises(ParameterError, match="sizes of 2"):
+        simulate(one, line, Clock.of(line, (1, 2)))
+    with pytest.raises(ParameterError, match="may take"):
+        simulate(one.later(2**62 - 1), line, clock_of(line))
+    with pytest.raises(ParameterError, match="node 2 does not exist"):
+        simulate(one, resolve("line:2"), clock_of(resolve("line:2")))
+    with pytest.raises(ParameterError, match="no collective"):
+        together([])
+    with pytest.raises(ParameterError, match="expected at least 1"):
+        simulate(one, line, clock_of(line)).utilisation(0)
+    with pytest.raises(ParameterError, match="row 0: step is -1"):
+        Messages.of_steps(*steps_of([(-1, 0, 0, 1)]))
+    away = Topology("away", 3, (Link(0, 1, 1, 0.7, 25.0),), 0.7, 25.0)
+    with pytest.raises(UnreachableError, match="from node 0 to node 2"):
+        simulate(one, away, clock_of(away))
+    both = Budget("both", ((0, 3), (3, 1)), 1)
+    hub = star(Switch("s"), both)
+    with pytest.raises(TopologyError, match="into and out of a switch"):
+        simulate(Messages.of_steps(*steps_of([(0, 0, 0, 1)])), hub, clock_of(hub))
+
+
+def test_nothing_takes_no_time() -> None:
+    line = resolve("line:2")
+    made = simulate(Messages.of_steps(*steps_of([])), line, clock_of(line))
+    assert made.finish == 0
+    assert made.critical_path() == ()
+    assert made.utilisation(3).tolist() == [0.0] * 3
