@@ -68,7 +68,7 @@ MAY_IMPORT = {
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
     "solvers": {"errors", "ortools", "pysat", "z3"},
-    "transform": {"core", "errors", "collectives", "judge", "topo/symmetry"},
+    "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "lower": {"core", "errors", "judge", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
