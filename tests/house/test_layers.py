@@ -84,7 +84,7 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/baselines": _NOUNS | {"collectives", "compiled", "judge", "synth", "topo", "numpy"},
-    "synth/tacos": _NOUNS | {"collectives", "sim", "solvers", "synth", "msgspec", "numpy"},
+    "synth/tacos": _NOUNS | {"collectives", "compiled", "solvers", "synth", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.sim.compiled import compiled
+from sccl.compiled import compiled
 
 Words = NDArray[np.uint64]
 

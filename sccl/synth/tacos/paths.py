@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.sim.compiled import compiled
+from sccl.compiled import compiled
 from sccl.synth.tacos.machine import Net
 
 FAR = 2**61

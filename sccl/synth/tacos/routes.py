@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.sim.compiled import compiled
+from sccl.compiled import compiled
 from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
 from sccl.synth.tacos.budgets import Count, Ticks
 from sccl.synth.tacos.machine import Net

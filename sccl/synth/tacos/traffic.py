@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.sim.compiled import compiled
+from sccl.compiled import compiled
 from sccl.synth.tacos.bits import ONE, ZERO, Words, random_state
 from sccl.synth.tacos.budgets import Count, Ticks
 from sccl.synth.tacos.machine import Net

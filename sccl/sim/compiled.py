@@ -1,5 +1,0 @@
-"""The compiler's old place."""
-
-from sccl.compiled import compiled
-
-__all__ = ["compiled"]
