@@ -99,6 +99,9 @@ def share_bar(console: Console, doing: str) -> Iterator[Callable[[int, int], Non
     Args:
         doing: what is done, in words.
     """
+    if not console.is_terminal:
+        yield lambda _done, _of: None
+        return
     columns = (
         *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn()),
         *(TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()),
