@@ -11,11 +11,13 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
+from sccl.core.cost import bytes_text
 from sccl.core.words import counted
 from sccl.tasks.check import Judged, check_output, judge_files
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
+    from sccl.core.schedule import Schedule
 
 
 @reported
@@ -51,6 +53,12 @@ def _costs(plan: Plan) -> str:
     if isinstance(plan, KSynchronous):
         return f"S={plan.steps} R={plan.rounds}"
     return (
-        f"{counted(plan.num_sends, 'transfer')}, {plan.clock.us(plan.finish):.6g} us "
-        f"(alpha {plan.model})"
+        f"of {_bytes(plan)}, {counted(plan.num_sends, 'transfer')}, "
+        f"{plan.clock.us(plan.finish):.6g} us (alpha {plan.model})"
     )
+
+
+def _bytes(schedule: Schedule) -> str:
+    """Return how large chunks are."""
+    sizes = schedule.clock.sizes
+    return " to ".join(map(bytes_text, sorted({sizes[0], sizes[-1]})))
