@@ -79,6 +79,13 @@ def test_what_was_found_by_then_is_kept(
     assert f"unknown: {reason}, and no schedule by then" in err
 
 
+def test_the_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
+    words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1023PiB")
+    assert sccl("tacos", *words, "--chunks", "1024", "-o", tmp_path / "s.json")[0] == 0
+    assert json.loads((tmp_path / "s.json").read_text())["tick_ps"] > 1
+    assert sccl("check", tmp_path / "s.json")[0] == 0
+
+
 def test_sizes_are_decimal_or_binary_as_they_say() -> None:
     sizes = ["7", "1KB", "1kb", "1K", "1KiB", "2MB", "3GiB"]
     assert [size_in_bytes(s) for s in sizes] == [7, 1000, 1000, 1024, 1024, 2 * 10**6, 3 * 2**30]

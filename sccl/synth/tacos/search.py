@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from sccl.collectives import dual_of
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import MAX_TICKS, AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
@@ -261,6 +261,6 @@ def _tick(topology: Topology, size: int, chunks: int) -> int:
         pace = budget.chunks_per_round * Fraction(str(speed))
         slowest = max(slowest, size * 1000 / pace)
     tick, every = 1, math.ceil(slowest) * chunks * topology.ranks
-    while every // tick > _MOST_TICKS:
+    while every // tick > _MOST_TICKS or slowest // tick >= MAX_TICKS:
         tick *= 10
     return tick
