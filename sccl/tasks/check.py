@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from sccl.collectives import misnamed
 from sccl.core.algorithm import KSynchronous
-from sccl.core.clock import AlphaModel
 from sccl.core.files.fields import FileText, Part
 from sccl.judge import Violation, violations
 from sccl.tasks.files import LoadedPlan, load_plans
-from sccl.tasks.outputs import Output, plan_digests
-
-if TYPE_CHECKING:
-    from sccl.core.schedule import Schedule
+from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
 
 
 class ViolationPart(Part, frozen=True, kw_only=True):
@@ -45,7 +41,7 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
         float | None, Meta(description="When the last chunk arrives, of schedules.")
     ]
     alpha: Annotated[
-        Literal["travels", "occupies"] | None,
+        Alpha | None,
         Meta(description="What links do during alpha, of schedules."),
     ]
     violations: tuple[ViolationPart, ...]
@@ -99,7 +95,7 @@ def _part(judged: Judged) -> CheckedFilePart:
         collective=plan.collective.name,
         topology=plan.topology.name,
         finish_us=timed.clock.us(timed.finish) if timed else None,
-        alpha=_alpha(timed) if timed else None,
+        alpha=alpha_of(timed) if timed else None,
         violations=tuple(
             ViolationPart(
                 kind=v.kind,
@@ -113,7 +109,3 @@ def _part(judged: Judged) -> CheckedFilePart:
             for v in judged.violations
         ),
     )
-
-
-def _alpha(schedule: Schedule) -> Literal["travels", "occupies"]:
-    return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"

@@ -17,6 +17,7 @@ from msgspec import Meta
 import sccl
 from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronous
+from sccl.core.clock import AlphaModel
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.disk import read_text
@@ -29,11 +30,19 @@ from sccl.tasks.files import kind_of_file
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
+    from sccl.core.schedule import Schedule
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
     Meta(description="The sha256 of each thing that was given: topology, collective, or file."),
 ]
+
+Alpha = Literal["travels", "occupies"]
+
+
+def alpha_of(schedule: Schedule) -> Alpha:
+    """Return what links do during alpha."""
+    return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Feature, Options, Request
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
 from sccl.tasks.subject import Subject, spec_of, subject_of
 
 NAME = "tacos"
@@ -36,9 +36,7 @@ class TacosOutput(Output, frozen=True, kw_only=True):
         int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
     ]
     chunks: Count
-    alpha: Annotated[
-        Literal["travels", "occupies"], Meta(description="What links do during alpha.")
-    ]
+    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="No schedule of such chunks finishes earlier.")]
     proved: Annotated[bool, Meta(description="The bound is met.")]
@@ -140,7 +138,7 @@ def tacos_output(  # noqa: PLR0913 - what is told
         topology=request.topology.name,
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
-        alpha="travels" if plan.model.value == "travels" else "occupies",
+        alpha=alpha_of(plan),
         finish_us=float(bound.attained),
         bound_us=float(bound.least),
         proved=found.proved,
