@@ -41,7 +41,8 @@ def _print(console: Console, judged: Judged) -> None:
     title = escape(
         on_a_line(f"{judged.loaded.file}: {plan.collective.name} on {plan.topology.name}")
     )
-    console.print(f"{title}, C={plan.collective.chunks} {_costs(plan)}: {verdict}")
+    line = f"{title}, C={plan.collective.chunks} {_costs(plan)}: {verdict}"
+    console.print(line, soft_wrap=True)  # names of files may be long
     if not judged.loaded.intact:
         console.print("  note: edited since sccl wrote it (its digest does not match)")
     for violation in wrong:
