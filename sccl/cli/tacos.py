@@ -16,7 +16,7 @@ from sccl.core.cost import bytes_text
 from sccl.core.outcome import Found
 from sccl.core.words import counted
 from sccl.synth.contract import Request
-from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.tacos import (
     TacosOutput,
     best_of,
@@ -69,6 +69,7 @@ def tacos(
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
     chosen = options_of(chunks=chunks, restarts=restarts, alpha=alpha.value)
+    check_divides(request.size_bytes, request.spec.unit * chunks)
     options.writable(output)
     doing = f"{request.spec.name} on {on_a_line(request.topology.name)}"
     with share_bar(err(), doing) as bar:

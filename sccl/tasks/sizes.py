@@ -31,3 +31,18 @@ def size_in_bytes(text: str, name: str = "size") -> int:
         f"{name} is {text[:40]!r}, expected 1 to {MAX_SIZE_BYTES} bytes, such as 1024, 64KiB, 1MB "
         "or 1GB"
     )
+
+
+def check_divides(size_bytes: int, chunks: int) -> None:
+    """Check that a rank's buffer is a whole number of bytes for each of its chunks.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    if rest := size_bytes % chunks:
+        below, above = size_bytes - rest, size_bytes - rest + chunks
+        sizes = f"{below} or {above} bytes" if below else f"{above} bytes"
+        raise ParameterError(
+            f"size is {size_bytes} bytes, which do not divide into C={chunks} chunks of whole "
+            f"bytes: give {sizes}, or another number of chunks"
+        )

@@ -47,6 +47,11 @@ def test_the_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) 
         (("--size", "3x"), "size is '3x'"),
         (("--size", "1iB"), "size is '1iB'"),
         (("--size", "1GB", "--chunks", "0"), "chunks is 0, expected >= 1"),
+        (
+            ("--size", "1GB", "--chunks", "3"),
+            "C=3 chunks of whole bytes: give 999999999 or 1000000002",
+        ),
+        (("--size", "3", "--chunks", "4"), "3 bytes, which do not divide into C=4 chunks"),
         (("--size", "1GB", "--restarts", "0"), "restarts is 0, expected >= 1"),
         (("--size", "1GB", "--timeout", "0"), "timeout is 0.0 seconds"),
         (("--size", "1", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
