@@ -262,3 +262,9 @@ def test_more_than_memory_holds_is_refused() -> None:
     big = resolve("mesh:200x200")
     with pytest.raises(InputError, match="transfers; this version keeps up to"):
         found(big, named("allgather", big.ranks))
+
+
+def test_costs_beyond_any_tick_are_refused() -> None:
+    slow = replace(resolve("ring:4"), links=(Link(0, 1, 1, 1e300, 1.0), Link(1, 0, 1, 1.0, 1.0)))
+    with pytest.raises(InputError, match="more than can be counted: give smaller costs or sizes"):
+        found(slow, named("allgather", 4))

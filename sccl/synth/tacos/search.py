@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from sccl.collectives import dual_of
-from sccl.core.clock import MAX_TICKS, AlphaModel, Clock
+from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.core.words import counted
-from sccl.errors import TooLargeError
+from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.tacos.by_event import by_event
@@ -252,7 +252,11 @@ def _task(request: Request, options: Options) -> _Task:
 
 
 def _tick(topology: Topology, size: int, chunks: int) -> int:
-    """Return the picoseconds of a tick: one, or ten, and so on, where times became too large."""
+    """Return the picoseconds of a tick: one, or ten, and so on, where times became too large.
+
+    Raises:
+        ParameterError: no tick is long enough.
+    """
     slowest = max(
         Fraction(str(alpha_us)) * 10**6 + size * 1000 / (lanes * Fraction(str(gb_per_s)))
         for alpha_us, lanes, gb_per_s in {(k.alpha_us, k.lanes, k.gb_per_s) for k in topology.links}
@@ -263,4 +267,10 @@ def _tick(topology: Topology, size: int, chunks: int) -> int:
     tick, every = 1, math.ceil(slowest) * chunks * topology.ranks
     while every // tick > _MOST_TICKS or slowest // tick >= MAX_TICKS:
         tick *= 10
+    if tick > MAX_TICK_PS:
+        raise ParameterError(
+            f"topology {topology.name!r}: a chunk of {size} bytes takes {float(slowest):.3g} ps on "
+            f"its slowest link, which is more than can be counted: give "
+            "smaller costs or sizes"
+        )
     return tick
