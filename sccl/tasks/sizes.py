@@ -46,3 +46,28 @@ def check_divides(size_bytes: int, chunks: int) -> None:
             f"size is {size_bytes} bytes, which do not divide into C={chunks} chunks of whole "
             f"bytes: give {sizes}, or another number of chunks"
         )
+
+
+def sizes_of(text: str, name: str = "size") -> tuple[int, ...]:
+    """Return the sizes of ``"1KB..1GB"``, or the one of ``"1MB"``, bytes, ascending.
+
+    Those of a range are the first, four times as much each, and the last.
+
+    Args:
+        name: what the message calls it.
+
+    Raises:
+        ParameterError: it is neither, one is out of range, or the range descends.
+    """
+    first, between, last = text.partition("..")
+    low = size_in_bytes(first, name)
+    high = size_in_bytes(last, name) if between else low
+    if low > high:
+        raise ParameterError(
+            f"{name} is {text[:40]!r}, from {low} bytes to fewer, {high}: expected the smaller one "
+            f"first, such as {last.strip()}..{first.strip()}"
+        )
+    found = [low]
+    while found[-1] * 4 < high:
+        found.append(found[-1] * 4)
+    return (*found, high) if high > low else (low,)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.errors import ParameterError
 from sccl.synth import registry
-from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.sizes import size_in_bytes, sizes_of
 from tests.kit.commands import sccl
 
 ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
@@ -94,3 +96,27 @@ def test_the_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
 def test_sizes_are_decimal_or_binary_as_they_say() -> None:
     sizes = ["7", "1KB", "1kb", "1K", "1KiB", "2MB", "3GiB"]
     assert [size_in_bytes(s) for s in sizes] == [7, 1000, 1000, 1024, 1024, 2 * 10**6, 3 * 2**30]
+
+
+def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
+    assert sizes_of("1MB") == (10**6,)
+    assert sizes_of("64KiB..64KiB") == (2**16,)
+    assert sizes_of("1..16") == (1, 4, 16)
+    assert sizes_of("1KB .. 20KB") == (1000, 4000, 16_000, 20_000)
+    assert len(sizes_of("1KB..1GB")) == len(sizes_of("1KiB..1GiB")) == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1GB..1KB", "size is '1GB..1KB', from 1000000000 bytes to fewer, 1000: expected"),
+        ("..1GB", "size is '', expected 1 to"),
+        ("1KB..", "size is '', expected 1 to"),
+        ("1..2..3", "size is '2..3', expected 1 to"),
+        ("0..8", "size is '0', expected 1 to"),
+        ("1KB..9999PiB", "size is '9999PiB', expected 1 to"),
+    ],
+)
+def test_what_is_no_range_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ParameterError, match=f"^{re.escape(says)}"):
+        sizes_of(text)
