@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from sccl.api.given import collective, topology
     from sccl.api.machine import Topology
     from sccl.api.questions import Answer, bounds, limits, load, pareto, solve
+    from sccl.api.schedule import Schedule
     from sccl.api.shared import Point
+    from sccl.api.times import baseline, tacos
     from sccl.errors import InputError, ScclError
 
 __version__ = "0.1.0"
@@ -35,7 +37,9 @@ _HOMES = {
     "sccl.api.certificates": ("Certificate", "check_certificate"),
     "sccl.api.chart": ("Chart",),
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
+    "sccl.api.schedule": ("Schedule",),
     "sccl.api.shared": ("Point",),
+    "sccl.api.times": ("baseline", "tacos"),
     "sccl.api.machine": ("Topology",),
     "sccl.api.given": ("collective", "topology"),
     "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
@@ -54,7 +58,9 @@ __all__ = [
     "Point",
     "SavedFrontier",
     "ScclError",
+    "Schedule",
     "Topology",
+    "baseline",
     "bounds",
     "check_certificate",
     "collective",
@@ -62,6 +68,7 @@ __all__ = [
     "load",
     "pareto",
     "solve",
+    "tacos",
     "topology",
 ]
 

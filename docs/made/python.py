@@ -17,16 +17,18 @@ from sccl.api.shared import Shared
 _TAKEN = {
     "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
     "sccl.api.questions": ("Store",),
+    "sccl.api.times": ("Size",),
     "sccl.api.progress": ("Progress",),
     "sccl.api.machine": ("Rank", "LinkLike"),
 }
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
+        *("tacos", "baseline"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
-        *("Algorithm", "Topology", "Chart"),
+        *("Algorithm", "Schedule", "Topology", "Chart"),
     ),
     "Certificates": ("check_certificate", "Certificate"),
     "Errors": ("ScclError", "InputError"),

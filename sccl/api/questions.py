@@ -15,11 +15,12 @@ from sccl.api.given import CollectiveLike, Machine, Root
 from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, notes, told
+from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
 from sccl.core.answer import Sat, verdict
 from sccl.core.candidate import Range
 from sccl.core.files.disk import read_text
-from sccl.core.files.kinds import ALGORITHMS, FRONTIER, TOPOLOGY
+from sccl.core.files.kinds import ALGORITHMS, FRONTIER, SCHEDULE, TOPOLOGY
 from sccl.synth.cluster import Cluster
 from sccl.synth.ksync import backends
 from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings, checked_effort
@@ -231,8 +232,8 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
 
 
 @checked
-def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
-    """Return what a JSON file holds: an algorithm, a frontier that was kept, or a topology.
+def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | Topology:
+    """Return what a JSON file holds: an algorithm, a schedule, a frontier, or a topology.
 
     Args:
         path: of the file.
@@ -241,9 +242,11 @@ def load(path: str | PathLike[str]) -> Algorithm | SavedFrontier | Topology:
         InputError: the file cannot be read, or is none of these.
     """
     file = Path(path)
-    kind = kind_among(file, (*ALGORITHMS, FRONTIER, TOPOLOGY))
+    kind = kind_among(file, (*ALGORITHMS, SCHEDULE, FRONTIER, TOPOLOGY))
     if kind in ALGORITHMS:
         return Algorithm.load(file)
+    if kind == SCHEDULE:
+        return Schedule.load(file)
     if kind == FRONTIER:
         read_frontiers(file)  # complains, if it is of another shape
         return SavedFrontier(file, json.loads(read_text(file)))

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronous
 from sccl.core.files.disk import write_pieces_atomically
 from sccl.core.files.fields import Count, FileText, Seconds
@@ -47,7 +48,7 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     file: FileText | None
 
 
-def tacos_subject(machine: Topology, collective: str, root: str | None) -> Subject:
+def tacos_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
     """Return what is asked: the machine as it is, unless it has switches.
 
     Raises:

@@ -16,6 +16,7 @@ SHARED = {
     "Bounds": {"core.bounds", "view.shown"},
     "Frontier": {"core.frontier", "api.frontier"},
     "Point": {"core.frontier", "api.shared"},
+    "Schedule": {"core.schedule", "api.schedule"},
     "Topology": {"core.topology", "api.machine"},
     # The contract of synthesisers wants this name of each.
     "Options": {

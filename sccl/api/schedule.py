@@ -1,0 +1,143 @@
+"""Schedules in Python: what every link carries when, judged, shown and written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from sccl.api.algorithm import Algorithm
+from sccl.api.arguments import check_made_of, checked
+from sccl.api.html import heading, paragraph
+from sccl.api.machine import Topology
+from sccl.core import schedule as core
+from sccl.core.cost import bytes_text
+from sccl.core.files.disk import write_pieces_atomically
+from sccl.core.files.schedules import load_schedule, pieces
+from sccl.core.words import counted
+from sccl.judge import violations
+from sccl.transform.levels import algorithm_of
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Schedule:
+    """Transfers with their times, for a collective on a machine at one size.
+
+    >>> import sccl
+    >>> schedule = sccl.tacos("allgather", "ring:4", size=1 << 20)
+    >>> schedule
+    Schedule(allgather on ring:4, 1 MiB a rank in C=1: 85.2861 us; the bound is met)
+    >>> schedule.violations()
+    []
+
+    Attributes:
+        value: the schedule of :mod:`sccl.core.schedule`.
+        bound_us: microseconds that no schedule of such chunks beats; None: nothing is known.
+        ended: why whoever made it ended before all was tried; empty: it did not.
+        intact: whether its file is as sccl wrote it.
+    """
+
+    value: core.Schedule
+    bound_us: float | None = None
+    ended: str = ""
+    intact: bool = True
+
+    def __post_init__(self) -> None:
+        check_made_of(self, core.Schedule, "sccl.Schedule.load, or sccl.tacos")
+
+    @classmethod
+    @checked
+    def load(cls, path: str | PathLike[str]) -> Schedule:
+        """Return the schedule in a file, right or wrong: :meth:`violations` judges it.
+
+        Raises:
+            InputError: the file cannot be read, or is not a schedule.
+        """
+        value, intact = load_schedule(Path(path))
+        return cls(value, intact=intact)
+
+    @property
+    def name(self) -> str:
+        """Return what it does, and where."""
+        return f"{self.collective} on {self.value.topology.name}"
+
+    @property
+    def collective(self) -> str:
+        """Return the name of its collective."""
+        return self.value.collective.name
+
+    @property
+    def topology(self) -> Topology:
+        """Return its machine."""
+        return Topology(self.value.topology)
+
+    @property
+    def chunks(self) -> int:
+        """Return C, the chunks that a rank's buffer is cut into."""
+        return self.value.collective.chunks
+
+    @property
+    def alpha(self) -> str:
+        """Return what links do during alpha: ``"travels"`` or ``"occupies"``."""
+        return self.value.model.value
+
+    @property
+    def num_sends(self) -> int:
+        """Return how many transfers over links there are."""
+        return self.value.num_sends
+
+    @property
+    def finish_us(self) -> float:
+        """Return when the last chunk arrives, microseconds."""
+        return self.value.clock.us(self.value.finish)
+
+    @property
+    def proved(self) -> bool:
+        """Return whether the bound is met."""
+        return self.bound_us is not None and self.finish_us <= self.bound_us
+
+    def violations(self) -> list[str]:
+        """Return everything that is wrong with it, as the independent judge finds it."""
+        return [f"{found.kind}: {found.message}" for found in violations(self.value)]
+
+    def to_algorithm(self) -> Algorithm:
+        """Return the algorithm that does the same by steps, judged.
+
+        Raises:
+            InputError: steps cannot tell what its times tell.
+        """
+        return Algorithm(algorithm_of(self.value))
+
+    @checked
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the schedule to a JSON file and return its path.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        write_pieces_atomically(Path(path), (piece.encode() for piece in pieces(self.value)))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"Schedule({self._said})"
+
+    @property
+    def _said(self) -> str:
+        sizes = self.value.chunk_bytes
+        size = sum(sizes) if isinstance(sizes, tuple) else sizes * self.chunks
+        what = "in all" if isinstance(sizes, tuple) else "a rank"
+        head = f"{self.name}, {bytes_text(size)} {what} in C={self.chunks}: {self.finish_us:.6g} us"
+        return "; ".join(filter(None, (head, self._gap, self.ended)))
+
+    @property
+    def _gap(self) -> str:
+        if self.bound_us is None:
+            return ""
+        above = self.finish_us / self.bound_us - 1
+        return "the bound is met" if self.proved else f"{above:.2%} above the bound"
+
+    def _repr_html_(self) -> str:
+        alpha = "keeps links busy" if self.alpha == "occupies" else "travels"
+        return heading(self._said) + paragraph(
+            f"{counted(self.num_sends, 'transfer')}; alpha {alpha}"
+        )

@@ -1,0 +1,124 @@
+"""What one asks about times: schedules, and the classical algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from sccl.api.algorithm import Algorithm
+from sccl.api.arguments import checked
+from sccl.api.given import CollectiveLike, Machine, Root
+from sccl.api.machine import Topology
+from sccl.api.progress import Progress, told
+from sccl.api.schedule import Schedule
+from sccl.collectives import Spec
+from sccl.core import topology as core
+from sccl.core.algorithm import KSynchronous
+from sccl.errors import TooLargeError
+from sccl.synth.contract import Request
+from sccl.tasks.baseline import baseline_on
+from sccl.tasks.sizes import check_divides, size_in_bytes
+from sccl.tasks.subject import subject_of
+from sccl.tasks.tacos import best_of, options_of, synthesise, tacos_subject
+from sccl.topo import resolve
+
+Size = int | str
+"""Bytes of a rank's buffer: a number, or as people write it (``"64KiB"``, ``"1GB"``)."""
+
+
+@checked
+def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size,
+    chunks: int = 1,
+    root: Root | None = None,
+    alpha: Literal["occupies", "travels"] = "occupies",
+    seed: int = 0,
+    restarts: int = 1,
+    timeout_s: float | None = None,
+    progress: Progress = True,
+) -> Schedule:
+    """Return a schedule that TACOS finds, for machines of up to thousands of ranks, judged.
+
+    Ctrl-C, or interrupting the kernel, gives the best that was found by then.
+
+    Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        size: of a rank's buffer.
+        chunks: per part that a rank sends or is to get.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
+        alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
+        seed: the first of the seeds that are tried.
+        restarts: how many seeds; it ends where the bound is met.
+        timeout_s: seconds, after which the best by then is taken; None: no end.
+        progress: whether to show what is going on; or a function that is told, line by line.
+
+    Raises:
+        InputError: the collective, the size or a setting does not fit the machine, or nothing was
+            found in time.
+
+    Source: Won et al., TACOS, MICRO 2024, section IV.
+
+    >>> import sccl
+    >>> sccl.tacos("allgather", "mesh:8x8", size="16MiB").proved
+    True
+    """
+    machine = _machine(topology)
+    spec = collective if isinstance(collective, Spec) else str(collective)
+    subject = tacos_subject(machine, spec, root)
+    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
+    options = options_of(chunks=chunks, restarts=restarts, alpha=alpha)
+    check_divides(request.size_bytes, request.spec.unit * chunks)
+    with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
+        outcome, _ = synthesise(request, options, _parts(tell), timeout_s=timeout_s, seed=seed)
+    found, ended = best_of(outcome)
+    if found is None:
+        raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
+    assert not isinstance(found.plan, KSynchronous)
+    assert found.bound.least is not None
+    return Schedule(found.plan, float(found.bound.least), ended)
+
+
+@checked
+def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
+    name: str,
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size = "1MiB",
+    pieces: int = 1,
+    root: Root | None = None,
+) -> Algorithm:
+    """Return a classical algorithm over the links of a machine, judged.
+
+    Args:
+        name: ``"ring"``, ``"swing"``, ...: ``sccl baseline list`` says what each is.
+        collective: a name, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        size: of a rank's buffer, by which some choose.
+        pieces: into how many pieces everything is cut that it sends as one.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
+
+    Raises:
+        InputError: there is none of that name, or it serves no such machine or collective.
+
+    >>> import sccl
+    >>> sccl.baseline("ring", "allgather", "ring:4").bandwidth_cost
+    Fraction(3, 1)
+    """
+    spec = collective if isinstance(collective, Spec) else str(collective)
+    subject = subject_of(_machine(topology), spec, root)
+    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
+    return Algorithm(baseline_on(name, request, pieces))
+
+
+def _machine(given: Machine) -> core.Topology:
+    return given.value if isinstance(given, Topology) else resolve(str(given))
+
+
+def _parts(tell: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Return what is told how many transfers there are, and of how many."""
+    return lambda done, of: tell(f"{done:,} of {of:,} transfers")

@@ -1,0 +1,113 @@
+"""Schedules and classical algorithms in Python: found, judged, kept, and shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sccl
+from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.errors import InputError, TooLargeError
+from sccl.synth import registry
+
+
+@pytest.fixture(scope="module")
+def schedule() -> sccl.Schedule:
+    return sccl.tacos("allreduce", "ring:3", size="3MB", progress=False)
+
+
+def test_a_schedule_says_what_it_is(schedule: sccl.Schedule) -> None:
+    assert (schedule.name, schedule.chunks, schedule.alpha) == (
+        "allreduce on ring:3",
+        3,
+        "occupies",
+    )
+    assert schedule.num_sends == 12
+    assert schedule.bound_us is not None
+    assert schedule.finish_us >= schedule.bound_us > 0
+    assert schedule.topology == sccl.topology("ring:3")
+    assert schedule.violations() == []
+
+
+def test_a_schedule_comes_back_from_its_file(schedule: sccl.Schedule, tmp_path: Path) -> None:
+    again = sccl.load(schedule.save(tmp_path / "s.json"))
+    assert isinstance(again, sccl.Schedule)
+    assert (again.value, again.intact, again.bound_us) == (schedule.value, True, None)
+    edited = json.loads((tmp_path / "s.json").read_text())
+    edited["chunk_bytes"] += 1
+    (tmp_path / "s.json").write_text(json.dumps(edited))
+    broken = sccl.Schedule.load(tmp_path / "s.json")
+    assert not broken.intact
+    assert broken.violations()
+
+
+def test_a_schedule_becomes_an_algorithm(schedule: sccl.Schedule) -> None:
+    algorithm = schedule.to_algorithm()
+    assert (algorithm.collective, algorithm.violations()) == ("allreduce", [])
+    assert len(algorithm.sends) == schedule.num_sends
+
+
+def test_what_was_found_by_then_is_given_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = registry.plan
+
+    def cut_off(*arguments: object) -> Outcome:
+        found = plan(*arguments)  # type: ignore[arg-type]
+        assert isinstance(found, Found)
+        return GaveUp("interrupted", found)
+
+    monkeypatch.setattr(registry, "plan", cut_off)
+    found = sccl.tacos("allgather", "ring:4", size=1024)
+    assert (found.ended, found.violations()) == ("interrupted", [])
+    assert repr(found).endswith("; interrupted)")
+    monkeypatch.setattr(registry, "plan", lambda *_: GaveUp("timeout after 1 s"))
+    with pytest.raises(TooLargeError, match="timeout after 1 s, and no schedule by then"):
+        sccl.tacos("allgather", "ring:4", size=1024)
+
+
+def test_names_in_a_schedule_are_only_names(schedule: sccl.Schedule) -> None:
+    machine = replace(schedule.value.topology, name="<script>alert(1)</script>")
+    shown = sccl.Schedule(replace(schedule.value, topology=machine))._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_progress_is_told_to_a_function() -> None:
+    said: list[str] = []
+    sccl.tacos("allgather", "mesh:4x4", size=1 << 20, progress=said.append)
+    assert said[-1] == "240 of 240 transfers"
+
+
+def test_a_classical_algorithm_is_judged() -> None:
+    ring = sccl.baseline("ring", sccl.collective("allreduce", 4), sccl.topology("ring:4"))
+    assert (ring.collective, ring.violations()) == ("allreduce", [])
+
+
+def any_(function: Any) -> Any:
+    return function
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda: sccl.tacos("allgather", "ring:4", size=0), "size is '0', expected 1 to"),
+        (lambda: sccl.tacos("allgather", "ring:4", size="1QB"), "size is '1QB'"),
+        (lambda: sccl.tacos("allgather", "ring:4", size=5, chunks=2), "which do not divide into"),
+        (lambda: sccl.tacos("allgather", "ring:4", size=4, chunks=0), "chunks is 0"),
+        (lambda: any_(sccl.tacos)("allgather", "ring:4", size=4, alpha="stays"), "alpha is"),
+        (lambda: any_(sccl.tacos)("allgather", "ring:4", size=1.5), "size is 1.5"),
+        (lambda: sccl.tacos("allgathr", "ring:4", size=4), "did you mean 'allgather'"),
+        (lambda: sccl.baseline("rng", "allgather", "ring:4"), "did you mean 'ring'"),
+        (lambda: sccl.baseline("bruck", "broadcast", "ring:4"), "does not define broadcast"),
+        (lambda: any_(sccl.Schedule)(3), "use sccl.Schedule.load"),
+        (lambda: sccl.Schedule.load("missing.json"), "cannot read missing.json"),
+    ],
+)
+def test_bad_input_is_one_sentence(ask: Any, says: str) -> None:
+    with pytest.raises(InputError, match=re.escape(says)) as caught:
+        ask()
+    assert "\n" not in str(caught.value)
