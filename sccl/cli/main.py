@@ -92,6 +92,13 @@ VERBS = (
         "sccl explore found -o found.html",
     ),
     Verb(
+        LOOK,
+        "simulate",
+        "simulate",
+        "Simulate algorithms and schedules link by link: their time, what is busy, and what waits.",
+        "sccl simulate found/allgather-dgx1-c6-s3-r7.json --size 1KB..1GB",
+    ),
+    Verb(
         RUN,
         "codegen",
         "codegen",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sccl.sim.messages import Messages, Stepping, together
+from sccl.core.stepping import Stepping
+from sccl.sim.messages import Messages, together
 from sccl.sim.run import replay, simulate
 from sccl.sim.timeline import CriticalStep, Timeline
 from sccl.sim.why import Why

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import MAX_TIME, Schedule, Whole
+from sccl.core.stepping import Stepping
 from sccl.errors import ParameterError
 
 MAX_NODES = 2**31
@@ -41,17 +41,6 @@ _TYPES = {
 _GATES = ("waits_for", "arrival_opens", "start_opens")
 
 Numbers: TypeAlias = Whole | Sequence[int]
-
-
-class Stepping(StrEnum):
-    """When the messages of a step start.
-
-    ``BARRIER``: when all of the step before have arrived, wherever. ``PIPELINED``: each as soon as
-    what it sends is there.
-    """
-
-    BARRIER = "barrier"
-    PIPELINED = "pipelined"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

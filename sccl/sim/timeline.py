@@ -80,6 +80,11 @@ class Timeline:
         """Return the finish in microseconds."""
         return self.clock.us(self.finish)
 
+    def finish_of(self, first: int, end: int) -> int:
+        """Return the tick at which the last of some messages arrives, ``end`` not among them."""
+        rows = slice(*np.searchsorted(self.message, [first, end]).tolist())
+        return int(self.arrive[rows].max(initial=0))
+
     def busy(self) -> Numbers:
         """Return of each link the ticks for which it was busy."""
         return self._by_link(self.free - self.start)

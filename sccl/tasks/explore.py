@@ -59,13 +59,13 @@ def _shown(
 ) -> Shown:
     """Return what the page shows of an algorithm; ``known`` gets the bounds it lacks."""
     algorithm = judged(loaded, name)
-    question = (algorithm.topology, _spec_of(algorithm.collective))
+    question = (algorithm.topology, spec_of_collective(algorithm.collective))
     if question not in known:
         known[question] = bounds_of(*question)
     return Shown(algorithm, Path(name).name, intact, known[question])
 
 
-def _spec_of(collective: Collective) -> Spec:
+def spec_of_collective(collective: Collective) -> Spec:
     """Return what was asked for, at any number of chunks."""
     c = collective
     if c.name in names() and not misnamed(c):

@@ -31,6 +31,7 @@ OUTPUTS = {
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",
     "show": "sccl.tasks.show:ShowOutput",
+    "simulate": "sccl.tasks.simulated:SimulateOutput",
     "plot": "sccl.tasks.plot:PlotOutput",
     "explore": "sccl.tasks.explore:ExploreOutput",
     "codegen": "sccl.tasks.codegen:CodegenOutput",

@@ -83,6 +83,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "baseline": ("baseline", lambda d: ["ring", *ASKED, "-o", d / "ring.json"]),
     "bounds": ("bounds", lambda _: [*ASKED, "--steps", "2"]),
     "show": ("show", lambda d: [d / "found"]),
+    "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
     "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
     "codegen": ("codegen", lambda d: [d / "found", "-o", d / "again"]),

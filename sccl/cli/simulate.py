@@ -1,0 +1,210 @@
+"""``sccl simulate``: what algorithms and schedules take on their machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import options
+from sccl.cli.report import err, on_a_line, out, print_output, reported
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import bytes_text
+from sccl.core.stepping import Stepping
+from sccl.core.words import counted
+from sccl.errors import ParameterError
+from sccl.tasks.sizes import sizes_of
+from sccl.view.text.notes import share_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from sccl.tasks.simulated import PathPart, RunPart, SimulatedPart
+
+_ENDS = 8
+"""Transfers of a critical path that are printed of its beginning, and of its end: JSON has all."""
+
+Size = Annotated[
+    str | None,
+    typer.Option(
+        help="Bytes that C chunks make up: 64KiB (binary), 1GB (decimal), or from one to another "
+        "by fours, 1KB..1GB.",
+        show_default="1MiB; of schedules their own",
+    ),
+]
+Alpha = Annotated[
+    AlphaModel | None,
+    typer.Option(
+        help="Whether alpha keeps a link busy, or a chunk arrives so much later.",
+        show_default="travels; of schedules their own",
+    ),
+]
+Steps = Annotated[
+    Stepping | None,
+    typer.Option(
+        "--stepping",
+        help="Whether a send starts when what it sends is there, or when the step before it has "
+        "ended everywhere.",
+        show_default="pipelined; schedules say when",
+    ),
+]
+AlphaUs = Annotated[
+    float | None,
+    typer.Option(help="Latency of every link, microseconds.", show_default="the machine's"),
+]
+GbPerS = Annotated[
+    float | None,
+    typer.Option(help="Speed of every lane, 10^9 bytes/s.", show_default="the machine's"),
+]
+Together = Annotated[
+    bool, typer.Option("--together", help="Run all FILEs at once on the machine they share.")
+]
+
+
+@reported
+def simulate(
+    files: options.Plans,
+    size: Size = None,
+    alpha: Alpha = None,
+    stepping: Steps = None,
+    alpha_us: AlphaUs = None,
+    gb_per_s: GbPerS = None,
+    together: Together = False,
+    json: options.Json = False,
+) -> None:
+    """Simulate algorithms and schedules link by link: their time, what is busy, and what waits.
+
+    Each link serves one transfer after the other, as they come; all in whole ticks, so that the
+    result is the same on every computer. Beside the time stands one that no schedule beats.
+    """
+    from sccl.tasks.simulate import load_sources, simulated  # noqa: PLC0415 - loads NumPy
+    from sccl.tasks.simulated import part_of, simulate_output  # noqa: PLC0415 - likewise
+    from sccl.tasks.terms import Terms  # noqa: PLC0415 - likewise
+
+    sizes = [None] if size is None else sizes_of(size)
+    terms = Terms(alpha, stepping, alpha_us, gb_per_s)
+    sources = load_sources(files)
+    if together and len(sources) < 2:
+        raise ParameterError(
+            "--together runs several files at once, and one is given: leave it out"
+        )
+    with share_bar(err(), "simulating") as bar:
+        runs = [
+            part_of(run) for run in simulated(sources, sizes, terms, at_once=together, told=bar)
+        ]
+    if json:
+        print_output(simulate_output(sources, runs, terms, None))
+    elif len(runs) == 1:
+        _print(out(), runs[0])
+    else:
+        _print_table(out(), runs)
+
+
+def _print(console: Console, run: RunPart) -> None:
+    """Print all that is known of a simulation."""
+    for part in run.collectives:
+        _print_collective(console, part)
+    if len(run.collectives) > 1:
+        console.print(f"all together: [bold]{run.finish_us:.6g} us[/]")
+    steps = run.stepping or "at the times of the schedule"
+    console.print(f"{steps}, alpha {run.alpha}")
+    if run.busiest:
+        link = "->".join(map(str, run.busiest.link))
+        console.print(
+            f"busiest link {link}: {run.busiest.busy:.1%} of the time, "
+            f"{bytes_text(run.busiest.bytes)}; all links {run.utilisation:.1%} on average"
+        )
+    if run.critical_path:
+        _print_path(console, run)
+
+
+def _print_collective(console: Console, part: SimulatedPart) -> None:
+    title = escape(f"{on_a_line(part.file)}: {part.collective} on {on_a_line(part.topology)}")
+    of = f" of {bytes_text(part.chunk_bytes)}" if part.chunk_bytes else ""
+    console.print(
+        f"{title}, {bytes_text(part.size_bytes)} in C={part.chunks}{of}: "
+        f"[bold]{part.finish_us:.6g} us[/], {part.algorithm_gb_per_s:.4g} GB/s (size / time)",
+        soft_wrap=True,
+    )
+    if part.bound_us is None:
+        console.print(f"no bound is known: {part.bound}", markup=False, soft_wrap=True)
+        return
+    above = "" if part.gap is None else f": {_gap(part)} above it"
+    met = "[green]: the bound is met[/]" if part.gap == 0 else above
+    console.print(
+        f"no schedule takes less than {part.bound_us:.6g} us{met} ({escape(part.bound)})",
+        soft_wrap=True,
+    )
+
+
+def _gap(part: SimulatedPart) -> str:
+    return "" if part.gap is None else f"{part.gap:.2%}"
+
+
+def _print_path(console: Console, run: RunPart) -> None:
+    path = run.critical_path
+    several = len(run.collectives) > 1
+    console.print(f"critical path, {counted(len(path), 'transfer')}:")
+    shown = [*enumerate(path)]
+    cut = len(path) > 2 * _ENDS + 1
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for name in ("from (us)", "to (us)"):
+        table.add_column(name, justify="right")
+    table.add_column("chunk", justify="right")
+    for name in ("link", "why then", *(("file",) if several else ())):
+        table.add_column(name)
+    for i, step in shown[:_ENDS] + shown[-_ENDS:] if cut else shown:
+        if cut and i == len(path) - _ENDS:
+            table.add_row("...", "...", "", "", f"{len(path) - 2 * _ENDS} more (--json has all)")
+        times = f"{step.start_us:.6g}", f"{step.until_us:.6g}"
+        words = [*times, str(step.chunk), "->".join(map(str, step.link)), _why(step)]
+        table.add_row(*words, *((escape(on_a_line(step.file)),) if several else ()))
+    console.print(table)
+
+
+def _why(step: PathPart) -> str:
+    """Return what a transfer waited for, in words."""
+    waited = f"{step.start_us - step.ready_us:.4g} us"
+    return {
+        "release": "nothing keeps it" if step.start_us == 0 else "it is its time",
+        "arrival": "what it sends has come",
+        "barrier": "the step before has ended",
+        "start": "what was there before is on its way",
+        "onward": "it comes from the link before",
+        "link": f"it waited {waited} for the link",
+        "limit": f"it waited {waited} for a budget or a switch",
+    }[step.waited_for]
+
+
+def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
+    """Print a row for each collective of each simulation."""
+    files = {part.file for run in runs for part in run.collectives}
+    table = Table(*(("file",) if len(files) > 1 else ()))
+    names = ("size", "time (us)", "GB/s", "least (us)", "above", "links busy", "busiest link")
+    for name in names:
+        table.add_column(name, justify="right")
+    for run in runs:
+        busiest = run.busiest
+        link = f"{'->'.join(map(str, busiest.link))} {busiest.busy:.1%}" if busiest else ""
+        for part in run.collectives:
+            least = "" if part.bound_us is None else f"{part.bound_us:.6g}"
+            table.add_row(
+                *((escape(on_a_line(part.file)),) if len(files) > 1 else ()),
+                *(bytes_text(part.size_bytes), f"{part.finish_us:.6g}"),
+                *(f"{part.algorithm_gb_per_s:.4g}", least, _gap(part)),
+                *(f"{run.utilisation:.1%}", link),
+            )
+    titles = {f"{p.collective} on {p.topology}" for run in runs for p in run.collectives}
+    for title in sorted(titles):
+        console.print(f"{on_a_line(title)}", markup=False)
+    steps = runs[0].stepping or "at the times of the schedule"
+    console.print(
+        f"{steps}, alpha {runs[0].alpha}; GB/s is size / time; no schedule of such chunks takes "
+        "less than the least time",
+        soft_wrap=True,
+    )
+    console.print(table)

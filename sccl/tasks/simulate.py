@@ -1,0 +1,289 @@
+"""Simulating: what plans take on their machines, at sizes, beside what none takes less than."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl.core.algorithm import Algorithm, KSynchronous
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.outcome import Plan
+from sccl.core.schedule import Schedule
+from sccl.core.stepping import Stepping
+from sccl.core.topology import Topology
+from sccl.core.words import counted
+from sccl.errors import InputError, ParameterError
+from sccl.judge import violations
+from sccl.sim import Messages, Timeline, simulate, together
+from sccl.tasks.explore import spec_of_collective
+from sccl.tasks.files import load_plans
+from sccl.tasks.judged import judged
+from sccl.tasks.terms import Terms, finest_tick
+from sccl.tasks.time_bound import TimeBound, time_bound
+
+DEFAULT_SIZE = 1 << 20
+"""Of algorithms, in bytes, where none is given: schedules have their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What is simulated; the judge has accepted it.
+
+    Attributes:
+        name: what to call it: its file.
+        plan: an algorithm or a schedule.
+    """
+
+    name: str
+    plan: Algorithm | Schedule
+
+    @property
+    def collective(self) -> Collective:
+        """Return what it does."""
+        return self.plan.collective
+
+    @property
+    def topology(self) -> Topology:
+        """Return the machine that it is for."""
+        return self.plan.topology
+
+    def messages(self, stepping: Stepping) -> Messages:
+        """Return what it sends."""
+        if isinstance(self.plan, Schedule):
+            return Messages.of_schedule(self.plan)
+        return Messages.of_algorithm(self.plan, stepping)
+
+    def chunk_bytes(self, size_bytes: int | None) -> int | tuple[int, ...]:
+        """Return the size of its chunks where C of them are so many bytes, rounded up.
+
+        Raises:
+            ParameterError: it is a schedule of another size.
+        """
+        size = DEFAULT_SIZE if size_bytes is None else size_bytes
+        chunk = -(-size // self.collective.chunks)
+        if not isinstance(self.plan, Schedule):
+            return chunk
+        own = self.plan.chunk_bytes
+        if size_bytes is not None and size != whole_bytes(self.plan) and chunk != own:
+            raise ParameterError(
+                f"{self.name}: it is a schedule of {whole_bytes(self.plan)} bytes, whose times are "
+                f"for these alone, and size is {size}: leave --size out, or give an algorithm"
+            )
+        return own
+
+    def size_bytes(self, asked: int | None) -> int:
+        """Return the bytes that C of its chunks make up, as asked or as it has them."""
+        if asked is None and isinstance(self.plan, Schedule):
+            return whole_bytes(self.plan)
+        return DEFAULT_SIZE if asked is None else asked
+
+
+def whole_bytes(schedule: Schedule) -> int:
+    """Return the bytes that C chunks of a schedule make up, on average where sizes differ."""
+    own, c = schedule.chunk_bytes, schedule.collective
+    return own * c.chunks if isinstance(own, int) else -(-sum(own) * c.chunks // c.num_chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of the collectives that ran at once.
+
+    Attributes:
+        size_bytes: L, which C chunks make up.
+        first_message: of the timeline's, the first that is its own.
+        messages: how many of them are.
+        finish: tick at which its last message arrives.
+        bound: what no schedule of it beats, others or not; None: nothing is known, see ``why``.
+        why: why there is no bound; or empty.
+    """
+
+    source: Source
+    size_bytes: int
+    chunk_bytes: int | tuple[int, ...]
+    first_message: int
+    messages: int
+    finish: int
+    bound: TimeBound | None
+    why: str
+
+    @property
+    def gap(self) -> float | None:
+        """Return by which part of the bound it is above it; None: there is none, or it is 0."""
+        return self.finish / self.bound.ticks - 1 if self.bound and self.bound.ticks else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """What happened when collectives ran, one of them or several at once.
+
+    Attributes:
+        stepping: None: of schedules alone, which say when.
+    """
+
+    parts: tuple[Member, ...]
+    timeline: Timeline
+    stepping: Stepping | None
+
+    def us(self, ticks: int) -> float:
+        """Return ticks in microseconds."""
+        return self.timeline.clock.us(ticks)
+
+    def gb_per_s(self, part: Member) -> float:
+        """Return the algorithm bandwidth of a part, L / time in 10^9 bytes per second."""
+        finish = self.us(part.finish)
+        return part.size_bytes / finish / 1000 if finish else 0.0
+
+
+def load_sources(files: Iterable[str | Path]) -> list[Source]:
+    """Return the plans of files; all are judged before any is simulated.
+
+    Raises:
+        InputError: there is none, a file holds no plan, or the judge rejects one.
+    """
+    return [source_of(str(one.file), one.plan) for one in load_plans(files)]
+
+
+def source_of(name: str, plan: Plan) -> Source:
+    """Return a plan that can be simulated.
+
+    Args:
+        name: what to call it.
+
+    Raises:
+        InputError: the judge rejects it.
+    """
+    if isinstance(plan, KSynchronous):
+        return Source(name, judged(plan, name))
+    if found := violations(plan):
+        raise InputError(
+            f"{name}: the judge rejects this schedule ({counted(len(found), 'violation')}, "
+            f"the first: {found[0].message}); see all with 'sccl check'"
+        )
+    return Source(name, plan)
+
+
+def simulated(
+    sources: Sequence[Source],
+    sizes: Sequence[int | None],
+    terms: Terms,
+    *,
+    at_once: bool = False,
+    told: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Iterator[Run]:
+    """Yield what happens at each size to each of some plans, or to all of them at once.
+
+    Args:
+        sizes: of which C chunks make up each; None: the plan's own.
+        told: how many simulations are done by now, and of how many.
+
+    Raises:
+        InputError: a size, or what else is asked for, does not fit a plan or its machine.
+    """
+    groups = [tuple(sources)] if at_once else [(source,) for source in sources]
+    for group in groups:
+        for size in sizes:
+            _check_fits(group, size, terms)
+    for done, (group, size) in enumerate((g, s) for s in sizes for g in groups):
+        told(done, len(groups) * len(sizes))
+        yield run_of(group, size, terms)
+
+
+def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> Run:
+    """Return what happens when plans run at once, each on so many bytes.
+
+    Args:
+        size_bytes: of which C chunks make up each; None: the plan's own.
+
+    Raises:
+        InputError: the size, or what else is asked for, does not fit a plan or its machine.
+    """
+    _check_fits(sources, size_bytes, terms)
+    topology = terms.on(sources[0].topology)
+    stepping = terms.stepping or Stepping.PIPELINED
+    sent = [source.messages(stepping) for source in sources]
+    sizes = [source.chunk_bytes(size_bytes) for source in sources]
+    clock = _clock(sources, topology, terms, sizes, sum(map(len, sent)))
+    whole = together(sent) if len(sent) > 1 else sent[0]
+    timeline = simulate(whole, topology, clock)
+    parts, first = [], 0
+    for source, own, messages in zip(sources, sizes, sent, strict=True):
+        bound = _bound(source, Clock.of(topology, own, clock.model, clock.tick_ps), topology)
+        finish = timeline.finish_of(first, first + len(messages))
+        size = source.size_bytes(size_bytes)
+        parts.append(Member(source, size, own, first, len(messages), finish, *bound))
+        first += len(messages)
+    timed = all(isinstance(source.plan, Schedule) for source in sources)
+    return Run(tuple(parts), timeline, None if timed else stepping)
+
+
+def _bound(source: Source, clock: Clock, topology: Topology) -> tuple[TimeBound | None, str]:
+    """Return what no schedule beats; None, and why there is none."""
+    c = source.collective
+    try:
+        return time_bound(topology, spec_of_collective(c), c, clock), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def _check_fits(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> None:
+    """Check that what is asked for can be done, before anything is simulated.
+
+    Raises:
+        ParameterError: it cannot.
+    """
+    first = sources[0]
+    for source in sources:
+        source.chunk_bytes(size_bytes)
+        if source.topology != first.topology:
+            raise ParameterError(
+                f"{first.name} is for {first.topology.name!r} and {source.name} for "
+                f"{source.topology.name!r}: what runs together has to be for one machine"
+            )
+        if isinstance(source.plan, Schedule):
+            _check_schedule(source.name, source.plan, terms)
+    ticks = {(s.plan.tick_ps, s.plan.model) for s in sources if isinstance(s.plan, Schedule)}
+    if len(ticks) > 1:
+        raise ParameterError(
+            f"{first.name} and those after it are schedules of several ticks or alphas: what runs "
+            "together has to go by one clock"
+        )
+
+
+def _check_schedule(name: str, schedule: Schedule, terms: Terms) -> None:
+    if terms.stepping is not None:
+        raise ParameterError(
+            f"{name}: it is a schedule, which has times in place of steps: leave --stepping out"
+        )
+    if terms.model not in {None, schedule.model}:
+        raise ParameterError(
+            f"{name}: its times are for links where alpha {schedule.model}: leave --alpha out"
+        )
+    if terms.costs:
+        raise ParameterError(
+            f"{name}: its times are for the costs of its own machine: leave --alpha-us and "
+            "--gb-per-s out"
+        )
+
+
+def _clock(
+    sources: Sequence[Source],
+    topology: Topology,
+    terms: Terms,
+    sizes: Sequence[int | tuple[int, ...]],
+    messages: int,
+) -> Clock:
+    """Return the clock of what runs at once: that of schedules among it, else the finest."""
+    chunk_bytes: int | tuple[int, ...] = sizes[0]
+    if len(sources) > 1:
+        whole: list[int] = []
+        for source, own in zip(sources, sizes, strict=True):
+            whole += [own] * source.collective.num_chunks if isinstance(own, int) else own
+        chunk_bytes = tuple(whole)
+    timed = [source.plan for source in sources if isinstance(source.plan, Schedule)]
+    if timed:
+        return Clock.of(topology, chunk_bytes, timed[0].model, timed[0].tick_ps)
+    most = chunk_bytes if isinstance(chunk_bytes, int) else max(chunk_bytes)
+    tick = finest_tick(topology, most, messages)
+    return Clock.of(topology, chunk_bytes, terms.model or AlphaModel.TRAVELS, tick)

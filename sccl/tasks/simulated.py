@@ -1,0 +1,174 @@
+"""What simulations say, in the shape that ``sccl simulate --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.clock import AlphaModel
+from sccl.core.files.fields import Count, FileText, Part
+from sccl.sim import CriticalStep, Timeline
+from sccl.tasks.outputs import Alpha, Output, plan_digests
+from sccl.tasks.simulate import Member, Run, Source
+from sccl.tasks.terms import Terms
+
+Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
+Share = Annotated[float, Meta(ge=0, le=1, description="1 is all of the time.")]
+WaitedFor = Literal["release", "arrival", "barrier", "start", "onward", "link", "limit"]
+
+
+class SimulatedPart(Part, frozen=True, kw_only=True):
+    """A collective that ran, alone or with others."""
+
+    file: FileText
+    collective: str
+    topology: str
+    chunks: Annotated[int, Meta(ge=1, description="C.")]
+    size_bytes: Annotated[int, Meta(ge=1, description="L, which C chunks make up.")]
+    chunk_bytes: Annotated[
+        int | None, Meta(description="Of every chunk, rounded up; null: they differ.")
+    ]
+    messages: Count
+    finish_us: Annotated[float, Meta(ge=0, description="When the last of it arrives.")]
+    algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="L / finish, 10^9 bytes/s.")]
+    bound_us: Annotated[
+        float | None, Meta(description="No schedule of it finishes earlier; null: none is known.")
+    ]
+    bound: Annotated[str, Meta(description="What shows that, or why no bound is known.")]
+    gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
+
+
+class BusiestPart(Part, frozen=True, kw_only=True):
+    """The link that was busy for longest, the first of several."""
+
+    link: Annotated[tuple[int, int], Meta(description="[src, dst].")]
+    busy_us: Us
+    busy: Share
+    bytes: Annotated[int, Meta(ge=0, description="That it carried.")]
+
+
+class PathPart(Part, frozen=True, kw_only=True):
+    """A transfer over a link which all after it waited for."""
+
+    file: FileText
+    chunk: Annotated[int, Meta(ge=0)]
+    link: Annotated[tuple[int, int], Meta(description="[src, dst].")]
+    ready_us: Annotated[float, Meta(description="When it came to the link's queue.")]
+    start_us: Annotated[float, Meta(description="When the link began with it.")]
+    until_us: Annotated[float, Meta(description="When the next one starts, or all has arrived.")]
+    waited_for: Annotated[
+        WaitedFor,
+        Meta(
+            description="What it waited for last, that the one before did. release: nothing. "
+            "arrival: that it brought what is sent. barrier: the end of the step before. start: "
+            "that it left the place. onward: the link before, on its own way. link: that it left "
+            "the link. limit: a budget or a place in a switch."
+        ),
+    ]
+
+
+class RunPart(Part, frozen=True, kw_only=True):
+    """A simulation."""
+
+    collectives: Annotated[tuple[SimulatedPart, ...], Meta(description="That ran at once.")]
+    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    stepping: Annotated[
+        Literal["pipelined", "barrier"] | None,
+        Meta(description="When steps start; null: schedules say when."),
+    ]
+    finish_us: Annotated[float, Meta(ge=0, description="When the last of all arrives.")]
+    utilisation: Annotated[Share, Meta(description="Of all links, on average.")]
+    busiest: BusiestPart | None
+    critical_path: tuple[PathPart, ...]
+
+
+class SimulateOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl simulate' found."""
+
+    kind: Literal["simulate"] = "simulate"
+    alpha_us: Annotated[float | None, Meta(description="Of all links; null: the machine's.")]
+    gb_per_s: Annotated[float | None, Meta(description="Of all lanes; null: the machine's.")]
+    runs: tuple[RunPart, ...]
+    plot: FileText | None
+
+
+def simulate_output(
+    sources: Sequence[Source], runs: Iterable[RunPart], terms: Terms, plot: Path | None
+) -> SimulateOutput:
+    """Return what was found."""
+    return SimulateOutput(
+        inputs=plan_digests({source.name: source.plan for source in sources}),
+        alpha_us=terms.alpha_us,
+        gb_per_s=terms.gb_per_s,
+        runs=tuple(runs),
+        plot=str(plot) if plot else None,
+    )
+
+
+def part_of(run: Run) -> RunPart:
+    """Return what happened in a simulation."""
+    made = run.timeline
+    whole = made.finish * len(made.topology.links)
+    return RunPart(
+        collectives=tuple(_collective(run, part) for part in run.parts),
+        alpha="travels" if made.clock.model is AlphaModel.TRAVELS else "occupies",
+        stepping=run.stepping.value if run.stepping else None,
+        finish_us=made.finish_us,
+        utilisation=int(made.busy().sum()) / whole if whole else 0.0,
+        busiest=_busiest(made),
+        critical_path=tuple(_step(run, step) for step in made.critical_path()),
+    )
+
+
+def _collective(run: Run, part: Member) -> SimulatedPart:
+    c, own = part.source.collective, part.chunk_bytes
+    return SimulatedPart(
+        file=part.source.name,
+        collective=c.name,
+        topology=part.source.topology.name,
+        chunks=c.chunks,
+        size_bytes=part.size_bytes,
+        chunk_bytes=own if isinstance(own, int) else None,
+        messages=part.messages,
+        finish_us=run.us(part.finish),
+        algorithm_gb_per_s=run.gb_per_s(part),
+        bound_us=run.us(part.bound.ticks) if part.bound else None,
+        bound=part.bound.about if part.bound else part.why,
+        gap=part.gap,
+    )
+
+
+def _busiest(made: Timeline) -> BusiestPart | None:
+    if not made.finish:
+        return None
+    busy = made.busy()
+    link = int(busy.argmax())
+    return BusiestPart(
+        link=made.topology.links[link].edge,
+        busy_us=made.clock.us(int(busy[link])),
+        busy=int(busy[link]) / made.finish,
+        bytes=int(made.carried()[link]),
+    )
+
+
+def _step(run: Run, step: CriticalStep) -> PathPart:
+    made, chunk = run.timeline, int(run.timeline.messages.chunk[step.message])
+    part = max((p for p in run.parts if p.first_message <= step.message),
+               key=lambda p: p.first_message)  # fmt: skip
+    before = sum(p.source.collective.num_chunks for p in run.parts[: run.parts.index(part)])
+    names: dict[str, WaitedFor] = {
+        "RELEASE": "release", "ARRIVAL": "arrival", "BARRIER": "barrier", "START": "start",
+        "ONWARD": "onward", "LINK": "link", "LIMIT": "limit",
+    }  # fmt: skip
+    return PathPart(
+        file=part.source.name,
+        chunk=chunk - before,
+        link=made.topology.links[step.link].edge,
+        ready_us=made.clock.us(step.ready),
+        start_us=made.clock.us(step.start),
+        until_us=made.clock.us(step.until),
+        waited_for=names[step.why.name],
+    )

@@ -1,0 +1,86 @@
+"""Terms of a simulation: what links and steps are taken to do, and by which ticks it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel
+from sccl.core.schedule import MAX_TIME
+from sccl.core.stepping import Stepping
+from sccl.core.topology import Topology, check_cost
+from sccl.errors import ParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What algorithms are simulated by, and schedules have of their own.
+
+    Attributes:
+        model: what links do during alpha; None: that of schedules, else alpha travels.
+        stepping: when the messages of a step start; None: pipelined, and schedules as they say.
+        alpha_us: latency of every link, microseconds; None: the machine's.
+        gb_per_s: speed of every lane, 10^9 bytes per second; None: the machine's.
+
+    Raises:
+        ParameterError: a cost is not finite, or too small.
+    """
+
+    model: AlphaModel | None = None
+    stepping: Stepping | None = None
+    alpha_us: float | None = None
+    gb_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        alpha = 0.0 if self.alpha_us is None else self.alpha_us
+        speed = 1.0 if self.gb_per_s is None else self.gb_per_s
+        check_cost("", alpha, speed, error=ParameterError, names=("alpha-us", "gb-per-s"))
+
+    @property
+    def costs(self) -> bool:
+        """Return whether other costs than the machine's are given."""
+        return (self.alpha_us, self.gb_per_s) != (None, None)
+
+    def on(self, topology: Topology) -> Topology:
+        """Return the machine with these costs."""
+        alpha, speed = self.alpha_us, self.gb_per_s
+        links = tuple(
+            replace(
+                link,
+                alpha_us=link.alpha_us if alpha is None else alpha,
+                gb_per_s=link.gb_per_s if speed is None else speed,
+            )
+            for link in topology.links
+        )
+        own = topology.budgets
+        budgets = own if speed is None else tuple(replace(b, gb_per_s=None) for b in own)
+        return replace(topology, links=links, budgets=budgets) if self.costs else topology
+
+
+def finest_tick(topology: Topology, chunk_bytes: int, messages: int) -> int:
+    """Return the picoseconds of a tick: one, or ten, and so on, where times became too large.
+
+    Args:
+        chunk_bytes: the size of the largest chunk.
+        messages: that are sent, one after the other at worst.
+
+    Raises:
+        ParameterError: no tick is long enough.
+    """
+    pipes = {(k.alpha_us, k.lanes, k.gb_per_s) for k in topology.links}
+    speeds = zip(topology.budgets, topology.budget_speeds(), strict=True)
+    pipes |= {(0.0, budget.chunks_per_round, speed) for budget, speed in speeds}
+    slowest = max(
+        2 * Fraction(str(alpha_us)) * 10**6 + chunk_bytes * 1000 / (lanes * Fraction(str(speed)))
+        for alpha_us, lanes, speed in pipes
+    )
+    tick = 1
+    while slowest / tick >= MAX_TICKS or (slowest / tick + 2) * 2 * messages >= MAX_TIME:
+        tick *= 10
+    if tick > MAX_TICK_PS:
+        raise ParameterError(
+            f"topology {topology.name!r}: a chunk of {chunk_bytes} bytes takes "
+            f"{float(slowest) / 1e12:.3g} s on its slowest link, more than is counted: give a "
+            "smaller size, or other costs"
+        )
+    return tick

@@ -1,0 +1,255 @@
+"""``sccl simulate``: closed forms, bounds that hold, what it prints and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.clock import AlphaModel
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.schedules import pieces
+from sccl.core.files.text import text_of
+from sccl.core.schedule import Schedule
+from sccl.core.stepping import Stepping
+from sccl.errors import InputError
+from sccl.synth.contract import Request
+from sccl.tasks.baseline import baseline_on
+from sccl.tasks.explore import spec_of_collective
+from sccl.tasks.simulate import run_of, source_of
+from sccl.tasks.terms import Terms
+from sccl.tasks.time_bound import time_bound
+from sccl.topo import resolve
+from sccl.transform.retime import schedule_of
+from tests.kit.commands import sccl
+from tests.kit.nightly import times
+from tests.kit.timed import right
+
+ALPHA, LANE = 0.7, 25.0  # of generated machines: microseconds, and 10^9 bytes per second
+
+
+def classical(name: str, collective: str, machine: str) -> Algorithm:
+    topology = resolve(machine)
+    asked = Request(topology, named(collective, topology.ranks), 1 << 20)
+    return baseline_on(name, asked, 1)
+
+
+def written(folder: Path, name: str, plan: Algorithm | Schedule) -> Path:
+    path = folder / f"{name}.json"
+    if isinstance(plan, Algorithm):
+        path.write_text(text_of(algorithm_to_wire(plan)))
+    else:
+        path.write_text("".join(pieces(plan)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("simulate")
+    return written(folder, "ring", classical("ring", "allreduce", "ring:4"))
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = schedule_of(classical("ring", "allreduce", "ring:4"), 250, AlphaModel.OCCUPIES)
+    return written(tmp_path_factory.mktemp("simulate"), "timed", made)
+
+
+def simulated(*words: str | Path) -> Any:
+    code, out, err = sccl("simulate", *words, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("stepping", Stepping)
+@pytest.mark.parametrize("model", AlphaModel)
+@pytest.mark.parametrize(
+    ("name", "collective", "machine", "hops", "parts"),
+    [
+        ("ring", "allgather", "ring:6", 5, 1),  # P-1 times the buffer of a rank
+        ("ring", "allreduce", "ring:6", 10, 6),  # 2(P-1) times a P-th of it
+        ("ring", "reducescatter", "ring:6", 5, 6),
+        ("direct", "allgather", "full:5", 1, 1),
+        ("direct", "alltoall", "full:5", 1, 5),
+        ("direct", "reducescatter", "full:5", 1, 5),
+    ],
+)
+def test_closed_forms(
+    name: str, collective: str, machine: str, hops: int, parts: int,
+    model: AlphaModel, stepping: Stepping,
+) -> None:  # fmt: skip
+    """Where each link carries one chunk a step, whatever links do during alpha."""
+    source = source_of(name, classical(name, collective, machine))
+    for size in (parts, 120_000, 9_600_000_000):
+        run = run_of([source], size, Terms(model, stepping))
+        chunk = round(size / parts * 1000 / LANE)
+        assert run.timeline.finish == hops * (700_000 + chunk), size
+        other = run_of([source], size, Terms(model, stepping, alpha_us=2, gb_per_s=50))
+        assert other.timeline.finish == hops * (2_000_000 + chunk // 2)
+
+
+@pytest.mark.parametrize("stepping", Stepping)
+@pytest.mark.parametrize("model", AlphaModel)
+def test_recursive_doubling_sends_twice_as_much_in_each_step(
+    model: AlphaModel, stepping: Stepping
+) -> None:
+    source = source_of("a", classical("recursive-doubling", "allgather", "hypercube:4"))
+    finish = run_of([source], 25_000, Terms(model, stepping)).timeline.finish
+    alphas = 4 if model is AlphaModel.TRAVELS else 15
+    in_steps = alphas * 700_000 + 15 * 1_000_000
+    assert finish == in_steps if stepping is Stepping.BARRIER else finish <= in_steps
+    source = source_of("a", classical("recursive-doubling", "allreduce", "hypercube:3"))
+    terms = Terms(model, Stepping.BARRIER)  # all that a rank has, in 8 chunks, in each of 3 steps
+    alphas = 3 if model is AlphaModel.TRAVELS else 3 * 8
+    assert run_of([source], 25_000, terms).timeline.finish == alphas * 700_000 + 3_000_000
+
+
+@settings(max_examples=times(80), deadline=None)
+@given(right())
+def test_no_schedule_beats_the_bound(schedule: Schedule) -> None:
+    spec = spec_of_collective(schedule.collective)
+    try:
+        bound = time_bound(schedule.topology, spec, schedule.collective, schedule.clock)
+    except InputError:
+        return
+    assert bound.ticks <= schedule.finish
+
+
+def test_a_schedule_takes_as_long_as_it_says(timed: Path) -> None:
+    (run,) = simulated(timed)["runs"]
+    (part,) = run["collectives"]
+    checked = json.loads(sccl("check", timed, "--json")[1])["files"][0]
+    assert run["finish_us"] == part["finish_us"] == checked["finish_us"]
+    assert (run["alpha"], run["stepping"], part["size_bytes"]) == ("occupies", None, 1000)
+    for size in ("1000", "999", "1KB"):
+        assert simulated(timed, "--size", size)["runs"][0]["finish_us"] == run["finish_us"]
+
+
+def test_what_is_told_fits_together(ring: Path) -> None:
+    found = simulated(ring, "--size", "1KB..9KB", "--stepping", "barrier", "--alpha", "occupies")
+    assert [r["collectives"][0]["size_bytes"] for r in found["runs"]] == [
+        1000, 4000, 9000
+    ]  # fmt: skip
+    assert list(found["inputs"]) == [str(ring)]
+    for run in found["runs"]:
+        (part,) = run["collectives"]
+        assert part["algorithm_gb_per_s"] == pytest.approx(
+            part["size_bytes"] / part["finish_us"] / 1000
+        )
+        assert part["gap"] == pytest.approx(part["finish_us"] / part["bound_us"] - 1)
+        assert 0 < run["utilisation"] <= run["busiest"]["busy"] <= 1
+        path = run["critical_path"]
+        assert (path[0]["start_us"], path[-1]["until_us"]) == (0, run["finish_us"])
+        assert all(a["until_us"] == b["start_us"] for a, b in pairwise(path))
+        assert path[0]["waited_for"] == "release"
+        assert {step["waited_for"] for step in path[1:]} == {"barrier"}
+
+
+def test_a_row_for_each_file_at_each_size(ring: Path, timed: Path) -> None:
+    code, out, _ = sccl("simulate", ring, timed)
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines() if "B │" in line] == [
+        str(ring), str(timed)
+    ]  # fmt: skip
+    out = sccl("simulate", ring, "--size", "1KB..1GB")[1]
+    assert len([line for line in out.splitlines() if "B │" in line]) == 11
+
+
+def test_one_simulation_is_told_at_length(ring: Path) -> None:
+    out = sccl("simulate", ring, "--size", "1MB")[1]
+    assert "allreduce on ring:4, 977 KiB in C=4 of 244 KiB:" in out
+    assert "GB/s (size / time)" in out
+    assert "no schedule takes less than" in out
+    assert "busiest link 0->1: " in out
+    assert "critical path, 6 transfers:" in out
+    assert "what it sends has come" in out
+
+
+def test_what_runs_together_waits_for_links(ring: Path, timed: Path) -> None:
+    (run,) = simulated(ring, timed, "--together")["runs"]
+    files = [part["file"] for part in run["collectives"]]
+    assert files == [str(ring), str(timed)]
+    assert run["alpha"] == "occupies"
+    alone = simulated(ring, "--alpha", "occupies")["runs"][0]
+    assert run["collectives"][0]["finish_us"] > alone["finish_us"]
+    assert run["finish_us"] == max(part["finish_us"] for part in run["collectives"])
+    assert {step["file"] for step in run["critical_path"]} <= set(files)
+    assert all(step["chunk"] < 4 for step in run["critical_path"])
+    assert "all together:" in sccl("simulate", ring, timed, "--together")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--size", "0"), "size is '0', expected 1 to"),
+        (("--size", "1e30"), "size is '1e30'"),
+        (("--size", "10EB"), "size is '10EB'"),
+        (("--size", "-1"), "size is '-1'"),
+        (("--size", ""), "size is ''"),
+        (("--size", "1KB.."), "size is ''"),
+        (("--size", "1MB..1KB"), "from 1000000 bytes to fewer, 1000: expected"),
+        (("--alpha-us", "-1"), "alpha-us is -1.0, expected a finite number of 0 or more"),
+        (("--alpha-us", "nan"), "alpha-us is nan"),
+        (("--gb-per-s", "0"), "gb-per-s is 0.0, expected a finite number of more than 0"),
+        (("--together",), "--together runs several files at once"),
+        (("--size", "1024P"), "a chunk has 288230376151711744 bytes, expected 1 to"),
+        (("--alpha-us", "1e300"), "more than is counted"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(
+    words: tuple[str, ...], says: str, ring: Path
+) -> None:
+    code, out, err = sccl("simulate", ring, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--size", "1MB"), "it is a schedule of 1000 bytes"),
+        (("--size", "1KB..4KB"), "size is 4000: leave --size out"),
+        (("--alpha", "travels"), "where alpha occupies: leave --alpha out"),
+        (("--stepping", "pipelined"), "leave --stepping out"),
+        (("--gb-per-s", "1"), "leave --alpha-us and --gb-per-s out"),
+    ],
+)
+def test_schedules_are_what_they_are(words: tuple[str, ...], says: str, timed: Path) -> None:
+    code, out, err = sccl("simulate", timed, *words)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_wrong_plans_are_refused(ring: Path, timed: Path, tmp_path: Path) -> None:
+    plain = json.loads(ring.read_text())
+    plain["sends"].pop()
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(plain))
+    assert "the judge rejects this algorithm" in sccl("simulate", broken)[2]
+    plain = json.loads(timed.read_text())
+    plain["sends"][-1][1] -= 1
+    broken.write_text(json.dumps(plain))
+    assert "the judge rejects this schedule" in sccl("simulate", broken)[2]
+    assert sccl("simulate", tmp_path / "none.json")[0] == 2
+    other = written(tmp_path, "other", classical("ring", "allreduce", "ring:5"))
+    assert "has to be for one machine" in sccl("simulate", ring, other, "--together")[2]
+
+
+def test_schedules_of_other_ticks_do_not_run_together(timed: Path, tmp_path: Path) -> None:
+    made = schedule_of(classical("ring", "allreduce", "ring:4"), 250, tick_ps=10)
+    other = written(tmp_path, "other", made)
+    assert "has to go by one clock" in sccl("simulate", timed, other, "--together")[2]
+
+
+def test_costs_in_place_of_the_machines_are_those_of_its_budgets_too() -> None:
+    switch = resolve("switch:4")
+    slow = replace(switch, budgets=tuple(replace(b, gb_per_s=1.0) for b in switch.budgets))
+    assert Terms(gb_per_s=25.0, alpha_us=0.7).on(slow) == switch
+    assert Terms().on(slow) == slow
