@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,7 @@ from sccl.core.stepping import Stepping
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.tasks.sizes import sizes_of
+from sccl.view import charts
 from sccl.view.text.notes import share_bar
 
 if TYPE_CHECKING:
@@ -64,6 +66,14 @@ Together = Annotated[
     bool, typer.Option("--together", help="Run all FILEs at once on the machine they share.")
 ]
 
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Draw it: .html, .svg, .png or .pdf. One simulation: what links carry when; several "
+        "files: how busy links are; several sizes: times.",
+    ),
+]
+
 
 @reported
 def simulate(
@@ -74,6 +84,7 @@ def simulate(
     alpha_us: AlphaUs = None,
     gb_per_s: GbPerS = None,
     together: Together = False,
+    plot: Plot = None,
     json: options.Json = False,
 ) -> None:
     """Simulate algorithms and schedules link by link: their time, what is busy, and what waits.
@@ -83,7 +94,11 @@ def simulate(
     """
     from sccl.tasks.simulate import load_sources, simulated  # noqa: PLC0415 - loads NumPy
     from sccl.tasks.simulated import part_of, simulate_output  # noqa: PLC0415 - likewise
+    from sccl.tasks.simulated_charts import chart_of, check_lines, drawn_of  # noqa: PLC0415 - likewise
     from sccl.tasks.terms import Terms  # noqa: PLC0415 - likewise
+
+    if plot:
+        charts.check_picture(plot)
 
     sizes = [None] if size is None else sizes_of(size)
     terms = Terms(alpha, stepping, alpha_us, gb_per_s)
@@ -92,16 +107,25 @@ def simulate(
         raise ParameterError(
             "--together runs several files at once, and one is given: leave it out"
         )
+    if plot and not together:
+        check_lines(len(sources))
+    alone = len(sizes) == 1 and (together or len(sources) == 1)
+    runs, drawn = [], []
     with share_bar(err(), "simulating") as bar:
-        runs = [
-            part_of(run) for run in simulated(sources, sizes, terms, at_once=together, told=bar)
-        ]
+        for run in simulated(sources, sizes, terms, at_once=together, told=bar):
+            runs.append(part_of(run))
+            if plot:
+                drawn.append(drawn_of(run, alone=alone))
+    if plot:
+        charts.save(chart_of(drawn, runs), plot, title="sccl: simulation")
     if json:
-        print_output(simulate_output(sources, runs, terms, None))
+        print_output(simulate_output(sources, runs, terms, plot))
     elif len(runs) == 1:
         _print(out(), runs[0])
     else:
         _print_table(out(), runs)
+    if plot and not json:
+        out().print(f"picture: {on_a_line(plot)}", markup=False, soft_wrap=True)
 
 
 def _print(console: Console, run: RunPart) -> None:

@@ -4,6 +4,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm
+from sccl.view.charts.busy import (
+    MOST_LINKS,
+    Bar,
+    BusyLinks,
+    Shares,
+    busy_chart,
+    shares_chart,
+)
 from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
 from sccl.view.charts.measured import measured_chart
@@ -17,15 +25,21 @@ if TYPE_CHECKING:
     from altair.typing import ChartType as ChartType
 
 __all__ = [
+    "MOST_LINKS",
     "MOST_TIMES",
     "OF_ALGORITHMS",
+    "Bar",
+    "BusyLinks",
     "FrontierData",
+    "Shares",
     "arrival_chart",
+    "busy_chart",
     "check_picture",
     "frontier_chart",
     "lines_of",
     "measured_chart",
     "save",
+    "shares_chart",
     "stacked",
     "time_chart",
     "topology_chart",

@@ -1,0 +1,174 @@
+"""Simulations as charts: what links carry over time, and times by size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sccl.core.cost import bytes_text
+from sccl.core.words import counted
+from sccl.errors import ParameterError
+from sccl.sim import Timeline
+from sccl.tasks.simulate import Run
+from sccl.tasks.simulated import RunPart
+from sccl.view import charts
+from sccl.view.charts import Bar, BusyLinks, Shares
+
+if TYPE_CHECKING:
+    from sccl.view.charts import ChartType
+
+_PARTS = 160
+"""Of the time, for each of which it is drawn how busy links are."""
+
+_MOST_BARS = 4000
+"""Up to which each transfer is drawn by itself: else those of a link that nearly touch are one."""
+
+_NEAR = 1 / 800
+"""Of all the time: what is nearer than that is less than a pixel apart."""
+
+_MOST_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What is kept of a simulation to draw it."""
+
+    shares: Shares
+    links: BusyLinks | None
+
+
+def drawn_of(run: Run, *, alone: bool) -> Drawn:
+    """Return what is to be drawn of a simulation.
+
+    Args:
+        alone: whether it is the only one, so that all its links are drawn.
+    """
+    made = run.timeline
+    name = " and ".join(part.source.name for part in run.parts)
+    shares = Shares(name, made.finish_us, tuple(made.utilisation(_PARTS).tolist()))
+    return Drawn(shares, _busy_links(run, shares) if alone else None)
+
+
+def check_lines(plans: int) -> None:
+    """Check that a chart has room for a line for each of some plans, before they are simulated.
+
+    Raises:
+        ParameterError: it has not.
+    """
+    if plans > _MOST_LINES:
+        raise ParameterError(
+            f"there are {plans} files, expected at most {_MOST_LINES} in a chart: give fewer"
+        )
+
+
+def chart_of(drawn: Sequence[Drawn], runs: Sequence[RunPart]) -> ChartType:
+    """Return the chart of simulations.
+
+    Of one what its links carry when, of several plans how busy links are, else times by size.
+    """
+    if len(drawn) == 1 and drawn[0].links is not None:
+        return charts.busy_chart(drawn[0].links)
+    names = {one.shares.name for one in drawn}
+    titles = {f"{p.collective} on {p.topology}" for run in runs for p in run.collectives}
+    title = titles.pop() if len(titles) == 1 else "Simulations"
+    if len(names) == len(drawn):
+        size = bytes_text(runs[0].collectives[0].size_bytes)
+        return charts.shares_chart([one.shares for one in drawn], f"{title}, {size}")
+    rows = [*_times(drawn, runs), *_bounds(runs)]
+    return charts.measured_chart(
+        rows, "size", "time", "series", title=title, x_title="Size (bytes)",
+        y_title="Time (\u00b5s)", log_y=True, x_bytes=True,
+    )  # fmt: skip
+
+
+def _times(drawn: Sequence[Drawn], runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
+    for one, run in zip(drawn, runs, strict=True):
+        for part in run.collectives:
+            name = part.file if len(run.collectives) > 1 else one.shares.name
+            yield {"size": part.size_bytes, "time": part.finish_us, "series": name}
+
+
+def _bounds(runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
+    """Yield the least bound of each size, if there is one for all: chunks may differ."""
+    parts = [part for run in runs for part in run.collectives]
+    if len({(part.collective, part.topology) for part in parts}) > 1:
+        return
+    for size in dict.fromkeys(part.size_bytes for part in parts):
+        known = [part.bound_us for part in parts if part.size_bytes == size]
+        if all(known):
+            least = min(bound for bound in known if bound)
+            yield {"size": size, "time": least, "series": "no schedule of such chunks takes less"}
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+
+def _busy_links(run: Run, shares: Shares) -> BusyLinks:
+    made = run.timeline
+    path = made.critical_path()
+    places = _links_shown(made, [step.link for step in path])
+    critical = {step.row for step in path}
+    bars: list[Bar] = []
+    together = len(made.link) > _MOST_BARS
+    for place, link in enumerate(places):
+        own = _bars(made, place, link, critical)
+        bars += _joined(own, made.finish_us * _NEAR) if together else own
+    links = made.topology.links
+    title = ", ".join(f"{p.source.collective.name} on {p.source.topology.name}, "
+                      f"{bytes_text(p.size_bytes)}" for p in islice(run.parts, 1))  # fmt: skip
+    more = f" and {counted(len(run.parts) - 1, 'other')}" if len(run.parts) > 1 else ""
+    return BusyLinks(
+        title=f"{title}{more}: {made.finish_us:.6g} \u00b5s",
+        notes=tuple(_notes(run, len(places))),
+        shares=shares,
+        links=tuple(f"{links[k].src} \u2192 {links[k].dst}" for k in places),
+        bars=tuple(bars),
+    )
+
+
+def _notes(run: Run, shown: int) -> Iterator[str]:
+    steps = run.stepping or "at the times of the schedule"
+    yield f"{steps}, alpha {run.timeline.clock.model}"
+    links = len(run.timeline.topology.links)
+    if shown < links:
+        yield f"{shown} of {links} links: those of the critical path, then the busiest"
+
+
+def _links_shown(made: Timeline, path: Iterable[int]) -> list[int]:
+    """Return which links are drawn: all, or those that matter most."""
+    links = range(len(made.topology.links))
+    if len(links) <= charts.MOST_LINKS:
+        return list(links)
+    busy = made.busy().tolist()
+    by_load = sorted(links, key=lambda link: (-busy[link], link))
+    return sorted(islice(dict.fromkeys((*reversed(list(path)), *by_load)), charts.MOST_LINKS))
+
+
+def _bars(made: Timeline, place: int, link: int, critical: set[int]) -> list[Bar]:
+    rows = (made.link == link).nonzero()[0]
+    rows = rows[made.start[rows].argsort(kind="stable")]
+    return [
+        Bar(place, made.clock.us(start), made.clock.us(free), f"chunk {chunk}", row in critical)
+        for row, start, free, chunk in zip(
+            rows.tolist(), made.start[rows].tolist(), made.free[rows].tolist(),
+            made.messages.chunk[made.message[rows]].tolist(), strict=True,
+        )
+    ]  # fmt: skip
+
+
+def _joined(bars: Iterable[Bar], near_us: float) -> list[Bar]:
+    """Return bars of a link, those of one kind that nearly touch as one."""
+    found: list[Bar] = []
+    counts: list[int] = []
+    for bar in bars:
+        last = found[-1] if found else bar
+        if found and last.critical == bar.critical and bar.since_us - last.until_us < near_us:
+            counts[-1] += 1
+            what = f"{counts[-1]} transfers"
+            found[-1] = Bar(bar.link, last.since_us, bar.until_us, what, bar.critical)
+        else:
+            found.append(bar)
+            counts.append(1)
+    return found

@@ -1,0 +1,165 @@
+"""What links are busy with over time: bars for each link, and the share of all that are busy."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sccl.view import theme
+from sccl.view.libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+MOST_LINKS = 48
+"""Rows that bars have room for: of more links some are drawn."""
+
+_BAR, _SHARE_HEIGHT = 16, 150  # px
+_ON_PATH, _OTHER = "on the critical path", "other transfers"
+_LINE = 88  # characters that fit beneath a title
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How busy links were, in equal parts of the time.
+
+    Attributes:
+        name: of what they carried.
+        finish_us: where the last part ends.
+        values: of each part, which part of what all links could carry; 1 is all.
+    """
+
+    name: str
+    finish_us: float
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """When a link was busy.
+
+    Attributes:
+        link: its place among those that are drawn.
+        what: the chunk, or how many transfers there are in it.
+    """
+
+    link: int
+    since_us: float
+    until_us: float
+    what: str
+    critical: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BusyLinks:
+    """What links were busy with.
+
+    Attributes:
+        notes: what has to be said beside it, in sentences.
+        links: the names of those that are drawn, from above.
+        bars: of one link they do not overlap.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    shares: Shares
+    links: tuple[str, ...]
+    bars: tuple[Bar, ...]
+
+
+def busy_chart(busy: BusyLinks) -> ChartType:
+    """Return how busy all links are over time, and below what each link carries when.
+
+    The transfers that led to the finish stand out, and a line leads from each to the next.
+    """
+    finish = busy.shares.finish_us
+    notes = [line for note in busy.notes for line in textwrap.wrap(note, _LINE)]
+    above = _share_layer([busy.shares], finish).properties(
+        width=theme.WIDTH, height=_SHARE_HEIGHT, title=alt.Title(busy.title, subtitle=notes)
+    )
+    height = max(len(busy.links), 1) * _BAR
+    below = _bars(busy, finish).properties(width=theme.WIDTH, height=height)
+    return theme.themed(
+        alt.vconcat(above, below, spacing=16).resolve_scale(color="independent", x="shared")
+    )
+
+
+def shares_chart(several: Sequence[Shares], title: str) -> ChartType:
+    """Return how busy links are over time, a line for each of several plans."""
+    finish = max(one.finish_us for one in several)
+    drawn = _share_layer(several, finish).properties(
+        width=theme.WIDTH, height=theme.HEIGHT, title=title
+    )
+    return theme.themed(drawn)
+
+
+def _share_layer(several: Sequence[Shares], finish_us: float) -> ChartType:
+    rows = [
+        {"time": one.finish_us * i / len(one.values), "share": round(value, 6), "name": one.name}
+        for one in several
+        for i, value in enumerate((*one.values, 0.0))
+    ]
+    names = list(dict.fromkeys(one.name for one in several))
+    legend = theme.series_legend(names)
+    base = alt.Chart(theme.rows(rows)).encode(
+        x=_time_axis(finish_us),
+        y=alt.Y("share:Q", title="Links busy", scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1])),
+    )  # fmt: skip
+    if len(names) == 1:
+        return base.mark_area(
+            interpolate="step-after", color=theme.COLOURS[0], opacity=0.75, line=False
+        )
+    return base.mark_line(interpolate="step-after", strokeWidth=2).encode(
+        color=alt.Color("name:N", title=None, legend=legend,
+                        scale=theme.series_scale(names, theme.COLOURS)),
+        strokeDash=alt.StrokeDash("name:N", title=None, legend=legend,
+                                  scale=theme.series_scale(names, theme.DASHES)),
+    )  # fmt: skip
+
+
+def _time_axis(finish_us: float) -> Any:
+    return alt.X("time:Q", title="Time (\u00b5s)",
+                 scale=alt.Scale(domain=[0, finish_us or 1.0], nice=False),
+                 axis=alt.Axis(format=theme.NUMBERS, grid=False))  # fmt: skip
+
+
+def _bars(busy: BusyLinks, finish_us: float) -> ChartType:
+    kinds = [_OTHER, _ON_PATH]
+    rows: list[dict[str, Any]] = [
+        {"link": busy.links[bar.link], "time": bar.since_us, "until": bar.until_us,
+         "what": bar.what, "kind": kinds[bar.critical]}
+        for bar in busy.bars
+    ]  # fmt: skip
+    down = alt.Y("link:N", title="Link (from \u2192 to)", sort=list(busy.links),
+                 scale=alt.Scale(domain=list(busy.links), paddingInner=0.25, paddingOuter=0.15),
+                 axis=alt.Axis(labelFontSize=11, grid=False, ticks=False))  # fmt: skip
+    colours = alt.Color(
+        "kind:N", title=None, legend=alt.Legend(orient="bottom", symbolType="square"),
+        scale=alt.Scale(domain=kinds, range=["#9ecae1", theme.COLOURS[1]]),
+    )  # fmt: skip
+    few = len(rows) <= len(busy.links) * 40
+    bars = (
+        alt.Chart(theme.rows(rows))
+        .mark_bar(stroke="white", strokeWidth=0.6 if few else 0)
+        .encode(
+            x=_time_axis(finish_us), x2="until:Q", y=down, color=colours,
+            tooltip=["link:N", "what:N", "time:Q", "until:Q"],
+        )
+    )  # fmt: skip
+    path = [row for row in rows if row["kind"] == _ON_PATH]
+    turns = [
+        {"link": row["link"], "time": row[end], "order": 2 * i + (end == "until")}
+        for i, row in enumerate(sorted(path, key=lambda row: row["time"]))
+        for end in ("time", "until")
+    ]
+    if not turns:
+        return bars
+    line = (
+        alt.Chart(theme.rows(turns))
+        .mark_line(color=theme.INK, strokeWidth=1)
+        .encode(x=_time_axis(finish_us), y=down, order="order:Q")
+    )
+    return alt.layer(bars, line)

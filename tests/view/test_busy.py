@@ -1,0 +1,104 @@
+"""Charts of simulations: what links carry when, how busy they are, times by size."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sccl.collectives import named
+from sccl.synth.contract import Request
+from sccl.tasks.baseline import baseline_on
+from sccl.tasks.simulate import Run, run_of, source_of
+from sccl.tasks.simulated import part_of
+from sccl.tasks.simulated_charts import chart_of, drawn_of
+from sccl.tasks.terms import Terms
+from sccl.topo import resolve
+from sccl.view.charts import MOST_LINKS, BusyLinks, busy_chart
+from sccl.view.save import svg
+from tests.kit.commands import sccl
+
+
+def run(name: str, collective: str, machine: str, pieces: int = 1) -> Run:
+    topology = resolve(machine)
+    asked = Request(topology, named(collective, topology.ranks), 1 << 20)
+    return run_of([source_of(name, baseline_on(name, asked, pieces))], 1 << 20, Terms())
+
+
+def links_of(made: Run) -> BusyLinks:
+    found = drawn_of(made, alone=True).links
+    assert found is not None
+    return found
+
+
+def test_bars_are_what_links_were_busy_with() -> None:
+    made = run("multi-ring", "allreduce", "dgx1")
+    busy = links_of(made)
+    assert len(busy.links) == len(made.timeline.topology.links) == 32
+    assert len(busy.bars) == len(made.timeline.link)
+    total = sum(bar.until_us - bar.since_us for bar in busy.bars)
+    assert total == pytest.approx(made.us(int(made.timeline.busy().sum())))
+    path = [bar for bar in busy.bars if bar.critical]
+    assert len(path) == len(made.timeline.critical_path())
+    assert sum(busy.shares.values) / len(busy.shares.values) == pytest.approx(
+        total / busy.shares.finish_us / 32
+    )
+
+
+def test_of_many_links_and_transfers_those_that_matter_are_drawn() -> None:
+    made = run("ring", "allreduce", "ring:64")
+    busy = links_of(made)
+    assert len(made.timeline.link) > 4000
+    assert len(busy.links) == MOST_LINKS < 64
+    assert len(busy.bars) < 4000
+    assert any("48 of 128 links" in note for note in busy.notes)
+    for link in range(MOST_LINKS):
+        own = [bar for bar in busy.bars if bar.link == link]
+        assert all(a.until_us <= b.since_us for a, b in pairwise(own))
+
+
+def test_a_chart_says_what_it_shows() -> None:
+    text = svg(busy_chart(links_of(run("direct", "alltoall", "full:4"))))
+    assert "alltoall on full:4, 1 MiB: " in text
+    assert "on the critical path" in text
+    assert "pipelined, alpha travels" in text
+    assert "0 \u2192 1" in text
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [("64KiB", ("Links busy",)), ("1KB..1MB", ("Size (bytes)", "no schedule of such chunks"))],
+)
+def test_several_are_compared(sizes: str, says: tuple[str, ...], tmp_path: Path) -> None:
+    for name in ("ring", "direct"):
+        words = ("--collective", "allgather", "--topo", "full:4", "-o", tmp_path / f"{name}.json")
+        assert sccl("baseline", name, *words)[0] == 0
+    files = sorted(tmp_path.glob("*.json"))
+    picture = tmp_path / "p.svg"
+    code, out, err = sccl("simulate", *files, "--size", sizes, "--plot", picture)
+    assert (code, err) == (0, "")
+    assert f"picture: {picture}" in out
+    text = picture.read_text()
+    assert all(word in text for word in (*says, "ring.json", "direct.json"))
+
+
+def test_where_it_cannot_be_drawn_nothing_is_simulated(tmp_path: Path) -> None:
+    words = ("--collective", "allgather", "--topo", "ring:4", "-o", tmp_path / "a.json")
+    sccl("baseline", "ring", *words)
+    for name in ("p.txt", "none/p.svg", "p"):
+        code, out, err = sccl("simulate", tmp_path / "a.json", "--plot", tmp_path / name)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+    many = [tmp_path / f"a{i}.json" for i in range(13)]
+    for path in many:
+        path.write_text((tmp_path / "a.json").read_text())
+    code, _, err = sccl("simulate", *many, "--plot", tmp_path / "p.svg")
+    assert code == 2
+    assert "13 files, expected at most 12" in err
+    assert not (tmp_path / "p.svg").exists()
+
+
+def test_nothing_at_all_is_drawn_too() -> None:
+    made = run("ring", "allgather", "ring:4")
+    drawn, part = drawn_of(made, alone=False), part_of(made)
+    assert "Links busy" in svg(chart_of([drawn], [part]))
