@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
@@ -27,6 +28,7 @@ from sccl.topo import (
     rank_of,
 )
 from sccl.topo import resolve as resolve_topology
+from sccl.topo.costs import EXAMPLE
 from sccl.view.text.show import print_topology, size_text
 
 topo = typer.Typer(
@@ -62,8 +64,9 @@ def list_topologies(json: options.Json = False) -> None:
     console.print(table)
     table = Table("Example", "Form", "What", title="Generators", title_justify="left")
     for g in generators():
-        table.add_row(g.example, f"{g.name}:{g.arguments}", g.describes)
+        table.add_row(g.example, escape(f"{g.name}:{g.arguments}"), g.describes)
     console.print(table)
+    console.print(f"Costs follow '@', as in torus:4x4{EXAMPLE}, torus:4x4@50,25GB+0.5,1us.")
 
 
 @topo.command(epilog="Example: sccl topo show dgx1")

@@ -211,7 +211,7 @@ def _generated(topology: Topology) -> Topology | None:
     if make is None or size is None or int(size[0]) > topology.ranks:
         return None
     try:
-        wiring = make(arguments)
+        wiring = make(arguments.partition("@")[0])
     except (ValueError, InputError):
         return None
     pairs = list(islice(wiring.pairs, len(topology.links) + 1))

@@ -55,7 +55,7 @@ def _sides(topology: Topology) -> tuple[int, ...]:
     match = _TORI.fullmatch(topology.name)
     if not match:
         return ()
-    kind, arguments = match.groups()
+    kind, arguments = match[1], match[2].partition("@")[0]
     if not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5}){0,15}(:[0-9,]+)?", arguments):
         return ()
     numbers = [int(n) for n in arguments.partition(":")[0].split("x")]

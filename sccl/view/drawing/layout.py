@@ -12,6 +12,7 @@ from sccl.view.drawing.forms import Neighbours, natural
 from sccl.view.drawing.geometry import Position, spacing
 from sccl.view.drawing.groups import NodeGroup, arrange, arrange_around
 from sccl.view.drawing.stress import spread
+from sccl.view.drawing.tiers import in_tiers
 
 __all__ = ["Box", "Layout", "control_points", "layout", "on_curve"]
 
@@ -66,8 +67,9 @@ def layout(topology: Topology) -> Layout:
     """Return where to draw ranks, switches and links; equal topologies get equal layouts.
 
     Cycles and whatever looks the same from every rank are drawn on a circle, meshes and tori as
-    grids, hypercubes as cubes, chassis and groups of joined ranks as boxes. What has no structure
-    that is known here is drawn with distances near those in the graph.
+    grids, hypercubes as cubes, ranks that only switches join in a row, chassis and groups of joined
+    ranks as boxes. What has no structure that is known here is drawn with distances near those in
+    the graph.
     """
     nodes = range(topology.ranks + len(topology.switches))
     neighbours: dict[int, set[int]] = {node: set() for node in nodes}
@@ -100,6 +102,10 @@ def _place(
     nodes = sorted(neighbours)
     chassis = topology.chassis if len(topology.chassis) > 1 else ()
     groups = [NodeGroup(ranks, f"chassis {i}") for i, ranks in enumerate(chassis)]
+    if (tiers := in_tiers(topology, neighbours)) is not None:
+        placed = fitted(tiers)
+        boxes = _boxes(placed, groups)
+        return placed, boxes if _all_clear(placed, boxes) else ()
     best: tuple[float, dict[int, Position], tuple[Box, ...]] | None = None
     for drawing in natural(nodes, neighbours):
         placed = fitted(drawing)

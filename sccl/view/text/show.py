@@ -17,9 +17,6 @@ from sccl.errors import InputError
 from sccl.judge import describe, violations
 from sccl.topo import machine_model, measure
 
-_MAX_MATRIX = 256
-"""Nodes; the rows of a larger matrix take minutes to print, and nobody could read them."""
-
 
 def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> None:
     """Print the sends, the topology matrix and the link utilisation of an algorithm.
@@ -49,7 +46,7 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
     lanes = a.topology.lanes()
     nodes = a.topology.ranks + len(a.topology.switches)
     console.print("\nTopology: chunks per round, from row to column", style="bold")
-    console.print(matrix(nodes, lanes))
+    console.print(matrix(console, nodes, lanes))
     loads: dict[int, Counter[tuple[int, int]]] = defaultdict(Counter)
     for send in a.sends:
         loads[send.step][send.edge] += 1
@@ -63,7 +60,7 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
             f"Step {step}, {counted(rounds, 'round')}: chunks per round, from row to column",
             style="bold",
         )
-        console.print(matrix(nodes, used))
+        console.print(matrix(console, nodes, used))
     console.print(_utilisation_table(a))
 
 
@@ -101,7 +98,7 @@ def print_topology(console: Console, topology: Topology) -> None:
         console.print(f"source: {t.source}", markup=False, soft_wrap=True)
     nodes = t.ranks + len(t.switches)
     console.print("lanes, from row to column:")
-    console.print(matrix(nodes, t.lanes()))
+    console.print(matrix(console, nodes, t.lanes()))
     if m.unreachable:
         src, dst = m.unreachable
         console.print(f"[yellow]disconnected:[/] no path leads from rank {src} to rank {dst}")
@@ -177,20 +174,38 @@ def _model_text(topology: Topology) -> list[str]:
     return [f"solved as: {note}" for note in notes]
 
 
-def matrix(nodes: int, values: Mapping[tuple[int, int], float]) -> Table:
+def matrix(console: Console, nodes: int, values: Mapping[tuple[int, int], float]) -> Table:
     """Return a table of ``values`` by (src, dst): rows send, columns receive.
 
-    Of very many nodes it is a table of pairs: the matrix would be wider than any screen.
+    Where that is wider than the console it is a table of pairs.
     """
-    if nodes > _MAX_MATRIX:
-        pairs = Table("From", "To", "", box=box.SIMPLE_HEAD)
-        for (src, dst), value in sorted(values.items()):
-            pairs.add_row(str(src), str(dst), f"{value:.3g}")
-        return pairs
+    if not _fits(console.width, nodes, values):
+        return _pairs(values)
     table = Table("", *(str(n) for n in range(nodes)), box=box.SIMPLE_HEAD)
     for column in table.columns:
         column.justify = "right"
     for src in range(nodes):
         cells = (f"{values[src, dst]:.3g}" if (src, dst) in values else "." for dst in range(nodes))
         table.add_row(str(src), *cells)
+    return table
+
+
+def _fits(width: int, nodes: int, values: Mapping[tuple[int, int], float]) -> bool:
+    """Return whether a matrix is at most so wide: each column as its widest cell, and three."""
+    if 4 * nodes > width:
+        return False
+    widths = [len(str(node)) for node in range(nodes)]
+    for (_, dst), value in values.items():
+        widths[dst] = max(widths[dst], len(f"{value:.3g}"))
+    return sum(widths) + 3 * nodes + len(str(nodes)) + 3 <= width
+
+
+def _pairs(values: Mapping[tuple[int, int], float]) -> Table:
+    """Return a table of values by source: destinations, each with its value where that is not 1."""
+    rows: dict[int, list[str]] = defaultdict(list)
+    for (src, dst), value in sorted(values.items()):
+        rows[src].append(str(dst) if value == 1 else f"{dst} ({value:.3g})")
+    table = Table("From", "To (1 each, or as many as stated)", box=box.SIMPLE_HEAD)
+    for src, there in rows.items():
+        table.add_row(str(src), ", ".join(there))
     return table

@@ -13,6 +13,7 @@ from sccl.errors import TopologyError
 from sccl.synth.baselines.pattern.noun import Numbers
 from sccl.synth.baselines.pattern.place import places_of
 
+_FROM_INSIDE = {"dragonfly", "switch2d", "rfs", "rail"}
 _GRIDS = re.compile(r"([a-z][a-z0-9-]*):([0-9]+(?:x[0-9]+)*)(?:[:@].*)?")
 
 
@@ -49,7 +50,7 @@ def grid_of(topology: Topology) -> Grid | None:
     """Return the dimensions of a machine, by its name or its chassis; None: it has none.
 
     Of a machine with chassis of one size, whose ranks follow one another, they are chassis and
-    ranks in one; of a dragonfly groups and ranks in one; of other generated ones the sides.
+    ranks in one; of generated ones the sides, the outermost first.
     """
     sides = _named_sides(topology.name)
     if prod(sides) != topology.ranks:
@@ -82,7 +83,7 @@ def _named_sides(name: str) -> tuple[int, ...]:
         return (2,) * min(numbers[0], 32)
     if match[1] == "switch":
         return numbers[:1]  # ranks, then lanes
-    return numbers[::-1] if match[1] == "dragonfly" else numbers
+    return numbers[::-1] if match[1] in _FROM_INSIDE else numbers
 
 
 def _chassis_sides(topology: Topology) -> tuple[int, ...]:
