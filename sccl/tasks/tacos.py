@@ -20,9 +20,9 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
-from sccl.synth.contract import Feature, Options, Request
+from sccl.synth.contract import Options, Request
 from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
-from sccl.tasks.subject import Subject, spec_of, subject_of
+from sccl.tasks.subject import Subject, spec_of
 
 NAME = "tacos"
 
@@ -49,13 +49,11 @@ class TacosOutput(Output, frozen=True, kw_only=True):
 
 
 def tacos_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
-    """Return what is asked: the machine as it is, unless it has switches.
+    """Return what is asked, on the machine as it is.
 
     Raises:
-        InputError: there is no such collective or root, or the switches cannot be modelled exactly.
+        InputError: there is no such collective or root.
     """
-    if machine.switches and Feature.SWITCHES not in registry.load(NAME).FEATURES:
-        return subject_of(machine, collective, root)
     return Subject(machine, spec_of(machine, collective, root), ())
 
 

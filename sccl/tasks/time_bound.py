@@ -11,8 +11,10 @@ from sccl.collectives import Spec, dual_of
 from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
+from sccl.errors import TopologyError
 from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.synth.allreduce.classes import has_classes
+from sccl.synth.tacos.crossings import crossings_of
 from sccl.synth.tacos.demands import demand_of
 from sccl.synth.tacos.least import least_of_allreduce, least_ticks
 from sccl.synth.tacos.machine import net_of
@@ -49,25 +51,33 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
         clock: of this machine; where chunks are of several sizes, they count as the smallest.
 
     Raises:
-        InputError: the switches are such that nothing is known, or something cannot be reached.
+        InputError: something cannot be reached, or switches join ranks in too many ways.
     """
     clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
-    if topology.switches:
-        topology = machine_model(topology).topology
-        clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
     found = [TimeBound(_by_links(topology, spec, collective, clock), about)]
-    if topology.ranks <= MOST_RANKS and topology.equally_fast:
-        cost, lane = _bandwidth(topology, spec), Fraction(str(topology.links[0].gb_per_s))
+    direct = _without_switches(topology)
+    if direct and direct.ranks <= MOST_RANKS and direct.equally_fast:
+        cost, lane = _bandwidth(direct, spec), Fraction(str(direct.links[0].gb_per_s))
         passing = math.ceil(cost * collective.chunks * size * 1000 / lane / clock.tick_ps)
         found.append(TimeBound(passing + min(clock.alpha), f"R/C >= {cost}, and an alpha"))
     return max(found, key=lambda bound: bound.ticks)
 
 
+def _without_switches(topology: Topology) -> Topology | None:
+    """Return a machine with links in place of switches; None: they do not say what these do."""
+    if not topology.switches:
+        return topology
+    try:
+        return machine_model(topology).topology
+    except TopologyError:
+        return None
+
+
 def _by_links(topology: Topology, spec: Spec, collective: Collective, clock: Clock) -> int:
     dual = dual_of(spec)
-    net = net_of(topology, clock)
+    net = net_of(topology, clock, crossings_of(topology, clock))
     if dual.phases == 2:
         return least_of_allreduce(topology, clock, net, collective.num_chunks)
     demand = demand_of(dual.spec.at(dual.spec.unit * (collective.chunks // spec.unit)))
@@ -75,7 +85,8 @@ def _by_links(topology: Topology, spec: Spec, collective: Collective, clock: Clo
         return least_ticks(topology, clock, net, demand, 0)
     there = topology.reversed()
     clock = Clock.of(there, clock.chunk_bytes, clock.model, clock.tick_ps)
-    return least_ticks(there, clock, net_of(there, clock), demand, 0)
+    net = net_of(there, clock, crossings_of(there, clock))
+    return least_ticks(there, clock, net, demand, 0)
 
 
 @lru_cache(maxsize=8)

@@ -15,7 +15,8 @@ __all__ = ["FEATURES", "NAME", "SOURCE", "Options", "plan"]
 NAME = "tacos"
 SOURCE = "Won et al., TACOS, MICRO 2024, section IV"
 FEATURES = (
-    Feature.UNEQUAL_LINKS
+    Feature.SWITCHES
+    | Feature.UNEQUAL_LINKS
     | Feature.COMBINES
     | Feature.CUSTOM
     | Feature.ANYTIME

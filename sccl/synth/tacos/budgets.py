@@ -1,84 +1,150 @@
-"""Shared budgets in whole numbers: what each link takes of each while it is busy."""
+"""What ways share, in whole numbers: how much each takes of it, and for how long.
+
+Links of several ways, and switches with few places, are shared like the machine's own budgets. A
+transfer goes at one pace while its bytes pass, and the paces of a budget's transfers sum up to no
+more than the budget's.
+
+Of what begins late on a way, others take a part only as late, too: times of each shared thing are
+counted from the least of its offsets. So what is taken is taken as the way begins, and given back
+once it has been used for as long as is needed, however far apart the offsets are.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.tacos.groups import grouped
-
-Count = NDArray[np.uint64]
-Ticks = NDArray[np.int64]
+from sccl.synth.tacos.crossings import Crossings
+from sccl.synth.tacos.groups import Count, Ticks, grouped
 
 _MOST = 2**50
 
 
-class SharedBudgets(NamedTuple):
-    """Budgets by link, and links by budget.
+class Shared(NamedTuple):
+    """What is shared by way, and ways by what is shared.
 
     Attributes:
-        beta: of each link: ticks that a chunk takes to pass.
-        least: likewise, where a budget that is slower than the link alone slows it down.
-        pipes_first: of each link, and one more: where its part of ``pipes`` begins.
-        pipes: budgets by link.
-        weight: likewise: what the link takes of the budget.
-        room: of each budget: what there is of it.
-        members_first: of each budget, and one more: where its part of ``members`` begins.
-        members: links by budget.
-        release: 1: what a link takes is given back as late as its chunk arrives, since other links
-            of a budget have another lag: a schedule has to hold backwards in time, too.
+        hold: of each way: ticks until it gives back what it takes.
+        pipes_first: of each way, and one more: where its part of ``pipes`` begins.
+        pipes: what is shared, by way.
+        weight: likewise: how much the way takes of it.
+        room: how much there is of each thing.
+        members_first: of each thing, and one more: where its part of ``members`` begins.
+        members: ways by what they share.
     """
 
-    beta: Ticks
-    least: Ticks
+    hold: Ticks
     pipes_first: Count
     pipes: Count
     weight: Ticks
     room: Ticks
     members_first: Count
     members: Count
-    release: int
 
 
-def shared_of(topology: Topology, clock: Clock) -> SharedBudgets:
-    """Return the budgets of a machine, for chunks that are all of one size.
+class _Uses(NamedTuple):
+    """Who uses one thing, from when to when after the start of the way, and how much of it."""
 
-    A transfer goes at one pace while its bytes pass, and the paces of a budget's transfers sum up
-    to no more than the budget's. An alpha that occupies the link is counted as if bytes passed.
+    room: int
+    way: Ticks
+    begin: Ticks
+    end: Ticks
+    weight: Ticks
+
+
+def shared_of(topology: Topology, clock: Clock, crossings: Crossings) -> Shared:
+    """Return what ways share, for chunks that are all of one size."""
+    things = [
+        *_links(crossings, len(topology.links)),
+        *_places(topology, crossings),
+        *_budgets(topology, clock, crossings),
+    ]
+    ways = len(crossings.src)
+    hold = np.zeros(ways, dtype=np.int64)
+    for uses in things:
+        np.maximum.at(hold, uses.way, uses.end - uses.begin.min())
+    way = np.concatenate([np.zeros(0, dtype=np.int64), *(uses.way for uses in things)])
+    weight = np.concatenate([np.zeros(0, dtype=np.int64), *(uses.weight for uses in things)])
+    thing = np.repeat(np.arange(len(things)), [len(uses.way) for uses in things])
+    pipes_first, by_way = grouped(way, thing, ways)
+    members_first, by_thing = grouped(thing, way, len(things))
+    return Shared(
+        hold=hold,
+        pipes_first=pipes_first,
+        pipes=thing[by_way].astype(np.uint64),
+        weight=weight[by_way].astype(np.int64),
+        room=np.array([uses.room for uses in things], dtype=np.int64),
+        members_first=members_first,
+        members=way[by_thing].astype(np.uint64),
+    )
+
+
+def _links(crossings: Crossings, links: int) -> Iterator[_Uses]:
+    """Yield the links that several ways share, one chunk at a time."""
+    order = np.argsort(crossings.link, kind="stable")
+    ends = np.searchsorted(crossings.link[order], np.arange(links + 1))
+    way = crossings.way
+    for first, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        if end - first > 1:
+            rows = order[first:end]
+            begin = crossings.offset[rows]
+            yield _Uses(1, way[rows], begin, begin + crossings.busy[rows], np.ones_like(rows))
+
+
+def _places(topology: Topology, crossings: Crossings) -> Iterator[_Uses]:
+    """Yield the switches that store chunks and have few places for them.
+
+    A place is taken from when a link to the switch begins, as the simulator has it, and given back
+    when the next link is done.
+    """
+    dst = np.array([k.dst for k in topology.links], dtype=np.int64)[crossings.link]
+    way, end = crossings.way, crossings.offset + crossings.busy
+    for number, switch in enumerate(topology.switches):
+        rows = np.flatnonzero(dst == topology.ranks + number)
+        if switch.cut_through or switch.buffer_chunks is None or not len(rows):
+            continue
+        begin = crossings.offset[rows]
+        yield _Uses(switch.buffer_chunks, way[rows], begin, end[rows + 1], np.ones_like(rows))
+
+
+def _budgets(topology: Topology, clock: Clock, crossings: Crossings) -> Iterator[_Uses]:
+    """Yield the machine's own budgets.
+
+    Bytes pass as long as the link is busy, less an alpha that occupies it. Where links of a budget
+    have one alpha, that is a matter of when, and not of how long; where they have not, what holds
+    from the start to the arrival holds whenever bytes pass, and backwards in time, too.
     """
     place = {link.edge: i for i, link in enumerate(topology.links)}
-    beta = np.array(clock.beta[0], dtype=np.int64)
-    least = beta.copy()
+    way = crossings.way
     for b, budget in enumerate(topology.budgets):
-        for edge in budget.edges:
-            least[place[edge]] = max(least[place[edge]], clock.share(b))
-    rows: list[tuple[int, int, int]] = []
-    room = []
-    for b, links in enumerate([place[e] for e in budget.edges] for budget in topology.budgets):
-        weights, most = _weights(topology, clock, b, [int(least[link]) for link in links])
-        rows += [(link, b, weight) for link, weight in zip(links, weights, strict=True)]
-        room.append(most)
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    pipes_first, by_link = grouped(table[:, 0], table[:, 1], len(place))
-    members_first, by_budget = grouped(table[:, 1], table[:, 0], len(topology.budgets))
-    lags = [{clock.lag(place[e]) for e in budget.edges} for budget in topology.budgets]
-    return SharedBudgets(
-        beta=beta,
-        least=least,
-        pipes_first=pipes_first,
-        pipes=table[by_link, 1].astype(np.uint64),
-        weight=table[by_link, 2].copy(),
-        room=np.array(room, dtype=np.int64),
-        members_first=members_first,
-        members=table[by_budget, 0].astype(np.uint64),
-        release=int(any(len(values) > 1 for values in lags)),
-    )
+        links = [place[edge] for edge in budget.edges]
+        rows = np.flatnonzero(np.isin(crossings.link, links))
+        if not len(rows):
+            continue
+        alphas = np.array([clock.alpha[k] for k in crossings.link[rows].tolist()], dtype=np.int64)
+        late = alphas if len(np.unique(alphas)) > 1 else 0
+        begin, pace = crossings.offset[rows], crossings.pace[rows]
+        weights, room = _weights(topology, clock, b, pace.tolist())
+        yield _merged(_Uses(room, way[rows], begin, begin + pace + late, np.array(weights)))
+
+
+def _merged(uses: _Uses) -> _Uses:
+    """Return the uses of one thing, those of a way together, as if they were at one time."""
+    ways, which = np.unique(uses.way, return_inverse=True)
+    if len(ways) == len(uses.way):
+        return uses
+    begin, end = np.full(len(ways), np.iinfo(np.int64).max), np.zeros(len(ways), dtype=np.int64)
+    np.minimum.at(begin, which, uses.begin)
+    np.maximum.at(end, which, uses.end)
+    weight = np.zeros(len(ways), dtype=np.int64)
+    np.add.at(weight, which, uses.weight)
+    return _Uses(uses.room, ways, begin, end, weight)
 
 
 def pace_of(topology: Topology, clock: Clock, budget: int) -> Fraction:
@@ -90,12 +156,12 @@ def pace_of(topology: Topology, clock: Clock, budget: int) -> Fraction:
 def _weights(
     topology: Topology, clock: Clock, budget: int, ticks: list[int]
 ) -> tuple[list[int], int]:
-    """Return what links that take so many ticks take of a budget, and what there is of it.
+    """Return what ways that take so many ticks take of a budget, and what there is of it.
 
     Exact, unless the numbers became too large: then what is taken is rounded up.
     """
     pace, size = pace_of(topology, clock, budget), clock.sizes[0]
-    common = math.lcm(*ticks)
+    common = math.lcm(*set(ticks))
     most = math.floor(pace * common)
     if size * common <= _MOST * min(ticks) and most <= _MOST:
         return [size * (common // each) for each in ticks], most

@@ -62,7 +62,7 @@ def _begun(net: Net, demand: Demand, seed: int) -> tuple[Routes, int]:
     source, goal = np.zeros((2, chunks), dtype=np.int64)
     source[demand.held], goal[demand.wanted] = demand.held_by, demand.wanted_by
     ways = Ways(net)
-    far = np.stack([ways.onto(rank) for rank in range(nodes)], axis=1)  # by node and destination
+    far = np.stack([ways.onto([rank]) for rank in range(nodes)], axis=1)  # by node and destination
     if (far[source, goal] >= FAR).any():
         raise stalled()
     here, there = far[ways.src], far[ways.dst]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
-from sccl.synth.tacos.budgets import Count
+from sccl.synth.tacos.groups import Count
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, TWO, Traffic, advance, begin, wake
 
@@ -47,7 +47,7 @@ class Events(NamedTuple):
 
 @compiled
 def _choose(state: Events, traffic: Traffic, net: Net, chosen: Count) -> None:  # noqa: PLR0912, PLR0915
-    """Let every link that is ready choose, the cheaper before the dearer, else at random.
+    """Let every link that is ready choose, the cheaper before the dearer, in turn, else at random.
 
     (One long function: handing the state on for every link takes several times as long as this.)
 
@@ -61,13 +61,17 @@ def _choose(state: Events, traffic: Traffic, net: Net, chosen: Count) -> None:  
     pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     chunks, nodes = np.uint64(len(holders)), np.uint64(len(missing))
     words, amount = (chunks + IN_WORD) >> TO_WORD, 0
-    for kind in range(len(net.busy)):
-        level = net.level[kind]
-        while ready_count[kind]:
-            place = ready_first[kind] + below(random, ready_count[kind])
+    turns = np.uint64(net.turns)
+    for number in range(np.uint64(len(ready_first))):
+        if number % turns == ZERO:
+            shift = below(random, turns) if turns > ONE else ZERO
+            level = net.level[number // turns]
+        queue = number - number % turns + (number + shift) % turns
+        while ready_count[queue]:
+            place = ready_first[queue] + below(random, ready_count[queue])
             link = ready[place]
-            ready_count[kind] -= ONE
-            ready[place] = ready[ready_first[kind] + ready_count[kind]]
+            ready_count[queue] -= ONE
+            ready[place] = ready[ready_first[queue] + ready_count[queue]]
             idle[link] = IDLE
             node = dsts[link]
             if not missing[node]:
@@ -125,7 +129,7 @@ def _arrive(state: Events, traffic: Traffic, net: Net, arrived: Count) -> None:
         node, chunk = dsts[arrived[amount]], arrived[amount + 1]
         have[node * words + (chunk >> TO_WORD)] |= bit(chunk)
         left[0] -= ONE
-        wake(net.out, IDLE, traffic, kinds, (net.out_first[node], net.out_first[node + ONE]))
+        wake(net.out, IDLE, traffic, net.queue, (net.out_first[node], net.out_first[node + ONE]))
         amount += 2
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+Count = NDArray[np.uint64]
+Ticks = NDArray[np.int64]
 
-def grouped(
-    key: NDArray[np.int64], within: NDArray[np.int64], groups: int
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+
+def grouped(key: NDArray[np.int64], within: NDArray[np.int64], groups: int) -> tuple[Count, Count]:
     """Return where each group begins, and the rows by group, each ordered by ``within``."""
     first = np.zeros(groups + 1, dtype=np.uint64)
     first[1:] = np.cumsum(np.bincount(key, minlength=groups))

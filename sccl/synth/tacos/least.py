@@ -18,7 +18,6 @@ all (Harary and Schwenk 1974), and something of every rank reaches every other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -26,61 +25,13 @@ from numpy.typing import NDArray
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.tacos.budgets import pace_of
 from sccl.synth.tacos.by_route import is_routed
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.paths import FAR, Ways
+from sccl.synth.tacos.pipes import Pipes
 from sccl.synth.tacos.sends import Demand, stalled
 
 Ints = NDArray[np.int64]
-
-
-class Pipes:
-    """How much links carry together by when."""
-
-    def __init__(self, topology: Topology, clock: Clock, net: Net) -> None:
-        self.net, self.size = net, clock.sizes[0]
-        self.src, self.dst = net.src.astype(np.int64), net.dst.astype(np.int64)
-        self.kind = net.kind.astype(np.int64)
-        first, members = net.members_first.astype(np.int64), net.members.astype(np.int64)
-        self.budgets = [
-            (pace_of(topology, clock, b), frozenset(members[first[b] : first[b + 1]].tolist()))
-            for b in range(len(net.room))
-        ]
-        self._known: dict[object, int] = {}
-
-    def ticks(self, links: Ints, chunks: int) -> int:
-        """Return the first tick by which some links can have carried so many chunks."""
-        if not len(links):
-            raise stalled()
-        parts = [*self._parts(set(links.tolist()))]
-        key = (chunks, tuple(sorted((pace or 0, kinds) for pace, kinds in parts)))
-        if key not in self._known:
-            low, high = 0, int((chunks * self.net.busy + self.net.lag).max())
-            while low < high:
-                middle = (low + high) // 2
-                enough = sum(self._carried(middle, *part) for part in parts) >= chunks
-                low, high = (low, middle) if enough else (middle + 1, high)
-            self._known[key] = low
-        return self._known[key]
-
-    def _parts(self, links: set[int]) -> Iterator[tuple[Fraction | None, tuple[int, ...]]]:
-        """Yield links by disjoint budgets: the pace, and how many links of each kind."""
-        for pace, members in self.budgets:
-            inside = links & members
-            if len(inside) > 1:
-                links = links - inside
-                yield pace, self._kinds(inside)
-        yield None, self._kinds(links)
-
-    def _kinds(self, links: set[int]) -> tuple[int, ...]:
-        return tuple(np.bincount(self.kind[sorted(links)], minlength=len(self.net.busy)).tolist())
-
-    def _carried(self, tick: int, pace: Fraction | None, kinds: tuple[int, ...]) -> int:
-        """Return how many chunks some links can have carried by a tick."""
-        each = np.maximum(tick - self.net.lag, 0) // self.net.busy
-        carried = int((each * np.array(kinds)).sum())
-        return carried if pace is None else min(carried, int(tick * pace / self.size))
 
 
 def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, attained: int) -> int:
@@ -92,10 +43,11 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
     Raises:
         UnreachableError: something cannot.
     """
-    pipes, found = Pipes(topology, clock, net), 0
-    for group in _groupings(net):
+    pipes, found = _pipes(topology, clock, net, demand), 0
+    for group in _groupings(topology, net):
         crosses = group[pipes.src] != group[pipes.dst]
-        for needed, ends in zip(_needs(demand, group), (pipes.dst, pipes.src), strict=True):
+        needs = _needs(demand, group[: net.nodes])
+        for needed, ends in zip(needs, (pipes.dst, pipes.src), strict=True):
             by_group = _by_group(group[ends], crosses, len(needed))
             for links, chunks in zip(by_group, needed.tolist(), strict=True):
                 found = max(found, pipes.ticks(links, chunks) if chunks else 0)
@@ -106,18 +58,29 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
 
 def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) -> int:
     """Return a lower bound on when all chunks are reduced over all ranks on all of them."""
-    pipes = Pipes(topology, clock, net)
     ways, ranks = Ways(net), net.nodes
+    everywhere = np.zeros(ranks, dtype=np.int64)
+    pipes = Pipes(topology, clock, everywhere, everywhere)
     found = max(int(ways.from_any([rank]).max()) for rank in range(ranks))
     if found >= FAR:
         raise stalled()
-    found = max(found, pipes.ticks(np.arange(len(pipes.src)), 2 * (ranks - 1) * chunks))
-    for group in _groupings(net):
+    arrive = np.flatnonzero(pipes.dst < ranks)
+    found = max(found, pipes.ticks(arrive, 2 * (ranks - 1) * chunks))
+    for group in _groupings(topology, net):
         crosses = group[pipes.src] != group[pipes.dst]
         for ends in (pipes.src, pipes.dst):
-            for links in _by_group(group[ends], crosses, int(group.max()) + 1):
+            for links in _by_group(group[ends], crosses, int(group[:ranks].max()) + 1):
                 found = max(found, pipes.ticks(links, chunks))
     return found
+
+
+def _pipes(topology: Topology, clock: Clock, net: Net, demand: Demand) -> Pipes:
+    """Return the links, with how far they are from what is held and wanted."""
+    ways = Ways(net)
+    come = ways.from_any(np.unique(demand.held_by).tolist())
+    if demand.wanted_by is None:
+        return Pipes(topology, clock, come, np.zeros_like(come))
+    return Pipes(topology, clock, come, ways.onto(np.unique(demand.wanted_by).tolist()))
 
 
 def _work(net: Net, demand: Demand) -> int:
@@ -132,13 +95,31 @@ def _work(net: Net, demand: Demand) -> int:
     return -(-busy // len(net.src))
 
 
-def _groupings(net: Net) -> Iterator[Ints]:
-    """Yield the group of every rank: each by itself, then those that are near, level by level."""
-    yield np.arange(net.nodes)
+def _groupings(topology: Topology, net: Net) -> Iterator[Ints]:
+    """Yield the group of every node: each by itself, then ranks that are near, level by level.
+
+    Switches are by themselves; then those of which all ranks are in one group belong to that.
+    """
+    nodes = net.nodes + len(topology.switches)
+    yield np.arange(nodes)
     for row in net.near.reshape(-1, net.nodes)[1:].astype(np.int64):
         group = np.unique(row, return_inverse=True)[1].reshape(-1).astype(np.int64)
         if 0 < group.max() < net.nodes - 1:
-            yield group
+            yield np.concatenate([group, np.arange(net.nodes, nodes)])
+            if topology.switches:
+                yield np.concatenate([group, _of_switches(topology, group)])
+
+
+def _of_switches(topology: Topology, group: Ints) -> Ints:
+    """Return the group of each switch whose ranks are of one, and of others their own number."""
+    ranks = topology.ranks
+    own: list[set[int]] = [set() for _ in topology.switches]
+    for link in topology.links:
+        low, high = sorted(link.edge)
+        if low < ranks <= high:
+            own[high - ranks].add(int(group[low]))
+    found = [min(g) if len(g) == 1 else ranks + i for i, g in enumerate(own)]
+    return np.array(found, dtype=np.int64)
 
 
 def _by_group(group: Ints, chosen: NDArray[np.bool_], groups: int) -> list[Ints]:

@@ -1,4 +1,8 @@
-"""A machine as the compiled loops take it: flat arrays of its links, their costs and budgets."""
+"""A machine as the compiled loops take it: flat arrays of its links, their costs and budgets.
+
+What they call a link is a way from rank to rank that keeps a chunk nowhere between: a link, or one
+through switches (:mod:`sccl.synth.tacos.crossings`).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from numpy.typing import NDArray
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.tacos.budgets import Count, Ticks, shared_of
-from sccl.synth.tacos.groups import grouped, strong_components
+from sccl.synth.tacos.budgets import shared_of
+from sccl.synth.tacos.crossings import Crossings
+from sccl.synth.tacos.groups import Count, Ticks, grouped, strong_components
 
 
 class Net(NamedTuple):
@@ -22,6 +27,9 @@ class Net(NamedTuple):
         kind: of each link.
         busy: of each kind: ticks until the link is free again.
         lag: of each kind: ticks from then until the chunk arrives.
+        hold: of each kind: ticks until it gives back what it takes of budgets.
+        queue: of each link: its kind and its turn.
+        turns: how many there are: links of one turn, of those that share budgets, hardly share any.
         in_first: of each node, and one more: where its part of ``into`` begins.
         into: links by where they lead to, the cheapest first.
         out_first: likewise, of ``out``.
@@ -31,10 +39,8 @@ class Net(NamedTuple):
         near: by level and node: which group of nodes is near; of level 0 it is not read.
         pipes_first: of each link, and one more: where its part of ``pipes`` begins.
         pipes: budgets by link.
-        weight: likewise: how much of the budget the link takes while it is busy.
+        weight: likewise: how much of the budget the link takes.
         room: of each budget: how much there is of it.
-        release: when a link gives its part of a budget back: 0: as it becomes free; 1: as the chunk
-            arrives.
         members_first: of each budget, and one more: where its part of ``members`` begins.
         members: links by budget.
     """
@@ -44,6 +50,9 @@ class Net(NamedTuple):
     kind: Count
     busy: Ticks
     lag: Ticks
+    hold: Ticks
+    queue: Count
+    turns: int
     in_first: Count
     into: Count
     out_first: Count
@@ -55,7 +64,6 @@ class Net(NamedTuple):
     pipes: Count
     weight: Ticks
     room: Ticks
-    release: int
     members_first: Count
     members: Count
 
@@ -70,52 +78,90 @@ class Net(NamedTuple):
         return len(self.busy) == 1 and not self.lag.any() and not len(self.room)
 
 
-def net_of(topology: Topology, clock: Clock) -> Net:
-    """Return the arrays of a machine, for chunks that are all of one size."""
-    src = np.array([link.src for link in topology.links], dtype=np.int64)
-    dst = np.array([link.dst for link in topology.links], dtype=np.int64)
-    busy = np.array([clock.busy(i) for i in range(len(src))], dtype=np.int64)
-    lag = np.array([clock.lag(i) for i in range(len(src))], dtype=np.int64)
-    shared = shared_of(topology, clock)
-    busy = np.maximum(busy, busy - shared.beta + shared.least)
-    costs, kind = np.unique(np.stack([busy + lag, lag]), axis=1, return_inverse=True)
+def net_of(topology: Topology, clock: Clock, crossings: Crossings) -> Net:
+    """Return the arrays of a machine, for chunks that are all of one size.
+
+    Args:
+        crossings: its ways from rank to rank.
+    """
+    shared = shared_of(topology, clock, crossings)
+    src, dst = crossings.src, crossings.dst
+    busy = np.maximum.reduceat(crossings.busy, crossings.first[:-1])
+    lag = crossings.cost - busy
+    hold = np.where(np.diff(shared.pipes_first.astype(np.int64)) > 0, shared.hold, busy)
+    costs, kind = np.unique(np.stack([crossings.cost, lag, hold]), axis=1, return_inverse=True)
     kind = kind.reshape(-1).astype(np.int64)
     in_first, into = grouped(dst, kind, topology.ranks)
     out_first, out = grouped(src, kind, topology.ranks)
     level = _levels(costs[0])
+    turn = _turns(topology, crossings) if len(shared.room) else np.zeros_like(kind)
+    turns = int(turn.max()) + 1
     return Net(
         src=src.astype(np.uint64),
         dst=dst.astype(np.uint64),
         kind=kind.astype(np.uint64),
         busy=costs[0] - costs[1],
         lag=costs[1].copy(),
+        hold=costs[2].copy(),
+        queue=(kind * turns + turn).astype(np.uint64),
+        turns=turns,
         in_first=in_first,
         into=into,
         out_first=out_first,
         out=out,
-        soon=_soon(in_first, into, kind, costs[0] - costs[1]),
+        soon=_soon(crossings, in_first, into, kind, costs[0] - costs[1]),
         level=level.astype(np.uint64),
         near=_near(src, dst, level[kind], topology.ranks),
         pipes_first=shared.pipes_first,
         pipes=shared.pipes,
         weight=shared.weight,
         room=shared.room,
-        release=shared.release,
         members_first=shared.members_first,
         members=shared.members,
     )
 
 
-def _soon(in_first: Count, into: Count, kind: Ticks, busy: Ticks) -> Count:
-    """Return how many chunks cheaper links bring to where each link leads, while it is busy."""
+def _soon(crossings: Crossings, in_first: Count, into: Count, kind: Ticks, busy: Ticks) -> Count:
+    """Return how many chunks cheaper links bring to where each link leads, while it is busy.
+
+    Ways that end with one link bring no more than that does.
+    """
     soon = np.zeros(len(kind), dtype=np.uint64)
+    last = crossings.link[crossings.first[1:] - 1]
     for first, end in zip(in_first[:-1].tolist(), in_first[1:].tolist(), strict=True):
-        links = into[first:end]
-        if kind[links[0]] != kind[links[-1]] if len(links) else False:
+        links = into[first:end].astype(np.int64)
+        own = links[np.unique(last[links], return_index=True)[1]]
+        if len(own) and kind[own].min() < kind[own].max():
             for link in links:
-                cheaper = busy[kind[links[kind[links] < kind[link]]]]
+                cheaper = busy[kind[own[kind[own] < kind[link]]]]
                 soon[link] = int((busy[kind[link]] // cheaper).sum())
     return soon
+
+
+def _turns(topology: Topology, crossings: Crossings) -> Ticks:
+    """Return the turn of each way: how far on it leads among the ranks around its switches.
+
+    Ways of one turn join each rank with another, so that all ports are in use together; chosen at
+    random, ways leave some of the ports without a partner.
+    """
+    node = np.arange(topology.ranks + len(topology.switches))
+    inner = [k.edge for k in topology.links if min(k.edge) >= topology.ranks]
+    for _ in inner:  # as far as any switch is from another
+        lower = node.copy()
+        for u, v in inner:
+            lower[u] = lower[v] = min(lower[u], lower[v])
+        if (lower == node).all():
+            break
+        node = lower
+    entry = np.array([k.dst for k in topology.links])[crossings.link[crossings.first[:-1]]]
+    around = np.where(entry < topology.ranks, -1, node[entry])
+    turn = np.zeros_like(crossings.src)
+    for group in np.unique(around):
+        ways = np.flatnonzero(around == group)
+        ranks = np.unique(np.concatenate([crossings.src[ways], crossings.dst[ways]]))
+        places = np.searchsorted(ranks, np.stack([crossings.src[ways], crossings.dst[ways]]))
+        turn[ways] = (places[1] - places[0]) % len(ranks)
+    return turn
 
 
 def _levels(costs: Ticks) -> Ticks:

@@ -69,10 +69,10 @@ class Ways:
         _spread(*self._out, self.dst, self.cost, found)
         return found
 
-    def onto(self, rank: int) -> NDArray[np.int64]:
-        """Return the ticks of every node to one; FAR: there is no way."""
+    def onto(self, ranks: list[int]) -> NDArray[np.int64]:
+        """Return the ticks of every node to the nearest of some; FAR: there is no way."""
         found = np.full(self.nodes, FAR, dtype=np.int64)
-        found[rank] = 0
+        found[ranks] = 0
         _spread(*self._into, self.src, self.cost, found)
         return found
 

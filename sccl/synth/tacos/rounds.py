@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
-from sccl.synth.tacos.budgets import Count
+from sccl.synth.tacos.groups import Count
 
 
 class Slots(NamedTuple):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
-from sccl.synth.tacos.budgets import Count, Ticks
+from sccl.synth.tacos.groups import Count, Ticks
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, Traffic, advance, begin, wake
 
@@ -56,8 +56,8 @@ class Routes(NamedTuple):
 
 
 @compiled
-def _choose(state: Routes, traffic: Traffic, net: Net, chosen: Count) -> None:  # noqa: PLR0912
-    """Let every link that is ready choose, the cheaper before the dearer, else at random.
+def _choose(state: Routes, traffic: Traffic, net: Net, chosen: Count) -> None:  # noqa: PLR0912, PLR0915
+    """Let every link that is ready choose, the cheaper before the dearer, in turn, else at random.
 
     Args:
         chosen: becomes the links that begin, each with its chunk.
@@ -68,12 +68,16 @@ def _choose(state: Routes, traffic: Traffic, net: Net, chosen: Count) -> None:  
     pipes, weight = net.pipes, net.weight
     nodes = np.uint64(len(net.in_first) - 1)
     words, amount = (nodes + IN_WORD) >> TO_WORD, 0
-    for kind in range(len(net.busy)):
-        while ready_count[kind]:
-            place = ready_first[kind] + below(random, ready_count[kind])
+    turns = np.uint64(net.turns)
+    for number in range(np.uint64(len(ready_first))):
+        if number % turns == ZERO:
+            shift = below(random, turns) if turns > ONE else ZERO
+        queue = number - number % turns + (number + shift) % turns
+        while ready_count[queue]:
+            place = ready_first[queue] + below(random, ready_count[queue])
             link = ready[place]
-            ready_count[kind] -= ONE
-            ready[place] = ready[ready_first[kind] + ready_count[kind]]
+            ready_count[queue] -= ONE
+            ready[place] = ready[ready_first[queue] + ready_count[queue]]
             idle[link] = IDLE
             for at in range(pipes_first[link], pipes_first[link + ONE]):
                 if room[pipes[at]] < weight[at]:
@@ -140,7 +144,9 @@ def _arrive(state: Routes, traffic: Traffic, net: Net, arrived: Count) -> None:
             left[0] -= ONE
         else:
             put(state, nodes, node, chunk)
-            wake(net.out, IDLE, traffic, kinds, (net.out_first[node], net.out_first[node + ONE]))
+            wake(
+                net.out, IDLE, traffic, net.queue, (net.out_first[node], net.out_first[node + ONE])
+            )
         amount += 2
 
 

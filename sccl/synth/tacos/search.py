@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sccl.collectives import dual_of
 from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, Clock
@@ -20,13 +21,15 @@ from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.tacos.by_event import by_event
 from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
+from sccl.synth.tacos.crossings import Crossings, crossings_of
 from sccl.synth.tacos.demands import demand_of, with_relays
+from sccl.synth.tacos.hops import hops_of, ways_back
 from sccl.synth.tacos.in_step import in_rounds
 from sccl.synth.tacos.least import least_of_allreduce, least_ticks
 from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.sends import Demand, Pause, Sends
-from sccl.synth.tacos.turned import joined, ticks, turned
+from sccl.synth.tacos.turned import joined, turned
 
 SENDS_OF_A_UNIT = 10_000_000
 """Transfers that take about as long as a unit of effort."""
@@ -58,6 +61,8 @@ class _Task:
         forward: what is matched on the machine itself; None: nothing.
         backward: what is matched on the reversed one, and turned round.
         reversed_net: that one; of what is never matched backwards the machine itself.
+        crossings: what links of the machine's net are.
+        back: of each link of the reversed one: which of the machine's goes against it.
     """
 
     topology: Topology
@@ -65,6 +70,8 @@ class _Task:
     clock: Clock
     net: Net
     reversed_net: Net
+    crossings: Crossings
+    back: NDArray[np.int64]
     forward: Demand | None
     backward: Demand | None
 
@@ -101,7 +108,7 @@ class _Task:
     ) -> tuple[int, Sends]:
         """Return what is matched on the reversed machine, turned round."""
         finish, sends = matched(self.reversed_net, demand, seed, pause)
-        return finish, turned(sends, finish, self.reversed_net, self.topology, reduce=reduce)
+        return finish, turned(sends, finish, self.reversed_net, self.back, reduce=reduce)
 
     def turns(self, attempt: int) -> bool:
         """Return whether an attempt is matched backwards, as every other may be.
@@ -132,11 +139,7 @@ class _Task:
         schedule = Schedule(
             topology=self.topology,
             collective=self.collective,
-            start=sends.start,
-            end=sends.start + ticks(self.net)[0][sends.link],
-            chunk=sends.chunk,
-            link=sends.link,
-            reduce=sends.reduce,
+            **hops_of(sends, self.crossings)._asdict(),
             tick_ps=self.clock.tick_ps,
             chunk_bytes=self.clock.chunk_bytes,
             model=self.clock.model,
@@ -230,15 +233,20 @@ def _task(request: Request, options: Options) -> _Task:
     model = AlphaModel(options.alpha)
     tick = _tick(topology, size, collective.num_chunks)
     clock = Clock.of(topology, size, model, tick)
-    net = net_of(topology, clock)
+    crossings = crossings_of(topology, clock)
+    net = net_of(topology, clock, crossings)
     turns = dual.on_reversed or dual.phases == 2 or is_routed(half)
     there = topology.reversed() if turns else topology
+    back_clock = Clock.of(there, size, model, tick)
+    back = crossings_of(there, back_clock) if turns else crossings
     task = _Task(
         topology=topology,
         collective=collective,
         clock=clock,
         net=net,
-        reversed_net=net_of(there, Clock.of(there, size, model, tick)) if turns else net,
+        reversed_net=net_of(there, back_clock, back) if turns else net,
+        crossings=crossings,
+        back=ways_back(topology, crossings, back) if turns else np.arange(len(crossings.src)),
         forward=None if dual.on_reversed else half,
         backward=half if dual.on_reversed or dual.phases == 2 else None,
     )

@@ -1,8 +1,9 @@
 """What is under way on links that cost unlike: who is free when, and what arrives.
 
 Time goes from event to event. Transfers over links of one cost end in the order in which they
-began, so the log itself is a queue for each cost, with one head for links that become free and one
-for chunks that arrive; a heap of all links would take longer as long as costs are few.
+began, so the log itself is a queue for each cost, with one head for links that become free, one for
+chunks that arrive and one for budgets that have room again; a heap of all links would take longer
+as long as costs are few.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.synth.tacos.bits import ONE, ZERO, Words, random_state
-from sccl.synth.tacos.budgets import Count, Ticks
+from sccl.synth.tacos.groups import Count, Ticks
 from sccl.synth.tacos.machine import Net
 
 TWO = np.uint64(2)
 NEVER = 2**62
+
+HEADS = 4
+"""Of each kind, in ``Traffic.heads``."""
 
 BUSY, IDLE, READY, HELD = 0, 1, 2, 3
 """A link that is idle wakes when something arrives at its source, one that is held when its budget
@@ -30,9 +34,9 @@ class Traffic(NamedTuple):
 
     Attributes:
         idle: of each link: :data:`BUSY`, :data:`IDLE`, :data:`READY` or :data:`HELD`.
-        ready: links that are to choose, by kind.
-        ready_first: of each kind: where its part of ``ready`` begins.
-        ready_count: of each kind: how many there are.
+        ready: links that are to choose, by kind and turn.
+        ready_first: of each kind and turn: where its part of ``ready`` begins.
+        ready_count: likewise: how many there are.
         room: of each budget: how much of it is not in use.
         random: the state of the generator.
         left: how many chunks have still to come to where they are wanted; how many transfers began.
@@ -41,7 +45,8 @@ class Traffic(NamedTuple):
         link: its link.
         chunk: its chunk.
         after: the next of its kind; 0: none.
-        heads: of each kind: the next whose link becomes free; the next that arrives; the last.
+        heads: of each kind: the next whose link becomes free; the next that arrives; the next that
+            gives back what it takes of budgets; the last.
     """
 
     idle: NDArray[np.uint8]
@@ -72,10 +77,11 @@ def traffic_of(net: Net, seed: int, left: int, sends: int) -> Traffic:
         left: chunks that have to come to where they are wanted.
         sends: transfers that the log has room for.
     """
-    sizes = np.bincount(net.kind.astype(np.int64), minlength=len(net.busy))
+    queue = net.queue.astype(np.int64)
+    sizes = np.bincount(queue, minlength=len(net.busy) * net.turns)
     return Traffic(
         idle=np.full(len(net.src), READY, dtype=np.uint8),
-        ready=np.argsort(net.kind, kind="stable").astype(np.uint64),
+        ready=np.argsort(queue, kind="stable").astype(np.uint64),
         ready_first=np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.uint64),
         ready_count=sizes.astype(np.uint64),
         room=net.room.copy(),
@@ -86,7 +92,7 @@ def traffic_of(net: Net, seed: int, left: int, sends: int) -> Traffic:
         link=np.zeros(sends, dtype=np.uint32),
         chunk=np.zeros(sends, dtype=np.uint32),
         after=np.zeros(sends, dtype=np.uint64),
-        heads=np.zeros(3 * len(net.busy), dtype=np.uint64),
+        heads=np.zeros(HEADS * len(net.busy), dtype=np.uint64),
     )
 
 
@@ -101,32 +107,40 @@ def begin(state: Traffic, net: Net, chosen: Count) -> None:
         link, at = chosen[amount], left[1]
         when[at], links[at], chunks[at] = now, link, chosen[amount + 1]
         left[1] = at + ONE
-        place = kinds[link] * np.uint64(3)
-        if heads[place + TWO]:
-            after[heads[place + TWO] - ONE] = at + ONE
-        heads[place + TWO] = at + ONE
-        if not heads[place]:
-            heads[place] = at + ONE
-        if not heads[place + ONE]:
-            heads[place + ONE] = at + ONE
+        place = kinds[link] * np.uint64(HEADS)
+        last = place + np.uint64(HEADS - 1)
+        if heads[last]:
+            after[heads[last] - ONE] = at + ONE
+        heads[last] = at + ONE
+        for head in range(place, last):
+            if not heads[head]:
+                heads[head] = at + ONE
         amount += 2
+
+
+@compiled
+def _ends(net: Net, kind: Any, head: Any) -> Any:
+    """Return how long after its begin what a head is about happens to a transfer."""
+    if head == 0:
+        return net.busy[kind]
+    return net.busy[kind] + net.lag[kind] if head == 1 else net.hold[kind]
 
 
 @compiled
 def _next(state: Traffic, net: Net) -> int:
     """Return the tick at which something happens next."""
-    heads, when, busy, lag = state.heads, state.when, net.busy, net.lag
+    heads, when = state.heads, state.when
     soonest = NEVER
-    for kind in range(len(busy)):
-        for head in range(2):
-            at = heads[3 * kind + head]
+    for kind in range(len(net.busy)):
+        for head in range(HEADS - 1):
+            at = heads[HEADS * kind + head]
             if at:
-                soonest = min(soonest, when[at - ONE] + busy[kind] + head * lag[kind])
+                soonest = min(soonest, when[at - ONE] + _ends(net, kind, head))
     return soonest
 
 
 @compiled
-def wake(links: Count, which: int, state: Traffic, kinds: Count, span: tuple[Any, Any]) -> None:
+def wake(links: Count, which: int, state: Traffic, queues: Count, span: tuple[Any, Any]) -> None:
     """Make ready those of some links that wait for ``which``.
 
     Args:
@@ -141,9 +155,9 @@ def wake(links: Count, which: int, state: Traffic, kinds: Count, span: tuple[Any
     for place in range(span[0], span[1]):
         link = links[place]
         if idle[link] == which:
-            kind = kinds[link]
-            ready[ready_first[kind] + ready_count[kind]] = link
-            ready_count[kind] += ONE
+            queue = queues[link]
+            ready[ready_first[queue] + ready_count[queue]] = link
+            ready_count[queue] += ONE
             idle[link] = READY
 
 
@@ -154,7 +168,7 @@ def _free(state: Traffic, net: Net, link: Any) -> None:
         budget = net.pipes[place]
         state.room[budget] += net.weight[place]
         span = (net.members_first[budget], net.members_first[budget + ONE])
-        wake(net.members, HELD, state, net.kind, span)
+        wake(net.members, HELD, state, net.queue, span)
 
 
 @compiled
@@ -171,21 +185,21 @@ def advance(state: Traffic, net: Net, arrived: Count) -> bool:
     links, chunks, after = state.link, state.chunk, state.after
     kinds, one, amount = net.kind, np.zeros(1, dtype=np.uint64), 0
     for kind in range(len(net.busy) if now < NEVER else 0):
-        for head in range(2):
-            ends, at = net.busy[kind] + head * net.lag[kind], heads[3 * kind + head]
+        for head in range(HEADS - 1):
+            ends, at = _ends(net, kind, head), heads[HEADS * kind + head]
             while at and when[at - ONE] + ends == now:
                 link = np.uint64(links[at - ONE])
                 if head == 0:
                     idle[link], one[0] = IDLE, link
-                    wake(one, IDLE, state, kinds, (ZERO, ONE))
-                else:
+                    wake(one, IDLE, state, net.queue, (ZERO, ONE))
+                elif head == 1:
                     arrived[amount], arrived[amount + 1] = link, chunks[at - ONE]
                     amount += 2
-                if head == net.release:
+                else:
                     _free(state, net, link)
                 at = after[at - ONE]
-            heads[3 * kind + head] = at
-        if not heads[3 * kind + 1]:
-            heads[3 * kind + 2] = ZERO
+            heads[HEADS * kind + head] = at
+        if not heads[HEADS * kind + 1]:
+            heads[HEADS * kind + HEADS - 1] = ZERO
     arrived[amount] = np.uint64(len(kinds))
     return bool(now < NEVER)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.topology import Topology
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.sends import Sends
 
@@ -16,13 +15,9 @@ def ticks(net: Net) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return net.busy[kind], net.lag[kind]
 
 
-def links_back(topology: Topology) -> NDArray[np.int64]:
-    """Return which link of a topology goes against each link of the reversed one."""
-    place = {link.edge: i for i, link in enumerate(topology.links)}
-    return np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int64)
-
-
-def turned(sends: Sends, finish: int, backwards: Net, topology: Topology, *, reduce: bool) -> Sends:
+def turned(
+    sends: Sends, finish: int, backwards: Net, back: NDArray[np.int64], *, reduce: bool
+) -> Sends:
     """Return the sends of a dual on the reversed machine as those of what it is the dual of.
 
     A transfer that starts at s is away from its sender until s, and at its receiver from
@@ -32,10 +27,13 @@ def turned(sends: Sends, finish: int, backwards: Net, topology: Topology, *, red
     at F - t or after. Each link's times are shifted by one constant, so they still do not overlap.
     (That is for an alpha that travels; where it occupies, lag is 0.) A rank was sent each chunk
     once, so it sends its sum once: each contribution is counted once.
+
+    Args:
+        back: which link goes against each link of the reversed machine.
     """
     busy, lag = ticks(backwards)
     start = finish - (sends.start + busy[sends.link] + lag[sends.link])
-    link = links_back(topology)[sends.link].astype(np.int32)
+    link = back[sends.link].astype(np.int32)
     return Sends(start, sends.chunk, link, np.full_like(sends.reduce, reduce)).ordered()
 
 

@@ -1,0 +1,188 @@
+"""Ways from rank to rank that keep a chunk nowhere between: a link, or links through switches.
+
+TACOS (MICRO 2024) section IV-G gives switches up before it matches anything. Here a way through
+switches is matched like a link, and what its links can carry is shared with the other ways over
+them: each link serves one chunk at a time. A chunk passes a switch that cuts through at the pace of
+the slowest link, each link beginning when the first byte gets there; one that stores chunks begins
+anew. Of the ways between two links of ranks, those over the fewest switches are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
+from sccl.synth.tacos.groups import Ticks
+from sccl.synth.tacos.sends import stalled
+
+MAX_CROSSINGS = 2**20
+"""Of a machine with switches: those of 1,024 ranks around one."""
+
+Path = tuple[int, ...]
+"""Links, one after the other."""
+
+
+class Crossings(NamedTuple):
+    """All such ways. Those of a machine without switches are its links, in their order.
+
+    Attributes:
+        src: of each way: the rank that it comes from.
+        dst: of each way: the rank that it leads to.
+        cost: of each way: ticks from its start until the chunk has arrived.
+        first: of each way, and one more: where its links begin in the columns that follow.
+        link: which link.
+        offset: ticks from the start of the way to when the link begins.
+        pace: ticks in which the chunk passes the link, alpha apart.
+        busy: ticks that the link is busy.
+    """
+
+    src: Ticks
+    dst: Ticks
+    cost: Ticks
+    first: Ticks
+    link: Ticks
+    offset: Ticks
+    pace: Ticks
+    busy: Ticks
+
+    @property
+    def way(self) -> Ticks:
+        """Return of each link in the columns which way it is a part of."""
+        return np.repeat(np.arange(len(self.src)), np.diff(self.first))
+
+
+def crossings_of(topology: Topology, clock: Clock) -> Crossings:
+    """Return the ways of a machine, for chunks that are all of one size.
+
+    Raises:
+        TooLargeError: there are more than are taken.
+        UnreachableError: there are none.
+    """
+    pace = slowed(topology, clock)
+    paths = list(_paths(topology)) if topology.switches else [(i,) for i in range(len(pace))]
+    if not paths:
+        raise stalled()
+    first = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
+    link = np.array([link for path in paths for link in path], dtype=np.int64)
+    alpha = np.array(clock.alpha, dtype=np.int64)[link]
+    ends = _segment_ends(topology, link, first)
+    begins = np.flatnonzero(np.concatenate([[True], ends[:-1]]))
+    length = np.diff(np.concatenate([begins, [len(link)]]))
+    each = np.maximum(pace[link], _slowed_twice(topology, clock, link, first))
+    passing = np.repeat(np.maximum.reduceat(each, begins), length)
+    step = np.maximum(alpha, _between_switches(topology)[link]) + np.where(ends, passing, 0)
+    before = np.cumsum(step) - step
+    offset = before - np.repeat(before[first[:-1]], np.diff(first))
+    occupies = clock.model is AlphaModel.OCCUPIES
+    return Crossings(
+        src=np.array([k.src for k in topology.links], dtype=np.int64)[link[first[:-1]]],
+        dst=np.array([k.dst for k in topology.links], dtype=np.int64)[link[first[1:] - 1]],
+        cost=np.add.reduceat(step, first[:-1]),
+        first=first,
+        link=link,
+        offset=offset,
+        pace=passing,
+        busy=passing + alpha * occupies,
+    )
+
+
+def slowed(topology: Topology, clock: Clock) -> Ticks:
+    """Return the ticks that a chunk takes to pass each link, no faster than a budget lets it."""
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    least = np.array(clock.beta[0], dtype=np.int64)
+    for b, budget in enumerate(topology.budgets):
+        for edge in budget.edges:
+            least[place[edge]] = max(least[place[edge]], clock.share(b))
+    return least
+
+
+def _between_switches(topology: Topology) -> NDArray[np.bool_]:
+    """Return which links join switches: what they pass on begins a tick later at the least.
+
+    Rows of one tick go by their links, and not by which hop of a message they are.
+    """
+    return np.array([min(k.edge) >= topology.ranks for k in topology.links])
+
+
+def _slowed_twice(topology: Topology, clock: Clock, link: Ticks, first: Ticks) -> Ticks:
+    """Return the ticks that a chunk takes at least to pass links of one budget on one way."""
+    least = np.zeros(len(link), dtype=np.int64)
+    place = {k.edge: i for i, k in enumerate(topology.links)}
+    way = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    for b, budget in enumerate(topology.budgets if topology.switches else ()):
+        rows = np.flatnonzero(np.isin(link, [place[edge] for edge in budget.edges]))
+        times = np.bincount(way[rows], minlength=len(first) - 1)
+        least[rows] = np.maximum(least[rows], times[way[rows]] * clock.share(b))
+    return least
+
+
+def _segment_ends(topology: Topology, link: Ticks, first: Ticks) -> NDArray[np.bool_]:
+    """Return whether a chunk is whole at the end of each link before it goes on."""
+    stores = [True] * topology.ranks + [not switch.cut_through for switch in topology.switches]
+    ends = np.array(stores)[np.array([k.dst for k in topology.links], dtype=np.int64)[link]]
+    ends[first[1:] - 1] = True
+    return ends
+
+
+def _paths(topology: Topology) -> Iterator[Path]:
+    """Yield the links between ranks, then the ways through switches.
+
+    Raises:
+        TooLargeError: there are more than are taken.
+    """
+    out: dict[int, list[int]] = {}
+    for i, link in enumerate(topology.links):
+        out.setdefault(link.src, []).append(i)
+    inner = {
+        switch: list(_within(topology, out, switch))
+        for switch in range(topology.ranks, topology.ranks + len(topology.switches))
+    }
+    count = 0
+    for i, link in enumerate(topology.links):
+        if link.src < topology.ranks:
+            for path in _onward(topology, i, inner):
+                if topology.links[path[-1]].dst != link.src:
+                    count += 1
+                    _check_count(topology, count)
+                    yield path
+
+
+def _onward(topology: Topology, link: int, inner: dict[int, list[Path]]) -> Iterator[Path]:
+    """Yield the ways that begin with a link from a rank."""
+    node = topology.links[link].dst
+    if node < topology.ranks:
+        yield (link,)
+    else:
+        yield from ((link, *path) for path in inner[node])
+
+
+def _within(topology: Topology, out: dict[int, list[int]], entry: int) -> Iterator[Path]:
+    """Yield the shortest ways from a switch out to ranks, by where they leave the switches."""
+    reached: dict[int, list[Path]] = {entry: [()]}
+    front = [entry]
+    while front:
+        fresh: dict[int, list[Path]] = {}
+        for switch in front:
+            for link in out.get(switch, []):
+                node = topology.links[link].dst
+                if node < topology.ranks:
+                    yield from ((*path, link) for path in reached[switch])
+                elif node not in reached:
+                    fresh.setdefault(node, []).extend((*p, link) for p in reached[switch])
+                    _check_count(topology, len(fresh[node]))
+        reached |= fresh
+        front = list(fresh)
+
+
+def _check_count(topology: Topology, count: int) -> None:
+    if count > MAX_CROSSINGS:
+        raise TooLargeError(
+            f"topology {topology.name!r}: its switches join ranks in more than {MAX_CROSSINGS} "
+            "ways, the most that is taken; model fewer ranks, or switches beside one another as one"
+        )

@@ -1,0 +1,66 @@
+"""What is sent over ways as the rows of a schedule: one for each link of a way."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.topology import Topology
+from sccl.synth.tacos.crossings import Crossings
+from sccl.synth.tacos.groups import Ticks
+from sccl.synth.tacos.sends import Sends
+
+
+class Hops(NamedTuple):
+    """The columns of a schedule, as :class:`sccl.core.schedule.Schedule` has them."""
+
+    start: Ticks
+    end: Ticks
+    chunk: NDArray[np.int32]
+    link: NDArray[np.int32]
+    reduce: NDArray[np.bool_]
+    message: NDArray[np.int32] | None
+
+
+def hops_of(sends: Sends, crossings: Crossings) -> Hops:
+    """Return the rows of transfers, which go by ways; what goes through a switch is a message."""
+    ways = sends.link
+    if len(crossings.link) == len(crossings.src):
+        link = crossings.link[ways].astype(np.int32)
+        end = sends.start + crossings.busy[ways]
+        return Hops(sends.start, end, sends.chunk, link, sends.reduce, None)
+    count = np.diff(crossings.first)[ways]
+    message = np.repeat(np.arange(len(ways), dtype=np.int32), count)
+    within = np.arange(len(message)) - np.repeat(np.cumsum(count) - count, count)
+    row = crossings.first[ways][message] + within
+    start = sends.start[message] + crossings.offset[row]
+    chunk, link = sends.chunk[message], crossings.link[row].astype(np.int32)
+    last = within == count[message] - 1
+    order = np.lexsort((link, chunk, start))
+    return Hops(
+        start=start[order],
+        end=(start + crossings.busy[row])[order],
+        chunk=chunk[order],
+        link=link[order],
+        reduce=(sends.reduce[message] & last)[order],  # a switch passes on, and does not reduce
+        message=message[order],
+    )
+
+
+def ways_back(topology: Topology, forwards: Crossings, backwards: Crossings) -> Ticks:
+    """Return which way of a machine goes against each way of the reversed one."""
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    link_back = np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int64)
+    if not topology.switches:
+        return link_back
+    paths = {path: way for way, path in enumerate(_paths(forwards))}
+    turned = backwards._replace(link=link_back[backwards.link])
+    return np.array([paths[path[::-1]] for path in _paths(turned)], dtype=np.int64)
+
+
+def _paths(crossings: Crossings) -> list[tuple[int, ...]]:
+    links, first = crossings.link.tolist(), crossings.first.tolist()
+    return [tuple(links[a:b]) for a, b in pairwise(first)]

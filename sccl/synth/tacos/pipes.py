@@ -1,0 +1,146 @@
+"""How much links carry together by when, whatever is sent: each by itself, and all of a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.topology import Topology
+from sccl.synth.tacos.budgets import pace_of
+from sccl.synth.tacos.crossings import slowed
+from sccl.synth.tacos.groups import Ticks
+from sccl.synth.tacos.paths import FAR
+from sccl.synth.tacos.sends import stalled
+
+
+class Part(NamedTuple):
+    """Links that are looked at together.
+
+    Attributes:
+        pace: bytes a tick that they carry together; None: that is not limited.
+        wait: ticks in which the budget carries nothing, at the least.
+        kinds: how many links there are of each kind.
+    """
+
+    pace: Fraction | None
+    wait: int
+    kinds: tuple[int, ...]
+
+
+class Pipes:
+    """The links of a machine, those of switches too.
+
+    A link carries nothing before the first byte can come to it, and what it carries last has to
+    come to where it is wanted: these ticks it waits, in all.
+
+    Args:
+        come: of each rank: ticks before which it has nothing that others want.
+        go: of each rank: ticks from when a chunk is there to when it is wanted somewhere.
+    """
+
+    def __init__(self, topology: Topology, clock: Clock, come: Ticks, go: Ticks) -> None:
+        self.topology, self.clock = topology, clock
+        self.src = np.array([k.src for k in topology.links], dtype=np.int64)
+        self.dst = np.array([k.dst for k in topology.links], dtype=np.int64)
+        self.beta = slowed(topology, clock)
+        self.alpha = np.array(clock.alpha, dtype=np.int64)
+        occupies = clock.model is AlphaModel.OCCUPIES
+        self.busy = self.beta + (self.alpha if occupies else 0)
+        ends = self._before(come) + self._after(go)
+        wait = np.minimum(ends + (0 if occupies else self.alpha), FAR)
+        costs, kind = np.unique(np.stack([self.busy, wait]), axis=1, return_inverse=True)
+        self.kind = kind.reshape(-1).astype(np.int64)
+        self._busy, self._wait = costs
+        place = {link.edge: i for i, link in enumerate(topology.links)}
+        self._budgets = [
+            (pace_of(topology, clock, b), frozenset(place[edge] for edge in budget.edges))
+            for b, budget in enumerate(topology.budgets)
+        ]
+        self._of: list[list[int]] = [[] for _ in topology.links]
+        for b, (_, members) in enumerate(self._budgets):
+            for link in sorted(members):
+                self._of[link].append(b)
+        self._idle = np.minimum(ends + self.alpha, FAR)
+        self._known: dict[object, int] = {}
+
+    def _before(self, come: Ticks) -> Ticks:
+        """Return of each link the ticks before which no byte of what is wanted gets to it."""
+        found = np.concatenate([come, np.full(len(self.topology.switches), FAR)])
+        stored = self._stored(self.dst)
+        inner = np.flatnonzero(self.dst >= self.topology.ranks)
+        for _ in self.topology.switches:  # at most so many, one after the other
+            step = np.where(stored, self.beta, 0) + self.alpha + found[self.src]
+            np.minimum.at(found, self.dst[inner], step[inner])
+        here: Ticks = np.minimum(found, FAR)[self.src]
+        return here
+
+    def _after(self, go: Ticks) -> Ticks:
+        """Return of each link the ticks that what it carried last is still on its way, at least.
+
+        Of what leaves a switch while it comes in, all but the last byte may be gone by then.
+        """
+        found = np.concatenate([go, np.full(len(self.topology.switches), FAR)])
+        inner = np.flatnonzero(self.src >= self.topology.ranks)
+        for _ in self.topology.switches:
+            step = np.where(self._stored(self.src), self.beta, 0) + self.alpha + found[self.dst]
+            np.minimum.at(found, self.src[inner], step[inner])
+        there: Ticks = np.minimum(found, FAR)[self.dst]
+        if self.clock.model is AlphaModel.TRAVELS:
+            return there
+        into = (self.dst >= self.topology.ranks) & ~self._stored(self.dst)
+        ahead: Ticks = np.where(into, self.beta - self.beta.min(), 0)  # alpha, too, may be over
+        left: Ticks = np.maximum(there - ahead, 0)
+        return left
+
+    def _stored(self, nodes: Ticks) -> Ticks:
+        """Return of each link whether a chunk is whole at one of its ends before it goes on."""
+        stores = [True] * self.topology.ranks + [not s.cut_through for s in self.topology.switches]
+        return np.array(stores)[nodes]
+
+    def ticks(self, links: Ticks, chunks: int) -> int:
+        """Return the first tick by which some links can have carried so many chunks."""
+        parts = [*self._parts(set(links.tolist()))]
+        if not sum(sum(part.kinds) for part in parts):
+            raise stalled()
+        key = (chunks, tuple(sorted(parts, key=repr)))
+        if key not in self._known:
+            self._known[key] = self._first(parts, chunks)
+        return self._known[key]
+
+    def _first(self, parts: Sequence[Part], chunks: int) -> int:
+        low, high = 0, 1
+        while sum(self._carried(high, part) for part in parts) < chunks:
+            low, high = high, 2 * high
+            if high >= FAR:
+                raise stalled()
+        while low < high:
+            middle = (low + high) // 2
+            enough = sum(self._carried(middle, part) for part in parts) >= chunks
+            low, high = (low, middle) if enough else (middle + 1, high)
+        return low
+
+    def _parts(self, links: set[int]) -> Iterator[Part]:
+        """Yield links by disjoint budgets."""
+        for b in sorted({b for link in links for b in self._of[link]}):
+            pace, members = self._budgets[b]
+            inside = links & members
+            if len(inside) > 1:
+                links = links - inside
+                yield Part(pace, int(self._idle[sorted(inside)].min()), self._kinds(inside))
+        yield Part(None, 0, self._kinds(links))
+
+    def _kinds(self, links: set[int]) -> tuple[int, ...]:
+        return tuple(np.bincount(self.kind[sorted(links)], minlength=len(self._busy)).tolist())
+
+    def _carried(self, tick: int, part: Part) -> int:
+        """Return how many chunks some links can have carried by a tick."""
+        each = np.maximum(tick - self._wait, 0) // self._busy
+        carried = int((each * np.array(part.kinds)).sum())
+        if part.pace is None:
+            return carried
+        size = self.clock.sizes[0]
+        return min(carried, max(0, int((tick - part.wait) * part.pace / size)))
