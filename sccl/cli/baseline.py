@@ -12,14 +12,21 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.cli.subject import Collective, Root, Topo
-from sccl.core.algorithm import Algorithm
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.disk import write_atomically
-from sccl.core.files.text import text_of
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import bytes_text
+from sccl.core.stepping import Stepping
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.contract import Request
-from sccl.tasks.baseline import BaselinePart, baseline_on, baseline_output, known, list_output
+from sccl.tasks.baseline import (
+    BaselinePart,
+    Placed,
+    baseline_output,
+    known,
+    list_output,
+    placed_on,
+)
+from sccl.tasks.files import write_plan
 from sccl.tasks.sizes import size_in_bytes
 from sccl.tasks.subject import subject_of
 from sccl.topo import resolve
@@ -45,7 +52,22 @@ Pieces = Annotated[
 ]
 
 Size = Annotated[
-    str, typer.Option(help="Bytes of a rank's buffer, by which nccl and pat choose: 64KiB, 1GB.")
+    str,
+    typer.Option(
+        help="Bytes of a rank's buffer, for its time and by which nccl and pat choose: 64KiB, 1GB."
+    ),
+]
+Alpha = Annotated[
+    AlphaModel,
+    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+]
+Steps = Annotated[
+    Stepping,
+    typer.Option(
+        "--stepping",
+        help="Whether a send starts when what it sends is there, or when the step before it has "
+        "ended everywhere.",
+    ),
 ]
 
 
@@ -57,12 +79,15 @@ def baseline(
     root: Root = None,
     size: Size = "1MiB",
     pieces: Pieces = 1,
+    alpha: Alpha = AlphaModel.TRAVELS,
+    stepping: Steps = Stepping.PIPELINED,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
     """List the classical algorithms, or make one of them for a machine.
 
-    Each is judged, as everything is; its hops have to be links of the machine.
+    Where all its hops are links it is an algorithm by steps; else hops take shortest paths, on
+    which they meet others, and it is a schedule for the size. Either is judged.
     """
     if name == LIST:
         if collective or topo or output:
@@ -83,14 +108,14 @@ def baseline(
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     options.writable(output)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
-    made = baseline_on(name, request, pieces)
+    made = placed_on(name, request, pieces, alpha, stepping)
     if output is not None:
-        write_atomically(output, text_of(algorithm_to_wire(made)))
+        write_plan(output, made.plan)
     file = str(output) if output is not None else None
     if json:
-        print_output(baseline_output(name, subject.spec, made, file))
+        print_output(baseline_output(name, request, made, stepping, file))
     else:
-        _print(name, made, file)
+        _print(name, request, made, stepping, file)
 
 
 def _print_list(algorithms: tuple[BaselinePart, ...]) -> None:
@@ -101,12 +126,25 @@ def _print_list(algorithms: tuple[BaselinePart, ...]) -> None:
     out().print(table)
 
 
-def _print(name: str, made: Algorithm, file: str | None) -> None:
-    console, c = out(), made.collective
+def _print(name: str, request: Request, made: Placed, stepping: Stepping, file: str | None) -> None:
+    console, a = out(), made.algorithm
+    c, us = made.schedule.collective, float(made.finish_us)
+    cost = f"R={a.rounds}, R/C = {a.bandwidth_cost}" if a else "over shortest paths of links"
     console.print(
-        f"{escape(f'{name}: {c.name} on {on_a_line(made.topology.name)}')}, C={c.chunks} "
-        f"S={made.steps} R={made.rounds}, R/C = {made.bandwidth_cost}, "
-        f"{counted(made.num_sends, 'send')}, judged"
+        f"{escape(f'{name}: {c.name} on {on_a_line(request.topology.name)}')}, C={c.chunks} "
+        f"S={made.steps} {cost}, {counted(made.sends, 'send')}, judged"
     )
+    console.print(
+        f"{bytes_text(request.size_bytes)} a rank: [bold]{us:.6g} us[/], "
+        f"{request.size_bytes / us / 1000 if us else 0:.4g} GB/s (size / time), {stepping}, "
+        f"alpha {made.schedule.model}"
+    )
+    if made.least_us is not None:
+        above = "" if made.gap is None else f": {float(made.gap):.2%} above it"
+        console.print(
+            f"nothing takes less than {float(made.least_us):.6g} us, whatever its chunks{above}"
+        )
     kept = f"written to {on_a_line(file)}; see it with: sccl show {on_a_line(quote(file or ''))}"
+    if file and not a:
+        kept = f"written to {on_a_line(file)}; judge it with: sccl check {on_a_line(quote(file))}"
     console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

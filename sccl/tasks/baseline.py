@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.clock import AlphaModel
 from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.stepping import Stepping
 from sccl.synth.contract import Request
-from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
+    from sccl.synth.baselines import Pattern
 
 
 class BaselinePart(Part, frozen=True, kw_only=True):
@@ -29,9 +36,22 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
     topology: str
     chunks: Count
     steps: Count
-    rounds: Count
-    bandwidth_cost: Annotated[FractionText, Meta(description="R/C.")]
+    rounds: Annotated[int | None, Meta(description="null: a hop is no link, so it has times.")]
+    bandwidth_cost: Annotated[FractionText | None, Meta(description="R/C; null: likewise.")]
     sends: Count
+    transfers: Annotated[int, Meta(ge=0, description="Over links: of a hop as many as its way.")]
+    size_bytes: Annotated[
+        int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
+    ]
+    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    stepping: Annotated[Literal["pipelined", "barrier"], Meta(description="When steps start.")]
+    finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
+    algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
+    bound_us: Annotated[
+        float | None,
+        Meta(description="Nothing takes less, whatever its chunks; null: it is not known."),
+    ]
+    gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
     file: FileText | None
 
 
@@ -43,6 +63,40 @@ class BaselineOutput(Output, frozen=True, kw_only=True):
         tuple[BaselinePart, ...], Meta(description="All, or the one that was asked for.")
     ]
     result: Annotated[BaselineResultPart | None, Meta(description="null: they were listed.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A classical algorithm on a machine.
+
+    Attributes:
+        algorithm: None: a hop of it is no link.
+        schedule: its times at the request's size, judged.
+        steps: S.
+        sends: how many hops are sent in all.
+        least_us: what nothing takes less than, whatever its chunks; None: it is not known.
+    """
+
+    algorithm: Algorithm | None
+    schedule: Schedule
+    steps: int
+    sends: int
+    least_us: Fraction | None
+
+    @property
+    def plan(self) -> Algorithm | Schedule:
+        """Return the algorithm; where there is none, the schedule."""
+        return self.algorithm or self.schedule
+
+    @property
+    def finish_us(self) -> Fraction:
+        """Return when the last chunk arrives, microseconds."""
+        return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
+
+    @property
+    def gap(self) -> Fraction | None:
+        """Return by which part of the least time it is above it; None: that is not known, or 0."""
+        return self.finish_us / self.least_us - 1 if self.least_us else None
 
 
 def known(names: tuple[str, ...] = ()) -> tuple[BaselinePart, ...]:
@@ -85,24 +139,93 @@ def baseline_on(name: str, request: Request, pieces: int) -> Algorithm:
     return baselines.on_machine(pattern, request.topology)
 
 
+def placed_on(
+    name: str, request: Request, pieces: int, model: AlphaModel, stepping: Stepping
+) -> Placed:
+    """Return a classical algorithm on a machine, with its times, judged.
+
+    Raises:
+        InputError: there is none of that name, it does not serve the machine or the collective, or
+            the size or the machine is too large.
+    """
+    from sccl.judge import require_valid  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.synth import baselines  # noqa: PLC0415 - likewise
+
+    topology = request.topology
+    pattern = baselines.make(name, request, pieces)
+    direct = baselines.is_direct(pattern, topology)
+    algorithm = baselines.on_machine(pattern, topology) if direct else None
+    schedule = times_of(pattern, request, model, stepping)
+    return Placed(
+        algorithm=algorithm,
+        schedule=require_valid(schedule, f"the classical algorithm {name!r}"),
+        steps=pattern.steps,
+        sends=pattern.num_sends,
+        least_us=_least_us(request),
+    )
+
+
+def times_of(pattern: Pattern, request: Request, model: AlphaModel, stepping: Stepping) -> Schedule:
+    """Return a pattern with its times at the request's size, not judged.
+
+    Sizes that do not divide into its chunks are rounded up.
+
+    Raises:
+        InputError: the size is too large, or nothing leads to where a hop goes.
+    """
+    from sccl.core.clock import Clock  # noqa: PLC0415 - likewise
+    from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.tasks.terms import finest_tick  # noqa: PLC0415 - likewise
+
+    topology, chunk = request.topology, -(-request.size_bytes // pattern.collective.chunks)
+    tick = finest_tick(topology, chunk, pattern.num_sends * LONGEST_WAY)
+    clock = Clock.of(topology, chunk, model, tick)
+    return baselines.scheduled(pattern, topology, clock, stepping)
+
+
+LONGEST_WAY = 64
+"""Links of a hop's way, for which ticks are made long enough."""
+
+
+def _least_us(request: Request) -> Fraction | None:
+    from sccl.errors import InputError  # noqa: PLC0415
+    from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads the LP solver
+
+    try:
+        return least_time(request.topology, request.spec).us(request.size_bytes)
+    except InputError:  # too large to be worked out: what was made stands by itself
+        return None
+
+
 def list_output() -> BaselineOutput:
     """Return all classical algorithms."""
     return BaselineOutput(inputs={}, algorithms=known(), result=None)
 
 
-def baseline_output(name: str, spec: Spec, made: Algorithm, file: str | None) -> BaselineOutput:
+def baseline_output(
+    name: str, request: Request, made: Placed, stepping: Stepping, file: str | None
+) -> BaselineOutput:
     """Return what was made."""
+    a, schedule, us = made.algorithm, made.schedule, float(made.finish_us)
     return BaselineOutput(
-        inputs=question_digests(made.topology, spec),
+        inputs=question_digests(request.topology, request.spec),
         algorithms=known((name,)),
         result=BaselineResultPart(
-            collective=spec.name,
-            topology=made.topology.name,
-            chunks=made.collective.chunks,
+            collective=request.spec.name,
+            topology=request.topology.name,
+            chunks=schedule.collective.chunks,
             steps=made.steps,
-            rounds=made.rounds,
-            bandwidth_cost=str(made.bandwidth_cost),
-            sends=made.num_sends,
+            rounds=a.rounds if a else None,
+            bandwidth_cost=str(a.bandwidth_cost) if a else None,
+            sends=made.sends,
+            transfers=schedule.num_sends,
+            size_bytes=request.size_bytes,
+            alpha=alpha_of(schedule),
+            stepping=stepping.value,
+            finish_us=us,
+            algorithm_gb_per_s=request.size_bytes / us / 1000 if us else 0.0,
+            bound_us=None if made.least_us is None else float(made.least_us),
+            gap=None if made.gap is None else float(made.gap),
             file=file,
         ),
     )

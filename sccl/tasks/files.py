@@ -9,8 +9,14 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.files.algorithms import load_algorithm
-from sccl.core.files.disk import is_folder, read_text
+from sccl.core.algorithm import KSynchronous
+from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
+from sccl.core.files.disk import (
+    is_folder,
+    read_text,
+    write_atomically,
+    write_pieces_atomically,
+)
 from sccl.core.files.kinds import (
     ALGORITHMS,
     CERTIFICATE,
@@ -20,7 +26,7 @@ from sccl.core.files.kinds import (
     SYMMETRIC_ALGORITHM,
     Kind,
 )
-from sccl.core.files.text import kind_in
+from sccl.core.files.text import kind_in, text_of
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import FormatError, InputError
 
@@ -212,6 +218,20 @@ class LoadedPlan:
     file: Path
     plan: Plan
     intact: bool
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write the file of an algorithm or a schedule, whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if isinstance(plan, KSynchronous):
+        write_atomically(path, text_of(algorithm_to_wire(plan)))
+        return
+    from sccl.core.files.schedules import pieces  # noqa: PLC0415 - NumPy is slow to load
+
+    write_pieces_atomically(path, (piece.encode() for piece in pieces(plan)))
 
 
 def load_plans(words: Iterable[str | Path]) -> list[LoadedPlan]:

@@ -1,22 +1,57 @@
-"""From steps to times: an algorithm as a schedule, by barriers or as soon as possible."""
+"""From steps to times: what is sent in steps as a schedule, by barriers or as soon as possible."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.schedule import Schedule
+from sccl.core.collective import Collective
+from sccl.core.schedule import Schedule, Whole
+from sccl.core.stepping import Stepping
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
 from sccl.judge import require_valid
-from sccl.sim import Messages, Stepping, Timeline, simulate
+from sccl.sim import Messages, Timeline, simulate
 
-MOST_ROUNDS = 1000
-"""Of putting off what comes too early; each puts off at least one transfer for good."""
+MOST_ROUNDS = 100
+"""Of putting off what comes too early; measured: 1 to 90."""
+
+PATIENCE = 8
+"""Rounds after which a send is put off by a link's time for a chunk more; and so on."""
 
 Ticks = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """What is sent in which step, between ranks that need not be joined by links.
+
+    A send of step s carries what its sender has after step s - 1, as that of an
+    :class:`~sccl.core.algorithm.Algorithm` does.
+
+    Attributes:
+        step: arrays of one length; rows ascend by (step, chunk, src, dst).
+        reduce: whether the receiver reduces it into what it has, or else stores it.
+    """
+
+    collective: Collective
+    step: Whole
+    chunk: Whole
+    src: Whole
+    dst: Whole
+    reduce: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, algorithm: Algorithm) -> Stepped:
+        """Return those of an algorithm, which sorts them."""
+        rows = ((s.step, s.chunk, s.src, s.dst, s.reduce) for s in algorithm.sends)
+        table = np.fromiter(rows, np.dtype((np.int64, 5)), algorithm.num_sends)
+        step, chunk, src, dst, reduce = table.T
+        return cls(algorithm.collective, step, chunk, src, dst, reduce.astype(np.bool_))
 
 
 def schedule_of(
@@ -26,52 +61,105 @@ def schedule_of(
     stepping: Stepping = Stepping.PIPELINED,
     tick_ps: int = 1,
 ) -> Schedule:
-    """Return an algorithm's sends with their times, as a simulation has them, judged.
-
-    What is sent is what lies there when the send starts, so a transfer that overwrites or reduces
-    is put off until it arrives after all have started that send what was there before.
+    """Return an algorithm's sends with their times, judged, as :func:`timed` makes them.
 
     Args:
         algorithm: one that the judge accepts.
         chunk_bytes: the size of every chunk.
-        stepping: whether a step begins when the one before has ended, or each send when it can.
 
     Raises:
         ParameterError: the size or the tick is out of range.
         JudgeError: the algorithm is not valid.
     """
     clock = Clock.of(algorithm.topology, chunk_bytes, model, tick_ps)
-    messages = Messages.of_algorithm(algorithm, stepping)
-    timeline = simulate(messages, algorithm.topology, clock)
-    for _ in range(MOST_ROUNDS if algorithm.collective.combining else 0):
-        early = _too_early(algorithm, timeline)
-        if not early.any():
-            break
-        messages = replace(
-            messages, release=np.where(early > 0, timeline.start + early, messages.release)
+    made = timed(Stepped.of(algorithm), algorithm.topology, clock, stepping)
+    return require_valid(made, "the way from steps to times")
+
+
+def timed(
+    sends: Stepped, topology: Topology, clock: Clock, stepping: Stepping = Stepping.PIPELINED
+) -> Schedule:
+    """Return sends with their times, as a simulation has them; the judge has still to see them.
+
+    Between ranks that no link joins they take the simulation's shortest paths. What is sent is what
+    lies there when the send starts, so a transfer that overwrites or reduces is put off until it
+    arrives after all have started that send what was there before.
+
+    Args:
+        clock: of this machine, for the chunks of the collective.
+        stepping: whether a step begins when the one before has ended, or each send when it can.
+
+    Raises:
+        ParameterError: it may take more ticks than are counted.
+        TooLargeError: some come too early, however often they are put off.
+        UnreachableError: no path leads to where a send goes.
+    """
+    found = _put_off(sends, topology, clock, stepping)
+    if found is None and stepping is not Stepping.BARRIER:
+        found = _put_off(sends, topology, clock, Stepping.BARRIER)
+    if found is None:
+        raise TooLargeError(
+            f"{sends.collective.name} on topology {topology.name!r}: some sends reach ranks that "
+            f"have not sent on what they reduce it into, still after {MOST_ROUNDS} rounds of "
+            "putting them off: give fewer chunks or another algorithm"
         )
-        timeline = simulate(messages, algorithm.topology, clock)
-    return require_valid(timeline.schedule(algorithm.collective), "the way from steps to times")
+    return found.schedule(sends.collective)
 
 
-def _too_early(algorithm: Algorithm, timeline: Timeline) -> Ticks:
-    """Return by how many ticks each message arrives too early at its place.
+def _put_off(
+    sends: Stepped, topology: Topology, clock: Clock, stepping: Stepping
+) -> Timeline | None:
+    """Return sends with their times, none too early; None: they still are after many rounds.
+
+    Stepped that put one another off would go on by a tick each: what comes again and again is put off
+    by more, so that others go first.
+    """
+    columns = (sends.step, sends.chunk, sends.src, sends.dst, sends.reduce)
+    messages = Messages.of_steps(*columns, stepping=stepping)
+    messages = replace(messages, num_chunks=sends.collective.num_chunks)
+    timeline = simulate(messages, topology, clock)
+    if not sends.collective.combining:
+        return timeline
+    times = np.zeros(len(messages), dtype=np.int64)
+    for _ in range(MOST_ROUNDS):
+        first, last = _ends(timeline)
+        early = _too_early(sends, timeline.start[first], timeline.arrive[last])
+        if not early.any():
+            return timeline
+        times += early > 0
+        more = times // PATIENCE * int((timeline.free - timeline.start).max())
+        later = np.where(early > 0, timeline.start[first] + early + more, messages.release)
+        timeline = simulate(replace(messages, release=later), topology, clock)
+        messages = timeline.messages
+    return None
+
+
+def _ends(timeline: Timeline) -> tuple[Ticks, Ticks]:
+    """Return the first and the last row of each message."""
+    rows = np.searchsorted(timeline.message, np.arange(len(timeline.messages) + 1))
+    return rows[:-1], rows[1:] - 1
+
+
+def _too_early(sends: Stepped, start: Ticks, arrive: Ticks) -> Ticks:
+    """Return by how many ticks each send arrives too early at its place.
 
     That is before a send of its step, or of one before, has started there.
+
+    Args:
+        start: of each send.
+        arrive: likewise.
     """
-    sends = algorithm.sends
-    rows = ((s.step, s.chunk, s.src, s.dst) for s in sends)
-    step, chunk, src, dst = np.fromiter(rows, np.dtype((np.int64, 4)), len(sends)).T
-    ranks = algorithm.topology.ranks
-    place = np.concatenate((chunk * ranks + src, chunk * ranks + dst))
-    arrives = np.arange(2 * len(sends)) >= len(sends)
-    order = np.lexsort((arrives, np.concatenate((step, step)), place))
-    started = np.concatenate((timeline.start, np.full(len(sends), -1)))[order]
+    many, ranks = len(sends.step), sends.collective.ranks
+    chunk = sends.chunk.astype(np.int64)
+    place = np.concatenate((chunk * ranks + sends.src, chunk * ranks + sends.dst))
+    arrives = np.arange(2 * many) >= many
+    order = np.lexsort((arrives, np.concatenate((sends.step, sends.step)), place))
+    started = np.concatenate((start, np.full(many, -1)))[order]
     place, arrives = place[order], arrives[order]
     times, rank = np.unique(started, return_inverse=True)
     base = np.cumsum(np.diff(place, prepend=-1) != 0) * len(times)  # so that places stay apart
     latest = times[np.maximum.accumulate(rank + base) - base]
-    early = np.zeros(len(sends), dtype=np.int64)
-    of = order[arrives] - len(sends)
-    early[of] = np.maximum(latest[arrives] + 1 - timeline.arrive[of], 0)
+    early = np.zeros(many, dtype=np.int64)
+    of = order[arrives] - many
+    early[of] = np.maximum(latest[arrives] + 1 - arrive[of], 0)
     return early

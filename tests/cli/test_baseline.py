@@ -34,6 +34,27 @@ def test_an_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: P
     assert found["result"]["file"] is None
 
 
+def test_where_hops_are_no_links_there_is_a_schedule_for_a_size(tmp_path: Path) -> None:
+    file = tmp_path / "direct.json"
+    words = ("baseline", "direct", *ALLREDUCE, "--size", "1MB", "--alpha", "occupies")
+    code, out, _ = sccl(*words, "-o", file)
+    assert code == 0
+    assert "direct: allreduce on torus:4x4, C=16 S=2 over shortest paths of links, 480" in out
+    assert "nothing takes less than" in out
+    found = json.loads(sccl(*words, "--json")[1])["result"]
+    assert (found["rounds"], found["bandwidth_cost"], found["alpha"]) == (None, None, "occupies")
+    assert found["transfers"] > found["sends"] == 480
+    checked = json.loads(sccl("check", file, "--json")[1])["files"][0]
+    assert (checked["valid"], checked["alpha"]) == (True, "occupies")
+    assert checked["finish_us"] == pytest.approx(found["finish_us"])
+    assert found["gap"] == pytest.approx(found["finish_us"] / found["bound_us"] - 1)
+    assert found["algorithm_gb_per_s"] == pytest.approx(1000 / found["finish_us"])
+    slow = json.loads(sccl(*words, "--stepping", "barrier", "--json")[1])["result"]
+    assert slow["finish_us"] >= found["finish_us"] >= found["bound_us"]
+    sccl(*words, "-o", tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == file.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -41,7 +62,7 @@ def test_an_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: P
         (("ring",), "ring: give --collective and --topo"),
         (("list", *ALLREDUCE), "list takes no collective"),
         (("ring", "--collective", "alltoall", "--topo", "ring:4"), "does not define alltoall"),
-        (("direct", *ALLREDUCE), "has no link between them"),
+        (("ring", *ALLREDUCE, "--size", "1x"), "size is '1x'"),
         (("ring", *ALLREDUCE, "--pieces", "0"), "pieces is 0"),
     ],
 )

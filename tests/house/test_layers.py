@@ -83,7 +83,8 @@ MAY_IMPORT = {
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
-    "synth/baselines": _NOUNS | {"collectives", "compiled", "judge", "synth", "topo", "numpy"},
+    "synth/baselines": _NOUNS
+    | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
     "synth/tacos": _NOUNS | {"collectives", "compiled", "solvers", "synth", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},

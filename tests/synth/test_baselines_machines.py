@@ -10,10 +10,25 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.stepping import Stepping
 from sccl.core.topology import Link, Topology
-from sccl.errors import InputError, ParameterError, TooLargeError, TopologyError
+from sccl.errors import CollectiveError, InputError, ParameterError, TooLargeError, TopologyError
 from sccl.judge import violations
-from sccl.synth.baselines import bfb, bine, c_cube, logical, make, nccl, on_machine, pat, themis
+from sccl.sim import replay
+from sccl.synth.baselines import (
+    bfb,
+    bine,
+    c_cube,
+    is_direct,
+    logical,
+    make,
+    nccl,
+    on_machine,
+    pat,
+    scheduled,
+    themis,
+)
 from sccl.synth.baselines import swing as swinging
 from sccl.synth.baselines.double_binary_tree import two_trees
 from sccl.synth.baselines.pattern.flow import least_load
@@ -50,6 +65,51 @@ def test_on_any_machine(machine: Topology, name: str) -> None:
         assert violations(logical(made)) == []
         if name in {"bfb", "multitree"}:
             on_machine(made, machine)  # judged
+
+
+# --- over the links of a machine ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "collective"), ALL)
+@pytest.mark.parametrize("machine", ["torus:4x4x4", "mesh:5x5", "dgx1", "dragonfly:4x5", "ndv2x2"])
+def test_the_judge_accepts_its_times_wherever_its_source_allows(
+    name: str, collective: str, machine: str
+) -> None:
+    """Large chunks: links are shared, and what is reduced comes when it must not be."""
+    asked = request(collective, machine, size=2**28)
+    try:
+        made = make(name, asked)
+    except InputError:
+        return
+    clock = Clock.of(asked.topology, -(-(2**28) // made.collective.chunks))
+    schedule = scheduled(made, asked.topology, clock)
+    assert violations(schedule) == []
+    assert (schedule.message is None) == is_direct(made, asked.topology)
+    assert replay(schedule).finish == schedule.finish
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+@pytest.mark.parametrize("stepping", Stepping)
+@pytest.mark.parametrize(("machine", "pieces"), [("mesh:3x3", 3), ("line:6", 2), ("star:5", 1)])
+def test_what_ranks_exchange_to_reduce_comes_in_time(
+    machine: str, pieces: int, stepping: Stepping, model: AlphaModel
+) -> None:
+    asked = request("allreduce", machine, size=2**26)
+    made = make("recursive-doubling", asked, pieces)
+    clock = Clock.of(asked.topology, -(-(2**26) // made.collective.chunks), model)
+    assert violations(scheduled(made, asked.topology, clock, stepping)) == []
+
+
+def test_hops_meet_on_links_that_they_share() -> None:
+    """On a line of four, direct sends share the links in the middle: four times what one takes."""
+    asked = request("allgather", "line:4")
+    clock = Clock.of(asked.topology, 25_000)
+    made = scheduled(make("direct", asked), asked.topology, clock)
+    loads = np.bincount(made.link)
+    assert loads.max() == 4
+    assert made.finish >= 4 * clock.busy(0) + 2 * clock.lag(0)
+    with pytest.raises(CollectiveError, match="the pattern is for 4 ranks"):
+        scheduled(make("direct", asked), resolve("line:5"), clock)
 
 
 # --- BFB ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Link, Topology
-from sccl.errors import JudgeError
+from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.sim import Stepping, replay
 from sccl.topo import resolve
@@ -78,5 +78,5 @@ def test_what_comes_too_early_is_put_off(
     assert violations(algorithm) == []
     assert violations(schedule_of(algorithm, 4096, stepping=stepping)) == []
     monkeypatch.setattr(retime, "MOST_ROUNDS", 0)
-    with pytest.raises(JudgeError, match="counts the contribution of rank"):
+    with pytest.raises(TooLargeError, match="still after 0 rounds of putting them off"):
         schedule_of(algorithm, 4096, stepping=stepping)

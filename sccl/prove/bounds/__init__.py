@@ -2,6 +2,7 @@
 
 from sccl.prove.bounds.allreduce import any_bounds
 from sccl.prove.bounds.bandwidth import bandwidth_bound
+from sccl.prove.bounds.least_time import LeastTime, least_time
 from sccl.prove.bounds.lower import lower_bounds
 from sccl.prove.bounds.proof import BandwidthProof, check_proof
 from sccl.prove.bounds.steps import FarthestPair, farthest_pair, require_reachable
@@ -9,10 +10,12 @@ from sccl.prove.bounds.steps import FarthestPair, farthest_pair, require_reachab
 __all__ = [
     "BandwidthProof",
     "FarthestPair",
+    "LeastTime",
     "any_bounds",
     "bandwidth_bound",
     "check_proof",
     "farthest_pair",
+    "least_time",
     "lower_bounds",
     "require_reachable",
 ]

@@ -15,10 +15,28 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 
 from sccl.errors import CollectiveError, ParameterError, TooLargeError, unknown_name
-from sccl.synth.baselines.pattern import Maker, Pattern, judged, logical, on_machine
+from sccl.synth.baselines.pattern import (
+    Maker,
+    Pattern,
+    is_direct,
+    judged,
+    logical,
+    on_machine,
+    scheduled,
+)
 from sccl.synth.contract import Request
 
-__all__ = ["Baseline", "Pattern", "load", "logical", "make", "names", "on_machine"]
+__all__ = [
+    "Baseline",
+    "Pattern",
+    "is_direct",
+    "load",
+    "logical",
+    "make",
+    "names",
+    "on_machine",
+    "scheduled",
+]
 
 MAX_RANKS = 4096
 """Most patterns have a row for each pair of ranks, and some ten times as many."""

@@ -12,7 +12,7 @@ from sccl.synth.baselines.pattern.combine import (
     turned,
 )
 from sccl.synth.baselines.pattern.noun import Pattern, pattern_of
-from sccl.synth.baselines.pattern.place import judged, logical, on_machine
+from sccl.synth.baselines.pattern.place import is_direct, judged, logical, on_machine, scheduled
 
 __all__ = [
     "Maker",
@@ -21,11 +21,13 @@ __all__ = [
     "beside",
     "chained",
     "cut",
+    "is_direct",
     "judged",
     "logical",
     "on_machine",
     "pattern_of",
     "pipelined",
+    "scheduled",
     "there_and_back",
     "together",
     "turned",

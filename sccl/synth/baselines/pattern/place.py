@@ -1,4 +1,4 @@
-"""Patterns as algorithms, which the judge executes: on all pairs of ranks, or on a machine."""
+"""Patterns as what the judge executes: algorithms on all pairs of ranks, or plans for a machine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm, send
+from sccl.core.clock import Clock
+from sccl.core.schedule import Schedule
+from sccl.core.stepping import Stepping
 from sccl.core.topology import Link, Topology
 from sccl.errors import CollectiveError, TopologyError
 from sccl.judge import require_valid
 from sccl.synth.baselines.pattern.noun import Numbers, Pattern
 from sccl.topo import resolve
+from sccl.transform.retime import Stepped, timed
 
 FEW = 2**14
-"""Sends that the judge of steps executes faster than compiled code is loaded."""
+"""Stepped that the judge of steps executes faster than compiled code is loaded."""
 
 
 def judged(pattern: Pattern) -> Pattern:
@@ -61,12 +65,38 @@ def on_machine(pattern: Pattern, topology: Topology) -> Algorithm:
         TopologyError: a hop is no link of the machine.
         JudgeError: the pattern does not do what it should.
     """
+    _check_ranks(pattern, topology)
+    return require_valid(_algorithm(pattern, topology), "a classical algorithm")
+
+
+def scheduled(
+    pattern: Pattern, topology: Topology, clock: Clock, stepping: Stepping = Stepping.PIPELINED
+) -> Schedule:
+    """Return a pattern with its times on a machine, not judged.
+
+    Hops that are no links go over those of shortest paths, where they meet others.
+
+    Args:
+        clock: of this machine, for the chunks of the pattern.
+
+    Raises:
+        CollectiveError: the pattern is for another number of ranks.
+        UnreachableError: no path of links leads to where a hop goes.
+        ParameterError: it may take more ticks than are counted.
+        TooLargeError: ranks exchange what they reduce in a way that no order of links allows.
+    """
+    _check_ranks(pattern, topology)
+    p = pattern
+    sends = Stepped(p.collective, p.step, p.chunk, p.src, p.dst, p.reduce)
+    return timed(sends, topology, clock, stepping)
+
+
+def _check_ranks(pattern: Pattern, topology: Topology) -> None:
     if pattern.collective.ranks != topology.ranks:
         raise CollectiveError(
             f"the pattern is for {pattern.collective.ranks} ranks, topology {topology.name!r} has "
             f"{topology.ranks}"
         )
-    return require_valid(_algorithm(pattern, topology), "a classical algorithm")
 
 
 def _algorithm(pattern: Pattern, topology: Topology) -> Algorithm:
@@ -105,10 +135,15 @@ def links_of_hops(pattern: Pattern, topology: Topology) -> NDArray[np.int64]:
         row = int(missing[0])
         raise TopologyError(
             f"step {pattern.step[row]} sends from rank {pattern.src[row]} to {pattern.dst[row]}, "
-            f"and topology {topology.name!r} has no link between them: simulate it, as that finds "
-            "ways for such hops, or give a machine that has the link"
+            f"and topology {topology.name!r} has no link between them: give a machine that has it, "
+            "or have times in place of steps, which find ways for such hops ('sccl baseline')"
         )
     return places
+
+
+def is_direct(pattern: Pattern, topology: Topology) -> bool:
+    """Return whether all hops of a pattern are links of a machine."""
+    return bool((places_of(pattern.src, pattern.dst, topology) >= 0).all())
 
 
 def places_of(src: Numbers, dst: Numbers, topology: Topology) -> NDArray[np.int64]:

@@ -1,0 +1,230 @@
+"""The time that no plan of any chunks takes less than, for a buffer of any size.
+
+It holds for whatever moves the data: by steps or not, in pieces of any size, whether alpha travels
+or occupies its link, for a chunk crosses a link in alpha and what its bytes take, or longer.
+
+- *A cut.* Take a set of nodes, and all that has to leave it for the others. A link out of it is of
+  no use before such a thing can have come to it, from the nearest rank that has it, nor so late
+  that it cannot reach who wants it. Between these times all links together must carry everything.
+- *All links.* What R/C no algorithm goes below holds for bytes per link and time, too
+  (:mod:`sccl.prove.bounds.lower`), and no link is of use in the last alpha of all.
+
+Of cuts those are tried that usually bind: all that is nearer to a rank than some distance, on
+either side, and each chassis. What is wanted of a cut may be narrowed to a source and a destination
+that are far apart, which counts fewer bytes and more alphas. Any cut is valid, and the largest time
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+from sccl.collectives import Spec
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError, UnreachableError
+from sccl.prove.bounds.allreduce import any_bounds
+from sccl.prove.bounds.lower import lower_bounds
+from sccl.prove.bounds.proof import shortest_paths
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import rank_orbits
+
+MOST_CENTRES = 32
+"""Ranks around which cuts are tried; of more, one of those that are images of each other."""
+
+MOST_RANKS = 1024
+"""Beyond, distances take minutes."""
+
+MOST_PRICED = 64
+"""Ranks up to which the bound on R/C is asked for: it may be a linear program, which grows fast."""
+
+Pipe = tuple[Fraction, Fraction]
+"""Microseconds in which it is of no use, and bytes per microsecond in all others."""
+
+Far = dict[int, dict[int, int]]
+"""Of each node its distance to each other, in alphas."""
+
+ChunkClass = tuple[frozenset[int], frozenset[int], int]
+"""Who holds chunks, who wants them, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """What has to cross a cut, and over what.
+
+    Attributes:
+        share: bytes, by those of a rank's buffer.
+        pipes: links, and budgets that carry less than theirs.
+    """
+
+    share: Fraction
+    pipes: tuple[Pipe, ...]
+
+    def us(self, size_bytes: int) -> Fraction:
+        """Return the microseconds by which the pipes can have carried it all."""
+        needed, rate, at = self.share * size_bytes, Fraction(0), Fraction(0)
+        for delay, more in self.pipes:
+            if rate and needed <= rate * (delay - at):
+                break
+            needed -= rate * (delay - at)
+            rate, at = rate + more, delay
+        return at + needed / rate
+
+
+@dataclass(frozen=True, slots=True)
+class LeastTime:
+    """What no plan for a collective on a machine takes less than.
+
+    Attributes:
+        crossings: of cuts.
+        alpha_us: the least alpha.
+        us_per_byte: of a rank's buffer, what the bound on R/C takes; 0: none is known.
+    """
+
+    crossings: tuple[Crossing, ...]
+    alpha_us: Fraction
+    us_per_byte: Fraction
+
+    def us(self, size_bytes: int) -> Fraction:
+        """Return it for a rank's buffer of a size, microseconds."""
+        least = self.alpha_us + self.us_per_byte * size_bytes if self.crossings else Fraction(0)
+        return max([least, *(crossing.us(size_bytes) for crossing in self.crossings)])
+
+
+def least_time(topology: Topology, spec: Spec) -> LeastTime:
+    """Return what no plan for a collective on a machine takes less than.
+
+    Raises:
+        CollectiveError: the collective is for another number of ranks.
+        UnreachableError: a chunk cannot reach a rank that wants it.
+        TooLargeError: there are more than :data:`MOST_RANKS` ranks.
+    """
+    if topology.ranks > MOST_RANKS:
+        raise TooLargeError(
+            f"topology {topology.name!r} has {topology.ranks} ranks; least times are worked out "
+            f"for up to {MOST_RANKS}: give fewer"
+        )
+    collective = spec.at(spec.unit)
+    cuts = _Cuts(topology, collective)
+    crossings = tuple(sorted(set(cuts.crossings()), key=lambda c: (c.share, c.pipes)))
+    alpha = min(Fraction(str(link.alpha_us)) for link in topology.links)
+    return LeastTime(crossings, alpha, _us_per_byte(topology, spec))
+
+
+def _us_per_byte(topology: Topology, spec: Spec) -> Fraction:
+    """Return what the bound on R/C takes for a byte; 0: it is not known, as where lanes differ."""
+    speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
+    reduces_everywhere = spec.name == "allreduce"
+    too_many = topology.ranks > MOST_PRICED and not reduces_everywhere
+    if topology.switches or len(speeds) > 1 or too_many:
+        return Fraction(0)
+    bounds = any_bounds(topology) if reduces_everywhere else lower_bounds(topology, spec)
+    return bounds.bandwidth / (1000 * Fraction(str(speeds.pop())))
+
+
+class _Cuts:
+    """The cuts of a machine, and what has to cross them."""
+
+    def __init__(self, topology: Topology, collective: Collective) -> None:
+        self.topology, self.collective = topology, collective
+        alphas = {k.edge: Fraction(str(k.alpha_us)) for k in topology.links}
+        self.scale = lcm(*(alpha.denominator for alpha in alphas.values()))
+        self.alpha = {edge: int(alpha * self.scale) for edge, alpha in alphas.items()}
+        self.rate = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links}
+        self.nodes = range(topology.ranks + len(topology.switches))
+        successors = topology.successors()
+        self.far: Far = {
+            node: {k: int(v) for k, v in shortest_paths(successors, self.alpha, [node]).items()}
+            for node in self.nodes
+        }
+        self.classes: list[ChunkClass] = [
+            (frozenset(map(int, held)), frozenset(map(int, wanted)), len(chunks))
+            for (held, wanted), chunks in collective.classes().items()
+            if wanted - held or collective.combining
+        ]
+        self._check_reachable()
+
+    def _check_reachable(self) -> None:
+        for held, wanted, _ in self.classes:
+            for rank in sorted(wanted):
+                missing = [h for h in sorted(held) if rank not in self.far[h]]
+                if len(missing) == len(held) or (missing and self.collective.combining):
+                    raise UnreachableError(
+                        f"topology {self.topology.name!r}: nothing of rank {missing[0]} can reach "
+                        f"rank {rank}, and {self.collective.name} wants it there: add links"
+                    )
+
+    def crossings(self) -> Iterator[Crossing]:
+        """Yield what has to cross each cut."""
+        ranks: Iterable[int] = range(self.topology.ranks)
+        if self.topology.ranks > MOST_CENTRES:
+            ranks = rank_orbits(self.topology, automorphisms(self.topology, self.collective))
+        for centre in list(ranks)[:MOST_CENTRES]:
+            yield from self._around(centre)
+        everyone = frozenset(self.nodes)
+        for ranks_together in self.topology.chassis:
+            inside = frozenset(map(int, ranks_together))
+            for left in (inside, everyone - inside):
+                yield from self._crossing(left, None, None)
+
+    def _around(self, centre: int) -> Iterator[Crossing]:
+        """Yield what has to cross the cuts of all that is nearer to a rank than some distance."""
+        out_of = self.far[centre]
+        into = {node: self.far[node][centre] for node in self.nodes if centre in self.far[node]}
+        everyone = frozenset(self.nodes)
+        for distances, outward in ((out_of, True), (into, False)):
+            farthest = max(range(self.topology.ranks), key=lambda r: (distances.get(r, -1), -r))
+            for most in sorted(set(distances.values()))[:-1]:
+                ball = frozenset(node for node, far in distances.items() if far <= most)
+                left = ball if outward else everyone - ball
+                yield from self._crossing(left, centre if outward else None, None)
+                yield from self._crossing(left, None, None if outward else centre)
+                source, goal = (centre, farthest) if outward else (farthest, centre)
+                yield from self._crossing(left, source, goal)
+
+    def _crossing(
+        self, left: frozenset[int], source: int | None, goal: int | None
+    ) -> Iterator[Crossing]:
+        """Yield what has to leave a set of nodes, if anything does.
+
+        Args:
+            source: counts only what this rank alone has, or contributes to; None: all.
+            goal: counts only what this rank wants; None: all.
+        """
+        count, sources, goals = 0, set[int](), set[int]()
+        for held, wanted, chunks in self.classes:
+            holders = held & left if source is None else held & {source}
+            wanters = wanted - left if goal is None else (wanted - left) & {goal}
+            if not self.collective.combining and holders != held:
+                continue
+            if holders and wanters:
+                count += chunks
+                sources |= holders
+                goals |= wanters
+        if count:
+            share = Fraction(count, self.collective.chunks)
+            yield Crossing(share, self._pipes(left, sources, goals))
+
+    def _pipes(self, left: frozenset[int], sources: set[int], goals: set[int]) -> tuple[Pipe, ...]:
+        """Return the links out of a set of nodes, by when they are of use for what goes there."""
+        delays: dict[Edge, Fraction] = {}
+        for edge, alpha in self.alpha.items():
+            u, v = edge
+            if u in left and v not in left:
+                before = [self.far[s][u] for s in sources if u in self.far[s]]
+                after = [self.far[v][g] for g in goals if g in self.far[v]]
+                if before and after:
+                    delays[edge] = Fraction(min(before) + alpha + min(after), self.scale)
+        found: list[Pipe] = []
+        together = zip(self.topology.budgets, self.topology.budget_speeds(), strict=True)
+        for budget, speed in together:
+            inside = [edge for edge in budget.edges if edge in delays]
+            rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
+            if inside and rate < sum(self.rate[edge] for edge in inside):
+                found.append((min(delays.pop(edge) for edge in inside), rate))
+        found += [(delay, self.rate[edge]) for edge, delay in delays.items()]
+        return tuple(sorted(found))

@@ -1,0 +1,133 @@
+"""Least times: nothing that is right is faster, whatever its chunks; and some are as fast."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import Spec, names
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.outcome import Found
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Budget, Link, Switch, Topology
+from sccl.errors import InputError, TooLargeError, UnreachableError
+from sccl.judge import violations
+from sccl.prove.bounds import least_time
+from sccl.synth import baselines, registry
+from sccl.synth.contract import Request
+from sccl.topo import resolve
+from tests.kit import timed
+from tests.kit.baselines import ALL, request
+from tests.kit.nightly import times
+
+
+def finish_us(schedule: Schedule) -> Fraction:
+    return Fraction(schedule.finish * schedule.tick_ps, 10**6)
+
+
+def smallest_buffer(schedule: Schedule) -> int:
+    sizes = schedule.chunk_bytes
+    return schedule.collective.chunks * (sizes if isinstance(sizes, int) else min(sizes))
+
+
+@given(timed.right())
+@settings(max_examples=times(200), deadline=None)
+def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
+    """Over unequal links, buses and switches of every kind, of one transfer after the other."""
+    c = schedule.collective
+    spec = Spec(
+        c.name, c.ranks, c.chunks, c.num_chunks, c.pre, c.post, combining=c.combining, root=c.root
+    )
+    least = least_time(schedule.topology, spec)
+    assert finish_us(schedule) >= least.us(smallest_buffer(schedule))
+
+
+@given(st.data())
+@settings(max_examples=times(60), deadline=None)
+def test_no_classical_algorithm_is_faster(data: st.DataObject) -> None:
+    name, collective = data.draw(st.sampled_from(ALL))
+    machine = data.draw(st.sampled_from(["dgx1", "torus:4x4", "mesh:3x3", "star:6", "line:8"]))
+    size = data.draw(st.integers(1, 2**24))
+    asked = request(collective, machine, size=size)
+    try:
+        pattern = baselines.make(name, asked, data.draw(st.sampled_from([1, 3])))
+    except InputError:
+        return
+    chunk = -(-size // pattern.collective.chunks)
+    clock = Clock.of(asked.topology, chunk, data.draw(st.sampled_from(AlphaModel)))
+    made = baselines.scheduled(pattern, asked.topology, clock)
+    assert violations(made) == []
+    assert finish_us(made) >= least_time(asked.topology, asked.spec).us(size)
+
+
+@pytest.mark.parametrize("collective", names())
+@pytest.mark.parametrize("machine", ["dgx1", "torus:3x3", "dragonfly:3x4", "star:5"])
+def test_tacos_is_not_faster(machine: str, collective: str) -> None:
+    for size in (1024, 2**20, 2**30):
+        asked = request(collective, machine, size=size)
+        for alpha in AlphaModel:
+            tacos = registry.load("tacos")
+            options = tacos.Options(chunks=4, alpha=alpha.value)
+            found = registry.plan(tacos, asked, options)
+            assert isinstance(found, Found)
+            assert found.bound.attained >= least_time(asked.topology, asked.spec).us(size)
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective", "size", "us"),
+    [
+        ("full:4", "allgather", 25_000, "1.7"),  # each chunk over its own link: alpha and a us
+        ("ring:4", "allgather", 100_000, "6.7"),  # 3 chunks of 4 us over 2 links, and an alpha
+        ("ring:8", "broadcast", 50_000, "3.8"),  # 4 alphas to the farthest, half each way
+        ("line:4", "broadcast", 25_000, "3.1"),  # 3 alphas, and all of it over each link
+        ("line:4", "reduce", 25_000, "3.1"),
+        ("line:4", "gather", 25_000, "3.7"),  # three chunks over the last link, and an alpha
+        ("torus:4x4", "alltoall", 2_000_000, "40.7"),  # shortest paths fill all links: R/C = 1/2
+        ("torus:4x4", "allreduce", 1_600_000, "30.7"),  # 30 sends of all bytes over 64 links
+    ],
+)
+def test_known_times(machine: str, collective: str, size: int, us: str) -> None:
+    """All with alpha 0.7 us and 25,000 bytes a us."""
+    asked = request(collective, machine)
+    assert least_time(asked.topology, asked.spec).us(size) == Fraction(us)
+
+
+@given(st.sampled_from(["dgx1", "ndv2x2", "mesh:3x3"]), st.sampled_from(names()), st.data())
+@settings(max_examples=times(40), deadline=None)
+def test_more_bytes_take_longer_and_half_of_them_more_than_half(
+    machine: str, collective: str, data: st.DataObject
+) -> None:
+    asked = request(collective, machine)
+    least = least_time(asked.topology, asked.spec)
+    size = data.draw(st.integers(1, 2**30))
+    assert least.us(size) < least.us(2 * size) <= 2 * least.us(size)
+
+
+def test_a_budget_and_a_switch_count() -> None:
+    links = tuple(
+        Link(u, v, 1, 1.0, 1.0) for u, v in [(0, 3), (1, 3), (2, 3), (3, 0), (3, 1), (3, 2)]
+    )
+    machine = Topology("hub", 3, tuple(sorted(links, key=lambda k: k.edge)), 1.0, 1.0,
+                       switches=(Switch("hub"),))  # fmt: skip
+    spec = request("allgather", "full:3").spec
+    assert least_time(machine, spec).us(1000) == 2 + 2  # two alphas, two chunks of a us
+    bus = Budget("bus", ((0, 3), (1, 3), (2, 3)), 1, 0.5)
+    assert (
+        least_time(
+            Topology("bus", 3, machine.links, 1.0, 1.0, budgets=(bus,), switches=machine.switches),
+            spec,
+        ).us(1000)
+        == 2 + 4
+    )  # two chunks of two us pass the bus on their way to any rank
+
+
+def test_what_has_no_least_time_is_refused() -> None:
+    apart = Topology("apart", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 0, 1, 1.0, 1.0)), 1.0, 1.0)
+    with pytest.raises(UnreachableError, match="nothing of rank 1 can reach rank 2"):
+        least_time(apart, request("broadcast", "full:3", root=1).spec)
+    large = resolve("ring:1025")
+    with pytest.raises(TooLargeError, match="has 1025 ranks"):
+        least_time(large, Request(large, request("broadcast", "ring:1025").spec, 1).spec)
