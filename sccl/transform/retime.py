@@ -111,8 +111,8 @@ def _put_off(
 ) -> Timeline | None:
     """Return sends with their times, none too early; None: they still are after many rounds.
 
-    Stepped that put one another off would go on by a tick each: what comes again and again is put off
-    by more, so that others go first.
+    Stepped that put one another off would go on by a tick each: what comes again and again is put
+    off by more, so that others go first.
     """
     columns = (sends.step, sends.chunk, sends.src, sends.dst, sends.reduce)
     messages = Messages.of_steps(*columns, stepping=stepping)

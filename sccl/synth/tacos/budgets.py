@@ -26,7 +26,7 @@ from sccl.synth.tacos.groups import Count, Ticks, grouped
 _MOST = 2**50
 
 
-class Shared(NamedTuple):
+class SharedPipes(NamedTuple):
     """What is shared by way, and ways by what is shared.
 
     Attributes:
@@ -58,7 +58,7 @@ class _Uses(NamedTuple):
     weight: Ticks
 
 
-def shared_of(topology: Topology, clock: Clock, crossings: Crossings) -> Shared:
+def shared_of(topology: Topology, clock: Clock, crossings: Crossings) -> SharedPipes:
     """Return what ways share, for chunks that are all of one size."""
     things = [
         *_links(crossings, len(topology.links)),
@@ -74,7 +74,7 @@ def shared_of(topology: Topology, clock: Clock, crossings: Crossings) -> Shared:
     thing = np.repeat(np.arange(len(things)), [len(uses.way) for uses in things])
     pipes_first, by_way = grouped(way, thing, ways)
     members_first, by_thing = grouped(thing, way, len(things))
-    return Shared(
+    return SharedPipes(
         hold=hold,
         pipes_first=pipes_first,
         pipes=thing[by_way].astype(np.uint64),

@@ -17,7 +17,7 @@ from sccl.synth.tacos.paths import FAR
 from sccl.synth.tacos.sends import stalled
 
 
-class Part(NamedTuple):
+class PipeGroup(NamedTuple):
     """Links that are looked at together.
 
     Attributes:
@@ -111,7 +111,7 @@ class Pipes:
             self._known[key] = self._first(parts, chunks)
         return self._known[key]
 
-    def _first(self, parts: Sequence[Part], chunks: int) -> int:
+    def _first(self, parts: Sequence[PipeGroup], chunks: int) -> int:
         low, high = 0, 1
         while sum(self._carried(high, part) for part in parts) < chunks:
             low, high = high, 2 * high
@@ -123,20 +123,20 @@ class Pipes:
             low, high = (low, middle) if enough else (middle + 1, high)
         return low
 
-    def _parts(self, links: set[int]) -> Iterator[Part]:
+    def _parts(self, links: set[int]) -> Iterator[PipeGroup]:
         """Yield links by disjoint budgets."""
         for b in sorted({b for link in links for b in self._of[link]}):
             pace, members = self._budgets[b]
             inside = links & members
             if len(inside) > 1:
                 links = links - inside
-                yield Part(pace, int(self._idle[sorted(inside)].min()), self._kinds(inside))
-        yield Part(None, 0, self._kinds(links))
+                yield PipeGroup(pace, int(self._idle[sorted(inside)].min()), self._kinds(inside))
+        yield PipeGroup(None, 0, self._kinds(links))
 
     def _kinds(self, links: set[int]) -> tuple[int, ...]:
         return tuple(np.bincount(self.kind[sorted(links)], minlength=len(self._busy)).tolist())
 
-    def _carried(self, tick: int, part: Part) -> int:
+    def _carried(self, tick: int, part: PipeGroup) -> int:
         """Return how many chunks some links can have carried by a tick."""
         each = np.maximum(tick - self._wait, 0) // self._busy
         carried = int((each * np.array(part.kinds)).sum())
