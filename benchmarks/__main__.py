@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from benchmarks import astra as clocks
+from benchmarks import astra_cases, pictures, process, report, scale, tables
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
-from benchmarks import pictures, process, report, scale, tables
 from benchmarks.record import begin
 from benchmarks.timing import Verdict
 from sccl.cli.options import Output, writable
@@ -233,6 +234,30 @@ def certificates(
         _progress(result.name, result.seconds)
     out().print(report.certificates_table(results))
     _leave(kept.verdict(r) for r in results)
+
+
+@app.command()
+@reported
+def astra(
+    binary: Annotated[
+        Path | None, typer.Option(help="ASTRA-sim's program.", show_default="the one on the path")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Simulate with ASTRA-sim, too: the same messages, and when the last of them arrives."""
+    program = clocks.find(binary)
+    record = begin("astra", writable(output), {"smoke": smoke}, {})
+    results: list[clocks.AstraResult] = []
+    for result in clocks.measure(astra_cases.cases(smoke=smoke), program):
+        results.append(result)
+        record.write(results, len(results) + 1)
+        err().print(escape(f"{result.case}: {result.astra_ns} and {result.rounded_down_ns} ns"))
+    lacking = clocks.incomplete(astra_cases.best_around(astra_cases.ring_of_eight()), program)
+    record.write(results, len(results), {"incomplete": lacking})
+    out().print(report.astra_table(results))
+    out().print(report.incomplete_text(lacking))
+    _leave(r.verdict for r in results)
 
 
 def _progress(what: str, seconds: float) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.astra import AstraResult, Incomplete
 from benchmarks.certificates import CertificateResult, ProofResult
 from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.frontier import FoundPoint, FrontierResult
@@ -194,3 +195,24 @@ def generation_table(results: Sequence[GenerationResult]) -> Table:
     for r in results:
         table.add_row(r.bundle, r.target, str(r.sends), str(r.kilobytes), f"{r.seconds:.2f}")
     return table
+
+
+def astra_table(results: Sequence[AstraResult]) -> Table:
+    """Return what both clocks say, nanoseconds."""
+    numbers = ("ASTRA-sim", "ours", "rounded down", "difference", "ties")
+    table = _table(
+        "when the last message arrives, ns", "case", "machine", "network", "transfers", *numbers
+    )
+    for r in results:
+        off = "never ends" if r.astra_ns is None else f"{r.rounded_down_ns - r.astra_ns:+d}"
+        shown = f"[bold red]{off}[/]" if r.verdict != "sat" else off
+        known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
+        where = (escape(r.case), r.topology, str(r.network), str(r.transfers))
+        table.add_row(*where, *known, shown, str(r.ties))
+    return table
+
+
+def incomplete_text(r: Incomplete) -> str:
+    """Return what is said of an algorithm that lacks a send."""
+    ends = "never ends" if r.astra_ns is None else f"{r.astra_ns} ns"
+    return escape(f"{r.case}: ASTRA-sim {ends}, ours {r.ours_ns} ns; the judge: {r.violation}")

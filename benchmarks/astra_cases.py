@@ -1,0 +1,293 @@
+"""What the simulator and ASTRA-sim are both asked: algorithms of all origins, and plain traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from benchmarks.astra import Case
+from benchmarks.astra_traces import Network
+from benchmarks.collectives import algorithms
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Sat
+from sccl.core.clock import AlphaModel
+from sccl.core.outcome import Found
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import ScclError
+from sccl.sim import Messages, Stepping, together
+from sccl.sim.messages import NOTHING
+from sccl.synth import baselines, registry
+from sccl.synth.ask import ask
+from sccl.synth.baselines import Pattern
+from sccl.synth.contract import Request
+from sccl.synth.ksync import backends
+from sccl.topo import resolve
+from sccl.topo.symmetry.expand import expand
+from sccl.transform import pose
+
+ALPHA_US, GB_PER_S = 0.5, 50.0
+GIB_PER_S = 53.6870912
+"""50 GiB/s, ASTRA-sim's unit, as 10^9 bytes per second."""
+
+KB = 50_000
+"""Bytes that pass in a whole microsecond at :data:`GB_PER_S`."""
+
+
+Made: TypeAlias = Pattern | Algorithm
+
+
+def cases(*, smoke: bool) -> Iterator[Case]:
+    """Yield the cases, each that is not timed also told apart; for a smoke test a few of them."""
+    for case in _few() if smoke else _all():
+        yield case
+        if case.parts == (case.messages,) and not case.messages.release.any():
+            yield told_apart(case)
+
+
+def _few() -> Iterator[Case]:
+    yield from _rings((4,))
+    yield from _switched((4,))
+
+
+def _all() -> Iterator[Case]:
+    yield from _rings((4, 8, 16, 64))
+    yield from _switched((8, 16))
+    yield from _rounded()
+    yield from _found()
+    yield from _classical()
+    yield from _matched()
+    yield from _crowded()
+
+
+def told_apart(case: Case) -> Case:
+    """Return a case in which hardly two chunks come to a link at once.
+
+    Sizes are larger and all differ, and of what a rank can send at the beginning one chunk is
+    released a microsecond after the other.
+    """
+    messages = case.messages
+    random = np.random.default_rng(0)
+    sizes = 20 * KB + 50 * random.integers(0, KB // 50, messages.num_chunks)
+    first = messages.waits_for == NOTHING
+    order = np.argsort(messages.src[first], kind="stable")
+    of = messages.src[first][order]
+    later = np.zeros(len(of), np.int64)
+    later[order] = 1000 * (np.arange(len(of)) - np.searchsorted(of, of))
+    release = messages.release.copy()
+    release[first] += later
+    apart = replace(messages, release=release)
+    name = f"{case.name}, told apart"
+    return Case(name, case.network, case.topology, tuple(sizes.tolist()), apart, (apart,))
+
+
+def _rings(counts: tuple[int, ...]) -> Iterator[Case]:
+    """Yield allgathers and allreduces around rings, by the ways that ASTRA-sim finds there."""
+    for ranks in counts:
+        machine = priced(resolve(f"ring:{ranks}"))
+        for collective in ("allgather", "allreduce"):
+            made = _baseline("ring", collective, machine)
+            yield from _both_ways(f"{collective}, ring", machine, made, Network.RING)
+
+
+def _switched(counts: tuple[int, ...]) -> Iterator[Case]:
+    """Yield classical algorithms through a switch that stores what it passes on."""
+    chosen = (("ring", "allgather"), ("direct", "alltoall"), ("halving-doubling", "allreduce"))
+    for ranks in counts:
+        for name, collective in chosen:
+            made = _baseline(name, collective, priced(resolve(f"full:{ranks}")))
+            yield _pipelined(f"{collective}, {name}", storing(ranks), made, Network.SWITCH)
+
+
+def _rounded() -> Iterator[Case]:
+    """Yield what takes no whole nanoseconds: sizes, and a bandwidth of so many GiB per second."""
+    ring, machine = priced(resolve("ring:8")), ring_of_eight()
+    around, best = _baseline("ring", "allgather", ring), best_around(machine)
+    for size in (1_000, 65_536, 2**20 + 1):
+        yield _pipelined("allgather, ring", ring, around, Network.RING, size)
+    for per_rank in (131_072, 1_048_576):
+        what = "allgather (2, 4, 7), 50 GiB/s"
+        yield from _both_ways(what, machine, best, Network.RING, per_rank // 2)
+
+
+def _found() -> Iterator[Case]:
+    """Yield the algorithms of sweeps."""
+    for name, collective in (
+        ("ring:8", "allgather"),
+        ("ring:8", "allreduce"),
+        ("ring:8", "alltoall"),
+        ("hypercube:3", "allgather"),
+        ("torus:3x3", "allreduce"),
+    ):
+        for found in algorithms(name, collective):
+            numbers = (found.collective.chunks, found.steps, found.rounds)
+            yield from _both_ways(f"{collective} {numbers}", priced(found.topology), found)
+
+
+def _classical() -> Iterator[Case]:
+    """Yield classical algorithms on pairs of ranks, and over the links of other machines."""
+    for name, collective, where in (
+        ("direct", "allgather", "full:8"),
+        ("direct", "alltoall", "full:64"),
+        ("halving-doubling", "allreduce", "full:16"),
+        ("recursive-doubling", "allgather", "full:16"),
+        ("halving-doubling", "allreduce", "ring:8"),
+        ("halving-doubling", "allreduce", "torus:4x4"),
+        ("bruck", "alltoall", "torus:4x4"),
+        ("direct", "alltoall", "torus:4x4"),
+        ("direct", "alltoall", "hypercube:4"),
+        ("swing", "allreduce", "torus:4x4"),
+        ("multitree", "allreduce", "torus:4x4"),
+        ("double-binary-tree", "allreduce", "mesh:4x4"),
+    ):
+        machine = priced(resolve(where))
+        yield from _both_ways(
+            f"{collective}, {name}", machine, _baseline(name, collective, machine)
+        )
+    odd = priced(resolve("ring:9"))
+    direct = _baseline("direct", "alltoall", odd)
+    yield _pipelined("alltoall, direct", odd, direct, Network.RING)
+
+
+def _matched() -> Iterator[Case]:
+    """Yield schedules of TACOS, at their times and as soon as possible."""
+    for name, collective, size in (
+        ("ring:8", "allgather", KB),
+        ("mesh:4x4", "allgather", KB),
+        ("torus:4x4", "allgather", 4 * KB),
+        ("torus:4x4", "reducescatter", KB),
+        ("torus:4x4", "allreduce", KB),
+        ("torus:4x4x4", "allgather", KB),
+        ("hypercube:4", "alltoall", KB),
+    ):
+        machine = priced(resolve(name), alpha_us=1.0)
+        schedule = _schedule(machine, collective, size)
+        rows = Messages.of_schedule(schedule)
+        none = np.zeros_like(rows.release)
+        timed = replace(rows, release=rows.release * schedule.tick_ps // 1000, at_least=none)
+        for what, messages in (
+            ("at its times", timed),
+            ("as soon as possible", replace(timed, release=none)),
+        ):
+            yield _traffic(f"{collective}, TACOS, {what}", machine, messages, size=size)
+
+
+def _crowded() -> Iterator[Case]:
+    """Yield traffic: many chunks for one link or port, sizes of all kinds, several collectives."""
+    ring = priced(resolve("ring:9"))
+    many = Messages.of_steps([0] * 20, range(20), [0] * 20, [4] * 20)
+    yield _traffic("20 chunks from 0 to 4", ring, many, Network.RING)
+    gathered = Messages.of_steps([0] * 7, range(7), range(1, 8), [0] * 7)
+    yield _traffic("all to rank 0", storing(8), gathered, Network.SWITCH)
+    both = (_baseline("ring", "allgather", ring), _baseline("direct", "alltoall", ring))
+    at_once = together([_messages(made, Stepping.PIPELINED) for made in both])
+    yield _traffic("allgather and alltoall at once", ring, at_once, Network.RING)
+    for network, machine in (
+        (Network.RING, ring),
+        (Network.PAIRS, priced(resolve("full:8"))),
+        (Network.SWITCH, storing(8)),
+    ):
+        for seed in range(4):
+            messages, sizes = _random(machine.ranks, seed)
+            yield _traffic(f"random traffic {seed}", machine, messages, network, sizes)
+
+
+def priced(topology: Topology, gb_per_s: float = GB_PER_S, alpha_us: float = ALPHA_US) -> Topology:
+    """Return a machine whose links all cost the same."""
+    links = (replace(k, gb_per_s=gb_per_s, alpha_us=alpha_us) for k in topology.links)
+    return replace(topology, links=tuple(links), gb_per_s=gb_per_s, alpha_us=alpha_us)
+
+
+def ring_of_eight() -> Topology:
+    """Return a ring whose links carry 50 GiB/s."""
+    return priced(resolve("ring:8"), GIB_PER_S)
+
+
+def storing(ranks: int) -> Topology:
+    """Return ranks on a switch that stores chunks whole and has room for all, as ASTRA-sim's."""
+    pairs = [pair for rank in range(ranks) for pair in ((rank, ranks), (ranks, rank))]
+    links = tuple(Link(*pair, 1, ALPHA_US, GB_PER_S) for pair in pairs)
+    switch = Switch("stores", buffer_chunks=None, cut_through=False)
+    return Topology(f"switch:{ranks}", ranks, links, ALPHA_US, GB_PER_S, switches=(switch,))
+
+
+def _both_ways(
+    what: str, machine: Topology, made: Made, network: Network = Network.PAIRS, size: int = KB
+) -> Iterator[Case]:
+    """Yield an algorithm with barriers between its steps, and pipelined."""
+    steps = _messages(made, Stepping.BARRIER)
+    yield Case(f"{what}, barriers", network, machine, size, steps, _apart(steps))
+    yield _pipelined(f"{what}, pipelined", machine, made, network, size)
+
+
+def _pipelined(what: str, machine: Topology, made: Made, network: Network, size: int = KB) -> Case:
+    return _traffic(what, machine, _messages(made, Stepping.PIPELINED), network, size)
+
+
+def _traffic(
+    what: str,
+    machine: Topology,
+    messages: Messages,
+    network: Network = Network.PAIRS,
+    size: int | tuple[int, ...] = KB,
+) -> Case:
+    return Case(what, network, machine, size, messages, (messages,))
+
+
+def _messages(made: Made, stepping: Stepping) -> Messages:
+    if isinstance(made, Algorithm):
+        return Messages.of_algorithm(made, stepping)
+    columns = (made.step, made.chunk, made.src, made.dst, made.reduce)
+    steps = Messages.of_steps(*columns, stepping=stepping)
+    return replace(steps, num_chunks=made.collective.num_chunks)
+
+
+def _apart(messages: Messages) -> tuple[Messages, ...]:
+    """Return the steps between barriers, each by itself."""
+    parts = []
+    for gate in np.unique(messages.waits_for):
+        rows = np.flatnonzero(messages.waits_for == gate)
+        columns = (messages.chunk[rows], messages.src[rows], messages.dst[rows])
+        parts.append(Messages.of_steps(np.zeros_like(rows), *columns))
+    return tuple(parts)
+
+
+def best_around(machine: Topology) -> Algorithm:
+    """Return the allgather of 2 chunks, 4 steps and 7 rounds, both of which are least."""
+    question = pose(machine, named("allgather", machine.ranks), 2, 4, 7)
+    solve = partial(backends.solve, solver=backends.DEFAULT, effort=backends.Effort(60.0, 0))
+    answer = ask(question, solve)
+    if not isinstance(answer, Sat):
+        raise ScclError(f"an allgather (2, 4, 7) on {machine.name} was not found in time")
+    return expand(answer.algorithm)
+
+
+def _baseline(name: str, collective: str, machine: Topology) -> Pattern:
+    request = Request(machine, named(collective, machine.ranks), KB * machine.ranks)
+    return baselines.make(name, request)
+
+
+def _schedule(machine: Topology, collective: str, size: int) -> Schedule:
+    """Return what TACOS finds for chunks of a size."""
+    spec = named(collective, machine.ranks)
+    parts = 1 if collective == "allgather" else machine.ranks
+    request = Request(machine, spec, size * parts)
+    tacos = registry.load("tacos")
+    found = registry.plan(tacos, request, tacos.Options(alpha=str(AlphaModel.TRAVELS)))
+    if not isinstance(found, Found) or not isinstance(found.plan, Schedule):
+        raise ScclError(f"no schedule of {collective} on {machine.name}")
+    return found.plan
+
+
+def _random(ranks: int, seed: int) -> tuple[Messages, tuple[int, ...]]:
+    """Return messages of six steps between any ranks, and the sizes of their chunks."""
+    random = np.random.default_rng(seed)
+    step, chunk, src, hop = (random.integers(0, end, 100) for end in (6, 20, ranks, ranks - 1))
+    rows = np.unique(np.stack((step, chunk, src, (src + hop + 1) % ranks)), axis=1)
+    messages = replace(Messages.of_steps(*rows), num_chunks=20)
+    return messages, tuple((random.integers(20, 20_000, 20) * 50).tolist())

@@ -1,0 +1,171 @@
+"""What is simulated as files that ASTRA-sim runs: of each rank what it sends, receives and awaits.
+
+A message is a send and a receive for each link of its way, so that it takes the way that ours
+takes: ASTRA-sim knows ways of its own in rings only, and through its switch. A send waits for the
+receives that its gate counts, and for its release, which is a computation of so long.
+
+Two things have no counterpart there. A gate that also counts starts (what was at a place has to
+leave before something else comes there) is written without them, and a gate that spans ranks is
+none: of steps with barriers each is a run by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.chakra import Kind, Node, trace
+from sccl.core.clock import Clock
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.sim import Messages
+from sccl.sim.messages import NOTHING
+from sccl.sim.routes import routes
+from sccl.sim.tables import sizes
+
+ALGORITHM, WORKLOAD = "algorithm", "workload"
+SYSTEM, NETWORK, MEMORY = "system.json", "network.yml", "memory.json"
+
+_SYSTEM = (
+    '{{"scheduling-policy": "FIFO", "preferred-dataset-splits": 1, "local-mem-bw": 50, '
+    '"all-gather-implementation-custom": ["{}"]}}\n'
+)
+_NETWORK = "topology: [ {} ]\nnpus_count: [ {} ]\nbandwidth: [ {!r} ]\nlatency: [ {!r} ]\n"
+_MEMORY = '{"memory-type": "NO_MEMORY_EXPANSION"}\n'
+_GIB = 2**30
+_PS_PER_US = 10**6
+
+
+class Network(StrEnum):
+    """A network that ASTRA-sim has. Of all pairs of ranks it holds any other without switches."""
+
+    RING = "Ring"
+    PAIRS = "FullyConnected"
+    SWITCH = "Switch"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hop:
+    """A message on one link, or from rank to rank where ASTRA-sim finds the way.
+
+    Attributes:
+        tag: it and no other has it.
+        after: receives, by their tags, that have to be done before.
+        release_us: before which it does not start, microseconds.
+    """
+
+    tag: int
+    src: int
+    dst: int
+    size: int
+    after: tuple[int, ...]
+    release_us: int
+
+
+def write(
+    folder: Path, messages: Messages, topology: Topology, clock: Clock, network: Network
+) -> None:
+    """Write all that ASTRA-sim reads of a simulation.
+
+    Raises:
+        ParameterError: links differ in what they cost, or a release is no whole microsecond.
+    """
+    if network is Network.PAIRS:
+        hops = _over_links(messages, topology, clock)
+    else:
+        hops = _as_they_are(messages, clock)
+    whole = Node(0, Kind.COLLECTIVE, attributes={"comm_type": 2, "comm_size": 1})
+    for rank, file in enumerate(_files(hops, topology.ranks)):
+        (folder / f"{ALGORITHM}.{rank}.et").write_bytes(file)
+        (folder / f"{WORKLOAD}.{rank}.et").write_bytes(trace([whole]))
+    (folder / SYSTEM).write_text(_SYSTEM.format(folder / ALGORITHM))
+    (folder / MEMORY).write_text(_MEMORY)
+    gb_per_s, alpha_us = _cost(topology)
+    speed, latency = gb_per_s * 1e9 / _GIB, alpha_us * 1000
+    (folder / NETWORK).write_text(_NETWORK.format(network, topology.ranks, speed, latency))
+
+
+def _cost(topology: Topology) -> tuple[float, float]:
+    """Return what every link costs: 10^9 bytes per second, microseconds."""
+    costs = {(link.lanes * link.gb_per_s, link.alpha_us) for link in topology.links}
+    if len(costs) > 1:
+        raise ParameterError(
+            f"topology {topology.name!r}: its links cost {len(costs)} different things, and a "
+            "network of ASTRA-sim has one bandwidth and one latency: give all links the same"
+        )
+    return costs.pop()
+
+
+def _as_they_are(messages: Messages, clock: Clock) -> list[_Hop]:
+    """Return the messages from rank to rank."""
+    waits, size = _waits(messages), _sizes(messages, clock)
+    releases = _releases(messages, clock)
+    ends = enumerate(zip(messages.src.tolist(), messages.dst.tolist(), strict=True))
+    return [_Hop(i, src, dst, size[i], waits[i], releases[i]) for i, (src, dst) in ends]
+
+
+def _over_links(messages: Messages, topology: Topology, clock: Clock) -> list[_Hop]:
+    """Return a hop for each link on the way of each message; their tags are in that order."""
+    ways = routes(topology, messages.src, messages.dst)
+    waits, size = _waits(messages), _sizes(messages, clock)
+    releases = _releases(messages, clock)
+    first = np.concatenate(([0], np.cumsum(np.diff(ways.first)[ways.of]))).tolist()
+    hops: list[_Hop] = []
+    for i, of in enumerate(ways.of.tolist()):
+        links = ways.link[ways.first[of] : ways.first[of + 1]].tolist()
+        before, release = tuple(first[m + 1] - 1 for m in waits[i]), releases[i]
+        for tag, link in enumerate(links, first[i]):
+            src, dst = topology.links[link].edge
+            hops.append(_Hop(tag, src, dst, size[i], before, release))
+            before, release = (tag,), 0
+    return hops
+
+
+def _waits(messages: Messages) -> list[tuple[int, ...]]:
+    """Return of each message those whose arrival its gate counts."""
+    counted: dict[int, list[int]] = {}
+    for i, gate in enumerate(messages.arrival_opens.tolist()):
+        counted.setdefault(gate, []).append(i)
+    counted[NOTHING] = []
+    return [tuple(counted.get(gate, ())) for gate in messages.waits_for.tolist()]
+
+
+def _sizes(messages: Messages, clock: Clock) -> list[int]:
+    return [clock.sizes[place] for place in sizes(messages, clock).tolist()]
+
+
+def _releases(messages: Messages, clock: Clock) -> list[int]:
+    """Return the releases in microseconds.
+
+    Raises:
+        ParameterError: one is no whole number of them.
+    """
+    picos = messages.release * clock.tick_ps
+    wrong = np.flatnonzero(picos % _PS_PER_US)
+    if len(wrong):
+        raise ParameterError(
+            f"messages, row {wrong[0]}: it is released at {picos[wrong[0]]} ps, and a Chakra trace "
+            "tells whole microseconds: choose alpha, bandwidth and size so that all take some"
+        )
+    return [int(us) for us in picos // _PS_PER_US]
+
+
+def _files(hops: list[_Hop], ranks: int) -> list[bytes]:
+    """Return the file of each rank; one with nothing to do computes for a moment.
+
+    Of tag t, receive, send and computation are numbers 3t, 3t + 1 and 3t + 2.
+    """
+    nodes: list[list[Node]] = [[] for _ in range(ranks)]
+    for hop in hops:
+        number, said = 3 * hop.tag, {"comm_size": hop.size, "comm_tag": hop.tag}
+        after = tuple(3 * tag for tag in hop.after)
+        if hop.release_us:
+            nodes[hop.src].append(Node(number + 2, Kind.COMPUTE, micros=hop.release_us))
+            after = (*after, number + 2)
+        sent, received = said | {"comm_dst": hop.dst}, said | {"comm_src": hop.src}
+        nodes[hop.src].append(Node(number + 1, Kind.SEND, after, attributes=sent))
+        nodes[hop.dst].append(Node(number, Kind.RECEIVE, attributes=received))
+    return [trace(own or [Node(0, Kind.COMPUTE)]) for own in nodes]

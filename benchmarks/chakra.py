@@ -1,0 +1,93 @@
+"""Chakra execution traces, as far as ASTRA-sim reads them: what one rank does, as a file.
+
+A file is messages of protocol buffers one after the other, each behind its length: one that names
+the version, then one for each node. Numbers of fields are those of ``et_def.proto`` of MLCommons
+Chakra; what is written here needs no library to be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+VERSION = "0.0.4"
+
+_VARINT, _LENGTH = 0, 2  # how a field is encoded
+_NODE = {"id": 1, "name": 2, "type": 3, "data_deps": 5, "duration_micros": 7, "attr": 10}
+_ATTRIBUTE = {"name": 1, "int32_val": 7, "int64_val": 9, "bool_val": 27}
+_WIDE = frozenset({"comm_size", "comm_type"})
+"""Attributes of 64 bits; other numbers are of 32."""
+
+
+class Kind(IntEnum):
+    """What a node does."""
+
+    COMPUTE = 4
+    SEND = 5
+    RECEIVE = 6
+    COLLECTIVE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Something that a rank does.
+
+    Attributes:
+        number: no other node of the rank has it.
+        after: numbers of the nodes that have to be done before; ASTRA-sim calls a send done when
+            it has arrived.
+        micros: how long a computation takes, microseconds; 0: ASTRA-sim takes it for a nanosecond.
+        attributes: numbers and truth values by their names, beside that it runs on no CPU.
+    """
+
+    number: int
+    kind: Kind
+    after: tuple[int, ...] = ()
+    micros: int = 0
+    attributes: Mapping[str, int | bool] = field(default_factory=dict)
+
+
+def trace(nodes: Iterable[Node]) -> bytes:
+    """Return the file of one rank."""
+    parts = [_bytes(1, VERSION.encode()), *(_node(node) for node in nodes)]
+    return b"".join(_varint(len(part)) + part for part in parts)
+
+
+def _node(node: Node) -> bytes:
+    parts = [
+        _number(_NODE["id"], node.number),
+        _bytes(_NODE["name"], f"{node.kind.name.lower()} {node.number}".encode()),
+        _number(_NODE["type"], node.kind),
+    ]
+    if node.after:
+        packed = b"".join(_varint(number) for number in node.after)
+        parts.append(_bytes(_NODE["data_deps"], packed))
+    if node.micros:
+        parts.append(_number(_NODE["duration_micros"], node.micros))
+    attributes = {"is_cpu_op": False, **node.attributes}
+    parts += [_bytes(_NODE["attr"], _attribute(*item)) for item in attributes.items()]
+    return b"".join(parts)
+
+
+def _attribute(name: str, value: int | bool) -> bytes:
+    number = "int64_val" if name in _WIDE else "int32_val"
+    kind = "bool_val" if isinstance(value, bool) else number
+    return _bytes(_ATTRIBUTE["name"], name.encode()) + _number(_ATTRIBUTE[kind], int(value))
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3 | _VARINT) + _varint(value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | _LENGTH) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    """Return a whole number of at least 0 as groups of seven bits, the lowest first."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])

@@ -1,0 +1,167 @@
+"""The clock beside ASTRA-sim's: what is written for it, and what is made of what it says."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from benchmarks.__main__ import app
+from benchmarks.astra import Case, rounded_down, ties
+from benchmarks.astra_cases import KB, priced, storing, told_apart
+from benchmarks.astra_traces import NETWORK, SYSTEM, WORKLOAD, Network, write
+from benchmarks.chakra import Kind, Node, trace
+from sccl.core.clock import Clock
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.sim import Messages, simulate
+from sccl.topo import resolve
+from tests.kit import like_astra
+from tests.kit.messages import ring_allgather
+
+numbers = st.integers(0, 2**31 - 1)
+attributes = st.dictionaries(
+    st.sampled_from(["comm_size", "comm_src", "comm_dst", "comm_tag"]), numbers
+)
+nodes = st.builds(
+    Node,
+    number=st.integers(0, 2**63),
+    kind=st.sampled_from(Kind),
+    after=st.lists(st.integers(0, 2**63), max_size=5).map(tuple),
+    micros=st.integers(0, 2**40),
+    attributes=attributes,
+)
+
+
+@given(st.lists(nodes, max_size=6))
+def test_what_is_written_reads_back(written: list[Node]) -> None:
+    expected = [
+        (n.number, n.kind, n.after, n.micros, {"is_cpu_op": 0} | dict(n.attributes))
+        for n in written
+    ]
+    assert like_astra.nodes(trace(written)) == expected
+
+
+def test_bytes_of_a_trace() -> None:
+    node = Node(300, Kind.SEND, (1, 200), 5, {"comm_size": 150, "comm_tag": 7})
+    assert trace([node]).hex(" ") == (
+        "07 0a 05 30 2e 30 2e 34 "  # 7 bytes: version "0.0.4"
+        "44 08 ac 02 12 08 73 65 6e 64 20 33 30 30 18 05 "  # id 300, name "send 300", type 5
+        "2a 03 01 c8 01 38 05 "  # data_deps 1 and 200, duration_micros 5
+        "52 0e 0a 09 69 73 5f 63 70 75 5f 6f 70 d8 01 00 "  # is_cpu_op, a truth value
+        "52 0e 0a 09 63 6f 6d 6d 5f 73 69 7a 65 48 96 01 "  # comm_size, of 64 bits
+        "52 0c 0a 08 63 6f 6d 6d 5f 74 61 67 38 07"  # comm_tag, of 32
+    )
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str], Path]:
+    """Return who writes a program like ASTRA-sim, whose output passes through a shell command."""
+
+    def written(then: str = "cat") -> Path:
+        path = tmp_path / "like-astra"
+        path.write_text(f'#!/bin/sh\n"{sys.executable}" "{like_astra.__file__}" "$@" | {then}\n')
+        path.chmod(0o755)
+        return path
+
+    return written
+
+
+def astra(binary: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["astra", "--smoke", "--binary", str(binary), *words])
+
+
+def test_smoke(program: Callable[[str], Path], tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = astra(program("cat"), "-o", str(report))
+    assert done.exit_code == 0, done.output
+    found = json.loads(report.read_text())
+    assert found["complete"] is True
+    assert all(r["astra_ns"] == r["rounded_down_ns"] for r in found["results"])
+    lacking = found["summary"]["incomplete"]
+    assert lacking["astra_ns"] > 0
+    assert "does not hold chunk" in lacking["violation"]
+
+
+def test_a_clock_that_differs_is_told(program: Callable[[str], Path]) -> None:
+    late = astra(program("sed 's/ 4500 cycles/ 4501 cycles/'"))
+    assert late.exit_code == 1
+    assert "-1" in late.output
+    never = astra(program("grep -v 'sys.3.'"))
+    assert never.exit_code == 1
+    assert "never ends" in never.output
+
+
+def test_what_cannot_be_run_is_told(program: Callable[[str], Path], tmp_path: Path) -> None:
+    nowhere = astra(tmp_path / "nowhere")
+    assert nowhere.exit_code == 2
+    assert "expected a program that can be run: build ASTRA-sim" in nowhere.output
+    fails = astra(program("cat; echo it broke >&2; exit 7"))
+    assert fails.exit_code == 4
+    assert "ended with 7: it broke" in fails.output
+
+
+MACHINES = [
+    (Network.RING, priced(resolve("ring:5"))),
+    (Network.PAIRS, priced(resolve("torus:3x3"))),
+    (Network.SWITCH, storing(4)),
+]
+
+
+def theirs(messages: Messages, topology: Topology, clock: Clock, network: Network) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), messages, topology, clock, network)
+        files = (str(Path(folder, name)) for name in (WORKLOAD, SYSTEM, NETWORK))
+        return max(end for end in like_astra.ends(*files) if end is not None)
+
+
+@given(st.data())
+def test_traffic_without_ties_ends_when_theirs_does(data: st.DataObject) -> None:
+    network, machine = data.draw(st.sampled_from(MACHINES))
+    rank = st.integers(0, machine.ranks - 1)
+    row = st.tuples(st.integers(0, 2), st.integers(0, 3), rank, rank).filter(lambda r: r[2] != r[3])
+    rows = data.draw(st.lists(row, min_size=1, max_size=12, unique=True))
+    steps = Messages.of_steps(*np.array(rows).T)
+    steps = replace(steps, start_opens=np.full(len(steps), -1), num_chunks=4)
+    apart = told_apart(Case("some", network, machine, KB, steps, (steps,)))
+    down = rounded_down(apart.clock, machine)
+    ours = simulate(apart.messages, machine, down)
+    if not ties(ours):
+        assert ours.finish == theirs(apart.messages, machine, apart.clock, network)
+
+
+@pytest.mark.parametrize(("network", "machine"), MACHINES)
+def test_releases_are_kept(network: Network, machine: Topology) -> None:
+    steps = Messages.of_steps([0, 1], [0, 0], [0, 2], [2, 1])
+    clock = Clock.of(machine, 123, tick_ps=1000)
+    down = simulate(steps.later(7000), machine, rounded_down(clock, machine)).finish
+    assert down == theirs(steps.later(7000), machine, clock, network)
+    with pytest.raises(ParameterError, match="tells whole microseconds"):
+        theirs(steps.later(7001), machine, clock, network)
+
+
+def test_links_that_cost_unlike_are_refused(tmp_path: Path) -> None:
+    machine = MACHINES[0][1]
+    first, *others = machine.links
+    mixed = replace(machine, links=(replace(first, gb_per_s=1.0), *others))
+    steps = Messages.of_steps([0], [0], [0], [1])
+    with pytest.raises(ParameterError, match="its links cost 2 different things"):
+        write(tmp_path, steps, mixed, Clock.of(mixed, 1), Network.RING)
+
+
+def test_costs_are_rounded_down_exactly() -> None:
+    ring = priced(resolve("ring:8"))
+    steps = Messages.of_steps(*ring_allgather(8))
+    clock = Clock.of(ring, 65_536, tick_ps=1000)
+    assert clock.beta == ((1311,) * 16,)
+    assert rounded_down(clock, ring).beta == ((1310,) * 16,)
+    assert simulate(steps, ring, rounded_down(clock, ring)).finish == 7 * 1810
