@@ -13,6 +13,7 @@ from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.sim.causes import Causes
 from sccl.sim.messages import Messages
 from sccl.sim.why import Why
 
@@ -122,13 +123,18 @@ class Timeline:
         """Return the transfers that led to the finish, each started by what the one before did.
 
         From the release of the first on they leave no tick out: each lasts until the next starts.
-        Of several messages that arrive last, it is the path of the first.
+        Of several messages that arrive last, it is the path of the first. Where a release alone
+        says when one starts, as in schedules, the path goes on with what ended at that very tick.
         """
         if not len(self.arrive):
             return ()
         row, until = int(self.arrive.argmax()), self.finish
+        causes = self._causes() if self.messages.release.any() else None
         path: list[CriticalStep] = []
         while row >= 0:
+            by, why = int(self.by[row]), Why(int(self.why[row]))
+            if by < 0 and causes is not None:
+                by, why = causes.of(row)
             path.append(
                 CriticalStep(
                     row=row,
@@ -137,11 +143,16 @@ class Timeline:
                     ready=int(self.ready[row]),
                     start=int(self.start[row]),
                     until=until,
-                    why=Why(int(self.why[row])),
+                    why=why,
                 )
             )
-            row, until = int(self.by[row]), int(self.start[row])
+            row, until = by, int(self.start[row])
         return tuple(reversed(path))
+
+    def _causes(self) -> Causes:
+        ends = np.array([link.edge for link in self.topology.links], np.int64).reshape(-1, 2)
+        chunk = self.messages.chunk[self.message].astype(np.int64)
+        return Causes(chunk, ends, self.link, self.start, self.free, self.arrive)
 
     def schedule(self, collective: Collective) -> Schedule:
         """Return the same transfers as a schedule, which the judge has still to see.

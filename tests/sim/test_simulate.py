@@ -255,11 +255,28 @@ def test_the_critical_path_leaves_no_tick_out(
     assert path[0].why is Why.RELEASE
     assert path[0].start == sent.release[path[0].message]
     assert path[-1].until == made.finish
+    for step in path[1:]:
+        assert step.why is not Why.RELEASE
     for before, after in pairwise(path):
         assert before.start <= before.until == after.start
         assert after.ready <= after.start
     busy = made.utilisation(7).mean() * made.finish * len(machine.links)
     assert busy == pytest.approx(made.busy().sum(), abs=len(machine.links) * 7)
+
+
+@settings(max_examples=times(40))
+@given(right())
+def test_the_path_of_a_schedule_goes_on_with_what_ended_as_it_began(schedule: Schedule) -> None:
+    made = replay(schedule)
+    for before, after in pairwise(path := made.critical_path()):
+        assert before.until == after.start
+        assert after.start in (made.free[before.row], made.arrive[before.row])
+        assert before.link == after.link or (
+            schedule.topology.links[before.link].dst == schedule.topology.links[after.link].src
+        )
+    for step in path[:1]:  # nothing that is about its link or its chunk ends as it begins
+        same = made.free[made.link == step.link]
+        assert step.start not in same.tolist()
 
 
 def test_a_long_run_hears_signals_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,60 @@
+"""What ended just as a transfer began that its release alone held: why it begins then.
+
+A schedule says when each transfer starts and not why. What brought its chunk at that very tick, or
+what its link was busy with until then, is the reason that it could not start before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.sim.why import Why
+
+Numbers = NDArray[np.int64]
+NONE = -1
+
+
+class Causes:
+    """Looks up, by row of a timeline, which row ended as it began."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - columns of a timeline
+        self,
+        chunk: Numbers,
+        ends: Numbers,
+        link: Numbers,
+        start: Numbers,
+        free: Numbers,
+        arrive: Numbers,
+    ) -> None:
+        """Sort the ends of all transfers.
+
+        Args:
+            chunk: of each row.
+            ends: of each link, source and destination.
+            link: of each row.
+            start: ticks.
+            free: ticks at which links are free again.
+            arrive: ticks.
+        """
+        nodes = int(ends.max(initial=0)) + 1
+        src, dst = ends[link].T
+        places, place = np.unique(
+            np.concatenate((chunk * nodes + src, chunk * nodes + dst)), return_inverse=True
+        )
+        ticks, at = np.unique(np.concatenate((start, free, arrive)), return_inverse=True)
+        rows = len(link)
+        begins, frees, arrives = at[:rows], at[rows : 2 * rows], at[2 * rows :]
+        self._wanted = np.stack((place[:rows] * len(ticks) + begins, link * len(ticks) + begins))
+        self._ended = (place[rows:] * len(ticks) + arrives, link * len(ticks) + frees)
+        self._order = tuple(np.argsort(key, kind="stable") for key in self._ended)
+        assert len(places) * len(ticks) < 2**62  # of 2 and 3 keys a row: so rows < 10^9
+
+    def of(self, row: int) -> tuple[int, Why]:
+        """Return which row ended as one began, and what that was about; -1: none."""
+        for which, why in enumerate((Why.ARRIVAL, Why.LINK)):
+            key, order = self._ended[which], self._order[which]
+            first = np.searchsorted(key, self._wanted[which, row], sorter=order)
+            if first < len(order) and key[order[first]] == self._wanted[which, row]:
+                return int(order[first]), why
+        return NONE, Why.RELEASE
