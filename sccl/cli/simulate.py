@@ -192,15 +192,16 @@ def _print_path(console: Console, run: RunPart) -> None:
 
 def _why(step: PathPart) -> str:
     """Return what a transfer waited for, in words."""
-    waited = f"{step.start_us - step.ready_us:.4g} us"
+    waits = step.start_us - step.ready_us
+    waited = f"it waited {waits:.4g} us for " if waits else "free again: "
     return {
         "release": "nothing keeps it" if step.start_us == 0 else "it is its time",
         "arrival": "what it sends has come",
         "barrier": "the step before has ended",
         "start": "what was there before is on its way",
         "onward": "it comes from the link before",
-        "link": f"it waited {waited} for the link",
-        "limit": f"it waited {waited} for a budget or a switch",
+        "link": f"{waited}the link",
+        "limit": f"{waited}a budget or a switch",
     }[step.waited_for]
 
 
