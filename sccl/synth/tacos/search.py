@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sccl.collectives import dual_of
-from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, Clock
-from sccl.core.collective import Collective
-from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
-from sccl.core.schedule import Schedule
-from sccl.core.topology import Topology
-from sccl.core.words import counted
-from sccl.errors import ParameterError, TooLargeError
+from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
-from sccl.synth.tacos.by_event import by_event
-from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
-from sccl.synth.tacos.crossings import Crossings, crossings_of
-from sccl.synth.tacos.demands import demand_of, with_relays
-from sccl.synth.tacos.hops import hops_of, ways_back
-from sccl.synth.tacos.in_step import in_rounds
-from sccl.synth.tacos.least import least_of_allreduce, least_ticks
-from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
-from sccl.synth.tacos.sends import Demand, Pause, Sends
-from sccl.synth.tacos.turned import joined, turned
+from sccl.synth.tacos.task import task_of
 
 SENDS_OF_A_UNIT = 10_000_000
 """Transfers that take about as long as a unit of effort."""
-
-MAX_SENDS = 2**28
-"""Of a schedule in memory: with what it takes to find them 8 GiB."""
-
-_MOST_TICKS = 2**60
-"""Of all that a machine sends, one chunk after the other: it bounds every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,102 +26,6 @@ class _Stopped(Exception):  # noqa: N818 - not an error
     """Time or effort has run out; its text says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What is planned.
-
-    Attributes:
-        forward: what is matched on the machine itself; None: nothing.
-        backward: what is matched on the reversed one, and turned round.
-        reversed_net: that one; of what is never matched backwards the machine itself.
-        crossings: what links of the machine's net are.
-        back: of each link of the reversed one: which of the machine's goes against it.
-    """
-
-    topology: Topology
-    collective: Collective
-    clock: Clock
-    net: Net
-    reversed_net: Net
-    crossings: Crossings
-    back: NDArray[np.int64]
-    forward: Demand | None
-    backward: Demand | None
-
-    @property
-    def tick_us(self) -> Fraction:
-        """Return the microseconds of a tick."""
-        return Fraction(self.clock.tick_ps, 10**6)
-
-    @property
-    def sends(self) -> int:
-        """Return how many transfers there are at least: all, where all ranks want all chunks."""
-        both = (d for d in (self.forward, self.backward) if d is not None)
-        return sum(demand.least_sends(self.net.nodes) for demand in both)
-
-    def made(self, seed: int, pause: Pause, *, turns: bool) -> tuple[int, Sends]:
-        """Return the finish and the transfers.
-
-        Args:
-            turns: whether what could be matched forwards is matched backwards.
-        """
-        if self.backward is None:
-            assert self.forward is not None
-            if not turns:
-                return matched(self.net, self.forward, seed, pause)
-            return self._turned(self.forward.exchanged(), seed, pause, reduce=False)
-        finish, sends = self._turned(self.backward, seed, pause, reduce=True)
-        if self.forward is None:
-            return finish, sends
-        time, then = matched(self.net, self.forward, seed, pause)
-        return finish + time, joined(sends, finish, then)
-
-    def _turned(
-        self, demand: Demand, seed: int, pause: Pause, *, reduce: bool
-    ) -> tuple[int, Sends]:
-        """Return what is matched on the reversed machine, turned round."""
-        finish, sends = matched(self.reversed_net, demand, seed, pause)
-        return finish, turned(sends, finish, self.reversed_net, self.back, reduce=reduce)
-
-    def turns(self, attempt: int) -> bool:
-        """Return whether an attempt is matched backwards, as every other may be.
-
-        Where all chunks go to one rank that decides better which link into it takes which.
-        """
-        demand = self.forward
-        if demand is None or self.backward is not None or not is_routed(demand):
-            return False
-        assert demand.wanted_by is not None
-        narrow = len(np.unique(demand.wanted_by)) < len(np.unique(demand.held_by))
-        return narrow == (attempt % 2 == 0)
-
-    def least(self, attained: int) -> int:
-        """Return a lower bound of the finish; as good as need be where one attains it."""
-        if self.forward is not None and self.backward is not None:
-            chunks = self.collective.num_chunks
-            return least_of_allreduce(self.topology, self.clock, self.net, chunks)
-        if self.backward is not None:
-            there = self.topology.reversed()
-            clock = Clock.of(there, self.clock.chunk_bytes, self.clock.model, self.clock.tick_ps)
-            return least_ticks(there, clock, self.reversed_net, self.backward, attained)
-        assert self.forward is not None
-        return least_ticks(self.topology, self.clock, self.net, self.forward, attained)
-
-    def found(self, finish: int, sends: Sends, least: int) -> Found:
-        """Return the plan with its bound."""
-        schedule = Schedule(
-            topology=self.topology,
-            collective=self.collective,
-            **hops_of(sends, self.crossings)._asdict(),
-            tick_ps=self.clock.tick_ps,
-            chunk_bytes=self.clock.chunk_bytes,
-            model=self.clock.model,
-        )
-        us = self.tick_us
-        scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
-        return Found(schedule, Bound(Measure.TIME_US, finish * us, least * us, scope))
-
-
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return the schedule that finishes first of those from some seeds, with a lower bound.
 
@@ -156,7 +33,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or what comes out would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    task = _task(request, options)
+    task = task_of(request, options)
     best: Found | None = None
     watch = _Watch(effort, notify, task.sends)
     least = 0
@@ -177,19 +54,6 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         return GaveUp("interrupted", best)
     assert best is not None
     return best
-
-
-def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sends]:
-    """Return the finish and the transfers of one matching.
-
-    Raises:
-        UnreachableError: a rank has no way from any source of what it wants.
-    """
-    if net.alike and demand.wanted is None:
-        return in_rounds(net, demand, seed, pause)
-    if is_routed(demand) and net.nodes <= MAX_NODES:
-        return by_route(net, demand, seed, pause)
-    return by_event(net, with_relays(demand, net), seed, pause)
 
 
 def _seed(seed: int, attempt: int) -> int:
@@ -223,62 +87,3 @@ class _Watch:
             raise _Stopped(self._spending.effort.why_late)
         if self._spending.used_up():
             raise _Stopped(self._spending.effort.why_used_up)
-
-
-def _task(request: Request, options: Options) -> _Task:
-    topology, dual = request.topology, dual_of(request.spec)
-    collective = request.spec.at(request.spec.unit * options.chunks)
-    half = demand_of(dual.spec.at(dual.spec.unit * options.chunks))
-    size = -(-request.size_bytes // collective.chunks)
-    model = AlphaModel(options.alpha)
-    tick = _tick(topology, size, collective.num_chunks)
-    clock = Clock.of(topology, size, model, tick)
-    crossings = crossings_of(topology, clock)
-    net = net_of(topology, clock, crossings)
-    turns = dual.on_reversed or dual.phases == 2 or is_routed(half)
-    there = topology.reversed() if turns else topology
-    back_clock = Clock.of(there, size, model, tick)
-    back = crossings_of(there, back_clock) if turns else crossings
-    task = _Task(
-        topology=topology,
-        collective=collective,
-        clock=clock,
-        net=net,
-        reversed_net=net_of(there, back_clock, back) if turns else net,
-        crossings=crossings,
-        back=ways_back(topology, crossings, back) if turns else np.arange(len(crossings.src)),
-        forward=None if dual.on_reversed else half,
-        backward=half if dual.on_reversed or dual.phases == 2 else None,
-    )
-    if task.sends > MAX_SENDS:
-        raise TooLargeError(
-            f"{collective.name} of {counted(topology.ranks, 'rank')} with C={collective.chunks} "
-            f"takes {task.sends} transfers; this version keeps up to {MAX_SENDS} of a schedule: "
-            "give fewer ranks or chunks"
-        )
-    return task
-
-
-def _tick(topology: Topology, size: int, chunks: int) -> int:
-    """Return the picoseconds of a tick: one, or ten, and so on, where times became too large.
-
-    Raises:
-        ParameterError: no tick is long enough.
-    """
-    slowest = max(
-        Fraction(str(alpha_us)) * 10**6 + size * 1000 / (lanes * Fraction(str(gb_per_s)))
-        for alpha_us, lanes, gb_per_s in {(k.alpha_us, k.lanes, k.gb_per_s) for k in topology.links}
-    )
-    for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
-        pace = budget.chunks_per_round * Fraction(str(speed))
-        slowest = max(slowest, size * 1000 / pace)
-    tick, every = 1, math.ceil(slowest) * chunks * topology.ranks
-    while every // tick > _MOST_TICKS or slowest // tick >= MAX_TICKS:
-        tick *= 10
-    if tick > MAX_TICK_PS:
-        raise ParameterError(
-            f"topology {topology.name!r}: a chunk of {size} bytes takes {float(slowest):.3g} ps on "
-            f"its slowest link, which is more than can be counted: give "
-            "smaller costs or sizes"
-        )
-    return tick
