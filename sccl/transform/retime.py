@@ -111,7 +111,7 @@ def _put_off(
 ) -> Timeline | None:
     """Return sends with their times, none too early; None: they still are after many rounds.
 
-    Stepped that put one another off would go on by a tick each: what comes again and again is put
+    Sends that put one another off would go on by a tick each: what comes again and again is put
     off by more, so that others go first.
     """
     columns = (sends.step, sends.chunk, sends.src, sends.dst, sends.reduce)

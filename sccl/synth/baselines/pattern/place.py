@@ -17,7 +17,7 @@ from sccl.topo import resolve
 from sccl.transform.retime import Stepped, timed
 
 FEW = 2**14
-"""Stepped that the judge of steps executes faster than compiled code is loaded."""
+"""Sends that the judge of steps executes faster than compiled code is loaded."""
 
 
 def judged(pattern: Pattern) -> Pattern:
