@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 from sccl.core.topology import Topology, check_cost
@@ -84,10 +85,18 @@ class Costs:
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def bytes_text(size_bytes: float) -> str:
-    """Return a number of bytes with a binary unit and three digits."""
+    """Return a number of bytes with a unit: three digits and a binary one, or as it was given.
+
+    Whole thousands are what people write with decimal units (1GB), and are given back in these,
+    exactly.
+    """
+    if isinstance(size_bytes, int) and size_bytes and not size_bytes % 1000:
+        power = min((len(str(size_bytes)) - 1) // 3, len(_DECIMAL_UNITS) - 1)
+        return f"{Decimal(size_bytes).scaleb(-3 * power).normalize():f} {_DECIMAL_UNITS[power]}"
     value, unit = float(size_bytes), 0
     while value >= 1023.5 and unit + 1 < len(_UNITS):
         value, unit = value / 1024, unit + 1

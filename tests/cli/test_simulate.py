@@ -164,7 +164,7 @@ def test_a_row_for_each_file_at_each_size(ring: Path, timed: Path) -> None:
 
 def test_one_simulation_is_told_at_length(ring: Path) -> None:
     out = sccl("simulate", ring, "--size", "1MB")[1]
-    assert "allreduce on ring:4, 977 KiB in C=4 of 244 KiB:" in out
+    assert "allreduce on ring:4, 1 MB in C=4 of 250 KB:" in out
     assert "GB/s (size / time)" in out
     assert "no schedule takes less than" in out
     assert "busiest link 0->1: " in out

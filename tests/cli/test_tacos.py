@@ -20,7 +20,7 @@ ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", 
 def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
     code, out, err = sccl(*ASKED, "-o", tmp_path / "s.json")
     assert (code, err) == (0, "")
-    assert "allgather on torus:3x3, 977 KiB a rank in C=1:" in out
+    assert "allgather on torus:3x3, 1 MB a rank in C=1:" in out
     assert "(72 transfers," in out
     assert "alpha occupies" in out
     assert "no schedule of such chunks takes less than" in out

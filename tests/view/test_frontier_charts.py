@@ -202,9 +202,18 @@ def test_large_numbers_at_axes_are_short() -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(1, "1 B"), (1000, "1000 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (2**20 - 1, "1 MiB")],
+    [
+        (1, "1 B"),
+        (1000, "1 KB"),
+        (10**9, "1 GB"),
+        (64_500, "63 KiB"),
+        (1_024_000, "1.024 MB"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (2**20 - 1, "1 MiB"),
+    ],
 )
-def test_sizes_have_binary_units(size: float, text: str) -> None:
+def test_sizes_have_binary_units_or_those_in_which_they_are_whole(size: float, text: str) -> None:
     assert bytes_text(size) == text
 
 
