@@ -95,7 +95,7 @@ VERBS = (
         LOOK,
         "simulate",
         "simulate",
-        "Simulate algorithms and schedules link by link: their time, what is busy, and what waits.",
+        "Simulate algorithms, schedules and programs link by link: their time, and what takes it.",
         "sccl simulate found/allgather-dgx1-c6-s3-r7.json --size 1KB..1GB",
     ),
     Verb(

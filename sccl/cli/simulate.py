@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sccl.cli import options
+from sccl.cli import complete, options
 from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text
@@ -30,6 +30,23 @@ if TYPE_CHECKING:
 _ENDS = 8
 """Transfers of a critical path that are printed of its beginning, and of its end: JSON has all."""
 
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        help="Files of algorithms and schedules, folders of them, patterns such as 'found/*.json', "
+        "and projects of 'sccl codegen' (their folder, or its program.json).",
+        show_default=False,
+    ),
+]
+Topo = Annotated[
+    str | None,
+    typer.Option(
+        help="The machine of programs, a name or a .json file.",
+        show_default="the one that they name",
+        autocompletion=complete.topology,
+    ),
+]
 Size = Annotated[
     str | None,
     typer.Option(
@@ -51,7 +68,7 @@ Steps = Annotated[
         "--stepping",
         help="Whether a send starts when what it sends is there, or when the step before it has "
         "ended everywhere.",
-        show_default="pipelined; schedules say when",
+        show_default="pipelined; schedules and programs say when",
     ),
 ]
 AlphaUs = Annotated[
@@ -77,8 +94,9 @@ Plot = Annotated[
 
 @reported
 def simulate(
-    files: options.Plans,
+    files: Files,
     size: Size = None,
+    topo: Topo = None,
     alpha: Alpha = None,
     stepping: Steps = None,
     alpha_us: AlphaUs = None,
@@ -87,7 +105,7 @@ def simulate(
     plot: Plot = None,
     json: options.Json = False,
 ) -> None:
-    """Simulate algorithms and schedules link by link: their time, what is busy, and what waits.
+    """Simulate algorithms, schedules and programs link by link: their time, and what takes it.
 
     Each link serves one transfer after the other, as they come; all in whole ticks, so that the
     result is the same on every computer. Beside the time stands one that no schedule beats.
@@ -102,7 +120,7 @@ def simulate(
 
     sizes = [None] if size is None else sizes_of(size)
     terms = Terms(alpha, stepping, alpha_us, gb_per_s)
-    sources = load_sources(files)
+    sources = load_sources(files, topo)
     if together and len(sources) < 2:
         raise ParameterError(
             "--together runs several files at once, and one is given: leave it out"
@@ -134,8 +152,7 @@ def _print(console: Console, run: RunPart) -> None:
         _print_collective(console, part)
     if len(run.collectives) > 1:
         console.print(f"all together: [bold]{run.finish_us:.6g} us[/]")
-    steps = run.stepping or "at the times of the schedule"
-    console.print(f"{steps}, alpha {run.alpha}")
+    console.print(f"{_steps(run)}, alpha {run.alpha}")
     if run.busiest:
         link = "->".join(map(str, run.busiest.link))
         console.print(
@@ -147,7 +164,7 @@ def _print(console: Console, run: RunPart) -> None:
 
 
 def _print_collective(console: Console, part: SimulatedPart) -> None:
-    title = escape(f"{on_a_line(part.file)}: {part.collective} on {on_a_line(part.topology)}")
+    title = escape(f"{_name(part)}: {part.collective} on {on_a_line(part.topology)}")
     of = f" of {bytes_text(part.chunk_bytes)}" if part.chunk_bytes else ""
     console.print(
         f"{title}, {bytes_text(part.size_bytes)} in C={part.chunks}{of}: "
@@ -163,6 +180,17 @@ def _print_collective(console: Console, part: SimulatedPart) -> None:
         f"no schedule takes less than {part.bound_us:.6g} us{met} ({escape(part.bound)})",
         soft_wrap=True,
     )
+
+
+def _steps(run: RunPart) -> str:
+    if run.stepping:
+        return run.stepping
+    programs = any(part.program for part in run.collectives)
+    return "as the instructions say" if programs else "at the times of the schedule"
+
+
+def _name(part: SimulatedPart) -> str:
+    return on_a_line(f"{part.file}: {part.program}" if part.program else part.file)
 
 
 def _gap(part: SimulatedPart) -> str:
@@ -198,7 +226,7 @@ def _why(step: PathPart) -> str:
         "release": "nothing keeps it" if step.start_us == 0 else "it is its time",
         "arrival": "what it sends has come",
         "barrier": "the step before has ended",
-        "start": "what was there before is on its way",
+        "start": "the one before it has started",
         "onward": "it comes from the link before",
         "link": f"{waited}the link",
         "limit": f"{waited}a budget or a switch",
@@ -207,7 +235,7 @@ def _why(step: PathPart) -> str:
 
 def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
     """Print a row for each collective of each simulation."""
-    files = {part.file for run in runs for part in run.collectives}
+    files = {_name(part) for run in runs for part in run.collectives}
     table = Table(*(("file",) if len(files) > 1 else ()))
     names = ("size", "time (us)", "GB/s", "least (us)", "above", "links busy", "busiest link")
     for name in names:
@@ -218,7 +246,7 @@ def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
         for part in run.collectives:
             least = "" if part.bound_us is None else f"{part.bound_us:.6g}"
             table.add_row(
-                *((escape(on_a_line(part.file)),) if len(files) > 1 else ()),
+                *((escape(_name(part)),) if len(files) > 1 else ()),
                 *(bytes_text(part.size_bytes), f"{part.finish_us:.6g}"),
                 *(f"{part.algorithm_gb_per_s:.4g}", least, _gap(part)),
                 *(f"{run.utilisation:.1%}", link),
@@ -226,10 +254,9 @@ def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
     titles = {f"{p.collective} on {p.topology}" for run in runs for p in run.collectives}
     for title in sorted(titles):
         console.print(f"{on_a_line(title)}", markup=False)
-    steps = runs[0].stepping or "at the times of the schedule"
     console.print(
-        f"{steps}, alpha {runs[0].alpha}; GB/s is size / time; no schedule of such chunks takes "
-        "less than the least time",
+        f"{_steps(runs[0])}, alpha {runs[0].alpha}; GB/s is size / time; no schedule of such "
+        "chunks takes less than the least time",
         soft_wrap=True,
     )
     console.print(table)

@@ -90,15 +90,23 @@ def _count(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
     given: Fixed, now: State, gate: int, tick: int, row: int, why: int
 ) -> None:
     """Count an arrival or a start; those that wait for the gate come if it was the last."""
-    now.shut[gate] -= 1
-    if now.shut[gate] > 0:
-        return
-    for i in range(given.gate_first[gate], given.gate_first[gate + 1]):
-        message = given.gated[i]
-        late = given.release[message] > tick
-        now.ready_why[message] = _RELEASE if late else why
-        now.ready_by[message] = NONE if late else row
-        _push(now, max(tick, given.release[message]), _COMES | message)
+    now.opening[0] = gate
+    left = 1
+    while left > 0:
+        left -= 1
+        here = now.opening[left]
+        now.shut[here] -= 1
+        if now.shut[here] > 0:
+            continue
+        for i in range(given.gate_first[here], given.gate_first[here + 1]):
+            message = given.gated[i]
+            late = given.release[message] > tick
+            now.ready_why[message] = _RELEASE if late else why
+            now.ready_by[message] = NONE if late else row
+            _push(now, max(tick, given.release[message]), _COMES | message)
+        for i in range(given.onward_first[here], given.onward_first[here + 1]):
+            now.opening[left] = given.onward[i]
+            left += 1
 
 
 @compiled_in_place

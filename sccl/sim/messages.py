@@ -5,7 +5,8 @@ so a message waits for what arrives there before, and for the start of those tha
 there until then. Both are counted at *gates*: a gate opens when all that it counts has happened.
 Each message waits for at most one, counts for at most one as it arrives, and for at most one as it
 starts: three columns, however many messages meet at a place. Of a reduction that 1,000 arrivals
-complete and 1,000 sends pass on they have 2,000 entries, where pairs would be a million.
+complete and 1,000 sends pass on they have 2,000 entries, where pairs would be a million. What has
+more to wait for, as the instructions of a program have, waits for gates that count gates.
 
 What arrives at a place before all has started that sends what was there (as when two ranks exchange
 partial results of one chunk, and the link of one is still busy) is kept beside it until then. That
@@ -39,6 +40,7 @@ _TYPES = {
 }  # fmt: skip
 
 _GATES = ("waits_for", "arrival_opens", "start_opens")
+_ONWARD = ("opened", "counted_at")
 
 Numbers: TypeAlias = Whole | Sequence[int]
 
@@ -62,6 +64,8 @@ class Messages:
         arrival_opens: the gate that counts its arrival.
         start_opens: the gate that counts its start.
         barriers: of each gate, whether it is a barrier between steps; others are of places.
+        opened: gates whose opening is counted, in two columns beside those of messages.
+        counted_at: at which gate that of each is.
         num_chunks: chunks are numbered from 0 to one less.
 
     Raises:
@@ -78,6 +82,8 @@ class Messages:
     arrival_opens: NDArray[np.int32]
     start_opens: NDArray[np.int32]
     barriers: NDArray[np.bool_]
+    opened: NDArray[np.int32]
+    counted_at: NDArray[np.int32]
     num_chunks: int
 
     def __post_init__(self) -> None:
@@ -99,6 +105,13 @@ class Messages:
             self._check(name, 0, end)
         for name in _GATES:
             self._check(name, NOTHING, len(self.barriers))
+        for name in _ONWARD:
+            self._check(name, 0, len(self.barriers))
+        if len(self.opened) != len(self.counted_at):
+            raise ParameterError(
+                f"messages, column 'counted_at': {len(self.counted_at)} rows, expected "
+                f"{len(self.opened)} as in 'opened'"
+            )
         if (same := np.flatnonzero(self.src == self.dst)).size:
             raise ParameterError(
                 f"messages, row {same[0]}: it goes from {self.src[same[0]]} to itself, expected "
@@ -196,7 +209,9 @@ class Messages:
         """Return messages that are released from the first tick on."""
         none = np.zeros(len(chunk), np.int64)
         num_chunks = int(chunk.max()) + 1 if len(chunk) else 1
-        return cls(chunk, src, dst, reduce, none, none, *gates, num_chunks)  # type: ignore[arg-type]
+        onward = np.empty(0, np.int32)
+        columns = (chunk, src, dst, reduce, none, none, *gates, onward, onward)
+        return cls(*columns, num_chunks)  # type: ignore[arg-type]
 
     def later(self, ticks: int) -> Messages:
         """Return them released by so many ticks later."""
@@ -221,7 +236,9 @@ def together(parts: Sequence[Messages]) -> Messages:
     for part, first_chunk, first_gate in zip(parts, chunks, gates, strict=False):
         for name, column in columns.items():
             own = getattr(part, name)
-            if name in _GATES:
+            if name in _ONWARD:
+                own = own + first_gate
+            elif name in _GATES:
                 own = np.where(own == NOTHING, NOTHING, own + first_gate)
             column.append(own + first_chunk if name == "chunk" else own)
     whole = {name: np.concatenate(column) for name, column in columns.items()}

@@ -72,13 +72,13 @@ def _fixed(
     messages: Messages, size: Numbers, route: Numbers, first_row: Numbers, parts: Segments
 ) -> Fixed:
     """Return what the engine reads; a gate that counts nothing is open."""
-    counts = _gate_counts(messages)
-    waits = messages.waits_for.astype(np.int64)
-    waits[(waits != NOTHING) & (counts[waits] == 0)] = NOTHING
+    waits, onward = _kept(messages)
     order = np.argsort(waits, kind="stable")
-    gate_first = np.searchsorted(waits[order], np.arange(len(counts)))  # the last counts nothing
+    gates = np.arange(len(messages.barriers) + 1)
+    gate_first = np.searchsorted(waits[order], gates)  # the last counts nothing
     free = order[: gate_first[0]]
     early = free[np.argsort(messages.release[free], kind="stable")]
+    by_gate = np.argsort(onward[0], kind="stable")
     return Fixed(
         early,
         messages.release,
@@ -91,14 +91,30 @@ def _fixed(
         first_row,
         gate_first,
         order,
+        np.searchsorted(onward[0][by_gate], gates),
+        onward[1][by_gate],
         *parts[:-1],
     )
 
 
-def _gate_counts(messages: Messages) -> Numbers:
-    """Return what each gate counts, and 0 once more at the end."""
+def _kept(messages: Messages) -> tuple[Numbers, Numbers]:
+    """Return for what each message waits, and which gates count which, without what is open."""
+    waits = messages.waits_for.astype(np.int64)
+    onward = np.stack((messages.opened, messages.counted_at)).astype(np.int64)
+    while True:  # gates that count nothing but such gates are open, too
+        counts = _gate_counts(messages, onward[1])
+        shut = counts[onward[0]] > 0
+        if shut.all():
+            break
+        onward = onward[:, shut]
+    waits[(waits != NOTHING) & (counts[waits] == 0)] = NOTHING
+    return waits, onward
+
+
+def _gate_counts(messages: Messages, counted_at: Numbers) -> Numbers:
+    """Return what each gate counts, other gates at ``counted_at``; and 0 once more at the end."""
     counts = np.zeros(len(messages.barriers) + 1, np.int64)
-    for column in (messages.arrival_opens, messages.start_opens):
+    for column in (messages.arrival_opens, messages.start_opens, counted_at):
         counts += np.bincount(column[column != NOTHING], minlength=len(counts))
     return counts
 
@@ -154,7 +170,8 @@ def _state(given: Fixed, messages: Messages, links: int, left: Numbers) -> State
         left=left.copy(),
         waiting=none(len(left)),
         freed_by=none(len(left)),
-        shut=_gate_counts(messages),
+        shut=_gate_counts(messages, given.onward),
+        opening=none(len(given.onward) + 1),
     )
 
 

@@ -22,6 +22,7 @@ class Fixed(NamedTuple):
         route: of each message.
         first_row: of each message, where its rows begin, one for each link on its way.
         gate_first: of each gate, where those that wait for it begin in ``gated``.
+        onward_first: of each gate, where the gates that count its opening begin in ``onward``.
     """
 
     early: Numbers
@@ -35,6 +36,8 @@ class Fixed(NamedTuple):
     first_row: Numbers
     gate_first: Numbers
     gated: Numbers
+    onward_first: Numbers
+    onward: Numbers
     route_first: Numbers
     use_first: Numbers
     use_link: Numbers
@@ -96,6 +99,7 @@ class State(NamedTuple):
         waiting: of each limit, one that waits for it.
         freed_by: of each limit, the row that gave back of it last.
         shut: of each gate, for how much more it waits.
+        opening: gates that are counted at because others open, in no order.
     """
 
     counts: Numbers
@@ -119,3 +123,4 @@ class State(NamedTuple):
     waiting: Numbers
     freed_by: Numbers
     shut: Numbers
+    opening: Numbers

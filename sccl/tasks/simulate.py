@@ -16,10 +16,13 @@ from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import InputError, ParameterError
 from sccl.judge import violations
+from sccl.lower import Program
+from sccl.lower.sends import messages_of
 from sccl.sim import Messages, Timeline, simulate, together
 from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.files import load_plans
 from sccl.tasks.judged import judged
+from sccl.tasks.programs import is_project, load_programs
 from sccl.tasks.terms import Terms, finest_tick
 from sccl.tasks.time_bound import TimeBound, time_bound
 
@@ -32,27 +35,33 @@ class Source:
     """What is simulated; the judge has accepted it.
 
     Attributes:
-        name: what to call it: its file.
-        plan: an algorithm or a schedule.
+        file: as it was given.
+        program: which of those in the file; None: it is no program.
+        topology: the machine that it is for.
     """
 
-    name: str
-    plan: Algorithm | Schedule
+    file: str
+    program: str | None
+    plan: Algorithm | Schedule | Program
+    topology: Topology
+
+    @property
+    def name(self) -> str:
+        """Return what to call it."""
+        return f"{self.file}: {self.program}" if self.program else self.file
 
     @property
     def collective(self) -> Collective:
         """Return what it does."""
         return self.plan.collective
 
-    @property
-    def topology(self) -> Topology:
-        """Return the machine that it is for."""
-        return self.plan.topology
-
     def messages(self, stepping: Stepping) -> Messages:
         """Return what it sends."""
-        if isinstance(self.plan, Schedule):
-            return Messages.of_schedule(self.plan)
+        match self.plan:
+            case Schedule():
+                return Messages.of_schedule(self.plan)
+            case Program():
+                return messages_of(self.plan)
         return Messages.of_algorithm(self.plan, stepping)
 
     def chunk_bytes(self, size_bytes: int | None) -> int | tuple[int, ...]:
@@ -119,7 +128,7 @@ class Run:
     """What happened when collectives ran, one of them or several at once.
 
     Attributes:
-        stepping: None: of schedules alone, which say when.
+        stepping: None: of schedules and programs alone, which say when.
     """
 
     parts: tuple[Member, ...]
@@ -136,13 +145,29 @@ class Run:
         return part.size_bytes / finish / 1000 if finish else 0.0
 
 
-def load_sources(files: Iterable[str | Path]) -> list[Source]:
-    """Return the plans of files; all are judged before any is simulated.
+def load_sources(words: Iterable[str | Path], machine: str | None) -> list[Source]:
+    """Return the plans and programs of files; all are judged before any is simulated.
+
+    Args:
+        words: files, folders, patterns, and projects, by their folder or their program.json.
+        machine: that of programs, which name theirs at most; None: the one that they name.
 
     Raises:
-        InputError: there is none, a file holds no plan, or the judge rejects one.
+        InputError: there is none, a file holds neither, one is wrong, or a machine is given and no
+            program.
     """
-    return [source_of(str(one.file), one.plan) for one in load_plans(files)]
+    given = list(words)
+    projects = [word for word in given if is_project(Path(word))]
+    programs = [one for word in projects for one in load_programs(Path(word), machine)]
+    if machine and not programs:
+        raise ParameterError(
+            "--topo is the machine of programs, and plans have their own: leave it out"
+        )
+    rest = [word for word in given if word not in projects]
+    return [
+        *(source_of(str(one.file), one.plan) for one in (load_plans(rest) if rest else ())),
+        *(Source(str(one.file), one.name, one.program, one.topology) for one in programs),
+    ]
 
 
 def source_of(name: str, plan: Plan) -> Source:
@@ -155,13 +180,13 @@ def source_of(name: str, plan: Plan) -> Source:
         InputError: the judge rejects it.
     """
     if isinstance(plan, KSynchronous):
-        return Source(name, judged(plan, name))
+        return Source(name, None, judged(plan, name), plan.topology)
     if found := violations(plan):
         raise InputError(
             f"{name}: the judge rejects this schedule ({counted(len(found), 'violation')}, "
             f"the first: {found[0].message}); see all with 'sccl check'"
         )
-    return Source(name, plan)
+    return Source(name, None, plan, plan.topology)
 
 
 def simulated(
@@ -214,8 +239,8 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
         size = source.size_bytes(size_bytes)
         parts.append(Member(source, size, own, first, len(messages), finish, *bound))
         first += len(messages)
-    timed = all(isinstance(source.plan, Schedule) for source in sources)
-    return Run(tuple(parts), timeline, None if timed else stepping)
+    steps = any(isinstance(source.plan, Algorithm) for source in sources)
+    return Run(tuple(parts), timeline, stepping if steps else None)
 
 
 def _bound(source: Source, clock: Clock, topology: Topology) -> tuple[TimeBound | None, str]:
@@ -243,6 +268,11 @@ def _check_fits(sources: Sequence[Source], size_bytes: int | None, terms: Terms)
             )
         if isinstance(source.plan, Schedule):
             _check_schedule(source.name, source.plan, terms)
+        if isinstance(source.plan, Program) and terms.stepping is not None:
+            raise ParameterError(
+                f"{source.name}: it is a program, whose instructions say what each waits for: "
+                "leave --stepping out"
+            )
     ticks = {(s.plan.tick_ps, s.plan.model) for s in sources if isinstance(s.plan, Schedule)}
     if len(ticks) > 1:
         raise ParameterError(

@@ -10,8 +10,10 @@ from msgspec import Meta
 
 from sccl.core.clock import AlphaModel
 from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.outcome import Plan
+from sccl.lower import Program
 from sccl.sim import CriticalStep, Timeline
-from sccl.tasks.outputs import Alpha, Output, plan_digests
+from sccl.tasks.outputs import Alpha, Output, file_digest, plan_digests
 from sccl.tasks.simulate import Member, Run, Source
 from sccl.tasks.terms import Terms
 
@@ -24,6 +26,7 @@ class SimulatedPart(Part, frozen=True, kw_only=True):
     """A collective that ran, alone or with others."""
 
     file: FileText
+    program: Annotated[str | None, Meta(description="Which of the file's; null: it is no program.")]
     collective: str
     topology: str
     chunks: Annotated[int, Meta(ge=1, description="C.")]
@@ -64,8 +67,9 @@ class PathPart(Part, frozen=True, kw_only=True):
         Meta(
             description="What it waited for last, that the one before did. release: nothing. "
             "arrival: that it brought what is sent. barrier: the end of the step before. start: "
-            "that it left the place. onward: the link before, on its own way. link: that it left "
-            "the link. limit: a budget or a place in a switch."
+            "that it started, and so left the place, or the thread block. onward: the link "
+            "before, on its own way. link: that it left the link. limit: a budget or a place in a "
+            "switch."
         ),
     ]
 
@@ -77,7 +81,7 @@ class RunPart(Part, frozen=True, kw_only=True):
     alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
     stepping: Annotated[
         Literal["pipelined", "barrier"] | None,
-        Meta(description="When steps start; null: schedules say when."),
+        Meta(description="When steps start; null: schedules and programs say when."),
     ]
     finish_us: Annotated[float, Meta(ge=0, description="When the last of all arrives.")]
     utilisation: Annotated[Share, Meta(description="Of all links, on average.")]
@@ -99,8 +103,15 @@ def simulate_output(
     sources: Sequence[Source], runs: Iterable[RunPart], terms: Terms, plot: Path | None
 ) -> SimulateOutput:
     """Return what was found."""
+    plans: dict[str, Plan] = {}
+    programs: dict[str, str] = {}
+    for source in sources:
+        if isinstance(source.plan, Program):
+            programs[source.file] = file_digest(Path(source.file))
+        else:
+            plans[source.file] = source.plan
     return SimulateOutput(
-        inputs=plan_digests({source.name: source.plan for source in sources}),
+        inputs=plan_digests(plans) | programs,
         alpha_us=terms.alpha_us,
         gb_per_s=terms.gb_per_s,
         runs=tuple(runs),
@@ -126,7 +137,8 @@ def part_of(run: Run) -> RunPart:
 def _collective(run: Run, part: Member) -> SimulatedPart:
     c, own = part.source.collective, part.chunk_bytes
     return SimulatedPart(
-        file=part.source.name,
+        file=part.source.file,
+        program=part.source.program,
         collective=c.name,
         topology=part.source.topology.name,
         chunks=c.chunks,
@@ -164,7 +176,7 @@ def _step(run: Run, step: CriticalStep) -> PathPart:
         "ONWARD": "onward", "LINK": "link", "LIMIT": "limit",
     }  # fmt: skip
     return PathPart(
-        file=part.source.name,
+        file=part.source.file,
         chunk=chunk - before,
         link=made.topology.links[step.link].edge,
         ready_us=made.clock.us(step.ready),

@@ -86,7 +86,7 @@ def chart_of(drawn: Sequence[Drawn], runs: Sequence[RunPart]) -> ChartType:
 def _times(drawn: Sequence[Drawn], runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
     for one, run in zip(drawn, runs, strict=True):
         for part in run.collectives:
-            name = part.file if len(run.collectives) > 1 else one.shares.name
+            name = part.program or part.file if len(run.collectives) > 1 else one.shares.name
             yield {"size": part.size_bytes, "time": part.finish_us, "series": name}
 
 
@@ -129,8 +129,7 @@ def _busy_links(run: Run, shares: Shares) -> BusyLinks:
 
 
 def _notes(run: Run, shown: int) -> Iterator[str]:
-    steps = run.stepping or "at the times of the schedule"
-    yield f"{steps}, alpha {run.timeline.clock.model}"
+    yield f"{run.stepping or 'by its own times'}, alpha {run.timeline.clock.model}"
     links = len(run.timeline.topology.links)
     if shown < links:
         yield f"{shown} of {links} links: those of the critical path, then the busiest"

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel
 from sccl.core.files.algorithms import algorithm_to_wire
@@ -20,25 +19,18 @@ from sccl.core.files.text import text_of
 from sccl.core.schedule import Schedule
 from sccl.core.stepping import Stepping
 from sccl.errors import InputError
-from sccl.synth.contract import Request
-from sccl.tasks.baseline import baseline_on
 from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.simulate import run_of, source_of
 from sccl.tasks.terms import Terms
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve
 from sccl.transform.retime import schedule_of
+from tests.kit.baselines import classical
 from tests.kit.commands import sccl
 from tests.kit.nightly import times
 from tests.kit.timed import right
 
 ALPHA, LANE = 0.7, 25.0  # of generated machines: microseconds, and 10^9 bytes per second
-
-
-def classical(name: str, collective: str, machine: str) -> Algorithm:
-    topology = resolve(machine)
-    asked = Request(topology, named(collective, topology.ranks), 1 << 20)
-    return baseline_on(name, asked, 1)
 
 
 def written(folder: Path, name: str, plan: Algorithm | Schedule) -> Path:
@@ -253,3 +245,82 @@ def test_costs_in_place_of_the_machines_are_those_of_its_budgets_too() -> None:
     slow = replace(switch, budgets=tuple(replace(b, gb_per_s=1.0) for b in switch.budgets))
     assert Terms(gb_per_s=25.0, alpha_us=0.7).on(slow) == switch
     assert Terms().on(slow) == slow
+
+
+@pytest.fixture(scope="module")
+def project(ring: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("simulate") / "project"
+    assert sccl("codegen", ring, "-o", folder)[0] == 0
+    return folder
+
+
+def test_programs_of_projects_are_simulated(project: Path, ring: Path) -> None:
+    found = simulated(project, "--size", "1MB")
+    file = str(project / "program.json")
+    assert list(found["inputs"]) == [file]
+    parts = [run["collectives"][0] for run in found["runs"]]
+    assert [part["program"].split(", ")[1] for part in parts] == ["eager", "direct"]
+    assert {part["file"] for part in parts} == {file}
+    assert {run["stepping"] for run in found["runs"]} == {None}
+    alone = simulated(ring, "--size", "1MB")["runs"][0]
+    assert [run["finish_us"] for run in found["runs"]] == [alone["finish_us"]] * 2
+    assert [run["busiest"]["bytes"] for run in found["runs"]] == [alone["busiest"]["bytes"]] * 2
+    on_pairs = simulated(file, "--topo", "full:4", "--size", "1MB")["runs"]
+    assert on_pairs[0]["collectives"][0]["topology"] == "full:4"
+    assert "as the instructions say" in sccl("simulate", project)[1]
+    both = simulated(project, ring, "--together", "--size", "1MB")["runs"][0]
+    assert both["finish_us"] > alone["finish_us"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--topo", "ring:5"), "it is for 4 ranks, and topology 'ring:5' has 5"),
+        (("--topo", "ringg:4"), "ringg"),
+        (("--stepping", "barrier"), "it is a program"),
+    ],
+)
+def test_programs_are_what_they_are(words: tuple[str, ...], says: str, project: Path) -> None:
+    code, out, err = sccl("simulate", project, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+def test_plans_have_machines_of_their_own(ring: Path) -> None:
+    assert "leave it out" in sccl("simulate", ring, "--topo", "ring:4")[2]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        (1, None, "is not"),
+        (2, 99, "chunk is 99, expected 0 to 3"),
+        (3, 77, "peer is 77, expected another rank"),
+        (3, None, "has no peer"),
+        (7, None, "has no flag"),
+        (9, [[50, 0]], "it waits for instruction 0 of block 50"),
+        (4, "output:0", "the interpreter finds"),
+    ],
+)
+def test_wrong_programs_are_refused(
+    field: int, value: object, says: str, project: Path, tmp_path: Path
+) -> None:
+    plain = json.loads((project / "program.json").read_text())
+    row = plain["collectives"][0]["algorithms"][0]["eager"]["ranks"][0]["blocks"][0]
+    send = next(line for line in row["instructions"] if line[0] == "send")
+    send[field] = value
+    file = tmp_path / "program.json"
+    file.write_text(json.dumps(plain))
+    code, out, err = sccl("simulate", file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err or field == 1
+
+
+def test_programs_of_machines_without_a_name_need_one(project: Path, tmp_path: Path) -> None:
+    text = (project / "program.json").read_text().replace('"ring:4"', '"my machine"')
+    file = tmp_path / "program.json"
+    file.write_text(text)
+    assert "give --topo and the machine's file" in sccl("simulate", file)[2]
+    assert sccl("simulate", file, "--topo", "ring:4")[0] == 0
+    file.write_text(text.replace('"allreduce"', '"mine"'))
+    assert "is a collective of your own" in sccl("simulate", file)[2]

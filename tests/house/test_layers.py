@@ -69,7 +69,7 @@ MAY_IMPORT = {
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
     "solvers": {"errors", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
-    "lower": {"core", "errors", "judge", "numpy"},
+    "lower": {"core", "errors", "judge", "sim", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "igraph"},
@@ -94,7 +94,7 @@ MAY_IMPORT = {
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
     "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
-    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"msgspec", "solvers"},
+    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"lower", "msgspec", "solvers"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
     "__main__": {"cli"},
     "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
 from sccl.synth import baselines
-from sccl.synth.baselines import Pattern, make
+from sccl.synth.baselines import Pattern, make, on_machine
 from sccl.synth.contract import Request
 from sccl.topo import resolve
 
@@ -23,3 +24,9 @@ def request(collective: str, topology: str, root: int = 0, size: int = 2**20) ->
 
 def pattern(name: str, collective: str, topology: str, pieces: int = 1, root: int = 0) -> Pattern:
     return make(name, request(collective, topology, root), pieces)
+
+
+def classical(name: str, collective: str, topology: str, pieces: int = 1) -> Algorithm:
+    """Return an algorithm over the links of a machine."""
+    asked = request(collective, topology)
+    return on_machine(make(name, asked, pieces), asked.topology)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -51,4 +53,24 @@ def messages(draw: st.DrawFn, topology: Topology, most: int = 8) -> Messages:
     row = st.tuples(st.integers(0, 3), st.integers(0, 2), rank, rank).filter(lambda r: r[2] != r[3])
     rows = draw(st.lists(row, max_size=most))
     made = Messages.of_steps(*steps_of(rows), stepping=draw(st.sampled_from(Stepping)))
+    made = draw(with_more_gates(made)) if draw(st.booleans()) else made
     return made.later(draw(st.integers(0, 3)))
+
+
+@st.composite
+def with_more_gates(draw: st.DrawFn, made: Messages) -> Messages:
+    """Return messages of which some wait for gates that count the opening of others."""
+    before, more = len(made.barriers), draw(st.integers(1, 4))
+    gate = st.integers(0, before + more - 1)
+    pairs = draw(st.lists(st.tuples(gate, st.integers(before, before + more - 1)), max_size=6))
+    onward = np.array([p for p in pairs if p[0] < p[1]], np.int32).reshape(-1, 2)
+    waits = made.waits_for.copy()
+    for i in draw(st.sets(st.integers(0, max(len(made) - 1, 0)))) if len(made) else ():
+        waits[i] = draw(st.integers(before, before + more - 1))
+    return replace(
+        made,
+        waits_for=waits,
+        barriers=np.concatenate((made.barriers, np.zeros(more, np.bool_))),
+        opened=onward[:, 0].copy(),
+        counted_at=onward[:, 1].copy(),
+    )

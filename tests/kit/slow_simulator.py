@@ -146,7 +146,8 @@ class SlowSimulator:
                 return False
             if self.m.start_opens[i] == gate and legs[0].began is None:
                 return False
-        return True
+        onward = zip(self.m.opened.tolist(), self.m.counted_at.tolist(), strict=True)
+        return all(self.open(before, tick) for before, after in onward if after == gate)
 
     def comes(self, message: int, tick: int) -> bool:
         """Return whether a message comes to a queue now."""

@@ -7,23 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from sccl.collectives import named
-from sccl.synth.contract import Request
-from sccl.tasks.baseline import baseline_on
 from sccl.tasks.simulate import Run, run_of, source_of
 from sccl.tasks.simulated import part_of
 from sccl.tasks.simulated_charts import chart_of, drawn_of
 from sccl.tasks.terms import Terms
-from sccl.topo import resolve
 from sccl.view.charts import MOST_LINKS, BusyLinks, busy_chart
 from sccl.view.save import svg
+from tests.kit.baselines import classical
 from tests.kit.commands import sccl
 
 
 def run(name: str, collective: str, machine: str, pieces: int = 1) -> Run:
-    topology = resolve(machine)
-    asked = Request(topology, named(collective, topology.ranks), 1 << 20)
-    return run_of([source_of(name, baseline_on(name, asked, pieces))], 1 << 20, Terms())
+    plan = classical(name, collective, machine, pieces)
+    return run_of([source_of(name, plan)], 1 << 20, Terms())
 
 
 def links_of(made: Run) -> BusyLinks:
