@@ -173,8 +173,8 @@ def test_a_seed_gives_the_same_bytes_and_another_other_ones() -> None:
 
 
 def test_restarts_keep_the_best_and_end_where_it_is_proved() -> None:
-    machine = resolve("torus:4x4")
-    spec = named("allgather", 16)
+    machine = torus((6, 4), (50, 20))
+    spec = named("allgather", 24)
     each = [found(machine, spec, seed=7, restarts=n).bound.attained for n in range(1, 9)]
     assert each == sorted(each, reverse=True)
     assert each[-1] < each[0]
@@ -188,7 +188,7 @@ def test_restarts_keep_the_best_and_end_where_it_is_proved() -> None:
 def test_what_ends_early_gives_the_best_so_far(
     raised: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = Request(resolve("torus:5x5"), named("allgather", 25), 1 << 20)
+    request = Request(torus((5, 5), (50, 12.5)), named("allgather", 25), 1 << 20)
     calls = []
 
     def check(_: object) -> None:
@@ -213,7 +213,7 @@ def test_an_interrupt_before_anything_is_found_goes_on(monkeypatch: pytest.Monke
 
 
 def test_effort_ends_restarts_and_large_matchings_alike() -> None:
-    request = Request(resolve("torus:5x5"), named("allgather", 25), 1 << 20)
+    request = Request(torus((5, 5), (50, 12.5)), named("allgather", 25), 1 << 20)
     outcome = search.plan(request, Options(restarts=9), Effort(units=1e-9), lambda _: None)
     assert isinstance(outcome, GaveUp)
     assert outcome.best is not None

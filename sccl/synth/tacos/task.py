@@ -29,6 +29,7 @@ from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.sends import Demand, Pause, Sends
 from sccl.synth.tacos.turned import joined, turned
+from sccl.synth.tacos.window import again
 
 MAX_SENDS = 2**28
 """Of a schedule in memory: with what it takes to find them 8 GiB."""
@@ -204,7 +205,7 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sen
         UnreachableError: a rank has no way from any source of what it wants.
     """
     if net.alike and demand.wanted is None:
-        return in_rounds(net, demand, seed, pause)
+        return again(net, demand, *in_rounds(net, demand, seed, pause), seed)
     if is_routed(demand) and net.nodes <= MAX_NODES:
         return by_route(net, demand, seed, pause)
     return by_event(net, with_relays(demand, net), seed, pause)

@@ -1,0 +1,163 @@
+"""Rounds of links that all cost alike: the last ones once more, and what a rank gets in one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sccl.collectives import named
+from sccl.core.topology import Topology
+from sccl.judge import violations
+from sccl.synth.contract import Request
+from sccl.synth.tacos import Options, window
+from sccl.synth.tacos.bits import random_state
+from sccl.synth.tacos.fitted import NEVER, Fitting, fit
+from sccl.synth.tacos.in_step import in_rounds
+from sccl.synth.tacos.sends import Sends
+from sccl.synth.tacos.task import Task, task_of
+from sccl.synth.tacos.window import again
+from sccl.topo import resolve
+from tests.kit.executed import is_right
+from tests.kit.nightly import times
+from tests.kit.tacos import found, schedule
+
+Held = NDArray[np.bool_]
+Count = NDArray[np.int64]
+
+
+def task(topology: Topology, chunks: int = 1, collective: str = "allgather") -> Task:
+    spec = named(collective, topology.ranks)
+    return task_of(Request(topology, spec, 1 << 20), Options(chunks=chunks))
+
+
+def greedy(of: Task, seed: int) -> tuple[int, Sends]:
+    assert of.forward is not None
+    return in_rounds(of.net, of.forward, seed, lambda _sends, _done: None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["torus:4x4", "torus:8x8", "torus:16x16", "torus:5x5x5", "torus:6x6x6", "hypercube:8"],
+)
+def test_the_bound_is_met_where_links_taken_one_by_one_miss_it(name: str) -> None:
+    machine = resolve(name)
+    spec = named("allgather", machine.ranks)
+    bests = [found(machine, spec, seed=seed) for seed in range(5)]
+    assert all(best.proved for best in bests)
+    assert violations(bests[0].plan) == []
+
+
+@settings(max_examples=times(40))
+@given(st.integers(0, 999), st.sampled_from(["torus:3x4", "hypercube:4", "mesh:3x3", "ring:9"]))
+def test_what_is_matched_again_is_right_and_no_later(seed: int, name: str) -> None:
+    of = task(resolve(name), chunks=1 + seed % 2)
+    assert of.forward is not None
+    finish, sends = greedy(of, seed)
+    better, others = again(of.net, of.forward, finish, sends, seed)
+    assert better <= finish
+    plan = schedule(of.found(better, others, of.least(better)))
+    assert plan.finish == better
+    assert is_right(plan)
+    assert violations(plan) == []
+
+
+def test_a_matching_that_meets_the_bound_is_left_alone() -> None:
+    of = task(resolve("mesh:4x4"))
+    assert of.forward is not None
+    finish, sends = greedy(of, 1)
+    assert again(of.net, of.forward, finish, sends, 1)[1] is sends
+
+
+@pytest.mark.parametrize(("what", "most"), [("MOST_PLACES", 255), ("MOST_LINKS", 3)])
+def test_what_is_too_large_is_left_alone(
+    what: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = task(resolve("torus:4x4"))
+    assert of.forward is not None
+    least = of.least(0)
+    tries = (greedy(of, seed) for seed in range(99))
+    finish, sends = next(one for one in tries if one[0] > least)
+    assert again(of.net, of.forward, finish, sends, 0)[0] == least
+    monkeypatch.setattr(window, what, most)
+    assert again(of.net, of.forward, finish, sends, 0)[1] is sends
+
+
+@st.composite
+def lacking(draw: st.DrawFn) -> tuple[int, Fitting]:
+    """Return a few nodes with links between them, each of which holds some of a few chunks."""
+    nodes, chunks = draw(st.integers(2, 5)), draw(st.integers(1, 7))
+    held = draw(
+        st.lists(
+            st.lists(st.booleans(), min_size=chunks, max_size=chunks),
+            min_size=nodes,
+            max_size=nodes,
+        )
+    )
+    links = [
+        (src, dst)
+        for dst in range(nodes)
+        for src in range(nodes)
+        if src != dst and draw(st.booleans())
+    ]
+    since = np.where(np.array(held), 0, NEVER).astype(np.uint16)
+    node, lacks = np.nonzero(since)
+    missing = np.bincount(node, minlength=nodes).astype(np.uint64)
+    degree = np.bincount([dst for _, dst in links], minlength=nodes)
+    state = Fitting(
+        first=np.concatenate(([0], np.cumsum(degree))).astype(np.uint64),
+        src=np.array([src for src, _ in links], dtype=np.uint64),
+        since=since.reshape(-1),
+        lacks_first=np.cumsum(missing) - missing,
+        lacks=lacks.astype(np.uint32),
+        missing=missing,
+        holders=(since == 0).sum(axis=0).astype(np.uint32),
+        random=random_state(draw(st.integers(0, 99))),
+        came=np.empty((max(len(lacks), 1), 3), dtype=np.uint32),
+        counts=np.array([len(lacks), 0], dtype=np.uint64),
+    )
+    return chunks, state
+
+
+def kept(state: Fitting) -> Fitting:
+    return state._replace(**{name: column.copy() for name, column in state._asdict().items()})
+
+
+@settings(max_examples=times(200))
+@given(lacking())
+def test_a_rank_gets_as_many_chunks_as_can_be_and_the_scarcest(given: tuple[int, Fitting]) -> None:
+    chunks, state = given
+    before = kept(state)
+    fit(state, np.uint64(99))
+    held = (before.since == 0).reshape(-1, chunks)
+    holders = before.holders.astype(int)
+    rows = state.came[: int(state.counts[1])].astype(int)
+    rows = rows[rows[:, 0] == 0]
+    assert len({slot for _, slot, _ in rows.tolist()}) == len(rows)
+    for node, (first, end) in enumerate(pairwise(before.first.tolist())):
+        got = [chunk for _, slot, chunk in rows.tolist() if first <= slot < end]
+        for _, slot, chunk in rows.tolist():
+            assert not first <= slot < end or (held[int(before.src[slot]), chunk])
+        assert len(set(got)) == len(got)
+        assert not any(held[node, chunk] for chunk in got)
+        best = _most(held, node, before.src[first:end].astype(int).tolist(), holders)
+        assert (len(got), sum(holders[chunk] for chunk in got)) == best
+        holders[got] += 1
+        if first == end and before.missing[node]:
+            break  # what it lacks never comes, so that nobody else is looked at
+
+
+def _most(held: Held, node: int, sources: list[int], holders: Count) -> tuple[int, int]:
+    """Return how many chunks can come, and how few ranks hold them altogether, then."""
+    graph = nx.Graph()
+    for slot, src in enumerate(sources):
+        for chunk in np.flatnonzero(held[src] & ~held[node]).tolist():
+            graph.add_edge(("slot", slot), ("chunk", chunk), weight=1000 - holders[chunk])
+    pairs = nx.max_weight_matching(graph, maxcardinality=True)
+    weight = sum(graph.edges[pair]["weight"] for pair in pairs)
+    return len(pairs), 1000 * len(pairs) - weight
