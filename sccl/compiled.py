@@ -14,9 +14,10 @@ def compiled(function: F) -> F:
     """Return a function of arrays and numbers, compiled by Numba at its first call.
 
     What was compiled is kept beside the source, or in the user's cache directory where that cannot
-    be written. Signals wait until it returns, so a long loop has to be called piece by piece.
+    be written. Signals wait until it returns, so a long loop has to be called piece by piece; other
+    threads go on meanwhile.
     """
-    return cast("F", numba.njit(cache=True)(function))
+    return cast("F", numba.njit(cache=True, nogil=True)(function))
 
 
 def compiled_in_place(function: F) -> F:

@@ -18,18 +18,17 @@ _TAKEN = {
     "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
     "sccl.api.questions": ("Store",),
     "sccl.api.times": ("Size",),
-    "sccl.api.simulation": ("PlanLike",),
     "sccl.api.progress": ("Progress",),
     "sccl.api.machine": ("Rank", "LinkLike"),
 }
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
-        *("tacos", "baseline", "simulate"),
+        *("tacos", "baseline"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
-        *("Algorithm", "Schedule", "Simulation", "Topology", "Chart"),
+        *("Algorithm", "Schedule", "Topology", "Chart"),
     ),
     "Certificates": ("check_certificate", "Certificate"),
     "Errors": ("ScclError", "InputError"),

@@ -14,6 +14,7 @@ from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
 from sccl.core import topology as core
 from sccl.core.algorithm import KSynchronous
+from sccl.core.packed import Excerpt, PackedSchedule
 from sccl.errors import TooLargeError
 from sccl.synth.contract import Request
 from sccl.tasks.baseline import baseline_on
@@ -79,7 +80,8 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
     assert not isinstance(found.plan, KSynchronous)
     assert found.bound.least is not None
-    return Schedule(found.plan, float(found.bound.least), ended)
+    plan = found.plan.part(Excerpt()) if isinstance(found.plan, PackedSchedule) else found.plan
+    return Schedule(plan, float(found.bound.least), ended)
 
 
 @checked

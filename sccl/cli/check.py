@@ -17,6 +17,7 @@ from sccl.tasks.check import Judged, check_output, judge_files
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
+    from sccl.core.packed import PackedSchedule
     from sccl.core.schedule import Schedule
 
 
@@ -59,7 +60,7 @@ def _costs(plan: Plan) -> str:
     )
 
 
-def _bytes(schedule: Schedule) -> str:
+def _bytes(schedule: Schedule | PackedSchedule) -> str:
     """Return how large chunks are."""
     sizes = schedule.clock.sizes
     return " to ".join(map(bytes_text, sorted({sizes[0], sizes[-1]})))

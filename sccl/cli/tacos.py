@@ -16,6 +16,7 @@ from sccl.core.cost import bytes_text
 from sccl.core.outcome import Found
 from sccl.core.words import counted
 from sccl.synth.contract import Request
+from sccl.tasks.files import write_plan
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.tacos import (
     TacosOutput,
@@ -24,7 +25,6 @@ from sccl.tasks.tacos import (
     synthesise,
     tacos_output,
     tacos_subject,
-    write_schedule,
 )
 from sccl.topo import resolve
 from sccl.view.text.notes import share_bar
@@ -79,7 +79,7 @@ def tacos(
         err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     if output is not None:
-        write_schedule(output, found)
+        write_plan(output, found.plan)
     shown = tacos_output(request, found, seconds=seconds, seed=seed, ended=ended, file=output)
     if json:
         print_output(shown)

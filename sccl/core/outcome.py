@@ -18,10 +18,11 @@ from sccl.core.limit import LimitProof
 
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm
+    from sccl.core.packed import PackedSchedule
     from sccl.core.schedule import Schedule
     from sccl.core.symmetric import SymmetricAlgorithm
 
-Plan: TypeAlias = "Algorithm | SymmetricAlgorithm | Schedule"
+Plan: TypeAlias = "Algorithm | SymmetricAlgorithm | Schedule | PackedSchedule"
 """What moves the data: by steps or by times. Whoever hands it on has had it judged."""
 
 

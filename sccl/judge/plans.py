@@ -14,16 +14,17 @@ from sccl.judge.violation import Violation
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
+    from sccl.core.packed import PackedSchedule
     from sccl.core.schedule import Schedule
 
 LONG = 2**17
 """Transfers from which on compiled code is faster, the time to load it included."""
 
-P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Plan")
+P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "PackedSchedule", "Plan")
 
 
 def violations(plan: Plan) -> list[Violation]:
-    """Return what is wrong with a plan; of a symmetric algorithm at most the first thing.
+    """Return what is wrong with a plan; of a symmetric or packed one at most the first thing.
 
     All sends of a symmetric one are made and re-executed on the whole machine, as a stream.
 
@@ -35,8 +36,13 @@ def violations(plan: Plan) -> list[Violation]:
             return steps.violations(plan)
         case SymmetricAlgorithm():
             return _of_symmetric(plan)
-    from sccl.judge import timed  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.packed import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.judge import timed  # noqa: PLC0415
 
+    if isinstance(plan, PackedSchedule):
+        from sccl.judge import packed  # noqa: PLC0415 - Numba is slow to load
+
+        return packed.violations(plan)
     if plan.num_sends >= LONG:
         from sccl.judge import large  # noqa: PLC0415 - Numba is slow to load
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
@@ -13,6 +13,7 @@ from sccl.core.algorithm import KSynchronous
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.disk import (
     is_folder,
+    is_packed,
     read_text,
     write_atomically,
     write_pieces_atomically,
@@ -21,6 +22,7 @@ from sccl.core.files.kinds import (
     ALGORITHMS,
     CERTIFICATE,
     FRONTIER,
+    PACKED_SCHEDULE,
     PLANS,
     SCHEDULE,
     SYMMETRIC_ALGORITHM,
@@ -32,6 +34,9 @@ from sccl.errors import FormatError, InputError
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
+
+Told = Callable[[int, int], None]
+"""Called with how much was done, and of how much."""
 
 ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
 _BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
@@ -52,12 +57,12 @@ class Loaded:
 
 
 def kind_of_file(file: Path) -> Kind | None:
-    """Return what a JSON file holds; None: none of what has a name here.
+    """Return what a file holds; None: none of what has a name here.
 
     Raises:
         InputError: it cannot be read, or is not JSON.
     """
-    return kind_in(read_text(file), str(file))
+    return PACKED_SCHEDULE if is_packed(file) else kind_in(read_text(file), str(file))
 
 
 def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
@@ -194,7 +199,7 @@ def frontier_files(words: Iterable[str | Path]) -> list[Path]:
     Raises:
         InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
     """
-    found = files_of(words, PLANS | {FRONTIER})
+    found = files_of(words, ALGORITHM_OR_FRONTIER)
     return [file for file in found if file.suffix == ".json" and kind_of_file(file) == FRONTIER]
 
 
@@ -220,8 +225,11 @@ class LoadedPlan:
     intact: bool
 
 
-def write_plan(path: Path, plan: Plan) -> None:
+def write_plan(path: Path, plan: Plan, told: Told = lambda *_: None) -> None:
     """Write the file of an algorithm or a schedule, whole or not at all.
+
+    Args:
+        told: how many bytes of a packed schedule were written, and of how many.
 
     Raises:
         InputError: it cannot be written.
@@ -229,23 +237,40 @@ def write_plan(path: Path, plan: Plan) -> None:
     if isinstance(plan, KSynchronous):
         write_atomically(path, text_of(algorithm_to_wire(plan)))
         return
-    from sccl.core.files.schedules import pieces  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.files.packed import write_packed  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.files.schedules import pieces  # noqa: PLC0415
+    from sccl.core.packed import PackedSchedule  # noqa: PLC0415
 
+    if isinstance(plan, PackedSchedule):
+        write_packed(path, plan, told)
+        return
     write_pieces_atomically(path, (piece.encode() for piece in pieces(plan)))
 
 
-def load_plans(words: Iterable[str | Path]) -> list[LoadedPlan]:
+def load_plans(words: Iterable[str | Path], told: Told = lambda *_: None) -> list[LoadedPlan]:
     """Return the algorithms and schedules of files, folders and patterns, right or wrong.
 
     Raises:
         InputError: there is none, or a file is neither.
     """
-    return [LoadedPlan(file, *_load_plan(file)) for file in algorithm_files(words, PLANS)]
+    return [LoadedPlan(file, *load_plan(file, told)) for file in algorithm_files(words, PLANS)]
 
 
-def _load_plan(file: Path) -> tuple[Plan, bool]:
-    """Return the plan in a file, and whether the file is as sccl wrote it."""
-    if kind_of_file(file) != SCHEDULE:
+def load_plan(file: Path, told: Told) -> tuple[Plan, bool]:
+    """Return the plan in a file, and whether the file is as sccl wrote it.
+
+    Args:
+        told: how many bytes of a packed schedule were read, and of how many.
+
+    Raises:
+        InputError: it cannot be read, or holds no plan.
+    """
+    kind = kind_of_file(file)
+    if kind == PACKED_SCHEDULE:
+        from sccl.core.files.packed import load_packed  # noqa: PLC0415 - NumPy is slow to load
+
+        return load_packed(file, told)
+    if kind != SCHEDULE:
         return load_algorithm(file)
     from sccl.core.files.schedules import load_schedule  # noqa: PLC0415 - NumPy is slow to load
 

@@ -1,8 +1,6 @@
-"""Plans that the judge accepts; no other one is lowered, simulated or put on a page."""
+"""Algorithms that the judge accepts; no other one is lowered or put on a page."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import AnyAlgorithm
@@ -10,9 +8,6 @@ from sccl.core.words import counted
 from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.topo.symmetry.expand import expand
-
-if TYPE_CHECKING:
-    from sccl.core.schedule import Schedule
 
 
 def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
@@ -31,20 +26,3 @@ def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
             f"the first: {found[0].message}); see all with 'sccl check'"
         )
     return whole
-
-
-def judged_schedule(schedule: Schedule, where: str) -> Schedule:
-    """Return a schedule.
-
-    Args:
-        where: what to call it in a message: its file name.
-
-    Raises:
-        InputError: the judge rejects it.
-    """
-    if found := violations(schedule):
-        raise InputError(
-            f"{where}: the judge rejects this schedule ({counted(len(found), 'violation')}, "
-            f"the first: {found[0].message}); see all with 'sccl check'"
-        )
-    return schedule

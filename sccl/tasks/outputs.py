@@ -30,6 +30,7 @@ from sccl.tasks.files import kind_of_file
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
+    from sccl.core.packed import PackedSchedule
     from sccl.core.schedule import Schedule
 
 Inputs = Annotated[
@@ -40,7 +41,7 @@ Inputs = Annotated[
 Alpha = Literal["travels", "occupies"]
 
 
-def alpha_of(schedule: Schedule) -> Alpha:
+def alpha_of(schedule: Schedule | PackedSchedule) -> Alpha:
     """Return what links do during alpha."""
     return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 
@@ -94,8 +95,12 @@ def plan_digests(plans: Mapping[str, Plan]) -> dict[str, str]:
 def _digest_of_plan(plan: Plan) -> str:
     if isinstance(plan, KSynchronous):
         return digest(algorithm_to_wire(plan))
-    from sccl.core.files.schedules import schedule_digest  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.files.packed import packed_digest  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.files.schedules import schedule_digest  # noqa: PLC0415
+    from sccl.core.packed import PackedSchedule  # noqa: PLC0415
 
+    if isinstance(plan, PackedSchedule):
+        return packed_digest(plan)
     return schedule_digest(plan)
 
 

@@ -13,7 +13,6 @@ from msgspec import Meta
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronous
-from sccl.core.files.disk import write_pieces_atomically
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.core.topology import Topology
@@ -110,18 +109,6 @@ def best_of(outcome: Outcome) -> tuple[Found | None, str]:
         case GaveUp(reason=reason, best=best):
             return best, reason
     return None, "impossible"
-
-
-def write_schedule(path: Path, found: Found) -> None:
-    """Write the file of the schedule that was found, piece by piece.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    from sccl.core.files.schedules import pieces  # noqa: PLC0415 - NumPy is slow to load
-
-    assert not isinstance(found.plan, KSynchronous)
-    write_pieces_atomically(path, (piece.encode() for piece in pieces(found.plan)))
 
 
 def tacos_output(  # noqa: PLR0913 - what is told

@@ -22,6 +22,7 @@ from sccl.core.files.shapes import (
     AnyWire,
     CustomCollectiveWire,
     GeneratorWire,
+    PackedScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
 )
@@ -50,6 +51,18 @@ WIRES: list[AnyWire] = [
     answer_to_wire(Unknown("timeout", "cpsat", 1.0)),
     SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
     schedule_to_wire(schedule_of(RING, GATHER, [(0, 1, 0, 0, False)], Clock.of(RING, 1))),
+    PackedScheduleWire(
+        collective=collective_to_wire(GATHER),
+        topology=topology_to_wire(RING),
+        alpha="occupies",
+        tick_ps=1,
+        chunk_bytes=1,
+        passes=("stores",),
+        rounds=0,
+        sends=0,
+        chunk_bits=16,
+        finish=0,
+    ),
 ]
 
 

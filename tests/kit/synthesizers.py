@@ -19,6 +19,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.schedules import pieces
 from sccl.core.files.text import text_of
 from sccl.core.outcome import Found, GaveUp, Impossible, Measure, Outcome
+from sccl.core.packed import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Link, Switch, Topology
@@ -193,6 +194,7 @@ def told(outcome: Outcome) -> str:
     """Return all that an outcome says, plans as their files."""
     match outcome:
         case Found(plan, bound):
+            assert not isinstance(plan, PackedSchedule)  # of what has millions of transfers
             text = (
                 "".join(pieces(plan))
                 if isinstance(plan, Schedule)

@@ -245,7 +245,7 @@ def test_times_far_beyond_microseconds_take_longer_ticks() -> None:
 
 
 def test_more_than_memory_holds_is_refused() -> None:
-    big = resolve("mesh:200x200")
+    big = resolve("mesh:256x256")
     with pytest.raises(InputError, match="transfers; this version keeps up to"):
         found(big, named("allgather", big.ranks))
 

@@ -18,7 +18,7 @@ from sccl.synth.contract import Request
 from sccl.synth.tacos import Options, window
 from sccl.synth.tacos.bits import random_state
 from sccl.synth.tacos.fitted import NEVER, Fitting, fit
-from sccl.synth.tacos.in_step import in_rounds
+from sccl.synth.tacos.in_step import in_rounds, sends_of
 from sccl.synth.tacos.sends import Sends
 from sccl.synth.tacos.task import Task, task_of
 from sccl.synth.tacos.window import again
@@ -38,7 +38,8 @@ def task(topology: Topology, chunks: int = 1, collective: str = "allgather") -> 
 
 def greedy(of: Task, seed: int) -> tuple[int, Sends]:
     assert of.forward is not None
-    return in_rounds(of.net, of.forward, seed, lambda _sends, _done: None)
+    log = in_rounds(of.net, of.forward, seed, lambda _sends, _done: None)
+    return len(log.fired) * int(of.net.busy[0]), sends_of(log, of.net)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,9 @@ _LONGEST = 2**30
 """Bytes of a file that is read: more than any of ours, less than a device that never ends."""
 
 _PIECE = 2**20
+
+PACKED_MAGIC = b"\x89SCCL-PACKED-1\r\n"
+"""What the file of a packed schedule begins with; no text does."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -52,6 +56,31 @@ def read_text(path: Path) -> str:
         raise FormatError(
             f"{path} is not a text file (byte {error.start} is not UTF-8): expected JSON"
         ) from error
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file begins as that of a packed schedule; False: it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(PACKED_MAGIC)) == PACKED_MAGIC
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BufferedReader]:
+    """Open a file for its bytes, and say in a sentence what goes wrong with that.
+
+    Raises:
+        InputError: it is not there, is a folder, or may not be read.
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot read {_named(path, error)}; check the path") from error
 
 
 def _content(file: BinaryIO) -> bytes:
@@ -115,7 +144,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
     write_pieces_atomically(path, (content,))
 
 
-def write_pieces_atomically(path: Path, pieces: Iterable[bytes]) -> None:
+def write_pieces_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write pieces to ``path``, as they come, so that the file is either whole or not there.
 
     A link is followed; a device or a pipe, such as ``/dev/stdout``, is written to as it is.
@@ -167,7 +196,7 @@ def _is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _append(path: Path, pieces: Iterable[bytes]) -> None:
+def _append(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     try:
         with path.open("ab") as file:
             file.writelines(pieces)

@@ -16,6 +16,7 @@ from sccl.core.files.shapes import (
     CollectiveWire,
     CustomCollectiveWire,
     InstanceWire,
+    PackedScheduleWire,
     ScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
@@ -25,7 +26,7 @@ from sccl.core.files.shapes import (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of JSON file.
+    """A kind of file: all are JSON but packed schedules, which have a head in JSON.
 
     Attributes:
         name: what its field ``kind`` says.
@@ -55,19 +56,20 @@ ANSWER = _kind("answer", "answer solver", AnswerWire)
 SYMMETRY = _kind("symmetry", "generators", SymmetryWire)
 SYMMETRIC_ALGORITHM = _kind("symmetric-algorithm", "sends symmetries", SymmetricAlgorithmWire)
 SCHEDULE = _kind("schedule", "sends tick_ps", ScheduleWire)
+PACKED_SCHEDULE = _kind("packed-schedule", "rounds sends chunk_bits", PackedScheduleWire)
 CERTIFICATE = _kind("certificate", "claims", CertificateWire)
 FRONTIER = _kind("frontier", "points bounds")
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
-    *(SYMMETRIC_ALGORITHM, SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM),
+    *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM),
 )
 
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 """The kinds that an algorithm is kept in."""
 
-PLANS = ALGORITHMS | {SCHEDULE}
+PLANS = ALGORITHMS | {SCHEDULE, PACKED_SCHEDULE}
 """The kinds that whatever moves data is kept in, by steps or by times."""
 
 SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}

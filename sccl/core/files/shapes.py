@@ -269,6 +269,32 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
+class PackedScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """The head of a packed schedule's file; its rounds and chunks follow as plain numbers."""
+
+    schema: _Version = 1
+    kind: Literal["packed-schedule"] = "packed-schedule"
+    digest: _Digest | None = None
+    collective: CollectiveWire
+    topology: TopologyWire
+    alpha: Literal["travels", "occupies"]
+    tick_ps: Annotated[int, Meta(ge=1, description="Picoseconds of a tick.")]
+    chunk_bytes: Annotated[int, Meta(ge=1, description="Bytes of every chunk.")]
+    passes: Annotated[
+        tuple[Literal["stores", "reduces"], ...],
+        Meta(
+            min_length=1,
+            max_length=2,
+            description="How the rounds are gone through: 'stores' in their order, 'reduces' "
+            "backwards, reducing.",
+        ),
+    ]
+    rounds: Annotated[int, Meta(ge=0, lt=2**40, description="Rounds of the log.")]
+    sends: Annotated[int, Meta(ge=0, lt=2**40, description="Chunks of the log.")]
+    chunk_bits: Annotated[Literal[16, 32], Meta(description="Of a chunk in the log.")]
+    finish: Annotated[_Tick, Meta(description="When the last chunk arrives.")]
+
+
 class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """What a solver is asked: the SYNCOLL tuple."""
 
@@ -305,6 +331,7 @@ AnyWire = (
     | AnyAlgorithmWire
     | SymmetryWire
     | ScheduleWire
+    | PackedScheduleWire
     | InstanceWire
     | AnswerWire
 )

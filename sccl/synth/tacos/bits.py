@@ -22,6 +22,9 @@ TO_WORD, IN_WORD = np.uint64(6), np.uint64(63)
 
 ALL = np.uint64(2**64 - 1)
 
+_SPREAD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_SHIFT = (np.uint64(30), np.uint64(27), np.uint64(31))
+
 _XOR = (np.uint64(12), np.uint64(25), np.uint64(27))
 _SCRAMBLE = np.uint64(0x2545F4914F6CDD1D)
 _HALF, _TOP = np.uint64(32), np.uint64(58)
@@ -45,6 +48,14 @@ def random_state(seed: int) -> Words:
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
     return np.array([(mixed ^ (mixed >> 31)) or 1], dtype=np.uint64)
+
+
+@compiled
+def mixed(x: Any) -> Any:
+    """Return a random number of 64 bits for each number (Steele et al. 2014: splitmix64)."""
+    x = (x ^ (x >> _SHIFT[0])) * _SPREAD[0]
+    x = (x ^ (x >> _SHIFT[1])) * _SPREAD[1]
+    return x ^ (x >> _SHIFT[2])
 
 
 @compiled

@@ -1,88 +1,138 @@
-"""The rounds of links that all cost alike, from their arrays to transfers."""
+"""The rounds of links that all cost alike, from their arrays to a log of transfers."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.synth.tacos.bits import random_state, rows_of_bits, shuffled
+from sccl.synth.tacos.bits import IN_WORD, ONE, Words, random_state, shuffled
+from sccl.synth.tacos.crew import Crew, blocks_of
 from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.rounds import Rounds, Slots, go_on
+from sccl.synth.tacos.rounds import Rounds, Slots, choose, deliver, go_on, settle
 from sccl.synth.tacos.sends import PIECE, Demand, Pause, Sends, stalled
 
-_FIRST_ROWS = 64
+_GROUPS = 64
+_LINE = 3
+"""Words of a cache line, as a power of two: a group has no fewer."""
 
 
-def in_rounds(
-    net: Net, demand: Demand, seed: int, pause: Pause, *, keeps: bool = True
-) -> tuple[int, Sends]:
-    """Return the tick at which every rank holds every chunk, and the transfers, if they are kept.
+class Log(NamedTuple):
+    """What links took, as a packed schedule has it.
+
+    Attributes:
+        fired: of each round a bit per slot, in words.
+        chunk: what they took, by round and slot.
+    """
+
+    fired: Words
+    chunk: NDArray[np.unsignedinteger[Any]]
+
+
+def in_rounds(net: Net, demand: Demand, seed: int, pause: Pause) -> Log:
+    """Return the rounds after which every rank holds every chunk.
 
     Raises:
         UnreachableError: that cannot be.
     """
-    slots, slot_link = _slots(net)
-    place = shuffled(demand.chunks, seed)
-    state = _begun(net, demand, place, seed, keeps=keeps)
-    while True:
-        before = int(state.left[0]), int(state.left[1])
-        done = go_on(state, slots, PIECE)
-        pause(before[0] - int(state.left[0]), done)
-        if done:
-            break
-        if before[0] == int(state.left[0]) and before[1] != int(state.left[1]):
-            raise stalled()
-        if int(state.left[1]) == len(state.fired):
-            state = state._replace(fired=np.concatenate([state.fired, state.fired * 0]))
-    busy = int(net.busy[0])
-    chunk_at = np.argsort(place).astype(np.int32)
-    return int(state.left[1]) * busy, _transfers(state, slot_link, chunk_at, busy)
+    slots = _slots(net)
+    blocks = blocks_of(net.in_first)
+    state = _begun(net, demand, seed, len(blocks))
+    with Crew(len(blocks) - 1) as crew:
+        while state.left[0]:
+            before = int(state.left[0])
+            if int(state.left[1]) == len(state.fired):
+                state = state._replace(fired=_doubled(state.fired))
+            if not _go_on(state, slots, crew, blocks):
+                raise stalled()
+            pause(before - int(state.left[0]), not state.left[0])
+    return Log(state.fired[: int(state.left[1])].copy(), state.log)
 
 
-def _slots(net: Net) -> tuple[Slots, NDArray[np.int32]]:
-    """Return the links by where they lead to, and the link of each slot."""
-    slot_of = np.argsort(net.into)
-    slots = Slots(
-        first=net.in_first,
+def _go_on(
+    state: Rounds, slots: Slots, crew: Crew, blocks: list[tuple[np.uint64, np.uint64]]
+) -> int:
+    """Make some rounds; return how many chunks were taken in the last one."""
+    if len(blocks) == 1:
+        return int(go_on(state, slots, np.uint64(PIECE)))
+    left, taken, looked = state.left, 1, 0
+    while left[0] and taken and looked < PIECE * len(blocks) and left[1] < len(state.fired):
+        chosen = [(state, slots, np.uint64(i), *block) for i, block in enumerate(blocks)]
+        counts = crew.each(choose, chosen)
+        ends = np.cumsum([left[2], *counts], dtype=np.uint64)
+        parts = [(state, slots, *block, at) for block, at in zip(blocks, ends, strict=False)]
+        crew.each(deliver, parts)
+        taken = int(sum(counts))
+        settle(state, ends[1:].copy())
+        looked += len(slots.src)
+    return taken
+
+
+def _doubled(fired: Words) -> Words:
+    more = np.zeros((2 * len(fired), fired.shape[1]), dtype=np.uint64)
+    more[: len(fired)] = fired
+    return more
+
+
+def _slots(net: Net) -> Slots:
+    """Return the links by where they lead to."""
+    return Slots(
+        first=net.in_first.astype(np.uint32),
         src=net.src[net.into].astype(np.uint32),
-        out_first=net.out_first,
-        out=slot_of[net.out].astype(np.uint32),
+        most=np.diff(net.in_first).max(),
     )
-    return slots, net.into.astype(np.int32)
 
 
-def _begun(net: Net, demand: Demand, place: NDArray[np.int64], seed: int, *, keeps: bool) -> Rounds:
+def _begun(net: Net, demand: Demand, seed: int, blocks: int) -> Rounds:
     links, nodes, chunks = len(net.src), net.nodes, demand.chunks
-    missing = chunks - np.bincount(demand.held_by, minlength=nodes).astype(np.uint64)
-    total = int(missing.sum())
+    place = shuffled(chunks, seed)
+    missing = chunks - np.bincount(demand.held_by, minlength=nodes)
     holders = np.zeros(chunks, dtype=np.uint32)
     holders[place] = np.bincount(demand.held, minlength=chunks)
-    rows = _FIRST_ROWS if keeps else 0
+    words = -(-chunks // 64)
+    bits = max((-(-words // _GROUPS) - 1).bit_length(), _LINE)
+    groups = -(-words >> bits)
+    total = int(missing.sum())
+    rows = -(-total // max(links, 1)) + 1  # as many as there are at least
     return Rounds(
-        have=rows_of_bits(demand.held_by, place[demand.held], (nodes, chunks)),
-        missing=missing,
-        holders=holders,
-        awake=np.ones(links, dtype=np.uint8),
+        groups=np.uint64(groups),
+        bits=np.uint64(bits),
+        have=_held(demand.held_by, place[demand.held], nodes, groups, bits),
+        missing=missing.astype(np.uint32),
+        holders=np.tile(holders, (blocks, 1)),
+        maybe=np.full(links, (1 << groups) - 1, dtype=np.uint64),
+        news=np.zeros(nodes, dtype=np.uint64),
         taken=np.zeros(links, dtype=np.uint32),
-        fresh=np.zeros(int(np.diff(net.in_first).max()), dtype=np.uint64),
-        random=random_state(seed),
-        left=np.array([total, 0, 0], dtype=np.uint64),
-        fired=np.zeros((rows, -(-links // 8)), dtype=np.uint8),
-        log=np.zeros(total if keeps else 0, dtype=np.uint32),
+        place=place.astype(np.uint32),
+        chunk=np.argsort(place).astype(np.uint32),
+        left=np.array([total, 0, 0, random_state(seed)[0]], dtype=np.uint64),
+        fired=np.zeros((rows, -(-links // 64)), dtype=np.uint64),
+        log=np.zeros(total, dtype=np.uint16 if chunks <= 2**16 else np.uint32),
     )
 
 
-def _transfers(
-    state: Rounds, slot_link: NDArray[np.int32], chunk_at: NDArray[np.int32], busy: int
-) -> Sends:
-    """Return the transfers of rounds that were kept; each round is put in order by itself."""
-    total, at = len(state.log), 0
+def _held(
+    rank: NDArray[np.int64], place: NDArray[np.int64], nodes: int, groups: int, bits: int
+) -> Words:
+    """Return what nodes hold, as bits by group, node and word."""
+    have = np.zeros((groups, nodes, 1 << bits), dtype=np.uint64)
+    word, one = place >> 6, ONE << (place.astype(np.uint64) & IN_WORD)
+    np.bitwise_or.at(have, (word >> bits, rank, word & ((1 << bits) - 1)), one)
+    return have.reshape(-1)
+
+
+def sends_of(log: Log, net: Net) -> Sends:
+    """Return the transfers of a log; each round is put in order by itself."""
+    total, at, busy = len(log.chunk), 0, int(net.busy[0])
     start, reduce = np.empty(total, dtype=np.int64), np.zeros(total, dtype=np.bool_)
     chunk, link = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
-    for number, fired in enumerate(state.fired if total else ()):
-        slots = np.flatnonzero(np.unpackbits(fired, count=len(slot_link), bitorder="little"))
+    slot_link = net.into.astype(np.int64)
+    for number, fired in enumerate(log.fired):
+        bits = np.unpackbits(fired.astype("<u8", copy=False).view(np.uint8), bitorder="little")
+        slots = np.flatnonzero(bits)
         part = slice(at, at + len(slots))
-        both = chunk_at[state.log[part]].astype(np.int64) << 32 | slot_link[slots]
+        both = log.chunk[part].astype(np.int64) << 32 | slot_link[slots]
         both.sort()
         start[part], chunk[part], link[part] = number * busy, both >> 32, both & 0xFFFFFFFF
         at += len(slots)

@@ -35,7 +35,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     """
     task = task_of(request, options)
     best: Found | None = None
-    watch = _Watch(effort, notify, task.sends)
+    watch = _Watch(effort, notify, task.sends // max(len(task.passes), 1))
     least = 0
     try:
         for attempt in range(options.restarts):

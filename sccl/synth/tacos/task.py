@@ -13,6 +13,7 @@ from sccl.collectives import dual_of
 from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.outcome import Bound, Found, Measure
+from sccl.core.packed import PackedSchedule, Pass
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.core.words import counted
@@ -23,7 +24,7 @@ from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
 from sccl.synth.tacos.crossings import Crossings, crossings_of
 from sccl.synth.tacos.demands import demand_of, with_relays
 from sccl.synth.tacos.hops import hops_of, ways_back
-from sccl.synth.tacos.in_step import in_rounds
+from sccl.synth.tacos.in_step import Log, in_rounds, sends_of
 from sccl.synth.tacos.least import least_of_allreduce, least_ticks
 from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
@@ -33,6 +34,12 @@ from sccl.synth.tacos.window import again
 
 MAX_SENDS = 2**28
 """Of a schedule in memory: with what it takes to find them 8 GiB."""
+
+PACKED_FROM = 2**22
+"""Transfers from which on what goes in rounds stays packed: 25 bytes each would be 100 MB."""
+
+MAX_LOG = 6 * 2**30
+"""Bytes of the chunks of a packed schedule: with what it takes to find and judge it 8 GiB."""
 
 _MOST_TICKS = 2**60
 """Of all that a machine sends, one chunk after the other: it bounds every time."""
@@ -71,12 +78,48 @@ class Task:
         both = (d for d in (self.forward, self.backward) if d is not None)
         return sum(demand.least_sends(self.net.nodes) for demand in both)
 
-    def made(self, seed: int, pause: Pause, *, turns: bool) -> tuple[int, Sends]:
+    @property
+    def most(self) -> int:
+        """Return how many transfers may be kept."""
+        if not self.passes:
+            return MAX_SENDS
+        return MAX_LOG // (2 if self.collective.num_chunks <= 2**16 else 4) * len(self.passes)
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """Return how a log of rounds is gone through; empty: what is found is no log.
+
+        For allreduce, the log that spreads the sums also collects them, backwards over the opposite
+        links, if the reversed machine is the same.
+        """
+        demand, net, there = self.forward or self.backward, self.net, self.reversed_net
+        assert demand is not None
+        plain = not (self.topology.switches or self.topology.budgets)
+        if not (plain and net.alike and demand.wanted is None and self.sends >= PACKED_FROM):
+            return ()
+        if self.backward is None:
+            return (Pass.STORES,)
+        if self.forward is None:
+            return (Pass.REDUCES,)
+        same = np.array_equal(net.src, there.src) and np.array_equal(net.dst, there.dst)
+        return (Pass.REDUCES, Pass.STORES) if same else ()
+
+    def _logged(self, seed: int, pause: Pause) -> tuple[int, Log]:
+        """Return the finish and the log, for what has passes."""
+        demand = self.forward or self.backward
+        net = self.net if self.forward else self.reversed_net
+        assert demand is not None
+        log = in_rounds(net, demand, seed, pause)
+        return len(log.fired) * len(self.passes) * int(net.busy[0]), log
+
+    def made(self, seed: int, pause: Pause, *, turns: bool) -> tuple[int, Sends | Log]:
         """Return the finish and the transfers.
 
         Args:
             turns: whether what could be matched forwards is matched backwards.
         """
+        if self.passes:
+            return self._logged(seed, pause)
         if self.backward is None:
             assert self.forward is not None
             if not turns:
@@ -119,9 +162,15 @@ class Task:
         assert self.forward is not None
         return least_ticks(self.topology, self.clock, self.net, self.forward, attained)
 
-    def found(self, finish: int, sends: Sends, least: int) -> Found:
+    def found(self, finish: int, sends: Sends | Log, least: int) -> Found:
         """Return the plan with its bound."""
-        schedule = Schedule(
+        schedule = self._packed(sends) if isinstance(sends, Log) else self._schedule(sends)
+        us = self.tick_us
+        scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
+        return Found(schedule, Bound(Measure.TIME_US, finish * us, least * us, scope))
+
+    def _schedule(self, sends: Sends) -> Schedule:
+        return Schedule(
             topology=self.topology,
             collective=self.collective,
             **hops_of(sends, self.crossings)._asdict(),
@@ -129,9 +178,18 @@ class Task:
             chunk_bytes=self.clock.chunk_bytes,
             model=self.clock.model,
         )
-        us = self.tick_us
-        scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
-        return Found(schedule, Bound(Measure.TIME_US, finish * us, least * us, scope))
+
+    def _packed(self, log: Log) -> PackedSchedule:
+        return PackedSchedule(
+            topology=self.topology,
+            collective=self.collective,
+            fired=log.fired,
+            log=log.chunk,
+            passes=self.passes,
+            tick_ps=self.clock.tick_ps,
+            chunk_bytes=self.clock.sizes[0],
+            model=self.clock.model,
+        )
 
 
 def task_of(request: Request, options: Options) -> Task:
@@ -164,10 +222,10 @@ def task_of(request: Request, options: Options) -> Task:
         forward=None if dual.on_reversed else half,
         backward=half if dual.on_reversed or dual.phases == 2 else None,
     )
-    if task.sends > MAX_SENDS:
+    if task.sends > task.most:
         raise TooLargeError(
             f"{collective.name} of {counted(topology.ranks, 'rank')} with C={collective.chunks} "
-            f"takes {task.sends} transfers; this version keeps up to {MAX_SENDS} of a schedule: "
+            f"takes {task.sends} transfers; this version keeps up to {task.most} of it: "
             "give fewer ranks or chunks"
         )
     return task
@@ -205,7 +263,9 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sen
         UnreachableError: a rank has no way from any source of what it wants.
     """
     if net.alike and demand.wanted is None:
-        return again(net, demand, *in_rounds(net, demand, seed, pause), seed)
+        log = in_rounds(net, demand, seed, pause)
+        finish, sends = len(log.fired) * int(net.busy[0]), sends_of(log, net)
+        return again(net, demand, finish, sends, seed)
     if is_routed(demand) and net.nodes <= MAX_NODES:
         return by_route(net, demand, seed, pause)
     return by_event(net, with_relays(demand, net), seed, pause)

@@ -5,9 +5,7 @@ const PAUSE = 1500; // milliseconds of a step while playing
 const app = {
   model: null,
   marks: null,
-  time: 0, // a step, or microseconds of a schedule
-  busy: null, // of schedules, what each link is busy with now
-  progress: null, // what share of what it wants each rank has now
+  time: 0,
   rank: null,
   chunk: null,
   wrong: false, // whether the field of chunks holds what is none
@@ -17,22 +15,17 @@ const app = {
 
 const data = JSON.parse(byId("data").textContent);
 
-/** Return what shows a part of an algorithm, or of a schedule. */
-const shower = (model, ofSteps, ofTimes) => (model.timed ? ofTimes : ofSteps);
-
 function update() {
   const { model, marks } = app;
-  app.busy = model.timed ? busyAt(model, app.time) : null;
-  app.progress = model.timed ? progressAt(model, app.time) : model.progress[app.time];
   updateLinks(model, marks);
   updateRanks(model, marks);
-  shower(model, showNow, showTimedNow)(model);
+  showNow(model);
   showLegend(model);
   keepingFocus(() => {
     showSelection(model);
-    shower(model, showSends, showTimedSends)(model);
+    showSends(model);
   });
-  if (!model.timed) markStep();
+  markStep();
 }
 
 function goTo(time) {
@@ -66,14 +59,10 @@ function pause() {
 function play() {
   if (app.timer) return pause();
   if (app.time === app.model.last) goTo(0);
-  const { timed, last } = app.model;
-  app.timer = setInterval(
-    () => {
-      goTo(app.time + (timed ? (last * TICK) / PLAYED : 1));
-      if (app.time === last) pause();
-    },
-    timed ? TICK : PAUSE,
-  );
+  app.timer = setInterval(() => {
+    goTo(app.time + 1);
+    if (app.time === app.model.last) pause();
+  }, PAUSE);
   byId("play").classList.add("on");
   byId("play").setAttribute("aria-label", "Pause");
   return undefined;
@@ -91,17 +80,12 @@ function view(name) {
 
 function openAlgorithm(index) {
   view("algorithm");
-  const item = data.algorithms[index];
-  app.model = item.timed ? timedModel(item) : modelOf(item);
+  app.model = modelOf(data.algorithms[index]);
   Object.assign(app, { time: 0, rank: null, chunk: null, wrong: false });
   app.marks = drawStage(app.model.topology);
   zoomTo(1);
   byId("algorithm").value = index;
-  Object.assign(byId("step"), { step: item.timed ? "any" : 1, max: app.model.last });
-  byId("step").setAttribute("aria-label", item.timed ? "Time in microseconds" : "Step");
-  for (const show of item.timed
-    ? [showTimedFacts, showTimedProofs, showTimedTerms, showTimedTimeline, showTimedUtilisation]
-    : [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
+  for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
     show(app.model);
   update();
 }
@@ -163,14 +147,7 @@ for (const [kind, on] of [
 // --- keys ---------------------------------------------------------------------------------------
 
 function stepKey(event) {
-  const beside = (ahead) =>
-    app.model?.timed ? momentBeside(app.model, app.time, ahead) : app.time + (ahead ? 1 : -1);
-  const keys = {
-    ArrowRight: beside(true),
-    ArrowLeft: beside(false),
-    Home: 0,
-    End: app.model?.last,
-  };
+  const keys = { ArrowRight: app.time + 1, ArrowLeft: app.time - 1, Home: 0, End: app.model?.last };
   if (byId("algorithm-view").hidden) return false;
   if (event.key === " ") play();
   else if (event.key in keys) goTo(keys[event.key]);

@@ -89,7 +89,6 @@ function showLegend(model) {
     ...[1, 2, 3, 4, 5].map((u) => html("i", { class: `u${u}` })),
     "100% of a link's lanes",
   );
-  const busy = html("span", { class: "key ramp" }, html("i", { class: "u5" }), "busy");
   const tree = [key("k-past", "went before"), key("k-now", "goes now"), key("k-later", "will go")];
   const ranks = [
     key("k-has", model.combining ? "whole sum" : "has it"),
@@ -98,7 +97,7 @@ function showLegend(model) {
   const part = model.combining ? [key("k-part", "part of the sum")] : [];
   const arc = key("k-arc", "share of what a rank wants");
   const shown =
-    app.chunk === null ? [model.timed ? busy : ramp, arc] : [...tree, ...ranks.slice(0, 1), ...part, ranks[1]];
+    app.chunk === null ? [ramp, arc] : [...tree, ...ranks.slice(0, 1), ...part, ranks[1]];
   const shared = model.topology.links.some((link) => link.shared);
   if (shared) shown.push(key("k-shared", "shares a budget"));
   byId("legend").replaceChildren(...shown);
@@ -138,7 +137,7 @@ function rankPanel(model, rank) {
     );
     rows.push(row(model, step, `Step ${step}`, ...sources));
   }
-  const share = app.progress[rank];
+  const share = model.progress[app.time][rank];
   const has =
     share === null
       ? "It wants nothing: it only passes on."
@@ -204,9 +203,9 @@ function showSelection(model) {
   showField(model, chunk);
   byId("selection").replaceChildren(
     ...(rank !== null
-      ? (model.timed ? timedRankPanel : rankPanel)(model, rank)
+      ? rankPanel(model, rank)
       : chunk !== null
-        ? (model.timed ? timedChunkPanel : chunkPanel)(model, chunk)
+        ? chunkPanel(model, chunk)
         : [html("p", { class: app.wrong ? "" : "muted", role: app.wrong && "alert" }, hint)]),
   );
 }

@@ -1,0 +1,331 @@
+"""PackedSchedule: a schedule in rounds, as a log of little more than two bytes a transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.schedule import BATCH, MAX_TIME, Schedule, TransferColumns
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, ParameterError, TooLargeError
+
+Words = NDArray[np.uint64]
+Chunks = NDArray[np.uint16] | NDArray[np.uint32]
+Ints = NDArray[np.int64]
+Told = Callable[[int, int], None]
+"""Called with how much was done, and of how much."""
+
+MAX_PART = 2**25
+"""Transfers of a part: a GB of file, or of memory."""
+
+_ROWS = 2**20  # of ``fired``, and chunks of ``log``, that are looked at together: some 8 MB
+
+
+class Pass(StrEnum):
+    """How a log is gone through.
+
+    ``STORES``: from its first round to its last, and receivers store. ``REDUCES``: from its last
+    round to its first, and receivers reduce.
+    """
+
+    STORES = "stores"
+    REDUCES = "reduces"
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Which transfers of a schedule are meant; all, where nothing is said.
+
+    Attributes:
+        chunk: those of this chunk.
+        rank: those from or to this rank.
+        begin: those that start at this tick or later.
+        until: those that start before this tick.
+    """
+
+    chunk: int | None = None
+    rank: int | None = None
+    begin: int = 0
+    until: int | None = None
+
+    def chooses(self, topology: Topology, links: Ints) -> NDArray[np.bool_]:
+        """Return of each of some links whether transfers over it are meant."""
+        if self.rank is None:
+            return np.ones(len(links), dtype=np.bool_)
+        ends = np.array([link.edge for link in topology.links], dtype=np.int64)
+        touched: NDArray[np.bool_] = (ends == self.rank).any(axis=1)[links]
+        return touched
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedSchedule:
+    """A schedule for links that all are busy equally long with a chunk, which goes in rounds.
+
+    Like a :class:`~sccl.core.schedule.Schedule`, whose rows it gives with :meth:`batches`, it is a
+    *candidate*: its form has been checked, and not whether it does what it should.
+
+    In a round every link carries one chunk or none. A *slot* is the place of a link among those
+    ordered by where they lead to, then by where they come from; in a pass that reduces, by where
+    they come from, then by where they lead to. So one log serves both on a machine whose links go
+    both ways: read backwards over the opposite links it collects what it spreads.
+
+    Attributes:
+        fired: of each round a bit per slot, in words: whether it carries a chunk.
+        log: the chunks that are carried, by round and slot.
+        passes: how the log is gone through, one after the other.
+        tick_ps: picoseconds of a tick.
+        chunk_bytes: the size of every chunk.
+        model: what a link does during alpha.
+
+    Raises:
+        ParameterError: the arrays are not of that form, or the machine has no such links.
+        CollectiveError: the collective is for another number of ranks.
+    """
+
+    topology: Topology
+    collective: Collective
+    fired: Words
+    log: Chunks
+    passes: tuple[Pass, ...]
+    tick_ps: int
+    chunk_bytes: int
+    model: AlphaModel
+
+    def __post_init__(self) -> None:
+        if self.collective.ranks != self.topology.ranks:
+            raise CollectiveError(
+                f"collective {self.collective.name!r} is made for {self.collective.ranks} ranks, "
+                f"topology {self.topology.name!r} has {self.topology.ranks}"
+            )
+        self._check_machine()
+        self._check_arrays()
+        for name in ("fired", "log"):
+            column = getattr(self, name).view()
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+        self._check_log()
+
+    def _check_machine(self) -> None:
+        clock, links = self.clock, len(self.topology.links)
+        costs = {(clock.busy(i), clock.lag(i)) for i in range(links)}
+        alike = len(costs) == 1 and not next(iter(costs))[1]
+        if not alike or self.topology.switches or self.topology.budgets:
+            raise ParameterError(
+                f"topology {self.topology.name!r}: a packed schedule is for links between ranks "
+                "that all are busy equally long and share nothing, with chunks that arrive as "
+                "links become free: keep it as a schedule"
+            )
+        if not self.passes:
+            raise ParameterError("packed schedule: it has no pass, expected 'stores' or 'reduces'")
+
+    def _check_arrays(self) -> None:
+        words = -(-len(self.topology.links) // 64)
+        if self.fired.dtype != np.uint64 or self.fired.shape[1:] != (words,):
+            raise ParameterError(
+                f"packed schedule: 'fired' is {self.fired.dtype} of {self.fired.shape}, expected "
+                f"rows of {words} words of 64 bits"
+            )
+        if self.log.dtype not in (np.uint16, np.uint32) or self.log.ndim != 1:
+            raise ParameterError(
+                f"packed schedule: 'log' is {self.log.dtype} of {self.log.ndim} dimensions, "
+                "expected one of whole numbers of 16 or 32 bits"
+            )
+        if len(self.passes) * len(self.fired) * self.round_ticks >= MAX_TIME:
+            raise ParameterError(
+                f"packed schedule: {len(self.fired)} rounds of {self.round_ticks} ticks end after "
+                f"tick {MAX_TIME - 1}, the last that is counted"
+            )
+
+    def _check_log(self) -> None:
+        links, chunks = len(self.topology.links), self.collective.num_chunks
+        if links % 64 and len(self.fired) and (self.fired[:, -1] >> np.uint64(links % 64)).any():
+            raise ParameterError(
+                f"packed schedule: a slot after the last of {links} carries a chunk"
+            )
+        counts = np.diff(self.round_ends(), prepend=0)
+        if counts.sum() != len(self.log):
+            raise ParameterError(
+                f"packed schedule: slots carry {counts.sum()} chunks, and {len(self.log)} are "
+                "listed"
+            )
+        if len(counts) and not (counts[0] and counts[-1]):
+            raise ParameterError("packed schedule: nothing is carried in its first or last round")
+        for first in range(0, len(self.log), _ROWS):
+            if (most := int(self.log[first : first + _ROWS].max())) >= chunks:
+                raise ParameterError(
+                    f"packed schedule: chunk {most} does not exist, expected 0 to {chunks - 1}"
+                )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PackedSchedule):
+            return NotImplemented
+        return self._said() == other._said() and all(
+            np.array_equal(a, b) for a, b in ((self.fired, other.fired), (self.log, other.log))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._said())
+
+    def _said(self) -> tuple[object, ...]:
+        """Return all but the arrays, and how long these are."""
+        head = (self.topology, self.collective, self.tick_ps, self.chunk_bytes, self.model)
+        return (*head, self.passes, len(self.fired), len(self.log))
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock that it goes by."""
+        return Clock.of(self.topology, self.chunk_bytes, self.model, self.tick_ps)
+
+    @property
+    def round_ticks(self) -> int:
+        """Return how long a round takes."""
+        return self.clock.busy(0)
+
+    @property
+    def num_sends(self) -> int:
+        """Return how many transfers there are."""
+        return len(self.log) * len(self.passes)
+
+    @property
+    def finish(self) -> int:
+        """Return the tick at which the last chunk arrives; 0: nothing is sent."""
+        return len(self.fired) * len(self.passes) * self.round_ticks
+
+    def links_of(self, passing: Pass) -> Ints:
+        """Return the link of each slot, by its place in ``topology.links``."""
+        src, dst = np.array([link.edge for link in self.topology.links], dtype=np.int64).T
+        order = np.lexsort((src, dst) if passing is Pass.STORES else (dst, src))
+        return order.astype(np.int64)
+
+    def round_ends(self) -> Ints:
+        """Return where the chunks of each round end in the log."""
+        rows = max(_ROWS // max(self.fired.shape[1], 1), 1)
+        counts = [
+            np.bitwise_count(self.fired[first : first + rows]).sum(axis=1, dtype=np.int64)
+            for first in range(0, len(self.fired), rows)
+        ]
+        return np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
+
+    def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
+        """Yield the transfers as a :class:`Schedule` has them: whole rounds, some at a time.
+
+        Args:
+            rows: that a batch has at most, where it has more than a round.
+        """
+        yield from self._columns(rows, Excerpt(), 0, len(self.passes) * len(self.fired))
+
+    def part(self, part: Excerpt, told: Told = lambda *_: None) -> Schedule:
+        """Return the transfers of a part as an ordinary schedule, which alone does not do it all.
+
+        Args:
+            told: how many rounds were looked at, and of how many.
+
+        Raises:
+            ParameterError: there is no such chunk, rank or time.
+            TooLargeError: they are too many for that.
+        """
+        self._check_part(part)
+        ticks, rounds = self.round_ticks, len(self.passes) * len(self.fired)
+        first = min(-(-part.begin // ticks), rounds)
+        until = rounds if part.until is None else min(-(-part.until // ticks), rounds)
+        found: list[TransferColumns] = []
+        total = 0
+        for columns in self._columns(BATCH, part, first, until):
+            total += len(columns.start)
+            if total > MAX_PART:
+                raise TooLargeError(
+                    f"the part has more than {MAX_PART} transfers; this version writes down that "
+                    "many: give a chunk, a rank, or a shorter time"
+                )
+            found.append(columns)
+            done = int(columns.start[-1]) // ticks - first if len(columns.start) else 0
+            told(done, max(until - first, 1))
+        start, end, chunk, link, reduce = (
+            np.concatenate([np.zeros(0, dtype), *(each[i] for each in found)])
+            for i, dtype in enumerate((np.int64, np.int64, np.int32, np.int32, np.bool_))
+        )
+        return Schedule(
+            topology=self.topology,
+            collective=self.collective,
+            start=start,
+            end=end,
+            chunk=chunk,
+            link=link,
+            reduce=reduce,
+            tick_ps=self.tick_ps,
+            chunk_bytes=self.chunk_bytes,
+            model=self.model,
+        )
+
+    def _check_part(self, part: Excerpt) -> None:
+        for name, value, most in (
+            ("chunk", part.chunk, self.collective.num_chunks - 1),
+            ("rank", part.rank, self.topology.ranks - 1),
+            ("begin", part.begin, MAX_TIME),
+            ("until", part.until, MAX_TIME),
+        ):
+            if value is not None and not 0 <= value <= most:
+                raise ParameterError(f"{name} is {value}, expected 0 to {most}")
+
+    def _columns(
+        self, rows: int, part: Excerpt, first: int, until: int
+    ) -> Iterator[TransferColumns]:
+        """Yield the transfers of a part, from a round to before another; all passes count."""
+        ends = np.concatenate([[0], self.round_ends()])
+        for position, passing in enumerate(self.passes):
+            rounds = len(self.fired)
+            begin, stop = max(first - position * rounds, 0), min(until - position * rounds, rounds)
+            links = self.links_of(passing)
+            chosen = part.chooses(self.topology, links)
+            while begin < stop:
+                if passing is Pass.STORES:
+                    low, high = begin, max(_reach(ends, begin, rows), begin + 1)
+                else:
+                    high = rounds - begin
+                    low = min(_reach_back(ends, high, rows), high - 1)
+                count = min(high - low, stop - begin)
+                low, high = (low, low + count) if passing is Pass.STORES else (high - count, high)
+                number, slot = self._fired_in(low, high)
+                chunk = self.log[int(ends[low]) : int(ends[high])].astype(np.int32)
+                taken = chosen[slot] if part.chunk is None else chosen[slot] & (chunk == part.chunk)
+                number, slot, chunk = number[taken], slot[taken], chunk[taken]
+                if passing is Pass.REDUCES:
+                    number = rounds - 1 - number
+                yield self._transfers(position * rounds + number, links[slot], chunk, passing)
+                begin += count
+
+    def _fired_in(self, low: int, high: int) -> tuple[Ints, Ints]:
+        """Return the round and the slot of each chunk that is carried from a round to another."""
+        rows = self.fired[low:high].astype("<u8", copy=False).view(np.uint8)
+        number, slot = np.nonzero(np.unpackbits(rows, axis=1, bitorder="little"))
+        return number + low, slot
+
+    def _transfers(
+        self, number: Ints, link: Ints, chunk: NDArray[np.int32], passing: Pass
+    ) -> TransferColumns:
+        order = np.lexsort((link, chunk, number))
+        start = number[order] * self.round_ticks
+        return TransferColumns(
+            start=start,
+            end=start + self.round_ticks,
+            chunk=chunk[order],
+            link=link[order].astype(np.int32),
+            reduce=np.full(len(start), passing is Pass.REDUCES),
+            message=None,
+        )
+
+
+def _reach(ends: Ints, first: int, rows: int) -> int:
+    """Return up to before which round there are so many transfers at most, from a round on."""
+    return int(np.searchsorted(ends, ends[first] + rows, side="right")) - 1
+
+
+def _reach_back(ends: Ints, until: int, rows: int) -> int:
+    """Return from which round on there are so many transfers at most, to before a round."""
+    return int(np.searchsorted(ends, ends[until] - rows, side="left"))

@@ -1,0 +1,85 @@
+"""Two threads share a round of links: each decides for a block of nodes, and waits for the other.
+
+What comes out depends on the blocks, and these on the machine that is planned for alone, so that it
+is the same on any number of cores. Numba's own threads would serve as well, but cannot be used by
+two threads at once, or not after a fork, as its threading layer has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+Task = tuple[Callable[..., Any], tuple[Any, ...]]
+
+LINKS = 2**14
+"""Of a machine from which on nodes are in two blocks: handing over takes as long as some thousand
+links."""
+
+
+class Crew:
+    """Threads beside this one, as long as it is entered."""
+
+    def __init__(self, helpers: int) -> None:
+        self._todo: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in range(helpers)]
+        self._done: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        for number in range(len(self._todo)):
+            Thread(target=self._work, args=(number,), daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for todo in self._todo:
+            todo.put(None)
+
+    def _work(self, number: int) -> None:
+        while (task := self._todo[number].get()) is not None:
+            function, arguments = task
+            try:
+                result = function(*arguments)
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                result = error
+            self._done.put((number, result))
+
+    def each(self, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return what a function that lets other threads go on gives of each part.
+
+        Args:
+            parts: one for this thread, and at most one for each other.
+        """
+        for todo, part in zip(self._todo, parts[1:], strict=False):
+            todo.put((function, part))
+        found = {0: function(*parts[0])}
+        for _ in parts[1:]:
+            number, result = self._done.get()
+            if isinstance(result, Exception):
+                raise result
+            found[number + 1] = result
+        return [found[i] for i in range(len(parts))]
+
+
+def blocks_of(first: np.ndarray[Any, Any]) -> list[tuple[np.uint64, np.uint64]]:
+    """Return the blocks of nodes: from one to before another.
+
+    Their slots end with a word of bits, so that no two threads write into one.
+
+    Args:
+        first: of each node, and one more: its first slot.
+    """
+    links, nodes = int(first[-1]), len(first) - 1
+    borders = np.flatnonzero(first[:-1] % 64 == 0)
+    middle = int(borders[np.searchsorted(first[borders], links // 2).clip(max=len(borders) - 1)])
+    if links < LINKS or not 0 < middle < nodes:
+        return [(np.uint64(0), np.uint64(nodes))]
+    return [(np.uint64(0), np.uint64(middle)), (np.uint64(middle), np.uint64(nodes))]
