@@ -16,6 +16,9 @@ from benchmarks import collectives as runs
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
 from benchmarks.record import begin
+from benchmarks.tacos import measure as figure
+from benchmarks.tacos.cases import FIGURES, chosen
+from benchmarks.tacos.report import figures_table, means
 from benchmarks.timing import Verdict
 from sccl.cli.options import Output, writable
 from sccl.cli.report import ExitCode, err, out, reported
@@ -104,6 +107,29 @@ def scaling(
     _leave(r.verdict for r in results if r.spec.symmetry != "none")
 
 
+@app.command("tacos")
+@reported
+def figures(
+    only: Annotated[
+        str, typer.Option(help=f"Of {', '.join(FIGURES)}, with commas between.", show_default="all")
+    ] = "",
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Make the figures of TACOS (MICRO 2024) anew: schedules, classical algorithms, times."""
+    cases = chosen(only, smoke=smoke)
+    settings = {"only": only, "restarts": figure.RESTARTS, "smoke": smoke}
+    record = begin("tacos", writable(output), settings, {})
+    results: list[figure.FigureResult] = []
+    figure.warm()
+    for case in cases:
+        results.append(figure.measured(case))
+        record.write(results, len(cases), {"share_of_ideal": means(results)})
+        what = f"{case.figure}, {case.topology}, {case.algorithm}, {case.size_bytes} bytes"
+        err().print(escape(f"{what}: {results[-1].us:,.1f} us, {results[-1].efficiency:.1%}"))
+    out().print(figures_table(results))
+
+
 @app.command()
 @reported
 def plot(
@@ -113,10 +139,13 @@ def plot(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Picture: .svg, .png, .pdf or .html.")
     ],
+    only: Annotated[
+        str, typer.Option(help="Of tacos these figures, with commas between.", show_default="all")
+    ] = "",
 ) -> None:
-    """Draw results of scale, table4, table5 and collectives."""
+    """Draw results of scale, table4, table5, collectives and tacos."""
     check_picture(output)
-    pictures.draw(files, output)
+    pictures.draw(files, output, [name for name in only.split(",") if name])
 
 
 @app.command()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.scale import series_of
+from benchmarks.tacos import charts as tacos
 from sccl.core.files.disk import read_text
 from sccl.errors import FormatError, InputError, ParameterError
 from sccl.view.charts import measured_chart, save, stacked
@@ -18,21 +19,26 @@ if TYPE_CHECKING:
 Results = Sequence[Mapping[str, Any]]
 
 
-def draw(files: Sequence[Path], path: Path) -> None:
+def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
     """Write one picture of the results in files, one below the other.
+
+    Args:
+        only: of TACOS's figures these; empty: all.
 
     Raises:
         FormatError: a file is no result of a benchmark.
         ParameterError: there is no picture of such results.
     """
-    save(stacked([chart for file in files for chart in _charts(file)]), path)
+    save(stacked([chart for file in files for chart in _charts(file, only)]), path)
 
 
-def _charts(file: Path) -> list[ChartType]:
+def _charts(file: Path, only: Sequence[str]) -> list[ChartType]:
     text = read_text(file)
     try:
         plain = json.loads(text)
         name, results = plain["benchmark"], plain["results"]
+        if name == "tacos":
+            return tacos.charts(results, only)
         if name in _DRAWN:
             return _DRAWN[name](results)
     except InputError:
@@ -41,7 +47,7 @@ def _charts(file: Path) -> list[ChartType]:
         raise FormatError(
             f"{file}: expected what 'python -m benchmarks ... -o' writes ({error!r})"
         ) from error
-    raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}")
+    raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}, tacos")
 
 
 def _scale(results: Results) -> list[ChartType]:

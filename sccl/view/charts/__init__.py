@@ -13,6 +13,7 @@ from sccl.view.charts.busy import (
     shares_chart,
 )
 from sccl.view.charts.frontier import frontier_chart
+from sccl.view.charts.grouped import grouped_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
 from sccl.view.charts.measured import measured_chart
 from sccl.view.charts.timing import MOST_TIMES, time_chart
@@ -36,6 +37,7 @@ __all__ = [
     "busy_chart",
     "check_picture",
     "frontier_chart",
+    "grouped_chart",
     "lines_of",
     "measured_chart",
     "save",

@@ -1,0 +1,193 @@
+"""One bar or dot of a figure: what an algorithm takes on a machine, judged and simulated."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.tacos.cases import MB, NUMBERED, TACOS, Case
+from benchmarks.tacos.ideal import ideal_us, phased_us
+from sccl.collectives import Spec, named
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.errors import JudgeError
+from sccl.judge import require_valid
+from sccl.sim import Messages, Timeline, replay, simulate
+from sccl.solvers.effort import Effort
+from sccl.synth import baselines, registry
+from sccl.synth.contract import Feature, Request
+from sccl.tasks.tacos import best_of, options_of
+from sccl.topo import machine_model, resolve
+
+RESTARTS = 4
+"""Seeds that TACOS tries where the bound is not met before."""
+
+_REPLAYED = 4_000_000
+"""Transfers up to which a schedule is simulated, too."""
+
+_QUICK = 500_000
+"""Transfers beyond which one seed is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureResult:
+    """What came of a case.
+
+    Attributes:
+        pieces: those that took least.
+        us: when the last chunk arrives, microseconds.
+        gb_per_s: what each rank reduces, over the time.
+        ideal_us: the time that the paper calls ideal, :func:`~benchmarks.tacos.ideal.ideal_us`.
+        phased_us: what two phases take at least, :func:`~benchmarks.tacos.ideal.phased_us`.
+        bound_us: no schedule of such chunks takes less, by proof; None: of a classical algorithm.
+        busy: the share of the time that links are busy, in the mean of all.
+        idlest: that of the link that is busy least.
+        transfers: over links.
+        seconds: to make it: to synthesise a schedule and work out its bound.
+        judge_seconds: 0: of a classical algorithm, which is judged as it is made.
+        utilisation: of all links, in each of equal parts of the time.
+    """
+
+    case: Case
+    ranks: int
+    pieces: int
+    us: float
+    gb_per_s: float
+    ideal_us: float
+    phased_us: float
+    bound_us: float | None
+    busy: float
+    idlest: float
+    transfers: int
+    seconds: float
+    judge_seconds: float
+    utilisation: tuple[float, ...]
+
+    @property
+    def efficiency(self) -> float:
+        """Return the share of the paper's ideal bandwidth."""
+        return self.ideal_us / self.us
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """What was made and judged.
+
+    Attributes:
+        busy: of each link: the share of the time.
+        judge_seconds: 0: it was judged as it was made.
+    """
+
+    finish_us: float
+    busy: NDArray[np.float64]
+    transfers: int
+    seconds: float
+    judge_seconds: float
+    bound_us: float | None = None
+    utilisation: tuple[float, ...] = ()
+
+
+def measured(case: Case) -> FigureResult:
+    """Return what an algorithm takes on a machine, cut into the best number of pieces.
+
+    Raises:
+        JudgeError: it is not valid, or the simulator finishes at another time than it says.
+    """
+    machine = resolve(case.topology)
+    spec = named(case.collective, machine.ranks)
+    make = _synthesised if case.algorithm == TACOS else _classical
+    pieces, made = min(
+        ((pieces, make(case, machine, spec, pieces)) for pieces in case.pieces),
+        key=lambda one: one[1].finish_us,
+    )
+    passed = case.size_bytes * (2 if case.collective == "allreduce" else machine.ranks)
+    return FigureResult(
+        case=case,
+        ranks=machine.ranks,
+        pieces=pieces,
+        us=made.finish_us,
+        gb_per_s=case.size_bytes / made.finish_us / 1000,
+        ideal_us=ideal_us(machine, passed),
+        phased_us=phased_us(machine, passed),
+        bound_us=made.bound_us,
+        busy=float(made.busy.mean()),
+        idlest=float(made.busy.min()),
+        transfers=made.transfers,
+        seconds=made.seconds,
+        judge_seconds=made.judge_seconds,
+        utilisation=made.utilisation,
+    )
+
+
+def warm() -> None:
+    """Have all loops compiled, so that no case waits for that."""
+    for alpha, name in product(AlphaModel, ("mesh:2x2", "mesh:2x2@2,1GB", "switch2d:2x2")):
+        for algorithm in (TACOS, "ring-both"):
+            measured(Case("", name, algorithm, MB, (1,), alpha))
+
+
+def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
+    """Return what the schedule that TACOS finds does, and a bound."""
+    tacos = registry.load(TACOS)
+    model = machine if Feature.SWITCHES in tacos.FEATURES else _by_links(machine)
+    many = 2 * spec.ranks * (spec.ranks - 1) * pieces > _QUICK
+    options = options_of(chunks=pieces, restarts=1 if many else RESTARTS, alpha=case.alpha.value)
+    began = time.perf_counter()
+    outcome = tacos.plan(
+        Request(model, spec, case.size_bytes), options, Effort(seed=0), lambda _: None
+    )
+    planned = time.perf_counter()
+    found, why = best_of(outcome)
+    if found is None or not isinstance(found.plan, Schedule):
+        raise JudgeError(f"tacos on {case.topology} found no schedule: {why}")
+    schedule = require_valid(found.plan, "tacos")
+    judged = time.perf_counter()
+    if schedule.num_sends <= _REPLAYED:
+        timeline = replay(schedule)
+        if timeline.finish != schedule.finish:
+            raise JudgeError(
+                f"tacos on {case.topology}: the schedule says {schedule.finish} ticks, the "
+                f"simulator {timeline.finish}"
+            )
+        made = _simulated(case, timeline, planned - began)
+    else:
+        took = np.bincount(schedule.link, schedule.end - schedule.start, len(model.links))
+        us = schedule.clock.us(schedule.finish)
+        made = _Made(us, took / schedule.finish, schedule.num_sends, planned - began, 0.0)
+    least = None if found.bound.least is None else float(found.bound.least)
+    return replace(made, judge_seconds=judged - planned, bound_us=least)
+
+
+def _simulated(case: Case, timeline: Timeline, seconds: float) -> _Made:
+    """Return what a simulation says."""
+    return _Made(
+        finish_us=timeline.finish_us,
+        busy=timeline.busy() / timeline.finish,
+        transfers=len(timeline.start),
+        seconds=seconds,
+        judge_seconds=0.0,
+        utilisation=tuple(timeline.utilisation(case.bins).tolist()) if case.bins else (),
+    )
+
+
+def _classical(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Made:
+    """Return what a classical algorithm does, each hop over a shortest path."""
+    name = case.algorithm.removesuffix(NUMBERED)
+    where = _by_links(machine) if name == case.algorithm else resolve(f"full:{spec.ranks}")
+    began = time.perf_counter()
+    p = baselines.make(name, Request(where, spec, case.size_bytes), pieces)
+    made = time.perf_counter()
+    messages = Messages.of_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
+    chunk_bytes = -(-case.size_bytes // p.collective.chunks)
+    timeline = simulate(messages, machine, Clock.of(machine, chunk_bytes, case.alpha))
+    return _simulated(case, timeline, made - began)
+
+
+def _by_links(machine: Topology) -> Topology:
+    """Return a machine with links in place of switches, so that rings pass where links are."""
+    return machine_model(machine).topology if machine.switches else machine

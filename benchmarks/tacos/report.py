@@ -1,0 +1,58 @@
+"""Figures of TACOS as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from rich.table import Table
+
+from benchmarks.tacos.cases import TACOS
+from benchmarks.tacos.measure import FigureResult
+from sccl.core.cost import bytes_text
+
+
+def figures_table(results: Sequence[FigureResult]) -> Table:
+    """Return a row for each bar or dot."""
+    table = Table(title="TACOS's figures: judged schedules and simulated classical algorithms")
+    for name in ("figure", "machine", "algorithm"):
+        table.add_column(name)
+    for name in ("size", "us", "GB/s", "of ideal", "of two phases", "busy", "seconds"):
+        table.add_column(name, justify="right")
+    for r in results:
+        cells = (
+            f"{r.us:,.1f}",
+            f"{r.gb_per_s:.4g}",
+            f"{r.efficiency:.1%}",
+            f"{r.phased_us / r.us:.1%}",
+            f"{r.busy:.1%}",
+            f"{r.seconds:.3f}",
+        )
+        table.add_row(
+            r.case.figure, r.case.topology, r.case.algorithm, bytes_text(r.case.size_bytes), *cells
+        )
+    return table
+
+
+def means(results: Sequence[FigureResult]) -> dict[str, dict[str, float]]:
+    """Return of each figure the mean share of the paper's ideal that each algorithm attains."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for r in results:
+        of = found.setdefault(r.case.figure, {})
+        of.setdefault(name_of(r), []).append(r.efficiency)
+    return {
+        figure: {name: fmean(values) for name, values in by_name.items()}
+        for figure, by_name in found.items()
+    }
+
+
+def name_of(result: FigureResult) -> str:
+    """Return what a result is called: the algorithm, and its pieces where some are compared."""
+    return series_name(result.case.algorithm, result.pieces, len(result.case.pieces))
+
+
+def series_name(algorithm: str, pieces: int, tried: int) -> str:
+    """Return what a line is called: with its pieces where these are not the best of several."""
+    if algorithm == TACOS:
+        return "TACOS"
+    return algorithm if tried > 1 or pieces == 1 else f"{algorithm}, {pieces} pieces"
