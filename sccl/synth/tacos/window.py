@@ -36,13 +36,11 @@ def again(net: Net, demand: Demand, finish: int, sends: Sends, seed: int) -> tup
     least = int((-((held - demand.chunks) // np.maximum(degree, 1))).max())
     if net.nodes * demand.chunks > MOST_PLACES or degree.max() > MOST_LINKS:
         return finish, sends
-    number = 0
-    for rounds in _WINDOWS:
-        for _ in range(_TRIES):
-            if finish <= least * busy or rounds > least:
-                return finish, sends
-            number += 1
-            finish, sends = _rematched(net, demand, finish, sends, (least - rounds, seed + number))
+    for number, rounds in enumerate(np.repeat(_WINDOWS, _TRIES).tolist()):
+        if finish <= least * busy or rounds >= 2 * least:
+            break  # it is the best, or all of it was matched again already
+        begin = max(least - rounds, 0)
+        finish, sends = _rematched(net, demand, finish, sends, (begin, seed + number + 1))
     return finish, sends
 
 
