@@ -65,6 +65,13 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "compare",
+        "compare",
+        "Compare all synthesisers and classical algorithms by size: who is fastest where.",
+        "sccl compare --collective allreduce --topo torus:4x4x4 --size 1KB..1GB",
+    ),
+    Verb(
+        FIND,
         "bounds",
         "bounds",
         "Lower bounds on steps and on R/C, with proofs to check by hand.",

@@ -29,6 +29,7 @@ OUTPUTS = {
     "solve": "sccl.tasks.solve:SolveOutput",
     "tacos": "sccl.tasks.tacos:TacosOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
+    "compare": "sccl.tasks.compared:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",
     "show": "sccl.tasks.show:ShowOutput",
     "simulate": "sccl.tasks.simulated:SimulateOutput",

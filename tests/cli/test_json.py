@@ -81,6 +81,10 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
     "tacos": ("tacos", lambda _: [*ASKED, "--size", "1MB"]),
     "baseline": ("baseline", lambda d: ["ring", *ASKED, "-o", d / "ring.json"]),
+    "compare": (
+        "compare",
+        lambda d: [*ASKED, "--size", "1KB..4KB", "--only", "ring,c-cube,tacos", "-o", d / "best"],
+    ),
     "bounds": ("bounds", lambda _: [*ASKED, "--steps", "2"]),
     "show": ("show", lambda d: [d / "found"]),
     "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),

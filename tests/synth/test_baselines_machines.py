@@ -19,6 +19,7 @@ from sccl.sim import replay
 from sccl.synth.baselines import (
     bfb,
     bine,
+    by_size,
     c_cube,
     is_direct,
     logical,
@@ -36,7 +37,7 @@ from sccl.synth.baselines.pattern.grid import Grid, grid_of
 from sccl.synth.baselines.pattern.noun import Pattern
 from sccl.synth.contract import Request
 from sccl.topo import resolve
-from tests.kit.baselines import ALL, ROOTED, pattern, request
+from tests.kit.baselines import ALL, ONLY_ON, ROOTED, pattern, request
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
@@ -498,3 +499,13 @@ def test_they_go_over_links_between_ranks(name: str) -> None:
         make(name, Request(lonely, asked.spec, 1))
     with pytest.raises(TooLargeError, match=r"has 2049 ranks, and this version of .* takes up to"):
         make(name, request("allgather", "ring:2049"))
+
+
+@pytest.mark.parametrize(("name", "collective"), ALL)
+def test_those_that_depend_on_the_size_say_so(name: str, collective: str) -> None:
+    def rows(size: int) -> list[list[int]]:
+        asked = request(collective, "dgx1" if name in ONLY_ON else "hypercube:5", size=size)
+        p = make(name, asked)
+        return [column.tolist() for column in (p.step, p.chunk, p.src, p.dst)]
+
+    assert by_size(name) or rows(1) == rows(2**12) == rows(2**30)

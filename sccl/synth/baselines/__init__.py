@@ -29,6 +29,7 @@ from sccl.synth.contract import Request
 __all__ = [
     "Baseline",
     "Pattern",
+    "by_size",
     "is_direct",
     "load",
     "logical",
@@ -51,6 +52,7 @@ class Baseline(Protocol):
         NAME: as users spell it: that of the file, with hyphens.
         SOURCE: the paper or code that defines it.
         COLLECTIVES: who makes the pattern of each collective that it defines.
+        BY_SIZE: only of those that have it: whether the pattern depends on the size.
     """
 
     NAME: str
@@ -74,6 +76,15 @@ def load(name: str) -> Baseline:
         hint = f"the classical algorithms are {', '.join(names())}"
         raise unknown_name("classical algorithm", name, names(), hint)
     return cast("Baseline", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+
+
+def by_size(name: str) -> bool:
+    """Return whether the pattern of an algorithm depends on the size of the request.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    return bool(getattr(load(name), "BY_SIZE", False))
 
 
 def make(name: str, request: Request, pieces: int = 1) -> Pattern:

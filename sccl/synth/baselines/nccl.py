@@ -16,6 +16,8 @@ from sccl.synth.contract import Request
 NAME = "nccl"
 SOURCE = "NCCL 2.30, src/graph/tuning.cc: latency by steps, bandwidth by rings, less in trees"
 
+BY_SIZE = True
+
 TREE_SHARE = 0.92
 """The part of a ring's bandwidth that NCCL expects of a tree."""
 

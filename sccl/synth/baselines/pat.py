@@ -10,6 +10,8 @@ from sccl.synth.contract import Request
 NAME = "pat"
 SOURCE = "Jeaugey, arXiv 2506.20252, as in NCCL 2.23 and later"
 
+BY_SIZE = True
+
 SLOT_BYTES = 2**19
 """A slot of NCCL's buffers: 4 MiB in eight slots."""
 

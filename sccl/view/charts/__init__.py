@@ -12,6 +12,7 @@ from sccl.view.charts.busy import (
     busy_chart,
     shares_chart,
 )
+from sccl.view.charts.comparison import ComparedSystem, Measured, comparison_chart
 from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.grouped import grouped_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
@@ -31,11 +32,14 @@ __all__ = [
     "OF_ALGORITHMS",
     "Bar",
     "BusyLinks",
+    "ComparedSystem",
     "FrontierData",
+    "Measured",
     "Shares",
     "arrival_chart",
     "busy_chart",
     "check_picture",
+    "comparison_chart",
     "frontier_chart",
     "grouped_chart",
     "lines_of",

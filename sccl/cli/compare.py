@@ -1,0 +1,221 @@
+"""``sccl compare``: who is fastest at which size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import options
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
+from sccl.cli.subject import SubjectOptions
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import bytes_text
+from sccl.core.words import counted
+from sccl.errors import ParameterError
+from sccl.synth.settings import checked_effort
+from sccl.tasks.sizes import sizes_of
+from sccl.topo import resolve
+from sccl.view import charts
+from sccl.view.charts import Measured
+from sccl.view.text.notes import progress_bar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sccl.tasks.compared import CompareOutput
+
+Size = Annotated[
+    str,
+    typer.Option(
+        help="Bytes of a rank's buffer: from one to another by fours, 1KB..1GB, or one size."
+    ),
+]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--file",
+        help="Algorithm or schedule of others, for the same machine and collective; may be given "
+        "several times.",
+        show_default=False,
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Take these alone: tacos,ring,...; may be given several times."),
+]
+Without = Annotated[list[str] | None, typer.Option(help="Leave these out, likewise.")]
+Alpha = Annotated[
+    AlphaModel,
+    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds for each synthesiser, for all sizes together.",
+        show_default="none: they end by effort, which no load changes",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Of synthesisers: the same one, the same plans.")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw it: .html, .svg, .png or .pdf.", show_default=False)
+]
+Measure = Annotated[
+    Measured, typer.Option("--what", help="What is drawn: bandwidth (size / time), or time.")
+]
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--out", help="Folder for the fastest plan of each size.", show_default=False
+    ),
+]
+
+
+@reported
+def compare(
+    about: SubjectOptions,
+    *,
+    size: Size = "1KB..1GB",
+    file: Files = None,
+    only: Only = None,
+    without: Without = None,
+    alpha: Alpha = AlphaModel.TRAVELS,
+    timeout: Timeout = None,
+    seed: Seed = 0,
+    plot: Plot = None,
+    what: Measure = Measured.BANDWIDTH,
+    directory: Directory = None,
+    json: options.Json = False,
+) -> None:
+    """Compare all synthesisers and classical algorithms by size: who is fastest where.
+
+    Each is judged and simulated link by link; beside them stands a time that nothing beats,
+    whatever its chunks. Who does not serve the machine or the collective is listed, and why.
+
+    Exit code 0: done, 2: bad input, 130: interrupted; what was found by then is printed.
+    """
+    from sccl.tasks.compare import (  # noqa: PLC0415 - loads NumPy and the solvers
+        compare,
+        compared_subject,
+        prepare,
+        write_fastest,
+    )
+    from sccl.tasks.compared import compare_output, drawn_of  # noqa: PLC0415 - likewise
+    from sccl.tasks.entrants import Contest  # noqa: PLC0415 - likewise
+    from sccl.tasks.taking_part import chosen, entrants_of, files_for  # noqa: PLC0415 - likewise
+
+    sizes, names = sizes_of(size), chosen(_split(only), _split(without))
+    checked_effort(timeout, seed)
+    if plot is not None:
+        charts.check_picture(plot)
+    elif what is not Measured.BANDWIDTH:
+        raise ParameterError("--what says what is drawn, and nothing is: give --plot FILE as well")
+    subject = compared_subject(resolve(about.topo), about.collective, about.root)
+    for note in subject.notes:
+        err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
+    contest = Contest(subject.topology, subject.spec, alpha, seed, timeout)
+    given = files_for(contest, file or [])
+    if directory is not None:
+        prepare(directory)
+    with _progress() as tell:
+        found = compare(contest, entrants_of(contest, names, given, tell), sizes, tell)
+    kept = write_fastest(directory, found) if directory is not None else {}
+    drawn = plot if any(system.rows for system in found.systems) else None
+    shown = compare_output(found, given, kept, drawn)
+    if drawn is not None:
+        systems, bound = drawn_of(shown)
+        words = f"{shown.collective} on {shown.topology}"
+        chart = charts.comparison_chart(systems, bound, words, f"alpha {shown.alpha}", what)
+        charts.save(chart, drawn, title=f"sccl: {words}")
+    if json:
+        print_output(shown)
+    else:
+        _print(out(), shown)
+    if found.ended:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _split(words: Sequence[str] | None) -> list[str]:
+    """Return names that are given one by one, or several with commas between."""
+    parts = (part.strip() for word in words or () for part in word.split(","))
+    return [part for part in parts if part]
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what is being done; provide what is told of it."""
+    if not err().is_terminal:
+        yield lambda _: None
+        return
+    with progress_bar(err()) as tell:
+        yield tell
+
+
+def _print(console: Console, shown: CompareOutput) -> None:
+    title = f"{shown.collective} on {on_a_line(shown.topology)}, alpha {shown.alpha}"
+    console.print(title, markup=False)
+    console.print(_winners(shown))
+    console.print(_systems(shown))
+    missing = [one for one in shown.systems if one.why]
+    if missing:
+        console.print("not compared, or not at all sizes:")
+    for one in missing:
+        console.print(f"  {on_a_line(one.name)}: {one.why}", markup=False, soft_wrap=True)
+    if shown.ended:
+        console.print(f"[yellow]{shown.ended}: this is what was found by then.[/]")
+    files = [size.file for size in shown.sizes if size.file]
+    if files:
+        folder = on_a_line(Path(files[0]).parent)
+        console.print(f"{counted(len(files), 'plan')} written to {folder}", markup=False)
+    if shown.plot:
+        console.print(f"picture: {on_a_line(shown.plot)}", markup=False, soft_wrap=True)
+
+
+def _winners(shown: CompareOutput) -> Table:
+    table = Table("size")
+    table.add_column("fastest")
+    for name in ("time (us)", "GB/s", "bound (us)", "above"):
+        table.add_column(name, justify="right")
+    table.add_column("plan")
+    for size in shown.sizes:
+        if size.winner is None or size.time_us is None:
+            table.add_row(bytes_text(size.size_bytes), "-", "-", "-", f"{size.bound_us:.6g}")
+            continue
+        table.add_row(
+            bytes_text(size.size_bytes),
+            f"[bold]{escape(on_a_line(size.winner))}[/]",
+            f"{size.time_us:.6g}",
+            f"{size.algorithm_gb_per_s:.4g}",
+            f"{size.bound_us:.6g}",
+            "-" if size.gap is None else f"{size.gap:.1%}",
+            escape(size.plan),
+        )
+    return table
+
+
+def _systems(shown: CompareOutput) -> Table:
+    """Return a table of how many times as long as the fastest each takes, and to be made."""
+    best = {size.size_bytes: size.time_us for size in shown.sizes}
+    table = Table("times the fastest", title_justify="left")
+    table.add_column("made in", justify="right")
+    for size in shown.sizes:
+        table.add_column(bytes_text(size.size_bytes), justify="right")
+    for one in shown.systems:
+        times = {row.size_bytes: row.time_us for row in one.times}
+        if not times:
+            continue
+        cells = [_ratio(times.get(size.size_bytes), best[size.size_bytes]) for size in shown.sizes]
+        table.add_row(escape(on_a_line(one.name)), f"{one.seconds:.2f} s", *cells)
+    return table
+
+
+def _ratio(us: float | None, best: float | None) -> str:
+    if us is None or best is None:
+        return "-"
+    ratio = us / best if best else 1.0
+    return "[bold]1[/]" if ratio == 1 else f"{ratio:.3g}"

@@ -1,0 +1,181 @@
+"""Comparing: everybody's fastest plan at each size, judged, beside a time that nothing beats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from sccl.core.files.disk import check_can_write, make_directory, slug
+from sccl.core.topology import Topology
+from sccl.errors import InputError, JudgeError, TopologyError
+from sccl.prove.bounds import LeastTime, least_time
+from sccl.tasks.entrants import Contest, Entrant, LateError, TimedPlan, What
+from sccl.tasks.files import write_plan
+from sccl.tasks.subject import Subject, spec_of, subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What somebody takes at a size.
+
+    Attributes:
+        plan: which plan it is, in words.
+    """
+
+    size_bytes: int
+    us: Fraction
+    plan: str
+
+    @property
+    def gb_per_s(self) -> float:
+        """Return the algorithm bandwidth, size / time in 10^9 bytes per second."""
+        return float(self.size_bytes / self.us / 1000) if self.us else 0.0
+
+
+@dataclass(slots=True)
+class System:
+    """Somebody who took part, and what came of it.
+
+    Attributes:
+        seconds: that it took to make its plans.
+        rows: by size, those that there are.
+        why: why there are not all, or none; empty: there are.
+    """
+
+    name: str
+    what: What
+    about: str
+    seconds: float = 0.0
+    rows: dict[int, Standing] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Everybody's times.
+
+    Attributes:
+        least: what nothing takes less than.
+        ended: why not everybody was looked at at all sizes; empty: they were.
+        plans: by size the fastest plan and whose it is.
+    """
+
+    contest: Contest
+    sizes: tuple[int, ...]
+    least: LeastTime
+    systems: list[System] = field(default_factory=list)
+    ended: str = ""
+    plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
+
+    def gap(self, row: Standing) -> float | None:
+        """Return by which part of the least time a row is above it; None: that is 0."""
+        least = self.least.us(row.size_bytes)
+        return float(row.us / least - 1) if least else None
+
+    def winner(self, size_bytes: int) -> System | None:
+        """Return who is fastest at a size, the first of several; None: nobody has a plan."""
+        rows = [system for system in self.systems if size_bytes in system.rows]
+        return min(rows, key=lambda system: system.rows[size_bytes].us, default=None)
+
+
+def compared_subject(machine: Topology, collective: str, root: str | None) -> Subject:
+    """Return what is compared: links in place of switches where they say the same exactly.
+
+    Raises:
+        InputError: there is no such collective or root.
+    """
+    try:
+        return subject_of(machine, collective, root)
+    except TopologyError as error:
+        note = f"compared as it is, by those who take such machines: {error}"
+        return Subject(machine, spec_of(machine, collective, root), (note,))
+
+
+def compare(
+    contest: Contest,
+    entrants: Sequence[Entrant],
+    sizes: Sequence[int],
+    told: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Return what everybody takes at each size, as far as it was found out.
+
+    Args:
+        told: what is being done, in words.
+
+    Raises:
+        InputError: something cannot be reached, or there are too many ranks.
+        JudgeError: the judge rejects somebody's plan.
+    """
+    found = Comparison(contest, tuple(sizes), least_time(contest.topology, contest.spec))
+    try:
+        for done, entrant in enumerate(entrants):
+            system = System(entrant.name, entrant.what, entrant.about)
+            found.systems.append(system)
+            _run(entrant, system, found, partial(_tell, told, f"{done} of {len(entrants)} done"))
+    except KeyboardInterrupt:
+        found.ended = "interrupted"
+    return found
+
+
+def _tell(told: Callable[[str], None], before: str, text: str) -> None:
+    told(f"{before}; {text}")
+
+
+def _run(entrant: Entrant, system: System, found: Comparison, told: Callable[[str], None]) -> None:
+    """Add what somebody takes at each size."""
+    try:
+        for done, size in enumerate(found.sizes):
+            told(f"{entrant.name}, {done} of {len(found.sizes)} sizes")
+            fastest = entrant.fastest(size)
+            if fastest is not None:
+                _add(fastest.valid(f"{entrant.name!r}"), size, system, found)
+    except JudgeError:
+        raise
+    except (InputError, LateError) as error:
+        system.why = str(error)
+    finally:
+        system.seconds = entrant.seconds
+    if not system.rows and not system.why:
+        system.why = _nothing(entrant)
+
+
+def _nothing(entrant: Entrant) -> str:
+    if entrant.what == "file":
+        return "it is a schedule of another size, and its times are for that alone"
+    return "it found no algorithm that can be written down"
+
+
+def _add(timed: TimedPlan, size: int, system: System, found: Comparison) -> None:
+    """Add a plan, and keep it where it is the fastest so far."""
+    system.rows[size] = Standing(size, timed.us, timed.about)
+    best = found.plans.get(size)
+    if best is None or timed.us < best[1].us:
+        found.plans[size] = (system.name, timed)
+
+
+def prepare(directory: Path) -> None:
+    """Make a folder for the fastest plans.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    make_directory(directory)
+    check_can_write(directory / "probe")
+
+
+def write_fastest(directory: Path, found: Comparison) -> dict[int, Path]:
+    """Write the fastest plan of each size, and return the files.
+
+    Raises:
+        InputError: one cannot be written.
+    """
+    files: dict[int, Path] = {}
+    contest = found.contest
+    for size, (name, timed) in sorted(found.plans.items()):
+        words = f"{contest.spec.name} {contest.topology.name} {size} {Path(name).stem}"
+        files[size] = directory / f"{slug(words)}.json"
+        write_plan(files[size], timed.schedule)
+    return files

@@ -1,0 +1,135 @@
+"""What comparisons say, in the shape that ``sccl compare --json`` prints, and as charts draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.tasks.compare import Comparison, Standing, System
+from sccl.tasks.outputs import Alpha, Output, plan_digests, question_digests
+from sccl.tasks.taking_part import GivenPlan
+from sccl.view.charts import ComparedSystem
+
+GbPerS = Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
+Gap = Annotated[float | None, Meta(description="time_us / bound_us - 1; null: the bound is 0.")]
+
+
+class StandingPart(Part, frozen=True, kw_only=True):
+    """What a system takes at a size."""
+
+    size_bytes: Count
+    time_us: float
+    algorithm_gb_per_s: GbPerS
+    gap: Gap
+    plan: Annotated[str, Meta(description="Its fastest plan, in words.")]
+
+
+class ComparedSystemPart(Part, frozen=True, kw_only=True):
+    """A synthesiser, a classical algorithm, or a file."""
+
+    name: str
+    what: Literal["synthesiser", "baseline", "file"]
+    about: Annotated[str, Meta(description="Its source, or what it is, in a line.")]
+    seconds: Annotated[Seconds, Meta(description="That its plans took, which no two runs share.")]
+    times: Annotated[tuple[StandingPart, ...], Meta(description="Of the sizes that it has.")]
+    why: Annotated[str, Meta(description="Why sizes are missing, or all; empty: none is.")]
+
+
+class ComparedSizePart(Part, frozen=True, kw_only=True):
+    """Who is fastest at a size."""
+
+    size_bytes: Annotated[Count, Meta(description="Of a rank's buffer, L.")]
+    bound_us: Annotated[float, Meta(description="Nothing takes less, whatever its chunks.")]
+    winner: Annotated[str | None, Meta(description="The first of several; null: nobody has one.")]
+    time_us: float | None
+    algorithm_gb_per_s: GbPerS | None
+    gap: Gap
+    plan: str
+    file: FileText | None
+
+
+class CompareOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl compare' found."""
+
+    kind: Literal["compare"] = "compare"
+    collective: str
+    topology: str
+    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    seed: Annotated[int, Meta(ge=0)]
+    sizes: tuple[ComparedSizePart, ...]
+    systems: tuple[ComparedSystemPart, ...]
+    ended: Annotated[str, Meta(description="Why it ended before all was tried; empty: it did not.")]
+    plot: FileText | None
+
+
+def compare_output(
+    found: Comparison, files: Mapping[str, GivenPlan], kept: Mapping[int, Path], plot: Path | None
+) -> CompareOutput:
+    """Return what was found.
+
+    Args:
+        kept: where the fastest plan of each size was written.
+    """
+    contest = found.contest
+    digests = question_digests(contest.topology, contest.spec)
+    return CompareOutput(
+        inputs=digests | plan_digests(files),
+        collective=contest.spec.name,
+        topology=contest.topology.name,
+        alpha="travels" if contest.model == "travels" else "occupies",
+        seed=contest.seed,
+        sizes=tuple(_size(found, size, kept) for size in found.sizes),
+        systems=tuple(_system(found, system) for system in found.systems),
+        ended=found.ended,
+        plot=str(plot) if plot else None,
+    )
+
+
+def _size(found: Comparison, size: int, kept: Mapping[int, Path]) -> ComparedSizePart:
+    winner = found.winner(size)
+    row = winner.rows[size] if winner else None
+    return ComparedSizePart(
+        size_bytes=size,
+        bound_us=float(found.least.us(size)),
+        winner=winner.name if winner else None,
+        time_us=float(row.us) if row else None,
+        algorithm_gb_per_s=row.gb_per_s if row else None,
+        gap=found.gap(row) if row else None,
+        plan=row.plan if row else "",
+        file=str(kept[size]) if size in kept else None,
+    )
+
+
+def _system(found: Comparison, system: System) -> ComparedSystemPart:
+    return ComparedSystemPart(
+        name=system.name,
+        what=system.what,
+        about=system.about,
+        seconds=round(system.seconds, 3),
+        times=tuple(_standing(found, row) for row in system.rows.values()),
+        why=system.why,
+    )
+
+
+def _standing(found: Comparison, row: Standing) -> StandingPart:
+    return StandingPart(
+        size_bytes=row.size_bytes,
+        time_us=float(row.us),
+        algorithm_gb_per_s=row.gb_per_s,
+        gap=found.gap(row),
+        plan=row.plan,
+    )
+
+
+def drawn_of(shown: CompareOutput) -> tuple[list[ComparedSystem], list[tuple[int, float]]]:
+    """Return the systems that have times, as they are drawn, and the bound by size."""
+    systems = [
+        ComparedSystem(one.name, tuple((row.size_bytes, row.time_us) for row in one.times))
+        for one in shown.systems
+        if one.times
+    ]
+    return systems, [(size.size_bytes, size.bound_us) for size in shown.sizes]

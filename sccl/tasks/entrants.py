@@ -1,0 +1,327 @@
+"""Who takes part in a comparison: synthesisers, classical algorithms, and files of others.
+
+Each says what is its fastest plan at a size. What has steps is timed as soon as possible, its
+chunks cut into as many pieces as help; what has times is made for the size.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import msgspec
+
+from sccl.collectives import Spec
+from sccl.core.algorithm import Algorithm
+from sccl.core.clock import AlphaModel
+from sccl.core.outcome import Found, GaveUp, Impossible, Plan
+from sccl.core.packed import Excerpt, PackedSchedule
+from sccl.core.schedule import Schedule
+from sccl.core.stepping import Stepping
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
+from sccl.judge import require_valid
+from sccl.solvers.effort import Effort, Spending
+from sccl.synth import baselines, registry
+from sccl.synth.baselines import Pattern
+from sccl.synth.baselines.pattern import cut, pattern_of
+from sccl.synth.contract import Options, Request, Synthesizer, check_request
+from sccl.tasks.baseline import times_of
+from sccl.tasks.simulate import whole_bytes
+from sccl.topo.symmetry.expand import expand
+
+PIECES = (1, 4, 16)
+"""Into which each chunk is cut, as long as the next of them gains something."""
+
+GAIN = Fraction(99, 100)
+"""The part of a time that another number of pieces has to come below to count as a gain."""
+
+MOST_SENDS = 40_000
+"""Of what is cut into pieces: more take long to judge where messages are passed on."""
+
+CHUNKS = (1, 4, 16)
+"""C by its unit, of synthesisers that are told it."""
+
+MOST_DELIVERIES = 300_000
+"""Pairs of a chunk and a rank that gets it, of synthesisers that are told the chunks."""
+
+What = Literal["synthesiser", "baseline", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What is compared.
+
+    Attributes:
+        topology: the machine, as synthesis takes it.
+        timeout_s: for each synthesiser; None: effort alone ends them.
+    """
+
+    topology: Topology
+    spec: Spec
+    model: AlphaModel
+    seed: int = 0
+    timeout_s: float | None = None
+
+    def at(self, size_bytes: int) -> Request:
+        """Return the request for a size."""
+        return Request(self.topology, self.spec, size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPlan:
+    """A plan with its times.
+
+    Attributes:
+        about: which it is, in words.
+        judged: whether the judge has accepted it.
+    """
+
+    schedule: Schedule
+    about: str
+    judged: bool = False
+
+    @property
+    def us(self) -> Fraction:
+        """Return when the last chunk arrives, microseconds."""
+        return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
+
+    def valid(self, made_by: str) -> TimedPlan:
+        """Return it judged.
+
+        Raises:
+            JudgeError: the judge rejects it.
+        """
+        if self.judged:
+            return self
+        return TimedPlan(require_valid(self.schedule, made_by), self.about, judged=True)
+
+
+class LateError(Exception):
+    """The time for a synthesiser has run out; its text says so."""
+
+
+@dataclass
+class Entrant(ABC):
+    """Somebody who takes part.
+
+    Attributes:
+        name: as it is called in the comparison.
+        about: what it is, in a line.
+        seconds: that it took to make plans, so far.
+    """
+
+    contest: Contest
+    name: str
+    what: What
+    about: str
+    seconds: float = field(default=0.0, init=False)
+
+    @abstractmethod
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return its fastest plan at a size, not judged; None: it has none.
+
+        Raises:
+            InputError: it does not serve such machines, collectives or sizes.
+            LateError: its time has run out.
+            KeyboardInterrupt: the user interrupted.
+        """
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count the time that goes by as that of making plans."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    def best_of(
+        self, size_bytes: int, made: Callable[[int], Pattern | None], about: str
+    ) -> TimedPlan:
+        """Return what is fastest of a pattern cut into pieces, more as long as they gain.
+
+        Args:
+            made: the pattern in so many pieces; None: it is too large.
+        """
+        best: TimedPlan | None = None
+        for pieces in PIECES:
+            pattern = made(pieces)
+            if pattern is None:
+                break
+            contest = self.contest
+            schedule = times_of(pattern, contest.at(size_bytes), contest.model, Stepping.PIPELINED)
+            words = about or f"C={pattern.collective.chunks}"
+            found = TimedPlan(schedule, words + (f" in {pieces} pieces" if pieces > 1 else ""))
+            if best is not None and found.us > best.us * GAIN:
+                break
+            best = found
+        assert best is not None
+        return best
+
+
+def _few(pattern: Pattern, pieces: int) -> bool:
+    """Return whether a pattern in so many pieces is looked at: in one it always is."""
+    return pieces == 1 or pattern.num_sends * pieces <= MOST_SENDS
+
+
+@dataclass
+class ClassicalEntrant(Entrant):
+    """A classical algorithm."""
+
+    patterns: dict[tuple[int, int], Pattern | None] = field(default_factory=dict)
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return it in the number of pieces that is fastest."""
+        return self.best_of(size_bytes, lambda pieces: self._pattern(pieces, size_bytes), "")
+
+    def _pattern(self, pieces: int, size_bytes: int) -> Pattern | None:
+        key = (pieces, size_bytes if baselines.by_size(self.name) else 0)
+        if key not in self.patterns:
+            whole = self._pattern(1, size_bytes) if pieces > 1 else None
+            made = None
+            if whole is None or _few(whole, pieces):
+                with self.working():
+                    made = baselines.make(self.name, self.contest.at(size_bytes), pieces)
+            self.patterns[key] = made
+        return self.patterns[key]
+
+
+@dataclass
+class SteppedEntrant(Entrant):
+    """Algorithms, whoever found them.
+
+    Attributes:
+        find: finds them, when they are first asked for.
+    """
+
+    find: Callable[[], Sequence[Algorithm]]
+    algorithms: list[tuple[str, Pattern]] | None = None
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return the fastest of them in the number of pieces that is fastest."""
+        if self.algorithms is None:
+            with self.working():
+                found = self.find()
+            self.algorithms = [(costs_of(a), pattern_of_algorithm(a)) for a in found]
+        best: TimedPlan | None = None
+        for about, pattern in self.algorithms:
+            made = self.best_of(size_bytes, lambda n, p=pattern: _cut(p, n), about)  # type: ignore[misc]
+            if best is None or made.us < best.us:
+                best = made
+        return best
+
+
+def _cut(pattern: Pattern, pieces: int) -> Pattern | None:
+    return cut(pattern, pieces) if _few(pattern, pieces) else None
+
+
+def costs_of(algorithm: Algorithm) -> str:
+    """Return what an algorithm is, by its costs."""
+    a = algorithm
+    return f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
+
+
+def pattern_of_algorithm(algorithm: Algorithm) -> Pattern:
+    """Return the sends of an algorithm as columns."""
+    sends = algorithm.sends
+    return pattern_of(
+        algorithm.collective,
+        step=[s.step for s in sends],
+        chunk=[s.chunk for s in sends],
+        src=[s.src for s in sends],
+        dst=[s.dst for s in sends],
+        reduce=[s.reduce for s in sends],
+    )
+
+
+@dataclass
+class ScheduleEntrant(Entrant):
+    """A schedule, which is for the one size that it has."""
+
+    schedule: Schedule
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return it at its size, and nothing at others."""
+        if whole_bytes(self.schedule) != size_bytes:
+            return None
+        chunks = self.schedule.collective.chunks
+        return TimedPlan(self.schedule, f"C={chunks}", judged=True)
+
+
+@dataclass
+class SynthesisedEntrant(Entrant):
+    """A synthesiser that plans for each size."""
+
+    synthesizer: Synthesizer
+    spending: Spending | None = None
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return the best of what it plans, with several numbers of chunks if it is told them."""
+        request = self.contest.at(size_bytes)
+        check_request(self.synthesizer, request)
+        self.spending = self.spending or Spending(self._effort(self.contest.timeout_s))
+        best: TimedPlan | None = None
+        for options in self._options():
+            left = self.spending.left()
+            if left is None:
+                if best is None:
+                    raise LateError(self.spending.effort.why_late)
+                break
+            try:
+                made = self._planned(request, options, left)
+            except TooLargeError:
+                if best is None:
+                    raise
+                break
+            if made is not None and (best is None or made.us < best.us):
+                best = made
+        return best
+
+    def _effort(self, seconds: float | None) -> Effort:
+        return Effort(seconds, self.contest.seed)
+
+    def _options(self) -> Iterator[Options]:
+        """Yield what it is told, by the options that it has."""
+        kind = self.synthesizer.Options
+        names = {f.name for f in msgspec.structs.fields(kind)}
+        told: dict[str, Any] = {"alpha": self.contest.model.value} if "alpha" in names else {}
+        if "chunks" not in names:
+            yield kind(**told)
+            return
+        spec = self.contest.spec
+        each = spec.at(spec.unit).size
+        for chunks in CHUNKS:
+            if chunks == CHUNKS[0] or each * chunks <= MOST_DELIVERIES:
+                yield kind(**told, chunks=chunks)
+
+    def _planned(self, request: Request, options: Options, effort: Effort) -> TimedPlan | None:
+        with self.working():
+            outcome = registry.plan(self.synthesizer, request, options, effort)
+        match outcome:
+            case Found(plan=plan):
+                return self._timed(plan, request)
+            case GaveUp(reason="interrupted"):
+                raise KeyboardInterrupt
+            case GaveUp(reason=reason, best=None):
+                raise LateError(reason)
+            case GaveUp(best=Found(plan=plan)):
+                return self._timed(plan, request)
+            case Impossible():
+                return None
+        return None
+
+    def _timed(self, plan: Plan, request: Request) -> TimedPlan:
+        if isinstance(plan, PackedSchedule):
+            return TimedPlan(plan.part(Excerpt()), f"C={plan.collective.chunks}")
+        if isinstance(plan, Schedule):
+            return TimedPlan(plan, f"C={plan.collective.chunks}", judged=True)
+        algorithm = expand(plan)
+        pattern = pattern_of_algorithm(algorithm)
+        about = costs_of(algorithm)
+        return self.best_of(request.size_bytes, lambda pieces: _cut(pattern, pieces), about)

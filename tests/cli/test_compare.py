@@ -1,0 +1,238 @@
+"""``sccl compare``: who is fastest, what is left out and why, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.core.clock import AlphaModel
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.text import text_of
+from sccl.core.topology import Topology
+from sccl.judge import violations
+from sccl.synth import baselines, registry
+from sccl.tasks import taking_part
+from sccl.tasks.compare import Comparison, compare, compared_subject
+from sccl.tasks.entrants import ClassicalEntrant, Contest, Entrant, TimedPlan
+from sccl.tasks.taking_part import entrants_of, known_names
+from sccl.topo import resolve
+from tests.kit.commands import sccl
+from tests.kit.found import frontier
+from tests.kit.nightly import times as examples
+from tests.kit.strategies import topologies
+
+ASKED = ("compare", "--collective", "allgather", "--topo", "ring:4")
+FEW = ("--only", "ring,bruck,tacos")
+
+
+def found_of(*words: str | Path) -> dict[str, Any]:
+    code, out, err = sccl(*ASKED, *words, "--json")
+    assert (code, err) == (0, ""), err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def without_seconds(found: dict[str, Any]) -> dict[str, Any]:
+    systems = [{k: v for k, v in one.items() if k != "seconds"} for one in found["systems"]]
+    return found | {"systems": systems}
+
+
+def test_everybody_is_there_or_it_is_said_why_not() -> None:
+    found = found_of("--size", "64KB")
+    assert [one["name"] for one in found["systems"]] == list(known_names())
+    assert set(known_names()) == {*registry.names(), *baselines.names()}
+    assert all(bool(one["times"]) != bool(one["why"]) for one in found["systems"])
+    whys = {one["name"]: one["why"] for one in found["systems"] if one["why"]}
+    assert whys["c-cube"] == "c-cube does not define allgather: give one of allreduce"
+    (size,) = found["sizes"]
+    assert size["time_us"] == min(
+        row["time_us"] for one in found["systems"] for row in one["times"]
+    )
+    assert size["time_us"] >= size["bound_us"]
+    assert size["algorithm_gb_per_s"] == pytest.approx(64 / size["time_us"])
+
+
+def test_the_table_says_who_wins_and_how_much_slower_the_others_are() -> None:
+    code, out, err = sccl(*ASKED, "--size", "1KB..1MB", "--only", "ring", "--only", "tacos, c-cube")
+    assert (code, err) == (0, "")
+    assert "allgather on ring:4, alpha travels" in out
+    assert "not compared, or not at all sizes:\n  c-cube: c-cube does not define allgather" in out
+    rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
+    assert [row[1].strip() for row in rows[:6]] == ["tacos"] * 6
+    assert {row[0].strip() for row in rows[6:]} == {"ring", "tacos"}
+
+
+def test_what_chooses_by_size_does_so_at_each() -> None:
+    words = ("--collective", "allreduce", "--topo", "torus:4x4")
+    both = ("--only", "nccl,multi-ring,double-binary-tree", "--json")
+    found = json.loads(sccl("compare", *words, "--size", "1KB..1GB", *both)[1])
+    times = {s["name"]: [row["time_us"] for row in s["times"]] for s in found["systems"]}
+    assert times["nccl"][0] == times["double-binary-tree"][0]
+    assert times["nccl"][-1] == times["multi-ring"][-1]
+
+
+def test_the_same_is_found_twice_but_for_the_seconds() -> None:
+    asked = ("--size", "1KB..1GB", *FEW, "--seed", "7")
+    assert without_seconds(found_of(*asked)) == without_seconds(found_of(*asked))
+
+
+def test_the_fastest_plans_are_written_and_what_the_judge_accepts(tmp_path: Path) -> None:
+    found = found_of("--size", "1KB..64KB", "--without", "ksync,limit", "-o", tmp_path / "kept")
+    files = [size["file"] for size in found["sizes"]]
+    assert sorted(Path(file) for file in files) == sorted((tmp_path / "kept").iterdir())
+    checked = json.loads(sccl("check", *files, "--json")[1])["files"]
+    assert all(one["valid"] for one in checked)
+    assert [one["finish_us"] for one in checked] == pytest.approx(
+        [size["time_us"] for size in found["sizes"]]
+    )
+
+
+def test_files_of_others_take_part(tmp_path: Path) -> None:
+    mine, timed = tmp_path / "mine.json", tmp_path / "timed.json"
+    mine.write_text(text_of(algorithm_to_wire(frontier("ring:4", "allgather")[-1])))
+    words = ("--collective", "allgather", "--topo", "ring:4", "--size", "64KB")
+    assert sccl("tacos", *words, "--alpha", "travels", "-o", timed)[0] == 0
+    found = found_of("--size", "16KB..64KB", "--only", "ring", "--file", mine, "--file", timed)
+    systems = {one["name"]: one for one in found["systems"]}
+    assert set(systems) == {"ring", str(mine), str(timed)}
+    assert [row["size_bytes"] for row in systems[str(mine)]["times"]] == [16_000, 64_000]
+    assert [row["size_bytes"] for row in systems[str(timed)]["times"]] == [64_000]
+    assert set(found["inputs"]) == {"topology", "collective", str(mine), str(timed)}
+    other = found_of("--size", "1MB", "--only", "ring", "--file", timed)["systems"][1]
+    assert other["why"] == "it is a schedule of another size, and its times are for that alone"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--only", "rings"), "did you mean 'ring'"),
+        (("--without", "nobody"), "unknown system 'nobody'"),
+        (("--only", "ring", "--without", "ring"), "nobody is left to be compared"),
+        (("--size", "1GB..1KB"), "from 1000000000 bytes to fewer"),
+        (("--size", "9999PiB"), "size is '9999PiB', expected 1 to"),
+        (("--timeout", "0"), "timeout is 0.0 seconds"),
+        (("--seed", "-1"), "seed is -1"),
+        (("--plot", "times.txt"), "cannot draw times.txt"),
+        (("--what", "time"), "give --plot FILE as well"),
+        (("--file", "nowhere.json"), "nowhere.json"),
+        (("--topo", "ring:1025"), "has 1025 ranks"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(
+    words: Sequence[str], says: str, tmp_path: Path
+) -> None:
+    code, out, err = sccl(*ASKED, *words, "-o", tmp_path / "kept")
+    assert (code, out) == (2, "")
+    assert says in err
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_files_of_other_machines_collectives_and_alphas_are_refused(tmp_path: Path) -> None:
+    file, timed = tmp_path / "a.json", tmp_path / "timed.json"
+    file.write_text(text_of(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
+    words = ("--size", "1KB", "--only", "ring")
+    elsewhere = ("compare", "--collective", "allgather", "--topo", "ring:5", *words)
+    code, _, err = sccl(*elsewhere, "--file", file)
+    assert (code, "it is for machine 'ring:4'" in err) == (2, True)
+    other = ("compare", "--collective", "alltoall", "--topo", "ring:4", "--size", "1KB")
+    code, _, err = sccl(*other, "--file", file)
+    assert (code, "it is of allgather, and alltoall is compared" in err) == (2, True)
+    rooted = ("compare", "--collective", "broadcast", "--topo", "ring:4", "--size", "1KB")
+    assert sccl("baseline", "ring", *rooted[1:], "--root", "1", "-o", timed)[0] == 0
+    code, _, err = sccl(*rooted, "--file", timed)
+    assert (code, "it is of broadcast (root 1), and broadcast (root 0) is" in err) == (2, True)
+    asked = ("--collective", "allgather", "--topo", "ring:4", "--size", "1KB")
+    assert sccl("tacos", *asked, "--alpha", "occupies", "-o", timed)[0] == 0
+    code, _, err = sccl(*ASKED, *words, "--file", timed)
+    assert (code, "give --alpha occupies, or another file" in err) == (2, True)
+    broken = json.loads(file.read_text())
+    broken["sends"] = broken["sends"][1:]
+    file.write_text(json.dumps(broken))
+    code, _, err = sccl(*ASKED, *words, "--file", file)
+    assert (code, "the judge rejects this algorithm" in err) == (2, True)
+
+
+def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = ClassicalEntrant.fastest
+
+    def cut_off(self: ClassicalEntrant, size_bytes: int) -> TimedPlan | None:
+        if self.name == "ring" and size_bytes > 4000:
+            raise KeyboardInterrupt
+        return usual(self, size_bytes)
+
+    monkeypatch.setattr(ClassicalEntrant, "fastest", cut_off)
+    words = ("--size", "1KB..64KB", "--only", "bruck,ring,swing")
+    code, out, _ = sccl(*ASKED, *words, "-o", tmp_path, "--plot", tmp_path / "p.svg", "--json")
+    found = json.loads(out)
+    assert (code, found["ended"]) == (130, "interrupted")
+    assert {one["name"]: len(one["times"]) for one in found["systems"]} == {"bruck": 4, "ring": 2}
+    assert len(list(tmp_path.glob("*.json"))) == 4
+    assert (tmp_path / "p.svg").exists()
+    code, out, _ = sccl(*ASKED, *words)
+    assert (code, "interrupted: this is what was found by then." in out) == (130, True)
+
+
+def test_a_synthesiser_whose_time_has_run_out_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = found_of("--size", "1MB", "--only", "tacos,ring", "--timeout", "1e-9")
+    tacos, ring = found["systems"]
+    assert (tacos["times"], tacos["why"]) == ([], "timeout after 1e-09 s")
+    assert ring["times"]
+    monkeypatch.setattr(taking_part, "MOST_LIMIT_RANKS", 3)
+    (limit,) = found_of("--size", "1MB", "--only", "limit")["systems"]
+    assert "limits of more than 3 ranks take minutes, and there are 4" in limit["why"]
+    (limit,) = found_of("--size", "1MB", "--only", "limit", "--timeout", "60")["systems"]
+    assert limit["times"]
+
+
+def test_a_sweep_ends_with_what_it_has_where_its_time_has_run_out() -> None:
+    subject = compared_subject(resolve("dgx1"), "allgather", None)
+    contest = Contest(subject.topology, subject.spec, AlphaModel.TRAVELS, timeout_s=1e-9)
+    assert taking_part.swept(contest, lambda _: None) == []
+    whole = Contest(subject.topology, subject.spec, AlphaModel.TRAVELS)
+    assert len(taking_part.swept(whole, lambda _: None)) == 2
+
+
+def compared(
+    machine: Topology, collective: str, model: AlphaModel, names: Sequence[str]
+) -> Comparison:
+    subject = compared_subject(machine, collective, None)
+    contest = Contest(subject.topology, subject.spec, model)
+    entrants: list[Entrant] = entrants_of(contest, names, {}, lambda _: None)
+    return compare(contest, entrants, (1000, 64_000, 10**9))
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+@pytest.mark.parametrize("collective", ["allreduce", "alltoall", "broadcast"])
+@pytest.mark.parametrize("machine", ["dgx1", "mesh:2x3", "rail:2x2"])
+def test_nobody_is_faster_than_the_bound(machine: str, collective: str, model: AlphaModel) -> None:
+    names = [name for name in known_names() if name not in {"ksync", "limit"}]
+    found = compared(resolve(machine), collective, model, names)
+    assert found.systems
+    for system in found.systems:
+        for size, row in system.rows.items():
+            assert row.us >= found.least.us(size), (system.name, size)
+    assert all(violations(plan.schedule) == [] for _, plan in found.plans.values())
+    assert set(found.plans) == set(found.sizes)
+
+
+@given(topologies(max_ranks=5), st.sampled_from(["allgather", "allreduce", "broadcast"]))
+@settings(max_examples=examples(15), deadline=None)
+def test_nobody_is_faster_on_any_machine(machine: Topology, collective: str) -> None:
+    found = compared(machine, collective, AlphaModel.TRAVELS, ["tacos", "ring", "direct", "bfb"])
+    for system in found.systems:
+        for size, row in system.rows.items():
+            assert row.us >= found.least.us(size)
+    for size, (name, plan) in found.plans.items():
+        winner = found.winner(size)
+        assert winner is not None
+        assert (winner.name, winner.rows[size].us) == (name, plan.us)
+        gap = found.gap(winner.rows[size])
+        assert gap is not None
+        assert gap == pytest.approx(float(plan.us / found.least.us(size) - Fraction(1)))
