@@ -92,6 +92,8 @@ def _begun(net: Net, demand: Demand, seed: int, blocks: int) -> Rounds:
     holders[place] = np.bincount(demand.held, minlength=chunks)
     words = -(-chunks // 64)
     bits = max((-(-words // _GROUPS) - 1).bit_length(), _LINE)
+    # Words that no chunk is in would send all that begin there to the first one that has some.
+    bits = min(bits, (words - 1).bit_length())
     groups = -(-words >> bits)
     total = int(missing.sum())
     rows = -(-total // max(links, 1)) + 1  # as many as there are at least
