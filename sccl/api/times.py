@@ -38,6 +38,8 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     alpha: Literal["occupies", "travels"] = "occupies",
     seed: int = 0,
     restarts: int = 1,
+    improve: float = 0.2,
+    jobs: int = 1,
     timeout_s: float | None = None,
     progress: Progress = True,
 ) -> Schedule:
@@ -54,6 +56,8 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
         seed: the first of the seeds that are tried.
         restarts: how many seeds; it ends where the bound is met.
+        improve: effort to better each schedule above the bound; 1 takes some seconds.
+        jobs: seeds that are tried at a time, to the same result.
         timeout_s: seconds, after which the best by then is taken; None: no end.
         progress: whether to show what is going on; or a function that is told, line by line.
 
@@ -71,7 +75,7 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     spec = collective if isinstance(collective, Spec) else str(collective)
     subject = tacos_subject(machine, spec, root)
     request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    options = options_of(chunks=chunks, restarts=restarts, alpha=alpha)
+    options = options_of(chunks=chunks, restarts=restarts, alpha=alpha, improve=improve, jobs=jobs)
     check_divides(request.size_bytes, request.spec.unit * chunks)
     with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
         outcome, _ = synthesise(request, options, _parts(tell), timeout_s=timeout_s, seed=seed)

@@ -35,6 +35,11 @@ Size = Annotated[
 ]
 Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or is to get.")]
 Restarts = Annotated[int, typer.Option(help="Seeds to try; it ends where the bound is met.")]
+Improve = Annotated[
+    float,
+    typer.Option(help="Effort to better each schedule above the bound; 1 takes some seconds."),
+]
+Jobs = Annotated[int, typer.Option(help="Seeds tried at a time: the same result, sooner.")]
 Alpha = Annotated[
     AlphaModel,
     typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
@@ -51,6 +56,8 @@ def tacos(
     alpha: Alpha = AlphaModel.OCCUPIES,
     seed: Seed = 0,
     restarts: Restarts = 1,
+    improve: Improve = 0.2,
+    jobs: Jobs = 1,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds, after which the best by then is taken.")
     ] = None,
@@ -68,7 +75,9 @@ def tacos(
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
-    chosen = options_of(chunks=chunks, restarts=restarts, alpha=alpha.value)
+    chosen = options_of(
+        chunks=chunks, restarts=restarts, alpha=alpha.value, improve=improve, jobs=jobs
+    )
     check_divides(request.size_bytes, request.spec.unit * chunks)
     options.writable(output)
     doing = f"{request.spec.name} on {on_a_line(request.topology.name)}"

@@ -30,6 +30,14 @@ def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Pa
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
 
 
+def test_jobs_write_the_same_file(tmp_path: Path) -> None:
+    words = ("--collective", "allgather", "--topo", "torus:4x4@50,20GB", "--size", "16MiB")
+    for jobs in ("1", "2"):
+        more = ("--restarts", "3", "--improve", "0.01", "--jobs", jobs, "-o", tmp_path / jobs)
+        assert sccl("tacos", *words, *more)[0] == 0
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
 @pytest.mark.parametrize("collective", ["allreduce", "alltoall", "broadcast", "reduce", "scatter"])
 def test_the_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
@@ -55,6 +63,8 @@ def test_the_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) 
         ),
         (("--size", "3", "--chunks", "4"), "3 bytes, which do not divide into C=4 chunks"),
         (("--size", "1GB", "--restarts", "0"), "restarts is 0, expected >= 1"),
+        (("--size", "1GB", "--jobs", "0"), "jobs is 0, expected >= 1"),
+        (("--size", "1GB", "--improve", "-1"), "improve is -1.0, expected"),
         (("--size", "1GB", "--timeout", "0"), "timeout is 0.0 seconds"),
         (("--size", "1", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
     ],

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from sccl.collectives import custom, named, names
 from sccl.core.clock import AlphaModel
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.core.outcome import GaveUp
+from sccl.core.outcome import Found, GaveUp
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import CollectiveError, InputError, UnreachableError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
-from sccl.synth.tacos import Options, search
+from sccl.synth.tacos import Options, attempt, search
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
@@ -44,7 +44,8 @@ def unequal(draw: st.DrawFn) -> Topology:
 def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
-    told = {"alpha": data.draw(st.sampled_from(AlphaModel)).value}
+    told: dict[str, object] = {"alpha": data.draw(st.sampled_from(AlphaModel)).value}
+    told["improve"] = data.draw(st.sampled_from([0.0, 0.01]))
     chunks, size = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([1, 1000, 1 << 20]))
     try:
         best = found(topology, spec, size, chunks=chunks, seed=data.draw(st.integers(0, 9)), **told)
@@ -175,7 +176,8 @@ def test_a_seed_gives_the_same_bytes_and_another_other_ones() -> None:
 def test_restarts_keep_the_best_and_end_where_it_is_proved() -> None:
     machine = torus((6, 4), (50, 20))
     spec = named("allgather", 24)
-    each = [found(machine, spec, seed=7, restarts=n).bound.attained for n in range(1, 9)]
+    bests = [found(machine, spec, seed=7, restarts=n, improve=0) for n in range(1, 9)]
+    each = [best.bound.attained for best in bests]
     assert each == sorted(each, reverse=True)
     assert each[-1] < each[0]
     told: list[object] = []
@@ -184,9 +186,56 @@ def test_restarts_keep_the_best_and_end_where_it_is_proved() -> None:
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("raised", [search._Stopped("timeout after 1 s"), KeyboardInterrupt()])
+UNEQUAL = torus((4, 4), (50, 25))
+ASKED = [
+    (UNEQUAL, "allgather"),
+    (UNEQUAL, "allreduce"),
+    (resolve("torus:4x4"), "reducescatter"),
+    (resolve("dgx1"), "alltoall"),
+]
+
+
+@pytest.mark.parametrize(("machine", "collective"), ASKED, ids=["", "halves", "alike", "routed"])
+def test_what_is_matched_again_is_never_worse(machine: Topology, collective: str) -> None:
+    spec = named(collective, machine.ranks)
+    for seed in range(3):
+        each = [
+            found(machine, spec, seed=seed, improve=units, alpha="travels")
+            for units in (0, 0.01, 0.03)
+        ]
+        finish = [best.bound.attained for best in each]
+        assert finish == sorted(finish, reverse=True)
+        assert all(is_right(schedule(best)) for best in each)
+        assert len({best.bound.least for best in each}) == 1
+
+
+def test_it_gets_better_by_that() -> None:
+    spec = named("allgather", 16)
+    plain, better = (found(UNEQUAL, spec, improve=u, alpha="travels") for u in (0, 0.05))
+    assert better.bound.attained < plain.bound.attained
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_jobs_change_no_byte(jobs: int) -> None:
+    spec = named("allgather", 16)
+    told = {"restarts": 5, "improve": 0.002}
+    for effort in (Effort(seed=3), Effort(seed=3, units=0.01)):
+        request = Request(UNEQUAL, spec, 1 << 20)
+        one, many = (
+            search.plan(request, Options(**told, jobs=n), effort, lambda _: None)  # type: ignore[arg-type]
+            for n in (1, jobs)
+        )
+        assert type(one) is type(many)
+        best, other = (each.best if isinstance(each, GaveUp) else each for each in (one, many))
+        assert isinstance(best, Found)
+        assert isinstance(other, Found)
+        assert best.plan == other.plan
+
+
+@pytest.mark.parametrize("raised", [attempt.Stopped("timeout after 1 s"), KeyboardInterrupt()])
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_what_ends_early_gives_the_best_so_far(
-    raised: BaseException, monkeypatch: pytest.MonkeyPatch
+    raised: BaseException, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = Request(torus((5, 5), (50, 12.5)), named("allgather", 25), 1 << 20)
     calls = []
@@ -196,8 +245,8 @@ def test_what_ends_early_gives_the_best_so_far(
         if len(calls) == 3:
             raise raised
 
-    monkeypatch.setattr(search._Watch, "check", check)
-    outcome = search.plan(request, Options(restarts=9), Effort(), lambda _: None)
+    monkeypatch.setattr(attempt.Meter, "check", check)
+    outcome = search.plan(request, Options(restarts=9, jobs=jobs), Effort(), lambda _: None)
     assert isinstance(outcome, GaveUp)
     assert outcome.best is not None
     assert is_right(schedule(outcome.best))
@@ -207,7 +256,7 @@ def test_an_interrupt_before_anything_is_found_goes_on(monkeypatch: pytest.Monke
     def check(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search._Watch, "check", check)
+    monkeypatch.setattr(attempt.Meter, "check", check)
     with pytest.raises(KeyboardInterrupt):
         found(resolve("ring:4"), named("allgather", 4))
 

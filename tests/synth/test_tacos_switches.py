@@ -48,6 +48,7 @@ def test_schedules_over_switches_are_right_and_no_faster_than_the_bound(
     topology = data.draw(switched())
     spec = data.draw(specs(topology.ranks))
     told: dict[str, object] = {"alpha": data.draw(st.sampled_from(AlphaModel)).value}
+    told["improve"] = data.draw(st.sampled_from([0.0, 0.01]))
     size, chunks = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 2))
     try:
         best = found(topology, spec, size, chunks=chunks, seed=data.draw(st.integers(0, 9)), **told)

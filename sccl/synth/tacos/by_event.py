@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.synth.tacos.bits import ALL, rows_of_bits, shuffled
 from sccl.synth.tacos.events import Events, go_on
 from sccl.synth.tacos.machine import Net
+from sccl.synth.tacos.resumed import Given, arrived, resume
 from sccl.synth.tacos.sends import Demand, Pause, Sends, stalled
 from sccl.synth.tacos.traffic import traffic_of
 
@@ -15,51 +18,89 @@ _PIECE = 100_000
 """Transfers of one call: they cost more than those of rounds."""
 
 
-def by_event(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sends]:
-    """Return the tick at which every rank holds what it wants, and the transfers.
+class Style(NamedTuple):
+    """How links choose.
 
-    Raises:
-        UnreachableError: that cannot be.
+    Attributes:
+        sample: how many chunks a link chooses among.
+        onward: whether it looks first at those to which it is on a shortest way.
     """
-    if demand.wanted is not None:  # what is near a rank may have no use for a chunk, nor pass it on
-        net = net._replace(level=np.zeros_like(net.level))
-    place = shuffled(demand.chunks, seed)
-    state = _begun(net, demand, place)
-    total = int(state.missing.sum())
-    traffic = traffic_of(net, seed, total, total)
-    done, before = not total, 0
-    while not done:
-        done = go_on(state, traffic, net, _PIECE)
-        if not done and int(traffic.left[1]) == before:
-            raise stalled()
-        pause(int(traffic.left[1]) - before, done)
-        before = int(traffic.left[1])
-    chunk_at = np.argsort(place).astype(np.int32)
-    chunk, link = chunk_at[traffic.chunk], traffic.link.astype(np.int32)
-    sends = Sends(traffic.when, chunk, link, np.zeros(len(link), dtype=np.bool_))
-    return int(traffic.now[0]), sends.ordered()
+
+    sample: int
+    last: int
+    between: int
 
 
-def _begun(net: Net, demand: Demand, place: NDArray[np.int64]) -> Events:
-    nodes, chunks = net.nodes, demand.chunks
-    have = rows_of_bits(demand.held_by, place[demand.held], (nodes, chunks))
-    wanted = np.full_like(have, ALL)
-    if demand.wanted is not None and demand.wanted_by is not None:
-        wanted = rows_of_bits(demand.wanted_by, place[demand.wanted], (nodes, chunks))
-    missing = _counts(wanted & ~have, nodes, chunks)
-    holders = np.zeros(chunks, dtype=np.uint32)
-    holders[place] = np.bincount(demand.held, minlength=chunks)
-    groups = int(net.near.max()) + 1
-    crossed = np.zeros((groups, len(have) // nodes), dtype=np.uint64)
-    for row in net.near.reshape(-1, nodes)[1:]:
-        np.bitwise_or.at(crossed, row, have.reshape(nodes, -1))
-    return Events(
-        have=have,
-        got=have | ~wanted,
-        crossed=crossed.reshape(-1),
-        missing=missing,
-        holders=holders,
-    )
+USUAL = Style(16, 2, 0)
+
+
+class ByEvent:
+    """Matchings of one demand on one machine, of which the seed decides how chunks lie."""
+
+    def __init__(self, net: Net, demand: Demand, seed: int) -> None:
+        if demand.wanted is not None:  # who is near may have no use for a chunk, nor pass it on
+            net = net._replace(level=np.zeros_like(net.level))
+        self.net, self.demand = net, demand
+        self.place = shuffled(demand.chunks, seed)
+        self.shape = (net.nodes, demand.chunks)
+        self.wanted = np.full(self.shape[0] * -(-self.shape[1] // 64), ALL)
+        if demand.wanted is not None and demand.wanted_by is not None:
+            self.wanted = rows_of_bits(demand.wanted_by, self.place[demand.wanted], self.shape)
+
+    def matched(self, seed: int, pause: Pause, given: Given, style: Style) -> tuple[int, Sends]:
+        """Return the tick at which every rank holds what it wants, and the transfers.
+
+        Args:
+            given: what it goes on from.
+
+        Raises:
+            UnreachableError: that cannot be.
+        """
+        state = self._begun(given, style)
+        before = len(given.kept.start)
+        coming = before - len(arrived(self.net, given))
+        left = int(state.missing.sum()) + coming
+        traffic = traffic_of(self.net, seed, left, left + before - coming)
+        resume(traffic, self.net, given, self.place)
+        done = not left
+        while not done:
+            done = go_on(state, traffic, self.net, _PIECE)
+            if not done and int(traffic.left[1]) == before:
+                raise stalled()
+            pause(int(traffic.left[1]) - before, done)
+            before = int(traffic.left[1])
+        chunk_at = np.argsort(self.place).astype(np.int32)
+        chunk, link = chunk_at[traffic.chunk], traffic.link.astype(np.int32)
+        sends = Sends(traffic.when, chunk, link, np.zeros(len(link), dtype=np.bool_))
+        return int(traffic.now[0]), sends.ordered()
+
+    def _begun(self, given: Given, style: Style) -> Events:
+        net, demand, (nodes, chunks) = self.net, self.demand, self.shape
+        to, what = net.dst[given.kept.link].astype(np.int64), self.place[given.kept.chunk]
+        there = arrived(net, given)
+        have = rows_of_bits(
+            np.concatenate([demand.held_by, to[there]]),
+            np.concatenate([self.place[demand.held], what[there]]),
+            self.shape,
+        )
+        sent = have | rows_of_bits(to, what, self.shape)
+        holders = np.zeros(chunks, dtype=np.uint32)
+        everyone = np.concatenate([demand.held, given.kept.chunk])
+        holders[self.place] = np.bincount(everyone, minlength=chunks)
+        groups = int(net.near.max()) + 1
+        crossed = np.zeros((groups, len(have) // nodes), dtype=np.uint64)
+        for row in net.near.reshape(-1, nodes)[1:]:
+            np.bitwise_or.at(crossed, row, sent.reshape(nodes, -1))
+        return Events(
+            have=have,
+            got=sent | ~self.wanted,
+            crossed=crossed.reshape(-1),
+            missing=_counts(self.wanted & ~sent, nodes, chunks),
+            holders=holders,
+            sample=style.sample,
+            last=np.uint64(style.last),
+            between=np.uint64(style.between),
+        )
 
 
 def _counts(rows: NDArray[np.uint64], nodes: int, chunks: int) -> NDArray[np.uint64]:

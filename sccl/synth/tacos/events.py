@@ -21,10 +21,7 @@ from sccl.compiled import compiled
 from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
 from sccl.synth.tacos.groups import Count
 from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, TWO, Traffic, advance, begin, wake
-
-SAMPLE = 4
-"""Chunks that a link chooses among."""
+from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, Traffic, advance, begin, wake
 
 
 class Events(NamedTuple):
@@ -36,6 +33,9 @@ class Events(NamedTuple):
         crossed: a row of bits per group of ``Net.near``: those that one of its nodes has got.
         missing: of each node: how many chunks it wants and has not got.
         holders: of each chunk: how many nodes have got it.
+        onward: a row of bits per link: the chunks to which it is on a shortest way from where they
+            start; no rows: links do not ask.
+        sample: how many chunks a link chooses among.
     """
 
     have: Words
@@ -43,6 +43,9 @@ class Events(NamedTuple):
     crossed: Words
     missing: Count
     holders: NDArray[np.uint32]
+    sample: int
+    last: np.uint64
+    between: np.uint64
 
 
 @compiled
@@ -61,11 +64,14 @@ def _choose(state: Events, traffic: Traffic, net: Net, chosen: Count) -> None:  
     pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     chunks, nodes = np.uint64(len(holders)), np.uint64(len(missing))
     words, amount = (chunks + IN_WORD) >> TO_WORD, 0
+    sample, last, between = state.sample, state.last, state.between
+    now, limit = traffic.now[0], traffic.limit[0]
     turns = np.uint64(net.turns)
     for number in range(np.uint64(len(ready_first))):
         if number % turns == ZERO:
             shift = below(random, turns) if turns > ONE else ZERO
             level = net.level[number // turns]
+            late = now + net.busy[number // turns] + net.lag[number // turns] > limit
         queue = number - number % turns + (number + shift) % turns
         while ready_count[queue]:
             place = ready_first[queue] + below(random, ready_count[queue])
@@ -74,35 +80,34 @@ def _choose(state: Events, traffic: Traffic, net: Net, chosen: Count) -> None:  
             ready[place] = ready[ready_first[queue] + ready_count[queue]]
             idle[link] = IDLE
             node = dsts[link]
-            if not missing[node]:
+            if not missing[node] or (late and soon[link]):
                 continue
             for at in range(pipes_first[link], pipes_first[link + ONE]):
                 if room[pipes[at]] < weight[at]:
                     idle[link] = HELD
             if idle[link] == HELD:
                 continue
-            theirs, mine, group = srcs[link] * words, node * words, near[level * nodes + node]
-            best, near_first = ZERO, level > ZERO
+            theirs, mine, best, wide = srcs[link] * words, node * words, ZERO, level
             while not best:
-                start = below(random, chunks)
+                start, group = below(random, chunks), near[wide * nodes + node]
                 word, mask, seen = start >> TO_WORD, ALL << (start & IN_WORD), 0
                 for _ in range(words + ONE):
                     found = have[theirs + word] & ~got[mine + word] & mask
-                    if found and near_first:
+                    if found and wide:
                         found &= ~crossed[group * words + word]
-                    while found and seen < SAMPLE:
+                    while found and seen < sample:
                         chunk = word * WIDTH + lowest(found)
                         if not best or holders[chunk] < holders[best - ONE]:
                             best = chunk + ONE
                         found &= found - ONE
                         seen += 1
-                    if seen == SAMPLE:
+                    if seen == sample:
                         break
                     mask = ALL
                     word = word + ONE if word + ONE < words else ZERO
-                if not near_first or TWO * soon[link] >= missing[node]:
+                if not wide or (last if wide == ONE else between) * soon[link] >= missing[node]:
                     break
-                near_first = False
+                wide -= ONE
             if not best:
                 continue
             chunk = best - ONE

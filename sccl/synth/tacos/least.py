@@ -30,6 +30,7 @@ from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.paths import FAR, Ways
 from sccl.synth.tacos.pipes import Pipes
 from sccl.synth.tacos.sends import Demand, stalled
+from sccl.synth.tacos.spread import MAX_PAIRS, Spread
 
 Ints = NDArray[np.int64]
 
@@ -53,7 +54,31 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
                 found = max(found, pipes.ticks(links, chunks) if chunks else 0)
     if found == attained:
         return found
+    if demand.wanted is None:
+        found = max(found, _spread(topology, net, pipes, demand))
     return max(found, _farthest(net, demand), _work(net, demand) if is_routed(demand) else 0)
+
+
+def _spread(topology: Topology, net: Net, pipes: Pipes, demand: Demand) -> int:
+    """Return by when chunks can have entered groups of ranks, and got to all of these."""
+    if net.nodes**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
+        return 0
+    spread, found = Spread(Ways(net)), 0
+    for group in _groupings(topology, net):
+        for inside in _insides(group[: net.nodes]):
+            part = np.isin(group, np.unique(group[inside]))  # with its switches
+            links = np.flatnonzero(part[pipes.dst] & ~part[pipes.src])
+            held = np.unique(demand.held[np.isin(demand.held_by, inside)])
+            if chunks := demand.chunks - len(held):
+                found = max(found, spread.ticks(pipes, links, inside, chunks))
+    return found
+
+
+def _insides(group: Ints) -> Iterator[Ints]:
+    """Yield the ranks of each group, and those of all others."""
+    for number in range(int(group.max()) + 1):
+        yield np.flatnonzero(group == number)
+        yield np.flatnonzero(group != number)
 
 
 def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) -> int:

@@ -22,3 +22,14 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Literal["occupies", "travels"],
         Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
     ] = "occupies"
+    improve: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Effort to better each schedule above the bound; 1 takes some seconds.",
+        ),
+    ] = 0.2
+    jobs: Annotated[
+        int, Meta(ge=1, le=1024, description="Seeds tried at a time: the same result, sooner.")
+    ] = 1

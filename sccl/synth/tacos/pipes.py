@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -110,6 +111,30 @@ class Pipes:
         if key not in self._known:
             self._known[key] = self._first(parts, chunks)
         return self._known[key]
+
+    def times(self, links: Ticks, tick: int) -> Ticks:
+        """Return the first ticks by which some links can have carried 1, 2, .. chunks.
+
+        Args:
+            tick: none after it.
+        """
+        return np.sort(
+            np.concatenate([self._times(p, tick) for p in self._parts(set(links.tolist()))])
+        )
+
+    def _times(self, part: PipeGroup, tick: int) -> Ticks:
+        found = [np.zeros(0, dtype=np.int64)]
+        for kind, links in enumerate(part.kinds):
+            count = max(0, tick - int(self._wait[kind])) // int(self._busy[kind])
+            each = self._wait[kind] + self._busy[kind] * np.arange(1, count + 1)
+            found.append(np.repeat(each, links))
+        times = np.sort(np.concatenate(found))
+        if part.pace is None:
+            return times
+        step = Fraction(self.clock.sizes[0]) / part.pace
+        least = [part.wait + math.ceil(k * step) for k in range(1, len(times) + 1)]
+        times = np.maximum(times, np.array(least, dtype=np.int64))
+        return times[times <= tick]
 
     def _first(self, parts: Sequence[PipeGroup], chunks: int) -> int:
         low, high = 0, 1

@@ -1,29 +1,31 @@
-"""From a request to a schedule: one matching per seed, the first to finish of them, and a bound."""
+"""From a request to a schedule: attempts by seeds, the first to finish of them, and a bound."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYetError
+from contextlib import closing
 from dataclasses import dataclass
 
 from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
+from sccl.synth.tacos.attempt import Meter, Seeded, attempted
+from sccl.synth.tacos.improve import is_close
 from sccl.synth.tacos.options import Options
-from sccl.synth.tacos.task import task_of
+from sccl.synth.tacos.task import Task, task_of
 
-SENDS_OF_A_UNIT = 10_000_000
-"""Transfers that take about as long as a unit of effort."""
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """So many more transfers have been found, of so many in all."""
+    """So many transfers have been found, of so many at the most, trials to better them apart."""
 
     sends: int
     of: int
-
-
-class _Stopped(Exception):  # noqa: N818 - not an error
-    """Time or effort has run out; its text says which."""
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -34,56 +36,124 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     task = task_of(request, options)
-    best: Found | None = None
-    watch = _Watch(effort, notify, task.sends // max(len(task.passes), 1))
-    least = 0
-    try:
-        for attempt in range(options.restarts):
-            watch.check()
-            finish, sends = task.made(_seed(effort.seed, attempt), watch, turns=task.turns(attempt))
-            least = least or task.least(finish)
-            if best is None or finish * task.tick_us < best.bound.attained:
-                best = task.found(finish, sends, least)
-            if best.proved:
+    attempts = _Attempts(task, options, effort, notify)
+    best = _Best(task)
+    with closing(attempts):
+        try:
+            for attempt in attempts.in_order():
+                best.take(attempt)
+                if attempt.ended:
+                    return GaveUp(attempt.ended, best.found)
+                if best.close:
+                    break
+        except KeyboardInterrupt:
+            for attempt in attempts.interrupted():
+                best.take(attempt)
+            if best.found is None:
+                raise
+            return GaveUp("interrupted", best.found)
+    assert best.found is not None
+    return best.found
+
+
+class _Best:
+    """The best of some attempts, and what none is better than."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.least, self.finish = task, 0, 0
+        self.found: Found | None = None
+
+    def take(self, attempt: Seeded) -> None:
+        """Take note of an attempt."""
+        if not attempt.parts and attempt.log is None:
+            return
+        finish, sends = attempt.log or self.task.joined(attempt.halves, attempt.parts)
+        if not self.least:
+            alone = len(attempt.halves) == 1 and attempt.least
+            self.least = attempt.least[0] if alone else self.task.least(finish)
+        if self.found is None or finish < self.finish:
+            self.finish, self.found = finish, self.task.found(finish, sends, self.least)
+
+    @property
+    def close(self) -> bool:
+        """Return whether there is hardly a better one."""
+        return self.found is not None and is_close(self.finish, self.least)
+
+
+class _Attempts:
+    """Attempts at a task, one per seed; with several jobs some at a time, to the same results.
+
+    Jobs are threads: what takes time are compiled loops, which let others go on.
+    """
+
+    def __init__(self, task: Task, options: Options, effort: Effort, notify: Notify) -> None:
+        self.task, self.options, self.effort, self.notify = task, options, effort, notify
+        self._spending, self._spent, self._end = Spending(effort), 0.0, ""
+        self._told = 0
+        self._jobs = min(options.jobs, options.restarts)
+        self._pool = ThreadPoolExecutor(self._jobs) if self._jobs > 1 else None
+        self._coming: deque[Future[Seeded]] = deque()
+
+    def close(self) -> None:
+        """End what is under way."""
+        self._end = self._end or "not needed any more"
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def interrupted(self) -> list[Seeded]:
+        """End what is under way because the user interrupted; return what came of it."""
+        self._end = "interrupted"
+        self.close()
+        return [f.result() for f in self._coming if not f.cancelled() and not f.exception()]
+
+    def in_order(self) -> Iterator[Seeded]:
+        """Yield the attempts by their numbers."""
+        for number in range(self.options.restarts):
+            attempt = self._next(number) if self._pool else None
+            if attempt is None or self._too_much(attempt):
+                attempt = self._made(number, self._spent)
+            self._spent += attempt.spent
+            yield attempt
+
+    def _too_much(self, attempt: Seeded) -> bool:
+        """Return whether an attempt spent what those before it had not left."""
+        units = self.effort.units
+        return units is not None and self._spent + attempt.spent >= units
+
+    def _next(self, number: int) -> Seeded:
+        """Return an attempt once it is made, and let those after it be made, as many as jobs."""
+        assert self._pool is not None
+        ahead = min(number + 2 * self._jobs, self.options.restarts)
+        for later in range(number + len(self._coming), ahead):
+            self._coming.append(self._pool.submit(self._made, later, 0.0))
+        future = self._coming[0]
+        while True:  # a wait without end cannot be interrupted everywhere
+            try:
+                attempt = future.result(timeout=_LOOK_S)
                 break
-    except _Stopped as why:
-        return GaveUp(str(why), best)
-    except KeyboardInterrupt:
-        if best is None:
-            raise
-        return GaveUp("interrupted", best)
-    assert best is not None
-    return best
+            except NotYetError:
+                if future.done():
+                    raise
+        self._coming.popleft()
+        return attempt
 
+    def _made(self, number: int, spent: float) -> Seeded:
+        """Return an attempt, made after so much has been spent."""
+        seed = (self.effort.seed * 1_000_003 + number) % 2**63
+        meter = Meter(lambda units: self._why_end(spent + units), self._tell)
+        return attempted(self.task, number, seed, self.options.improve, meter)
 
-def _seed(seed: int, attempt: int) -> int:
-    return (seed * 1_000_003 + attempt) % 2**63
-
-
-class _Watch:
-    """What has been spent on an effort; called as a :data:`Pause`."""
-
-    def __init__(self, effort: Effort, notify: Notify, total: int) -> None:
-        self._spending, self._notify, self._total = Spending(effort), notify, total
-
-    def __call__(self, sends: int, done: bool) -> None:
-        """Count and tell what was done.
-
-        Raises:
-            _Stopped: time or effort is over, and not all is done.
-        """
-        self._spending.units += sends / SENDS_OF_A_UNIT
-        self._notify(Matched(sends, self._total))
-        if not done:
-            self.check()
-
-    def check(self) -> None:
-        """Check that there is time and effort left.
-
-        Raises:
-            _Stopped: there is not.
-        """
+    def _why_end(self, units: float) -> str:
+        """Return why an attempt is to end after so much has been spent; empty: it is not."""
+        if self._end:
+            return self._end
         if self._spending.late():
-            raise _Stopped(self._spending.effort.why_late)
-        if self._spending.used_up():
-            raise _Stopped(self._spending.effort.why_used_up)
+            return self.effort.why_late
+        if self.effort.units is not None and units >= self.effort.units:
+            return self.effort.why_used_up
+        return ""
+
+    def _tell(self, sends: int) -> None:
+        most = self.task.sends // max(len(self.task.passes), 1) * self.options.restarts
+        self._told = min(self._told + sends, most)
+        self.notify(Matched(self._told, most))

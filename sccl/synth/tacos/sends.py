@@ -69,6 +69,10 @@ class Sends(NamedTuple):
         return Sends(self.start[order], self.chunk[order], self.link[order], self.reduce[order])
 
 
+Timed = tuple[int, Sends]
+"""The tick by which transfers have arrived, and these."""
+
+
 def stalled() -> UnreachableError:
     """Return the error for what cannot be gone on with: a rank has no way from a chunk's source."""
     return UnreachableError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
 from sccl.synth.contract import Request
-from sccl.synth.tacos.by_event import by_event
+from sccl.synth.tacos.by_event import USUAL, ByEvent
 from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
 from sccl.synth.tacos.crossings import Crossings, crossings_of
 from sccl.synth.tacos.demands import demand_of, with_relays
@@ -28,7 +30,8 @@ from sccl.synth.tacos.in_step import Log, in_rounds, sends_of
 from sccl.synth.tacos.least import least_of_allreduce, least_ticks
 from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
-from sccl.synth.tacos.sends import Demand, Pause, Sends
+from sccl.synth.tacos.resumed import from_the_start
+from sccl.synth.tacos.sends import Demand, Pause, Sends, Timed
 from sccl.synth.tacos.turned import joined, turned
 from sccl.synth.tacos.window import again
 
@@ -43,6 +46,20 @@ MAX_LOG = 6 * 2**30
 
 _MOST_TICKS = 2**60
 """Of all that a machine sends, one chunk after the other: it bounds every time."""
+
+
+class Matching(NamedTuple):
+    """What is matched at once.
+
+    Attributes:
+        backwards: whether that is on the reversed machine, and turned round.
+        reduces: whether it reduces, then.
+    """
+
+    net: Net
+    demand: Demand
+    backwards: bool
+    reduces: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +121,7 @@ class Task:
         same = np.array_equal(net.src, there.src) and np.array_equal(net.dst, there.dst)
         return (Pass.REDUCES, Pass.STORES) if same else ()
 
-    def _logged(self, seed: int, pause: Pause) -> tuple[int, Log]:
+    def logged(self, seed: int, pause: Pause) -> tuple[int, Log]:
         """Return the finish and the log, for what has passes."""
         demand = self.forward or self.backward
         net = self.net if self.forward else self.reversed_net
@@ -112,31 +129,42 @@ class Task:
         log = in_rounds(net, demand, seed, pause)
         return len(log.fired) * len(self.passes) * int(net.busy[0]), log
 
-    def made(self, seed: int, pause: Pause, *, turns: bool) -> tuple[int, Sends | Log]:
-        """Return the finish and the transfers.
+    def halves(self, *, turns: bool) -> tuple[Matching, ...]:
+        """Return what is matched, one after the other.
 
         Args:
             turns: whether what could be matched forwards is matched backwards.
         """
-        if self.passes:
-            return self._logged(seed, pause)
-        if self.backward is None:
-            assert self.forward is not None
-            if not turns:
-                return matched(self.net, self.forward, seed, pause)
-            return self._turned(self.forward.exchanged(), seed, pause, reduce=False)
-        finish, sends = self._turned(self.backward, seed, pause, reduce=True)
-        if self.forward is None:
-            return finish, sends
-        time, then = matched(self.net, self.forward, seed, pause)
+        found = []
+        if self.backward is not None:
+            found.append(Matching(self.reversed_net, self.backward, backwards=True, reduces=True))
+        if self.forward is not None and turns:
+            there = self.forward.exchanged()
+            found.append(Matching(self.reversed_net, there, backwards=True, reduces=False))
+        elif self.forward is not None:
+            found.append(Matching(self.net, self.forward, backwards=False, reduces=False))
+        return tuple(found)
+
+    def joined(self, halves: tuple[Matching, ...], parts: Sequence[Timed]) -> Timed:
+        """Return the finish and the transfers of what was matched for each half."""
+        ends = [self._forwards(*pair) for pair in zip(halves, parts, strict=True)]
+        if len(ends) == 1:
+            return ends[0]
+        (finish, sends), (time, then) = ends
         return finish + time, joined(sends, finish, then)
 
-    def _turned(
-        self, demand: Demand, seed: int, pause: Pause, *, reduce: bool
-    ) -> tuple[int, Sends]:
-        """Return what is matched on the reversed machine, turned round."""
-        finish, sends = matched(self.reversed_net, demand, seed, pause)
-        return finish, turned(sends, finish, self.reversed_net, self.back, reduce=reduce)
+    def _forwards(self, half: Matching, part: Timed) -> Timed:
+        """Return what was matched for a half, turned round where that was backwards."""
+        if not half.backwards:
+            return part
+        finish, sends = part
+        return finish, turned(sends, finish, half.net, self.back, reduce=half.reduces)
+
+    def least_of(self, half: Matching, attained: int) -> int:
+        """Return a lower bound of the finish of a half, as good as need be."""
+        topology = self.topology.reversed() if half.backwards else self.topology
+        clock = Clock.of(topology, self.clock.chunk_bytes, self.clock.model, self.clock.tick_ps)
+        return least_ticks(topology, clock, half.net, half.demand, attained)
 
     def turns(self, attempt: int) -> bool:
         """Return whether an attempt is matched backwards, as every other may be.
@@ -155,12 +183,7 @@ class Task:
         if self.forward is not None and self.backward is not None:
             chunks = self.collective.num_chunks
             return least_of_allreduce(self.topology, self.clock, self.net, chunks)
-        if self.backward is not None:
-            there = self.topology.reversed()
-            clock = Clock.of(there, self.clock.chunk_bytes, self.clock.model, self.clock.tick_ps)
-            return least_ticks(there, clock, self.reversed_net, self.backward, attained)
-        assert self.forward is not None
-        return least_ticks(self.topology, self.clock, self.net, self.forward, attained)
+        return self.least_of(self.halves(turns=False)[0], attained)
 
     def found(self, finish: int, sends: Sends | Log, least: int) -> Found:
         """Return the plan with its bound."""
@@ -256,7 +279,7 @@ def _tick(topology: Topology, size: int, chunks: int) -> int:
     return tick
 
 
-def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sends]:
+def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> Timed:
     """Return the finish and the transfers of one matching.
 
     Raises:
@@ -268,4 +291,6 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sen
         return again(net, demand, finish, sends, seed)
     if is_routed(demand) and net.nodes <= MAX_NODES:
         return by_route(net, demand, seed, pause)
-    return by_event(net, with_relays(demand, net), seed, pause)
+    return ByEvent(net, with_relays(demand, net), seed).matched(
+        seed, pause, from_the_start(), USUAL
+    )

@@ -41,6 +41,8 @@ class Traffic(NamedTuple):
         random: the state of the generator.
         left: how many chunks have still to come to where they are wanted; how many transfers began.
         now: the tick.
+        limit: the tick after which nothing is to arrive over a link, where cheaper ones lead to the
+            same rank; :data:`NEVER`: there is none.
         when: of each transfer: the tick at which it begins.
         link: its link.
         chunk: its chunk.
@@ -57,6 +59,7 @@ class Traffic(NamedTuple):
     random: Words
     left: Count
     now: Ticks
+    limit: Ticks
     when: Ticks
     link: NDArray[np.uint32]
     chunk: NDArray[np.uint32]
@@ -88,6 +91,7 @@ def traffic_of(net: Net, seed: int, left: int, sends: int) -> Traffic:
         random=random_state(seed),
         left=np.array([left, 0], dtype=np.uint64),
         now=np.zeros(1, dtype=np.int64),
+        limit=np.full(1, NEVER, dtype=np.int64),
         when=np.zeros(sends, dtype=np.int64),
         link=np.zeros(sends, dtype=np.uint32),
         chunk=np.zeros(sends, dtype=np.uint32),
@@ -172,15 +176,29 @@ def _free(state: Traffic, net: Net, link: Any) -> None:
 
 
 @compiled
+def _relent(state: Traffic, net: Net) -> None:
+    """Forget the limit, and wake the links that may have kept to it."""
+    state.limit[0] = NEVER
+    links = np.arange(len(net.src)).astype(np.uint64)
+    wake(links, IDLE, state, net.queue, (ZERO, np.uint64(len(links))))
+
+
+@compiled
 def advance(state: Traffic, net: Net, arrived: Count) -> bool:
     """Go on to the next tick at which something happens; return whether there is one.
 
-    Links and budgets become free, and those that wait for that are ready.
+    Links and budgets become free, and those that wait for that are ready. Where it lies behind the
+    limit, that is forgotten first, at this tick.
 
     Args:
         arrived: becomes the links over which something arrives, each with its chunk.
     """
-    state.now[0] = now = _next(state, net)
+    now = _next(state, net)
+    if now > state.limit[0]:
+        _relent(state, net)
+        arrived[0] = np.uint64(len(net.kind))
+        return True
+    state.now[0] = now
     idle, heads, when = state.idle, state.heads, state.when
     links, chunks, after = state.link, state.chunk, state.after
     kinds, one, amount = net.kind, np.zeros(1, dtype=np.uint64), 0
