@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sccl.api.questions import Answer, bounds, limits, load, pareto, solve
     from sccl.api.schedule import Schedule
     from sccl.api.shared import Point
+    from sccl.api.simulation import Simulation, simulate
     from sccl.api.times import baseline, tacos
     from sccl.errors import InputError, ScclError
 
@@ -39,6 +40,7 @@ _HOMES = {
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
     "sccl.api.schedule": ("Schedule",),
     "sccl.api.shared": ("Point",),
+    "sccl.api.simulation": ("Simulation", "simulate"),
     "sccl.api.times": ("baseline", "tacos"),
     "sccl.api.machine": ("Topology",),
     "sccl.api.given": ("collective", "topology"),
@@ -59,6 +61,7 @@ __all__ = [
     "SavedFrontier",
     "ScclError",
     "Schedule",
+    "Simulation",
     "Topology",
     "baseline",
     "bounds",
@@ -67,6 +70,7 @@ __all__ = [
     "limits",
     "load",
     "pareto",
+    "simulate",
     "solve",
     "tacos",
     "topology",

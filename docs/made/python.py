@@ -18,17 +18,18 @@ _TAKEN = {
     "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
     "sccl.api.questions": ("Store",),
     "sccl.api.times": ("Size",),
+    "sccl.api.simulation": ("PlanLike",),
     "sccl.api.progress": ("Progress",),
     "sccl.api.machine": ("Rank", "LinkLike"),
 }
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
-        *("tacos", "baseline"),
+        *("tacos", "baseline", "simulate"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
-        *("Algorithm", "Schedule", "Topology", "Chart"),
+        *("Algorithm", "Schedule", "Simulation", "Topology", "Chart"),
     ),
     "Certificates": ("check_certificate", "Certificate"),
     "Errors": ("ScclError", "InputError"),

@@ -17,8 +17,7 @@ from sccl.tasks.check import Judged, check_output, judge_files
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.packed import PackedSchedule
-    from sccl.core.schedule import Schedule
+    from sccl.core.packed import AnySchedule
 
 
 @reported
@@ -60,7 +59,7 @@ def _costs(plan: Plan) -> str:
     )
 
 
-def _bytes(schedule: Schedule | PackedSchedule) -> str:
+def _bytes(schedule: AnySchedule) -> str:
     """Return how large chunks are."""
     sizes = schedule.clock.sizes
     return " to ".join(map(bytes_text, sorted({sizes[0], sizes[-1]})))

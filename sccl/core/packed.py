@@ -321,6 +321,9 @@ class PackedSchedule:
         )
 
 
+AnySchedule = Schedule | PackedSchedule
+
+
 def _reach(ends: Ints, first: int, rows: int) -> int:
     """Return up to before which round there are so many transfers at most, from a round on."""
     return int(np.searchsorted(ends, ends[first] + rows, side="right")) - 1

@@ -17,8 +17,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Options, Request, Synthesizer, check_request
 
 if TYPE_CHECKING:
-    from sccl.core.packed import PackedSchedule
-    from sccl.core.schedule import Schedule
+    from sccl.core.packed import AnySchedule
 
 NO_SYNTHESISERS = frozenset({"allreduce", "baselines"})
 """Folders that put together what the others find, or that search nothing: a classical algorithm is
@@ -86,7 +85,7 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found) -> Found:
     return replace(found, plan=require_valid(made, made_by))
 
 
-def _whole(made: Schedule | PackedSchedule, request: Request) -> bool:
+def _whole(made: AnySchedule, request: Request) -> bool:
     """Return whether all chunks together have the bytes that C of them make up on a rank."""
     sizes, count = made.chunk_bytes, made.collective.num_chunks
     total = sizes * count if isinstance(sizes, int) else sum(sizes)

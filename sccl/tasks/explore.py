@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sccl.collectives import Spec, misnamed, named, names
 from sccl.core.collective import Collective
 from sccl.core.files.fields import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
+from sccl.errors import InputError
 from sccl.tasks.bounds import bounds_of
-from sccl.tasks.judged import judged
+from sccl.tasks.judged import judged, judged_schedule
 from sccl.tasks.outputs import Output
 from sccl.view.explorer.html import check_fits
-from sccl.view.shown import Bounds, Shown
+from sccl.view.shown import Bounds, Shown, ShownSchedule
+
+if TYPE_CHECKING:
+    from sccl.core.packed import AnySchedule
 
 
 class ExploreOutput(Output, frozen=True, kw_only=True):
@@ -25,6 +29,7 @@ class ExploreOutput(Output, frozen=True, kw_only=True):
     kind: Literal["explore"] = "explore"
     file: FileText
     algorithms: Count
+    schedules: Count
     frontiers: Count
 
 
@@ -40,10 +45,35 @@ def shown(given: Iterable[tuple[str, AnyAlgorithm, bool]], *, by_cost: bool = Fa
             nowhere on a page.
     """
     several = list(given)
-    check_fits((name, algorithm) for name, algorithm, _ in several)
+    check_fits(*((name, algorithm) for name, algorithm, _ in several))
     bounds: dict[tuple[Topology, Spec], Bounds] = {}
     items = [_shown(*one, bounds) for one in several]
     return sorted(items, key=_place) if by_cost else items
+
+
+def shown_schedules(given: Iterable[tuple[str, AnySchedule]]) -> list[ShownSchedule]:
+    """Return what the page shows of schedules, with what none takes less than.
+
+    Args:
+        given: each with its file or name.
+
+    Raises:
+        InputError: they are too large for a page, or the judge rejects one.
+    """
+    several = list(given)
+    check_fits(*several)
+    return [_shown_schedule(*one) for one in several]
+
+
+def _shown_schedule(name: str, schedule: AnySchedule) -> ShownSchedule:
+    from sccl.tasks.time_bound import time_bound  # noqa: PLC0415 - NumPy is slow to load
+
+    s, c = judged_schedule(schedule, name), schedule.collective
+    try:
+        bound = time_bound(s.topology, spec_of_collective(c), c, s.clock)
+    except InputError as error:
+        return ShownSchedule(s, Path(name).name, None, str(error))
+    return ShownSchedule(s, Path(name).name, s.clock.us(bound.ticks), bound.about)
 
 
 def _place(item: Shown) -> tuple[str, str, int, Fraction]:

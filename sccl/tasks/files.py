@@ -199,7 +199,7 @@ def frontier_files(words: Iterable[str | Path]) -> list[Path]:
     Raises:
         InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
     """
-    found = files_of(words, ALGORITHM_OR_FRONTIER)
+    found = files_of(words, PLANS | {FRONTIER})
     return [file for file in found if file.suffix == ".json" and kind_of_file(file) == FRONTIER]
 
 

@@ -1,6 +1,8 @@
-"""Algorithms that the judge accepts; no other one is lowered or put on a page."""
+"""Plans that the judge accepts; no other one is lowered, simulated or put on a page."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import AnyAlgorithm
@@ -8,6 +10,10 @@ from sccl.core.words import counted
 from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.topo.symmetry.expand import expand
+
+if TYPE_CHECKING:
+    from sccl.core.packed import AnySchedule
+    from sccl.core.schedule import Schedule
 
 
 def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
@@ -26,3 +32,22 @@ def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
             f"the first: {found[0].message}); see all with 'sccl check'"
         )
     return whole
+
+
+def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
+    """Return a schedule, of a packed one all its transfers.
+
+    Args:
+        where: what to call it in a message: its file name.
+
+    Raises:
+        InputError: the judge rejects it, or it has too many transfers to be unpacked.
+    """
+    from sccl.core.packed import Excerpt, PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+
+    if found := violations(schedule):
+        raise InputError(
+            f"{where}: the judge rejects this schedule ({counted(len(found), 'violation')}, "
+            f"the first: {found[0].message}); see all with 'sccl check'"
+        )
+    return schedule.part(Excerpt()) if isinstance(schedule, PackedSchedule) else schedule

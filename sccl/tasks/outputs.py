@@ -30,8 +30,7 @@ from sccl.tasks.files import kind_of_file
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.packed import PackedSchedule
-    from sccl.core.schedule import Schedule
+    from sccl.core.packed import AnySchedule
 
 Inputs = Annotated[
     dict[str, Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]],
@@ -41,7 +40,7 @@ Inputs = Annotated[
 Alpha = Literal["travels", "occupies"]
 
 
-def alpha_of(schedule: Schedule | PackedSchedule) -> Alpha:
+def alpha_of(schedule: AnySchedule) -> Alpha:
     """Return what links do during alpha."""
     return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 

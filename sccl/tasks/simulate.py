@@ -10,19 +10,16 @@ from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.outcome import Plan
-from sccl.core.packed import Excerpt, PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.stepping import Stepping
 from sccl.core.topology import Topology
-from sccl.core.words import counted
 from sccl.errors import InputError, ParameterError
-from sccl.judge import violations
 from sccl.lower import Program
 from sccl.lower.sends import messages_of
 from sccl.sim import Messages, Timeline, simulate, together
 from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.files import load_plans
-from sccl.tasks.judged import judged
+from sccl.tasks.judged import judged, judged_schedule
 from sccl.tasks.programs import is_project, load_programs
 from sccl.tasks.terms import Terms, finest_tick
 from sccl.tasks.time_bound import TimeBound, time_bound
@@ -182,13 +179,7 @@ def source_of(name: str, plan: Plan) -> Source:
     """
     if isinstance(plan, KSynchronous):
         return Source(name, None, judged(plan, name), plan.topology)
-    if found := violations(plan):
-        raise InputError(
-            f"{name}: the judge rejects this schedule ({counted(len(found), 'violation')}, "
-            f"the first: {found[0].message}); see all with 'sccl check'"
-        )
-    schedule = plan.part(Excerpt()) if isinstance(plan, PackedSchedule) else plan
-    return Source(name, None, schedule, schedule.topology)
+    return Source(name, None, judged_schedule(plan, name), plan.topology)
 
 
 def simulated(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +45,19 @@ class Shown:
     file: str
     intact: bool
     bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSchedule:
+    """A schedule to show; the judge has accepted it.
+
+    Attributes:
+        file: its name, as the user knows it.
+        least_us: what no schedule of such chunks takes less than; None: nothing is known.
+        reason: what shows that, or why nothing is known.
+    """
+
+    schedule: Schedule
+    file: str
+    least_us: float | None
+    reason: str

@@ -15,6 +15,8 @@ from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.errors import InputError, TooLargeError
 from sccl.synth import registry
 
+RING = sccl.baseline("ring", "allgather", "ring:4")
+
 
 @pytest.fixture(scope="module")
 def schedule() -> sccl.Schedule:
@@ -87,6 +89,27 @@ def test_a_classical_algorithm_is_judged() -> None:
     assert (ring.collective, ring.violations()) == ("allreduce", [])
 
 
+def test_a_simulation_tells_what_links_carry(schedule: sccl.Schedule, tmp_path: Path) -> None:
+    made = sccl.simulate(RING, size=4096, stepping="barrier", alpha_us=1, gb_per_s=1)
+    assert made.finish_us == pytest.approx(3 * (1 + 4.096))
+    assert made.gb_per_s == pytest.approx(4.096 / made.finish_us)
+    assert made.bound_us is not None
+    assert made.bound_us < made.finish_us
+    assert made.carried_bytes[0, 1] == 3 * 4096
+    assert made.busy_us[0, 1] == pytest.approx(3 * 4.096)
+    assert sum(made.utilisation(4)) / 4 == pytest.approx(made.utilisation()[0])
+    assert "Simulation(allgather on ring:4: 15.288 us" in repr(made)
+    assert sccl.simulate(schedule).finish_us == schedule.finish_us
+    assert sccl.simulate(schedule.save(tmp_path / "s.json")).finish_us == schedule.finish_us
+    assert made.plot().save(tmp_path / "made.svg").exists()
+
+
+def test_collectives_that_run_at_once_share_links() -> None:
+    alone, both = (sccl.simulate(*plans, size="1MB") for plans in ((RING,), (RING, RING)))
+    assert alone.finish_us < both.finish_us <= 2 * alone.finish_us
+    assert both._repr_html_().count("<tr>") == 3
+
+
 def any_(function: Any) -> Any:
     return function
 
@@ -103,6 +126,13 @@ def any_(function: Any) -> Any:
         (lambda: sccl.tacos("allgathr", "ring:4", size=4), "did you mean 'allgather'"),
         (lambda: sccl.baseline("rng", "allgather", "ring:4"), "did you mean 'ring'"),
         (lambda: sccl.baseline("bruck", "broadcast", "ring:4"), "does not define broadcast"),
+        (sccl.simulate, "sccl.simulate is given no plan"),
+        (lambda: any_(sccl.simulate)(3), "simulate: plans is 3"),
+        (lambda: sccl.simulate("missing.json"), "missing.json"),
+        (lambda: any_(sccl.simulate)(RING, alpha="stays"), "alpha is 'stays', expected travels or"),
+        (lambda: sccl.simulate(RING, size="-1"), "size is '-1'"),
+        (lambda: sccl.simulate(RING, gb_per_s=0), "gb-per-s is 0"),
+        (lambda: any_(sccl.Simulation)(3), "use sccl.simulate"),
         (lambda: any_(sccl.Schedule)(3), "use sccl.Schedule.load"),
         (lambda: sccl.Schedule.load("missing.json"), "cannot read missing.json"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.candidate import Candidate
@@ -14,31 +14,42 @@ from sccl.core.frontier import ClassFrontier, Frontier
 from sccl.core.topology import Topology
 from sccl.view.drawing.budgets import binding, shared
 from sccl.view.drawing.layout import control_points, layout
-from sccl.view.shown import Shown
+from sccl.view.shown import Shown, ShownSchedule
 from sccl.view.words import state_of_class, summary
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
 
 
 def page_data(
-    shown: Sequence[Shown], frontiers: Sequence[Frontier], *, frontier: bool
+    shown: Sequence[Shown],
+    frontiers: Sequence[Frontier],
+    schedules: Sequence[ShownSchedule] = (),
+    *,
+    frontier: bool,
 ) -> dict[str, Any]:
-    """Return all that a page shows; machines that several algorithms share are there once.
+    """Return all that a page shows; machines that several plans share are there once.
 
     Args:
         frontiers: what is said beside their points.
         frontier: whether to start with the frontiers instead of the first algorithm.
     """
-    topologies = list(dict.fromkeys(one.algorithm.topology for one in shown))
+    machines = [one.algorithm.topology for one in shown]
+    topologies = list(dict.fromkeys([*machines, *(one.schedule.topology for one in schedules)]))
     return {
-        "start": "frontier" if frontier else "algorithm",
+        "start": "frontier" if frontier and shown else "algorithm",
         "topologies": [_topology(t) for t in topologies],
-        "algorithms": [_algorithm(s, topologies.index(s.algorithm.topology)) for s in shown],
+        "algorithms": [
+            *(_algorithm(s, topologies.index(s.algorithm.topology)) for s in shown),
+            *(schedule_data(s, topologies.index(s.schedule.topology)) for s in schedules),
+        ],
         "frontiers": _frontiers(shown, frontiers),
     }
 
 
-def title(algorithm: Algorithm) -> str:
-    """Return what an algorithm does, and where."""
-    return f"{algorithm.collective.name} on {algorithm.topology.name}"
+def title(plan: Algorithm | Schedule) -> str:
+    """Return what a plan does, and where."""
+    return f"{plan.collective.name} on {plan.topology.name}"
 
 
 def _topology(topology: Topology) -> dict[str, Any]:
@@ -94,14 +105,22 @@ def _algorithm(shown: Shown, topology: int) -> dict[str, Any]:
         "bounds": _bounds(shown),
         "claims": _claims(shown),
         "reasons": shown.bounds.reasons,
-        "pre": [_ranks(c.holders(chunk), c) for chunk in range(c.num_chunks)],
-        "post": [_ranks(c.wanted(chunk), c) for chunk in range(c.num_chunks)],
+        **places_of(c),
         "sends": _sends(a),
     }
 
 
 def _bounds(shown: Shown) -> dict[str, Any]:
     return {"steps": shown.bounds.steps, "bandwidth": str(shown.bounds.bandwidth)}
+
+
+def places_of(collective: Collective) -> dict[str, Any]:
+    """Return of each chunk who has it before, and who wants it."""
+    c = collective
+    return {
+        "pre": [_ranks(c.holders(chunk), c) for chunk in range(c.num_chunks)],
+        "post": [_ranks(c.wanted(chunk), c) for chunk in range(c.num_chunks)],
+    }
 
 
 def _ranks(ranks: frozenset[Any], collective: Collective) -> list[int] | int | None:
@@ -141,6 +160,45 @@ def _claims(shown: Shown) -> list[list[str]]:
     if "pareto" not in a.proved:
         claims.append(["best found", "Nothing shows that no other algorithm dominates it."])
     return [*claims, ["class", a.scope]] if a.scope else claims
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+def schedule_data(shown: ShownSchedule, topology: int) -> dict[str, Any]:
+    """Return what the script reads of a schedule: times in ticks, and how long these are."""
+    s, c, clock = shown.schedule, shown.schedule.collective, shown.schedule.clock
+    sizes = s.chunk_bytes
+    return {
+        "topology": topology,
+        "file": shown.file,
+        "collective": c.name,
+        "root": c.root,
+        "combining": c.combining,
+        "chunks": c.chunks,
+        "num_chunks": c.num_chunks,
+        "timed": True,
+        "tick_us": clock.us(1),
+        "finish": s.finish,
+        "alpha": s.model.value,
+        "chunk_bytes": sizes if isinstance(sizes, int) else None,
+        "least_us": shown.least_us,
+        "reason": shown.reason,
+        "lags": [clock.lag(i) for i in range(len(s.topology.links))],
+        **places_of(c),
+        "sends": _rows(s),
+        "messages": None if s.message is None else s.message.tolist(),
+    }
+
+
+def _rows(schedule: Schedule) -> list[int]:
+    """Return ``[start, end, chunk, link, ...]``; ``-1 - link`` where it reduces."""
+    found: list[int] = []
+    for rows in schedule.batches():
+        columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce)
+        for start, end, chunk, link, reduce in zip(*(c.tolist() for c in columns), strict=True):
+            found += (start, end, chunk, -1 - link if reduce else link)
+    return found
 
 
 # --- frontiers -----------------------------------------------------------------------------------

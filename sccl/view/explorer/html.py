@@ -11,17 +11,20 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sccl.core.algorithm import KSynchronous
 from sccl.core.files.disk import read_text
 from sccl.core.frontier import Frontier
-from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.view.explorer.data import page_data, title
-from sccl.view.shown import Shown
+from sccl.view.shown import Shown, ShownSchedule
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
 
 MAX_SENDS = 100_000
 """Sends of all algorithms of a page, up to which it is small and quick."""
@@ -35,6 +38,7 @@ MAX_USES = 100_000
 _PAGE = Path(__file__).parent / "page"
 _SCRIPTS = (
     "model",
+    "timed",
     "marks",
     "stage",
     "zoom",
@@ -48,20 +52,30 @@ _SCRIPTS = (
 
 
 def page(
-    shown: Sequence[Shown], frontiers: Sequence[Frontier] = (), *, frontier: bool = False
+    shown: Sequence[Shown],
+    frontiers: Sequence[Frontier] = (),
+    schedules: Sequence[ShownSchedule] = (),
+    *,
+    frontier: bool = False,
 ) -> str:
     """Return the explorer as the text of one HTML file: the same bytes for the same input.
 
     Args:
-        shown: at least one.
+        shown: at least one, or a schedule.
         frontiers: of the same machines and collectives.
+        schedules: played on an axis of time, after the algorithms.
         frontier: whether to start with the frontiers instead of the first algorithm.
 
     Raises:
         ParameterError: there is too much to show.
     """
-    check_fits((one.file, one.algorithm) for one in shown)
-    titles = dict.fromkeys(title(one.algorithm) for one in shown)
+    check_fits(
+        *((one.file, one.algorithm) for one in shown),
+        *((one.file, one.schedule) for one in schedules),
+    )
+    titles = dict.fromkeys(
+        [*(title(one.algorithm) for one in shown), *(title(one.schedule) for one in schedules)]
+    )
     style = read_text(_PAGE / "style.css")
     script = "\n".join(read_text(_PAGE / f"{name}.js") for name in _SCRIPTS)
     return Template(read_text(_PAGE / "page.html")).substitute(
@@ -70,12 +84,12 @@ def page(
         title=html.escape(", ".join(list(titles)[:2])),
         style=style,
         script=script,
-        data=_json(page_data(shown, frontiers, frontier=frontier)),
+        data=_json(page_data(shown, frontiers, schedules, frontier=frontier)),
     )
 
 
-def check_fits(named: Iterable[tuple[str, AnyAlgorithm]]) -> None:
-    """Check that algorithms are small enough for a page, before work is spent on them.
+def check_fits(*named: tuple[str, Plan]) -> None:
+    """Check that plans are small enough for a page, before work is spent on them.
 
     Args:
         named: with the names of their files.
@@ -84,15 +98,16 @@ def check_fits(named: Iterable[tuple[str, AnyAlgorithm]]) -> None:
         ParameterError: one is too large, or all together have too many sends.
     """
     all_sends = 0
-    for file, a in named:
-        links = len(a.topology.links)
-        all_sends += a.num_sends
+    for file, plan in named:
+        links = len(plan.topology.links)
+        all_sends += plan.num_sends
+        uses = links * plan.steps if isinstance(plan, KSynchronous) else 0
         for what, count, most in (
             ("links", links, MAX_LINKS),
-            ("chunks", a.collective.num_chunks, MAX_SENDS),
-            ("sends", a.num_sends, MAX_SENDS),
+            ("chunks", plan.collective.num_chunks, MAX_SENDS),
+            ("sends", plan.num_sends, MAX_SENDS),
             ("sends with the files before it", all_sends, MAX_SENDS),
-            ("links times steps", links * a.steps, MAX_USES),
+            ("links times steps", uses, MAX_USES),
         ):
             if count > most:
                 raise ParameterError(

@@ -5,7 +5,9 @@ const PAUSE = 1500; // milliseconds of a step while playing
 const app = {
   model: null,
   marks: null,
-  time: 0,
+  time: 0, // a step, or microseconds of a schedule
+  busy: null, // of schedules, what each link is busy with now
+  progress: null, // what share of what it wants each rank has now
   rank: null,
   chunk: null,
   wrong: false, // whether the field of chunks holds what is none
@@ -15,17 +17,22 @@ const app = {
 
 const data = JSON.parse(byId("data").textContent);
 
+/** Return what shows a part of an algorithm, or of a schedule. */
+const shower = (model, ofSteps, ofTimes) => (model.timed ? ofTimes : ofSteps);
+
 function update() {
   const { model, marks } = app;
+  app.busy = model.timed ? busyAt(model, app.time) : null;
+  app.progress = model.timed ? progressAt(model, app.time) : model.progress[app.time];
   updateLinks(model, marks);
   updateRanks(model, marks);
-  showNow(model);
+  shower(model, showNow, showTimedNow)(model);
   showLegend(model);
   keepingFocus(() => {
     showSelection(model);
-    showSends(model);
+    shower(model, showSends, showTimedSends)(model);
   });
-  markStep();
+  if (!model.timed) markStep();
 }
 
 function goTo(time) {
@@ -59,10 +66,14 @@ function pause() {
 function play() {
   if (app.timer) return pause();
   if (app.time === app.model.last) goTo(0);
-  app.timer = setInterval(() => {
-    goTo(app.time + 1);
-    if (app.time === app.model.last) pause();
-  }, PAUSE);
+  const { timed, last } = app.model;
+  app.timer = setInterval(
+    () => {
+      goTo(app.time + (timed ? (last * TICK) / PLAYED : 1));
+      if (app.time === last) pause();
+    },
+    timed ? TICK : PAUSE,
+  );
   byId("play").classList.add("on");
   byId("play").setAttribute("aria-label", "Pause");
   return undefined;
@@ -80,12 +91,17 @@ function view(name) {
 
 function openAlgorithm(index) {
   view("algorithm");
-  app.model = modelOf(data.algorithms[index]);
+  const item = data.algorithms[index];
+  app.model = item.timed ? timedModel(item) : modelOf(item);
   Object.assign(app, { time: 0, rank: null, chunk: null, wrong: false });
   app.marks = drawStage(app.model.topology);
   zoomTo(1);
   byId("algorithm").value = index;
-  for (const show of [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
+  Object.assign(byId("step"), { step: item.timed ? "any" : 1, max: app.model.last });
+  byId("step").setAttribute("aria-label", item.timed ? "Time in microseconds" : "Step");
+  for (const show of item.timed
+    ? [showTimedFacts, showTimedProofs, showTimedTerms, showTimedTimeline, showTimedUtilisation]
+    : [showFacts, showProofs, showTerms, showTimeline, showUtilisation])
     show(app.model);
   update();
 }
@@ -147,7 +163,14 @@ for (const [kind, on] of [
 // --- keys ---------------------------------------------------------------------------------------
 
 function stepKey(event) {
-  const keys = { ArrowRight: app.time + 1, ArrowLeft: app.time - 1, Home: 0, End: app.model?.last };
+  const beside = (ahead) =>
+    app.model?.timed ? momentBeside(app.model, app.time, ahead) : app.time + (ahead ? 1 : -1);
+  const keys = {
+    ArrowRight: beside(true),
+    ArrowLeft: beside(false),
+    Home: 0,
+    End: app.model?.last,
+  };
   if (byId("algorithm-view").hidden) return false;
   if (event.key === " ") play();
   else if (event.key in keys) goTo(keys[event.key]);

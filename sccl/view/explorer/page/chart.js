@@ -39,7 +39,9 @@ const kindOf = (state) =>
   ({ proved: "proved", "best found": "found" })[state] ?? "searched";
 
 const pointName = (a) =>
-  `C=${a.chunks} S=${a.rounds.length} R=${a.rounds.reduce((x, y) => x + y, 0)}`;
+  a.timed
+    ? `C=${a.chunks}, ${us(a.finish * a.tick_us)}`
+    : `C=${a.chunks} S=${a.rounds.length} R=${a.rounds.reduce((x, y) => x + y, 0)}`;
 
 /** Return the mark of a kind. The static charts have the same. */
 function shape(name, x, y, r = MARK) {

@@ -89,6 +89,7 @@ function showLegend(model) {
     ...[1, 2, 3, 4, 5].map((u) => html("i", { class: `u${u}` })),
     "100% of a link's lanes",
   );
+  const busy = html("span", { class: "key ramp" }, html("i", { class: "u5" }), "busy");
   const tree = [key("k-past", "went before"), key("k-now", "goes now"), key("k-later", "will go")];
   const ranks = [
     key("k-has", model.combining ? "whole sum" : "has it"),
@@ -97,7 +98,7 @@ function showLegend(model) {
   const part = model.combining ? [key("k-part", "part of the sum")] : [];
   const arc = key("k-arc", "share of what a rank wants");
   const shown =
-    app.chunk === null ? [ramp, arc] : [...tree, ...ranks.slice(0, 1), ...part, ranks[1]];
+    app.chunk === null ? [model.timed ? busy : ramp, arc] : [...tree, ...ranks.slice(0, 1), ...part, ranks[1]];
   const shared = model.topology.links.some((link) => link.shared);
   if (shared) shown.push(key("k-shared", "shares a budget"));
   byId("legend").replaceChildren(...shown);
@@ -137,7 +138,7 @@ function rankPanel(model, rank) {
     );
     rows.push(row(model, step, `Step ${step}`, ...sources));
   }
-  const share = model.progress[app.time][rank];
+  const share = app.progress[rank];
   const has =
     share === null
       ? "It wants nothing: it only passes on."
@@ -203,9 +204,9 @@ function showSelection(model) {
   showField(model, chunk);
   byId("selection").replaceChildren(
     ...(rank !== null
-      ? rankPanel(model, rank)
+      ? (model.timed ? timedRankPanel : rankPanel)(model, rank)
       : chunk !== null
-        ? chunkPanel(model, chunk)
+        ? (model.timed ? timedChunkPanel : chunkPanel)(model, chunk)
         : [html("p", { class: app.wrong ? "" : "muted", role: app.wrong && "alert" }, hint)]),
   );
 }

@@ -250,20 +250,38 @@ function drawStage(topology) {
 function treeOf(model, chunk, time) {
   const tree = new Map();
   for (const send of model.ofChunk.get(chunk) ?? []) {
-    const phase = send.step < time ? "past" : send.step === time ? "now" : "later";
+    const phase = model.timed
+      ? phaseOf(send, time)
+      : send.step < time ? "past" : send.step === time ? "now" : "later";
     if (!tree.has(send.link) || phase !== "later") tree.set(send.link, phase);
   }
   return tree;
 }
 
+/** Return how many chunks a link carries in this step, or whether it is busy at this time. */
+function loadNow(model, number) {
+  if (model.timed) return Number(app.busy.has(number));
+  return app.time < model.last ? model.loads[app.time][number] : 0;
+}
+
+/** Return what a link carries now, in words. */
+function loadText(model, number, lanes) {
+  if (model.timed) {
+    const row = app.busy.get(number);
+    return row ? `: chunk ${row.chunk}, ${us(row.start)} to ${us(row.free)}` : "";
+  }
+  const most = app.time < model.last ? lanes * model.rounds[app.time] : 0;
+  return most ? `: ${loadNow(model, number)} of ${plural(most, "chunk")}` : "";
+}
+
 /** Return the class of a link, and the share of its track to fill. */
 function linkState(model, number, tree) {
   if (tree) return tree.has(number) ? [`tree ${tree.get(number)}`, 0.6] : ["away", 0];
-  const load = app.time < model.last ? model.loads[app.time][number] : 0;
+  const load = loadNow(model, number);
   if (!load) return ["", 0];
   const { src, dst } = model.topology.links[number];
   const away = app.rank !== null && app.rank !== src && app.rank !== dst;
-  const share = shareOf(model, number, app.time);
+  const share = model.timed ? 1 : shareOf(model, number, app.time);
   return [`lit ${shade(share)}${away ? " away" : ""}`, share];
 }
 
@@ -278,28 +296,33 @@ function updateLinks(model, marks) {
     mark.group.setAttribute("class", `${kind} ${name}`);
     if (share) stream(mark, share, moves);
     else still(mark);
-    const most = app.time < model.last ? lanes * model.rounds[app.time] : 0;
-    const load = most ? `: ${model.loads[app.time][number]} of ${plural(most, "chunk")}` : "";
+    const load = loadText(model, number, lanes);
     const shares = mark.budgets.length ? `; within ${listed(mark.budgets, 4)}` : "";
     mark.title.textContent = `${src} → ${dst}, ${plural(lanes, "lane")}${load}${shares}`;
   });
+}
+
+/** Return whether a chunk is on its way to a rank that does not have it. */
+function comesNow(model, chunk, rank) {
+  if (!model.timed) return model.heldAt(chunk, rank, Math.min(app.time + 1, model.last)) > 0;
+  const sends = model.ofChunk.get(chunk) ?? [];
+  return sends.some((send) => send.dst === rank && phaseOf(send, app.time) === "now");
 }
 
 /** Return the class of a rank where a chunk is followed, the sum it holds of it, and its share. */
 function chunkState(model, rank) {
   const [chunk, total] = [app.chunk, model.total(app.chunk)];
   const held = model.heldAt(chunk, rank, app.time);
-  const next = Math.min(app.time + 1, model.last);
   const sum = model.combining && held ? `${held}/${total}` : "";
   if (held === total) return ["has", sum, 1];
   if (held) return ["part", sum, held / total];
-  if (model.heldAt(chunk, rank, next)) return ["gets", sum, 0];
+  if (comesNow(model, chunk, rank)) return ["gets", sum, 0];
   return [model.post[chunk].includes(rank) ? "wants" : "away", sum, 0];
 }
 
 function updateRanks(model, marks) {
   marks.ranks.forEach((mark, rank) => {
-    const share = model.progress[app.time][rank];
+    const share = app.progress[rank];
     const [state, sum, part] = app.chunk === null ? ["", "", share ?? 0] : chunkState(model, rank);
     const on = app.rank === rank;
     mark.group.setAttribute(

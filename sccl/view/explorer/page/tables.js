@@ -157,7 +157,6 @@ function showTimeline(model) {
   byId("bars").replaceChildren(...bars, end);
   byId("bars").style.setProperty("--stops", model.last + 1);
   byId("step").style.setProperty("--stops", model.last + 1);
-  byId("step").max = model.last;
 }
 
 function showNow(model) {
