@@ -35,7 +35,7 @@ from sccl.tasks.baseline import times_of
 from sccl.tasks.simulate import whole_bytes
 from sccl.topo.symmetry.expand import expand
 
-PIECES = (1, 4, 16)
+PIECES = (1, 4, 16, 64)
 """Into which each chunk is cut, as long as the next of them gains something."""
 
 GAIN = Fraction(99, 100)
@@ -150,10 +150,14 @@ class Entrant(ABC):
             made: the pattern in so many pieces; None: it is too large.
         """
         best: TimedPlan | None = None
+        chunks = 0
         for pieces in PIECES:
             pattern = made(pieces)
             if pattern is None:
                 break
+            if pattern.collective.chunks == chunks:
+                continue  # those that take turns with pieces need some of them for each turn
+            chunks = pattern.collective.chunks
             contest = self.contest
             schedule = times_of(pattern, contest.at(size_bytes), contest.model, Stepping.PIPELINED)
             words = about or f"C={pattern.collective.chunks}"
@@ -163,11 +167,6 @@ class Entrant(ABC):
             best = found
         assert best is not None
         return best
-
-
-def _few(pattern: Pattern, pieces: int) -> bool:
-    """Return whether a pattern in so many pieces is looked at: in one it always is."""
-    return pieces == 1 or pattern.num_sends * pieces <= MOST_SENDS
 
 
 @dataclass
@@ -183,13 +182,21 @@ class ClassicalEntrant(Entrant):
     def _pattern(self, pieces: int, size_bytes: int) -> Pattern | None:
         key = (pieces, size_bytes if baselines.by_size(self.name) else 0)
         if key not in self.patterns:
-            whole = self._pattern(1, size_bytes) if pieces > 1 else None
-            made = None
-            if whole is None or _few(whole, pieces):
-                with self.working():
-                    made = baselines.make(self.name, self.contest.at(size_bytes), pieces)
-            self.patterns[key] = made
+            self.patterns[key] = self._made(pieces, size_bytes)
         return self.patterns[key]
+
+    def _made(self, pieces: int, size_bytes: int) -> Pattern | None:
+        """Return the pattern in so many pieces; None: it has too many sends."""
+        fewer = [number for number in PIECES if number < pieces]
+        if fewer:
+            one, last = (self._pattern(number, size_bytes) for number in (1, fewer[-1]))
+            assert one is not None
+            grows = last is not None and last.num_sends > one.num_sends
+            if last is None or one.num_sends * (pieces if grows else 1) > MOST_SENDS:
+                return None
+        with self.working():
+            made = baselines.make(self.name, self.contest.at(size_bytes), pieces)
+        return made if not fewer or made.num_sends <= MOST_SENDS else None
 
 
 @dataclass
@@ -218,7 +225,9 @@ class SteppedEntrant(Entrant):
 
 
 def _cut(pattern: Pattern, pieces: int) -> Pattern | None:
-    return cut(pattern, pieces) if _few(pattern, pieces) else None
+    """Return a pattern in so many pieces; None: it has too many sends."""
+    few = pieces == 1 or pattern.num_sends * pieces <= MOST_SENDS
+    return cut(pattern, pieces) if few else None
 
 
 def costs_of(algorithm: Algorithm) -> str:

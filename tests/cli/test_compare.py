@@ -78,6 +78,16 @@ def test_what_chooses_by_size_does_so_at_each() -> None:
     assert times["nccl"][-1] == times["multi-ring"][-1]
 
 
+def test_what_takes_turns_with_pieces_is_cut_finely_enough() -> None:
+    """Two pieces in all serve two trees of eight ranks no better than one each: sixteen do."""
+    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1GB")
+    names = ("c-cube", "double-binary-tree")
+    found = json.loads(sccl("compare", *words, "--only", ",".join(names), "--json")[1])
+    plans = {one["name"]: one["times"][0]["plan"] for one in found["systems"]}
+    assert plans["c-cube"].endswith(" in 64 pieces")
+    assert plans["double-binary-tree"].endswith(" in 64 pieces")
+
+
 def test_the_same_is_found_twice_but_for_the_seconds() -> None:
     asked = ("--size", "1KB..1GB", *FEW, "--seed", "7")
     assert without_seconds(found_of(*asked)) == without_seconds(found_of(*asked))
