@@ -40,6 +40,7 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     restarts: int = 1,
     improve: float = 0.2,
     jobs: int = 1,
+    switch_degree: int = 0,
     timeout_s: float | None = None,
     progress: Progress = True,
 ) -> Schedule:
@@ -58,6 +59,7 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         restarts: how many seeds; it ends where the bound is met.
         improve: effort to better each schedule above the bound; 1 takes some seconds.
         jobs: seeds that are tried at a time, to the same result.
+        switch_degree: links that stand for a rank's port of a switch; 0: as it is.
         timeout_s: seconds, after which the best by then is taken; None: no end.
         progress: whether to show what is going on; or a function that is told, line by line.
 

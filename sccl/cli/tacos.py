@@ -40,6 +40,10 @@ Improve = Annotated[
     typer.Option(help="Effort to better each schedule above the bound; 1 takes some seconds."),
 ]
 Jobs = Annotated[int, typer.Option(help="Seeds tried at a time: the same result, sooner.")]
+SwitchDegree = Annotated[
+    int,
+    typer.Option(help="Links that stand for a rank's port of a switch, not bettered; 0: none do."),
+]
 Alpha = Annotated[
     AlphaModel,
     typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
@@ -58,6 +62,7 @@ def tacos(
     restarts: Restarts = 1,
     improve: Improve = 0.2,
     jobs: Jobs = 1,
+    switch_degree: SwitchDegree = 0,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds, after which the best by then is taken.")
     ] = None,
@@ -76,7 +81,12 @@ def tacos(
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
     chosen = options_of(
-        chunks=chunks, restarts=restarts, alpha=alpha.value, improve=improve, jobs=jobs
+        chunks=chunks,
+        restarts=restarts,
+        alpha=alpha.value,
+        improve=improve,
+        jobs=jobs,
+        switch_degree=switch_degree,
     )
     check_divides(request.size_bytes, request.spec.unit * chunks)
     options.writable(output)

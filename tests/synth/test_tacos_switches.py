@@ -48,6 +48,7 @@ def test_schedules_over_switches_are_right_and_no_faster_than_the_bound(
     topology = data.draw(switched())
     spec = data.draw(specs(topology.ranks))
     told: dict[str, object] = {"alpha": data.draw(st.sampled_from(AlphaModel)).value}
+    told["switch_degree"] = data.draw(st.integers(0, 3))
     told["improve"] = data.draw(st.sampled_from([0.0, 0.01]))
     size, chunks = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 2))
     try:
@@ -133,3 +134,33 @@ def test_a_switch_that_leads_nowhere_joins_nobody() -> None:
     blind = Topology("blind", 2, links, 0.0, 1.0, switches=(Switch("hub"),))
     with pytest.raises(UnreachableError, match="no path"):
         found(blind, named("allgather", 2))
+
+
+@pytest.mark.parametrize("alpha", ["occupies", "travels"])
+@pytest.mark.parametrize("name", ["switch2d:4x2", "rfs:2x2x4", "star"])
+def test_switches_as_they_are_are_not_behind_the_best_degree(name: str, alpha: str) -> None:
+    machine = star(6, Switch("hub")) if name == "star" else resolve(name)
+    for collective in ("allgather", "allreduce", "alltoall"):
+        spec = named(collective, machine.ranks)
+        size = machine.ranks << 20
+        direct = found(machine, spec, size, alpha=alpha, improve=0.05)
+        for degree in range(1, machine.ranks):
+            unwound = found(machine, spec, size, alpha=alpha, switch_degree=degree)
+            assert violations(schedule(unwound)) == []
+            assert direct.bound.attained <= unwound.bound.attained
+
+
+def test_of_degree_1_ranks_around_a_switch_are_a_ring() -> None:
+    plan = schedule(found(star(5, Switch("hub")), named("allgather", 5), switch_degree=1))
+    assert plan.message is not None
+    edges = [plan.topology.links[link].edge for link in plan.link.tolist()]
+    for message in set(plan.message.tolist()):
+        (src, _), (_, dst) = (
+            edge for edge, m in zip(edges, plan.message.tolist(), strict=True) if m == message
+        )
+        assert dst == (src + 1) % 5
+
+
+def test_what_has_no_switches_is_not_unwound() -> None:
+    with pytest.raises(InputError, match="'ring:4' has no switch nodes to unwind: leave it out"):
+        found(resolve("ring:4"), named("allgather", 4), switch_degree=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sccl.synth.tacos.improve import SENDS_OF_A_UNIT, Improver
 from sccl.synth.tacos.in_step import Log
 from sccl.synth.tacos.sends import Timed
-from sccl.synth.tacos.task import Matching, Task, matched
+from sccl.synth.tacos.task import Matching, Task, first_of
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
@@ -90,7 +90,7 @@ def attempted(task: Task, number: int, seed: int, units: float, meter: Meter) ->
             attempt.log = task.logged(seed, meter)
             attempt.spent = meter.spent
             return attempt
-        attempt.parts = [matched(half.net, half.demand, seed, meter) for half in attempt.halves]
+        attempt.parts = [first_of(half, seed, meter) for half in attempt.halves]
         for place, half in enumerate(attempt.halves):
             _better(task, attempt, place, Improver(half, seed), units, meter)
     except Stopped as why:
@@ -109,7 +109,7 @@ def _better(  # noqa: PLR0913, PLR0917 - what is told
     """Put what trials find in place of a part of an attempt."""
     half, part = attempt.halves[place], attempt.parts[place]
     attempt.least.append(task.least_of(half, part[0]))
-    share = units / len(attempt.halves)
+    share = 0.0 if half.unwound else units / len(attempt.halves)
     for better in improver.improved(part, attempt.least[place], share, meter):
         attempt.parts[place] = better
         meter.check()

@@ -94,7 +94,7 @@ def net_of(topology: Topology, clock: Clock, crossings: Crossings) -> Net:
     in_first, into = grouped(dst, kind, topology.ranks)
     out_first, out = grouped(src, kind, topology.ranks)
     level = _levels(costs[0])
-    turn = _turns(topology, crossings) if len(shared.room) else np.zeros_like(kind)
+    turn = turns_of(topology, crossings)[0] if len(shared.room) else np.zeros_like(kind)
     turns = int(turn.max()) + 1
     return Net(
         src=src.astype(np.uint64),
@@ -138,10 +138,10 @@ def _soon(crossings: Crossings, in_first: Count, into: Count, kind: Ticks, busy:
     return soon
 
 
-def _turns(topology: Topology, crossings: Crossings) -> Ticks:
-    """Return the turn of each way: how far on it leads among the ranks around its switches.
+def turns_of(topology: Topology, crossings: Crossings) -> tuple[Ticks, Ticks]:
+    """Return the turn of each way, and the first of the switches that it leads through, or -1.
 
-    Ways of one turn join each rank with another, so that all ports are in use together; chosen at
+    The turn is how far on it leads among the ranks around these switches. Ways of one turn join each rank with another, so that all ports are in use together; chosen at
     random, ways leave some of the ports without a partner.
     """
     node = np.arange(topology.ranks + len(topology.switches))
@@ -161,7 +161,7 @@ def _turns(topology: Topology, crossings: Crossings) -> Ticks:
         ranks = np.unique(np.concatenate([crossings.src[ways], crossings.dst[ways]]))
         places = np.searchsorted(ranks, np.stack([crossings.src[ways], crossings.dst[ways]]))
         turn[ways] = (places[1] - places[0]) % len(ranks)
-    return turn
+    return turn, around
 
 
 def _levels(costs: Ticks) -> Ticks:

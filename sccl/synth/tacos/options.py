@@ -33,3 +33,11 @@ class Options(contract.Options, frozen=True, kw_only=True):
     jobs: Annotated[
         int, Meta(ge=1, le=1024, description="Seeds tried at a time: the same result, sooner.")
     ] = 1
+    switch_degree: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=65_536,
+            description="Links that stand for a rank's port of a switch, not bettered; 0: none do.",
+        ),
+    ] = 0

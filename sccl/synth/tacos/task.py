@@ -33,6 +33,7 @@ from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.resumed import from_the_start
 from sccl.synth.tacos.sends import Demand, Pause, Sends, Timed
 from sccl.synth.tacos.turned import joined, turned
+from sccl.synth.tacos.unwound import Unwound, replayed, unwound
 from sccl.synth.tacos.window import again
 
 MAX_SENDS = 2**28
@@ -54,12 +55,14 @@ class Matching(NamedTuple):
     Attributes:
         backwards: whether that is on the reversed machine, and turned round.
         reduces: whether it reduces, then.
+        unwound: what it is matched on in place of switches; None: on the machine as it is.
     """
 
     net: Net
     demand: Demand
     backwards: bool
     reduces: bool
+    unwound: Unwound | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Task:
         reversed_net: that one; of what is never matched backwards the machine itself.
         crossings: what links of the machine's net are.
         back: of each link of the reversed one: which of the machine's goes against it.
+        unwound: both of them with links in place of switches; None: switches are as they are.
     """
 
     topology: Topology
@@ -83,6 +87,7 @@ class Task:
     back: NDArray[np.int64]
     forward: Demand | None
     backward: Demand | None
+    unwound: tuple[Unwound | None, Unwound | None]
 
     @property
     def tick_us(self) -> Fraction:
@@ -137,13 +142,17 @@ class Task:
         """
         found = []
         if self.backward is not None:
-            found.append(Matching(self.reversed_net, self.backward, backwards=True, reduces=True))
+            found.append(self._backwards(self.backward, reduces=True))
         if self.forward is not None and turns:
-            there = self.forward.exchanged()
-            found.append(Matching(self.reversed_net, there, backwards=True, reduces=False))
+            found.append(self._backwards(self.forward.exchanged(), reduces=False))
         elif self.forward is not None:
-            found.append(Matching(self.net, self.forward, backwards=False, reduces=False))
+            net, its = self.net, self.unwound[0]
+            found.append(Matching(net, self.forward, backwards=False, reduces=False, unwound=its))
         return tuple(found)
+
+    def _backwards(self, demand: Demand, *, reduces: bool) -> Matching:
+        net, its = self.reversed_net, self.unwound[1]
+        return Matching(net, demand, backwards=True, reduces=reduces, unwound=its)
 
     def joined(self, halves: tuple[Matching, ...], parts: Sequence[Timed]) -> Timed:
         """Return the finish and the transfers of what was matched for each half."""
@@ -244,6 +253,10 @@ def task_of(request: Request, options: Options) -> Task:
         back=ways_back(topology, crossings, back) if turns else np.arange(len(crossings.src)),
         forward=None if dual.on_reversed else half,
         backward=half if dual.on_reversed or dual.phases == 2 else None,
+        unwound=(
+            _unwound(topology, clock, crossings, options),
+            _unwound(there, back_clock, back, options),
+        ),
     )
     if task.sends > task.most:
         raise TooLargeError(
@@ -252,6 +265,24 @@ def task_of(request: Request, options: Options) -> Task:
             "give fewer ranks or chunks"
         )
     return task
+
+
+def _unwound(
+    topology: Topology, clock: Clock, crossings: Crossings, options: Options
+) -> Unwound | None:
+    """Return a machine with its switches unwound, if they are to be.
+
+    Raises:
+        ParameterError: it has none.
+    """
+    if not options.switch_degree:
+        return None
+    if not topology.switches:
+        raise ParameterError(
+            f"switch_degree is {options.switch_degree}, and topology {topology.name!r} has no "
+            "switch nodes to unwind: leave it out"
+        )
+    return unwound(topology, clock, crossings, options.switch_degree)
 
 
 def _tick(topology: Topology, size: int, chunks: int) -> int:
@@ -277,6 +308,21 @@ def _tick(topology: Topology, size: int, chunks: int) -> int:
             "smaller costs or sizes"
         )
     return tick
+
+
+def first_of(half: Matching, seed: int, pause: Pause) -> Timed:
+    """Return the finish and the transfers of the first matching of a half.
+
+    Raises:
+        UnreachableError: a rank has no way from any source of what it wants.
+    """
+    if half.unwound is None:
+        return matched(half.net, half.demand, seed, pause)
+    net, way = half.unwound
+    _, sends = matched(net, half.demand, seed, pause)
+    arrival = sends.start + (net.busy + net.lag)[net.kind[sends.link].astype(np.int64)]
+    mapped = sends._replace(link=way[sends.link].astype(np.int32))
+    return replayed(half.net, half.demand, mapped, arrival)
 
 
 def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> Timed:
