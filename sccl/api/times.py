@@ -77,7 +77,14 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     spec = collective if isinstance(collective, Spec) else str(collective)
     subject = tacos_subject(machine, spec, root)
     request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    options = options_of(chunks=chunks, restarts=restarts, alpha=alpha, improve=improve, jobs=jobs)
+    options = options_of(
+        chunks=chunks,
+        restarts=restarts,
+        alpha=alpha,
+        improve=improve,
+        jobs=jobs,
+        switch_degree=switch_degree,
+    )
     check_divides(request.size_bytes, request.spec.unit * chunks)
     with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
         outcome, _ = synthesise(request, options, _parts(tell), timeout_s=timeout_s, seed=seed)

@@ -141,8 +141,9 @@ def _soon(crossings: Crossings, in_first: Count, into: Count, kind: Ticks, busy:
 def turns_of(topology: Topology, crossings: Crossings) -> tuple[Ticks, Ticks]:
     """Return the turn of each way, and the first of the switches that it leads through, or -1.
 
-    The turn is how far on it leads among the ranks around these switches. Ways of one turn join each rank with another, so that all ports are in use together; chosen at
-    random, ways leave some of the ports without a partner.
+    The turn is how far on it leads among the ranks around these switches. Ways of one turn join
+    each rank with another, so that all ports are in use together; chosen at random, ways leave some
+    of the ports without a partner.
     """
     node = np.arange(topology.ranks + len(topology.switches))
     inner = [k.edge for k in topology.links if min(k.edge) >= topology.ranks]
