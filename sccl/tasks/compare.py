@@ -136,6 +136,9 @@ def _run(entrant: Entrant, system: System, found: Comparison, told: Callable[[st
         raise
     except (InputError, LateError) as error:
         system.why = str(error)
+    except KeyboardInterrupt:
+        system.why = "interrupted"
+        raise
     finally:
         system.seconds = entrant.seconds
     if not system.rows and not system.why:

@@ -183,6 +183,7 @@ def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     found = json.loads(out)
     assert (code, found["ended"]) == (130, "interrupted")
     assert {one["name"]: len(one["times"]) for one in found["systems"]} == {"bruck": 4, "ring": 2}
+    assert {one["name"]: one["why"] for one in found["systems"]}["ring"] == "interrupted"
     assert len(list(tmp_path.glob("*.json"))) == 4
     assert (tmp_path / "p.svg").exists()
     code, out, _ = sccl(*ASKED, *words)

@@ -62,7 +62,7 @@ def comparison_chart(
         raise ParameterError("there is nothing to draw: no system has a time")
     named = [system.name for system in _by_merit(systems, dict(bound))[:MOST_NAMED]]
     others = len(systems) - len(named)
-    grey = f"{counted(others, 'other')}, slower on average" if others else ""
+    grey = counted(others, "other") if others else ""
     rows = [
         _row(system.name, system.name if system.name in named else grey, size, us, measured)
         for system in systems
@@ -125,10 +125,11 @@ def _lines(
                                   scale=alt.Scale(domain=list(names), range=dashes)),
         tooltip=["name:N", "size:Q", "value:Q"],
     )  # fmt: skip
+    alone = len(set(sizes)) == 1  # then there is no line to be seen
     if not others:
-        return base.mark_line(strokeWidth=2)
+        return base.mark_line(strokeWidth=2, point=alone)
     is_other = f"datum.series === {names[-1]!r}"
     return alt.layer(
-        base.mark_line(strokeWidth=1.2).transform_filter(is_other),
-        base.mark_line(strokeWidth=2).transform_filter(f"!({is_other})"),
+        base.mark_line(strokeWidth=1.2, point=alone).transform_filter(is_other),
+        base.mark_line(strokeWidth=2, point=alone).transform_filter(f"!({is_other})"),
     )
