@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -29,3 +31,26 @@ def compiled_in_place(function: F) -> F:
     """
     fast = {"cache": True, "_nrt": False, "forceinline": True}
     return cast("F", cast("Any", numba.njit)(**fast)(function))
+
+
+class _First(event.Listener):
+    """Calls a function at the first event."""
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self._told: Callable[[], None] | None = told
+
+    def on_start(self, _event: object) -> None:
+        """Tell it, once."""
+        if self._told is not None:
+            self._told()
+        self._told = None
+
+    def on_end(self, _event: object) -> None:
+        """Do nothing."""
+
+
+@contextmanager
+def compiling(told: Callable[[], None]) -> Iterator[None]:
+    """Have a function called where something is compiled that is not on disk yet, once."""
+    with event.install_listener("numba:compile", _First(told)):
+        yield

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
 from sccl.core.cost import bytes_text
 from sccl.core.words import counted
 from sccl.tasks.check import Judged, check_output, judge_files
+from sccl.view.text.notes import share_bar
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
@@ -26,7 +27,8 @@ def check(
     json: options.Json = False,
 ) -> None:
     """Re-execute algorithms and schedules, list every violation. Exit code 1 if there is one."""
-    judged = judge_files(files)
+    with share_bar(err(), "reading") as bar:
+        judged = judge_files(files, bar, lambda done, of: bar(done, of, "judging"))
     if json:
         print_output(check_output(judged))
     else:

@@ -100,6 +100,13 @@ VERBS = (
     ),
     Verb(
         LOOK,
+        "part",
+        "part",
+        "Take some transfers of a schedule, of one chunk, one rank or some time, as a schedule.",
+        "sccl part schedule.json --rank 0 --until-us 100 -o part.json",
+    ),
+    Verb(
+        LOOK,
         "simulate",
         "simulate",
         "Simulate algorithms, schedules and programs link by link: their time, and what takes it.",

@@ -109,6 +109,12 @@ def print_json(value: Any) -> None:
     _printed.append(True)
 
 
+def tell_first_use() -> None:
+    """Say on a terminal why this takes longer than it will the next time."""
+    if err().is_terminal:
+        err().print("compiled at its first use, and kept on disk: this takes some seconds, once")
+
+
 def print_output(output: Output) -> None:
     """Print what a verb has to say as JSON on stdout."""
     print_json(plain(output))

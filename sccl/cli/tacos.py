@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.cli.subject import SubjectOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text
@@ -20,11 +20,13 @@ from sccl.tasks.files import write_plan
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.tacos import (
     TacosOutput,
+    again_by,
     best_of,
     options_of,
     synthesise,
     tacos_output,
     tacos_subject,
+    write_output,
 )
 from sccl.topo import resolve
 from sccl.view.text.notes import share_bar
@@ -66,12 +68,21 @@ def tacos(
     timeout: Annotated[
         float | None, typer.Option(help="Seconds, after which the best by then is taken.")
     ] = None,
+    record: Annotated[
+        bool,
+        typer.Option(
+            help="Whether -o writes the schedule, or what it is made again by: seed, settings and "
+            "result."
+        ),
+    ] = True,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
     """Match links with chunks as time goes on: a schedule for thousands of ranks in seconds.
 
     The schedule is judged, and beside it stands a time that no schedule of such chunks beats.
+    Where all links cost alike and transfers are millions, the file is not JSON but a packed one,
+    of little more than two bytes a transfer: 'sccl check' judges it, 'sccl part' takes parts of it.
 
     Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
     then is kept.
@@ -92,14 +103,35 @@ def tacos(
     options.writable(output)
     doing = f"{request.spec.name} on {on_a_line(request.topology.name)}"
     with share_bar(err(), doing) as bar:
-        outcome, seconds = synthesise(request, chosen, bar, timeout_s=timeout, seed=seed)
+        outcome, seconds = synthesise(
+            request,
+            chosen,
+            bar,
+            judging=lambda done, of: bar(done, of, f"judging {doing}"),
+            first=tell_first_use,
+            timeout_s=timeout,
+            seed=seed,
+        )
     found, ended = best_of(outcome)
     if found is None:
         err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
-    if output is not None:
-        write_plan(output, found.plan)
-    shown = tacos_output(request, found, seconds=seconds, seed=seed, ended=ended, file=output)
+    again = again_by((about.collective, about.topo, about.root), chosen, request.size_bytes, seed)
+    shown = tacos_output(
+        request,
+        found,
+        seconds=seconds,
+        seed=seed,
+        ended=ended,
+        file=output,
+        again="" if timeout and ended else again,
+        recorded=record and output is not None,
+    )
+    if output is not None and record:
+        with share_bar(err(), f"writing {on_a_line(output)}") as bar:
+            write_plan(output, found.plan, bar)
+    elif output is not None:
+        write_output(output, shown)
     if json:
         print_output(shown)
     else:
@@ -121,6 +153,14 @@ def _print(shown: TacosOutput, found: Found) -> None:
     console.print(f"no schedule of such chunks takes less than {shown.bound_us:.6g} us: {met}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
-    file = shown.file
-    kept = f"written to {on_a_line(file)}; judge it with: sccl check {on_a_line(quote(file or ''))}"
-    console.print(kept if file else "not kept: add -o FILE to write it", markup=False)
+    console.print(_kept(shown), markup=False, soft_wrap=True)
+
+
+def _kept(shown: TacosOutput) -> str:
+    """Return where the schedule is, in words."""
+    if not shown.file:
+        return "not kept: add -o FILE to write it"
+    written = f"written to {on_a_line(shown.file)}"
+    if not shown.recorded:
+        return f"{written}: what makes the schedule again, and not the schedule"
+    return f"{written}; judge it with: sccl check {on_a_line(quote(shown.file))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -61,6 +61,38 @@ class Excerpt:
         ends = np.array([link.edge for link in topology.links], dtype=np.int64)
         touched: NDArray[np.bool_] = (ends == self.rank).any(axis=1)[links]
         return touched
+
+    def check(self, topology: Topology, collective: Collective) -> None:
+        """Check that there is what is meant.
+
+        Raises:
+            ParameterError: there is not.
+        """
+        for name, value, most in (
+            ("chunk", self.chunk, collective.num_chunks - 1),
+            ("rank", self.rank, topology.ranks - 1),
+            ("begin", self.begin, MAX_TIME),
+            ("until", self.until, MAX_TIME),
+        ):
+            if value is not None and not 0 <= value <= most:
+                raise ParameterError(f"{name} is {value}, expected 0 to {most}")
+
+    def of(self, schedule: Schedule) -> Schedule:
+        """Return the transfers of an ordinary schedule that are meant.
+
+        Raises:
+            ParameterError: there is no such chunk, rank or time.
+        """
+        self.check(schedule.topology, schedule.collective)
+        taken = self.chooses(schedule.topology, schedule.link.astype(np.int64))
+        taken &= schedule.start >= self.begin
+        if self.until is not None:
+            taken &= schedule.start < self.until
+        if self.chunk is not None:
+            taken &= schedule.chunk == self.chunk
+        columns = {name: getattr(schedule, name)[taken] for name in TransferColumns._fields[:5]}
+        message = None if schedule.message is None else schedule.message[taken]
+        return replace(schedule, **columns, message=message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +262,7 @@ class PackedSchedule:
             ParameterError: there is no such chunk, rank or time.
             TooLargeError: they are too many for that.
         """
-        self._check_part(part)
+        part.check(self.topology, self.collective)
         ticks, rounds = self.round_ticks, len(self.passes) * len(self.fired)
         first = min(-(-part.begin // ticks), rounds)
         until = rounds if part.until is None else min(-(-part.until // ticks), rounds)
@@ -262,16 +294,6 @@ class PackedSchedule:
             chunk_bytes=self.chunk_bytes,
             model=self.model,
         )
-
-    def _check_part(self, part: Excerpt) -> None:
-        for name, value, most in (
-            ("chunk", part.chunk, self.collective.num_chunks - 1),
-            ("rank", part.rank, self.topology.ranks - 1),
-            ("begin", part.begin, MAX_TIME),
-            ("until", part.until, MAX_TIME),
-        ):
-            if value is not None and not 0 <= value <= most:
-                raise ParameterError(f"{name} is {value}, expected 0 to {most}")
 
     def _columns(
         self, rows: int, part: Excerpt, first: int, until: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from sccl.core.algorithm import Algorithm, KSynchronous
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 LONG = 2**17
 """Transfers from which on compiled code is faster, the time to load it included."""
 
+Told = Callable[[int, int], None]
+"""Called with how much was done, and of how much."""
+
 P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "PackedSchedule", "Plan")
 
 
-def violations(plan: Plan) -> list[Violation]:
+def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
     """Return what is wrong with a plan; of a symmetric or packed one at most the first thing.
 
     All sends of a symmetric one are made and re-executed on the whole machine, as a stream.
+
+    Args:
+        told: how many transfers of a packed one were executed by now, and of how many.
 
     Raises:
         ParameterError: its symmetries do not map chunks to chunks.
@@ -42,7 +48,7 @@ def violations(plan: Plan) -> list[Violation]:
     if isinstance(plan, PackedSchedule):
         from sccl.judge import packed  # noqa: PLC0415 - Numba is slow to load
 
-        return packed.violations(plan)
+        return packed.violations(plan, told)
     if plan.num_sends >= LONG:
         from sccl.judge import large  # noqa: PLC0415 - Numba is slow to load
 
@@ -73,13 +79,16 @@ def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:
     return [found] if found else []
 
 
-def require_valid(plan: P, made_by: str) -> P:
+def require_valid(plan: P, made_by: str, told: Told = lambda *_: None) -> P:
     """Return a plan if the judge accepts it.
+
+    Args:
+        told: as of :func:`violations`.
 
     Raises:
         JudgeError: it does not; ``made_by`` says whose defect that is.
     """
-    if found := violations(plan):
+    if found := violations(plan, told):
         what = "an algorithm" if isinstance(plan, KSynchronous) else "a schedule"
         raise JudgeError(
             f"{made_by} gave {what} that the judge rejects "

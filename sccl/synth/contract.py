@@ -82,8 +82,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
 
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """So many transfers of what was found have been judged by now, of so many."""
+
+    sends: int
+    of: int
+
+
 Notify = Callable[[object], None]
-"""Called with events of the synthesiser's own types, for progress."""
+"""Called with events of the synthesiser's own types, and :class:`Rejudged`, for progress."""
 
 
 class Synthesizer(Protocol):

@@ -14,7 +14,7 @@ from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import JudgeError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import Effort
-from sccl.synth.contract import Notify, Options, Request, Synthesizer, check_request
+from sccl.synth.contract import Notify, Options, Rejudged, Request, Synthesizer, check_request
 
 if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
@@ -63,14 +63,14 @@ def plan(
     outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
     match outcome:
         case Found():
-            return _judged(synthesizer, request, outcome)
+            return _judged(synthesizer, request, outcome, notify)
         case GaveUp(best=Found() as best):
-            return replace(outcome, best=_judged(synthesizer, request, best))
+            return replace(outcome, best=_judged(synthesizer, request, best, notify))
         case _:
             return outcome
 
 
-def _judged(synthesizer: Synthesizer, request: Request, found: Found) -> Found:
+def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: Notify) -> Found:
     """Return what was found if it is a valid plan of what was asked for.
 
     Raises:
@@ -82,7 +82,8 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found) -> Found:
         raise JudgeError(f"{made_by} gave a plan of another topology or collective")
     if not isinstance(made, Algorithm | SymmetricAlgorithm) and not _whole(made, request):
         raise JudgeError(f"{made_by} gave a schedule of fewer bytes than asked for")
-    return replace(found, plan=require_valid(made, made_by))
+    plan = require_valid(made, made_by, lambda done, of: notify(Rejudged(done, of)))
+    return replace(found, plan=plan)
 
 
 def _whole(made: AnySchedule, request: Request) -> bool:

@@ -13,7 +13,7 @@ from sccl.collectives import misnamed
 from sccl.core.algorithm import KSynchronous
 from sccl.core.files.fields import FileText, Part
 from sccl.judge import Violation, violations
-from sccl.tasks.files import LoadedPlan, load_plans
+from sccl.tasks.files import LoadedPlan, Told, load_plans
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
 
 
@@ -62,14 +62,20 @@ class Judged:
     violations: tuple[Violation, ...]
 
 
-def judge_files(files: Iterable[str | Path]) -> list[Judged]:
+def judge_files(
+    files: Iterable[str | Path], reading: Told = lambda *_: None, judging: Told = lambda *_: None
+) -> list[Judged]:
     """Return what the judge says of each plan; all are read before any verdict.
+
+    Args:
+        reading: how many bytes of a packed schedule were read, and of how many.
+        judging: likewise, how many of its transfers have been judged.
 
     Raises:
         InputError: there is none, or a file is no algorithm and no schedule.
     """
-    loaded = load_plans(files)
-    return [Judged(one, (*_misnamed(one), *violations(one.plan))) for one in loaded]
+    loaded = load_plans(files, reading)
+    return [Judged(one, (*_misnamed(one), *violations(one.plan, judging))) for one in loaded]
 
 
 def _misnamed(one: LoadedPlan) -> list[Violation]:

@@ -32,6 +32,7 @@ OUTPUTS = {
     "compare": "sccl.tasks.compared:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",
     "show": "sccl.tasks.show:ShowOutput",
+    "part": "sccl.tasks.part:PartOutput",
     "simulate": "sccl.tasks.simulated:SimulateOutput",
     "plot": "sccl.tasks.plot:PlotOutput",
     "explore": "sccl.tasks.explore:ExploreOutput",

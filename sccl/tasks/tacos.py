@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
 from collections.abc import Callable
 from functools import partial
@@ -13,14 +15,16 @@ from msgspec import Meta
 
 from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronous
+from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
-from sccl.synth.contract import Options, Request
-from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
+from sccl.synth.contract import Options, Rejudged, Request
+from sccl.tasks.files import Told
+from sccl.tasks.outputs import Alpha, Output, alpha_of, plain, question_digests
 from sccl.tasks.subject import Subject, spec_of
 
 NAME = "tacos"
@@ -44,6 +48,10 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
     ended: Annotated[str, Meta(description="Why it ended before all seeds were tried; or empty.")]
+    recorded: Annotated[
+        bool, Meta(description="The file holds the schedule, else what it is made again by.")
+    ] = True
+    again: Annotated[str, Meta(description="The command that makes the same schedule.")] = ""
     file: FileText | None
 
 
@@ -71,11 +79,13 @@ def options_of(**chosen: object) -> Options:
     return options
 
 
-def synthesise(
+def synthesise(  # noqa: PLR0913 - what is told, and when
     request: Request,
     options: Options,
-    told: Callable[[int, int], None],
+    told: Told,
     *,
+    judging: Told = lambda *_: None,
+    first: Callable[[], None] = lambda: None,
     timeout_s: float | None,
     seed: int,
 ) -> tuple[Outcome, float]:
@@ -83,22 +93,31 @@ def synthesise(
 
     Args:
         told: how many transfers there are by now, and of how many in all.
+        judging: likewise, how many have been judged, where there are many.
+        first: called where something is compiled, as it is not on disk yet.
 
     Raises:
         InputError: it does not take the request, or the options do not fit it.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
+    from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
+
     began = time.perf_counter()
     synthesizer, effort = registry.load(NAME), Effort(timeout_s, seed)
-    outcome = registry.plan(synthesizer, request, options, effort, partial(_tell, told))
+    with compiling(first):
+        outcome = registry.plan(
+            synthesizer, request, options, effort, partial(_tell, told, judging)
+        )
     return outcome, time.perf_counter() - began
 
 
-def _tell(told: Callable[[int, int], None], event: object) -> None:
+def _tell(told: Told, judging: Told, event: object) -> None:
     from sccl.synth.tacos.search import Matched  # noqa: PLC0415 - loads NumPy and Numba
 
     if isinstance(event, Matched):
         told(event.sends, event.of)
+    elif isinstance(event, Rejudged):
+        judging(event.sends, event.of)
 
 
 def best_of(outcome: Outcome) -> tuple[Found | None, str]:
@@ -111,8 +130,41 @@ def best_of(outcome: Outcome) -> tuple[Found | None, str]:
     return None, "impossible"
 
 
+def again_by(about: tuple[str, str, str | None], options: Options, size: int, seed: int) -> str:
+    """Return the command that makes the same schedule.
+
+    Args:
+        about: the collective, the machine and the root, as they were given.
+    """
+    collective, topo, root = about
+    stated = msgspec.to_builtins(options) | {"size": size, "seed": seed}
+    del stated["jobs"]  # of no effect
+    words = ["sccl", "tacos", "--collective", collective, "--topo", topo]
+    words += ["--root", root] if root else []
+    for name in sorted(stated):
+        words += [f"--{name}", str(stated[name])]
+    return shlex.join(words)
+
+
+def write_output(path: Path, shown: TacosOutput) -> None:
+    """Write what was found, without its schedule.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    write_atomically(path, json.dumps(plain(shown), indent=1) + "\n")
+
+
 def tacos_output(  # noqa: PLR0913 - what is told
-    request: Request, found: Found, *, seconds: float, seed: int, ended: str, file: Path | None
+    request: Request,
+    found: Found,
+    *,
+    seconds: float,
+    seed: int,
+    ended: str,
+    file: Path | None,
+    again: str,
+    recorded: bool,
 ) -> TacosOutput:
     """Return what was found."""
     plan, bound = found.plan, found.bound
@@ -132,5 +184,7 @@ def tacos_output(  # noqa: PLR0913 - what is told
         seconds=round(seconds, 3),
         seed=seed,
         ended=ended,
+        recorded=recorded,
+        again=again,
         file=str(file) if file else None,
     )

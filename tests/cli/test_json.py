@@ -61,10 +61,11 @@ LEAVES = leaves()
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a sweep, its certificate, a store and a project."""
+    """Return a folder with a sweep, its certificate, a store, a schedule and a project."""
     folder = tmp_path_factory.mktemp("json")
     sweep = ("pareto", *ASKED, "--store", folder / "store.sqlite")
     assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
+    assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
     return folder
 
@@ -87,6 +88,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     ),
     "bounds": ("bounds", lambda _: [*ASKED, "--steps", "2"]),
     "show": ("show", lambda d: [d / "found"]),
+    "part": ("part", lambda d: [d / "schedule.json", "--rank", "0", "-o", d / "part.json"]),
     "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
     "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
+import numba
 import pytest
 
+from sccl.compiled import compiling
+from sccl.core.files.disk import is_packed
 from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.errors import ParameterError
 from sccl.synth import registry
+from sccl.synth.tacos import task
 from sccl.tasks.sizes import size_in_bytes, sizes_of
 from tests.kit.commands import sccl
 
@@ -130,3 +136,69 @@ def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
 def test_what_is_no_range_is_refused(text: str, says: str) -> None:
     with pytest.raises(ParameterError, match=f"^{re.escape(says)}"):
         sizes_of(text)
+
+
+def test_packed_schedules_are_written_judged_and_taken_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "PACKED_FROM", 0)
+    whole, part = tmp_path / "whole", tmp_path / "part.json"
+    assert sccl(*ASKED, "-o", whole)[0] == 0
+    assert is_packed(whole)
+    code, out, _ = sccl("check", whole)
+    assert (code, "72 transfers" in out, "valid" in out) == (0, True, True)
+    asked = ("part", whole, "--chunk", "4", "-o", part, "--json")
+    assert json.loads(sccl(*asked)[1])["sends"] == 8
+    code, out, _ = sccl("check", part)
+    assert (code, "postcondition" in out) == (1, True)
+    assert json.loads(sccl("part", part, "--rank", "4", "--json")[1])["of"] == 8
+    assert sccl("simulate", whole)[0] == 0
+    content = bytearray(whole.read_bytes())
+    content[-2:] = (7).to_bytes(2, "little")
+    whole.write_bytes(content)
+    code, out, _ = sccl("check", whole)
+    assert (code, "edited since sccl wrote it" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--chunk", "9"), "chunk is 9, expected 0 to 8"),
+        (("--from-us", "nan"), "nan"),
+        (("--until-us", "-1"), "-1"),
+    ],
+)
+def test_parts_that_make_no_sense_are_refused(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    assert sccl(*ASKED, "-o", tmp_path / "s.json")[0] == 0
+    code, out, err = sccl("part", tmp_path / "s.json", *words, "-o", tmp_path / "part")
+    assert (code, out, says in err) == (2, "", True)
+    assert not (tmp_path / "part").exists()
+
+
+def test_what_is_not_recorded_is_made_again(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    words = ("--seed", "3", "--restarts", "2")
+    code, out, _ = sccl(*ASKED, *words, "--no-record", "-o", file)
+    assert (code, "what makes the schedule again, and not the schedule" in out) == (0, True)
+    kept = json.loads(file.read_text())
+    assert (kept["recorded"], kept["seed"], kept["file"]) == (False, 3, str(file))
+    name, *again = shlex.split(kept["again"])
+    made = json.loads(sccl(*again, "--json", "-o", tmp_path / "s.json")[1])
+    assert (name, made["recorded"]) == ("sccl", True)
+    assert [made[k] for k in ("finish_us", "bound_us", "sends", "again")] == [
+        kept[k] for k in ("finish_us", "bound_us", "sends", "again")
+    ]
+
+
+def test_the_first_use_is_told_where_something_is_compiled() -> None:
+    told: list[bool] = []
+
+    def twice(x: Any) -> Any:
+        return x + x
+
+    with compiling(lambda: told.append(True)):
+        fast: Any = numba.njit(twice)
+        assert [fast(1), fast(1), fast(1.5)] == [2, 2, 3.0]
+    assert told == [True]

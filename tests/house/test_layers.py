@@ -94,7 +94,7 @@ MAY_IMPORT = {
     "view/drawing": _NOUNS | {"view", "altair"},
     "view/explorer": _NOUNS | {"view", "view/drawing"},
     "view/text": _NOUNS | {"view", "collectives", "judge", "topo", "rich"},
-    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"lower", "msgspec", "solvers"},
+    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "lower", "msgspec", "solvers"},
     "": {"api", "errors"},  # the package itself, which names what it loads when it is first used
     "__main__": {"cli"},
     "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},

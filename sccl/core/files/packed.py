@@ -14,7 +14,6 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +21,7 @@ from sccl.core.clock import AlphaModel
 from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
 from sccl.core.files.disk import PACKED_MAGIC, reading, write_pieces_atomically
 from sccl.core.files.shapes import PackedScheduleWire
-from sccl.core.files.text import digest, parse
+from sccl.core.files.text import digest, parse, text_with_digest
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.packed import PackedSchedule, Pass
 from sccl.errors import FormatError, InputError, TooLargeError
@@ -57,8 +56,7 @@ def write_packed(path: Path, schedule: PackedSchedule, told: Told) -> None:
 
 def pieces(schedule: PackedSchedule, told: Told) -> Iterator[Piece]:
     """Yield the content of a schedule's file, piece by piece."""
-    stated = msgspec.structs.replace(_head(schedule), digest=packed_digest(schedule))
-    head = msgspec.json.encode(stated)
+    head = text_with_digest(_head(schedule), packed_digest(schedule)).encode()
     begin = PACKED_MAGIC + len(head).to_bytes(8, "little") + head
     yield begin + bytes(-len(begin) % _LINE)
     total, done = schedule.fired.nbytes + schedule.log.nbytes, 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -92,20 +93,35 @@ def progress_bar(console: Console) -> Iterator[Callable[[str], None]]:
         yield lambda text: progress.reset(task, description=text)
 
 
+class ShareTold(Protocol):
+    """What is told how much is done, of how much, and what now, where that is not as at first."""
+
+    def __call__(self, done: int, of: int, doing: str = "", /) -> None:
+        """Show it."""
+
+
 @contextmanager
-def share_bar(console: Console, doing: str) -> Iterator[Callable[[int, int], None]]:
+def share_bar(console: Console, doing: str) -> Iterator[ShareTold]:
     """Show on a terminal how much is done and how long the rest takes; provide what is told of it.
 
     Args:
         doing: what is done, in words.
     """
     if not console.is_terminal:
-        yield lambda _done, _of: None
+        yield lambda _done, _of, _doing=doing: None
         return
     columns = (
         *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn()),
         *(TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(doing, total=None)
-        yield lambda done, of: progress.update(task, completed=min(done, of), total=of)
+        tasks = {doing: progress.add_task(doing, total=None)}
+
+        def told(done: int, of: int, now: str = doing) -> None:
+            if now not in tasks:
+                for task in tasks.values():
+                    progress.update(task, visible=False)
+                tasks[now] = progress.add_task(now, total=None)
+            progress.update(tasks[now], completed=min(done, of), total=of)
+
+        yield told

@@ -1,0 +1,96 @@
+"""Parts: some transfers of a schedule, as a schedule of their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.algorithm import KSynchronous
+from sccl.core.files.fields import Count, FileText
+from sccl.errors import FormatError, ParameterError
+from sccl.tasks.files import Told, load_plan, write_plan
+from sccl.tasks.outputs import Output, plan_digests
+
+if TYPE_CHECKING:
+    from sccl.core.packed import AnySchedule
+    from sccl.core.schedule import Schedule
+
+
+class PartOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl part' took."""
+
+    kind: Literal["part"] = "part"
+    collective: str
+    topology: str
+    sends: Annotated[Count, Meta(description="Transfers of the part.")]
+    of: Annotated[Count, Meta(description="Transfers of the whole.")]
+    file: FileText | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A part, and what it is a part of."""
+
+    part: Schedule
+    whole: AnySchedule
+
+
+def part_of(
+    file: Path,
+    chunk: int | None,
+    rank: int | None,
+    span_us: tuple[float, float | None],
+    told: Told,
+) -> Taken:
+    """Return the transfers of a schedule's file that are chosen.
+
+    Args:
+        span_us: when they start: from, and before; None: however late.
+        told: how much was done, and of how much.
+
+    Raises:
+        InputError: the file holds no schedule, or there is no such chunk, rank or time.
+    """
+    from sccl.core.packed import Excerpt, PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+
+    whole, _ = load_plan(file, told)
+    if isinstance(whole, KSynchronous):
+        raise FormatError(f"{file}: it holds an algorithm, expected a schedule")
+    begin, until = (None if us is None else _tick(us, whole.tick_ps) for us in span_us)
+    chosen = Excerpt(chunk, rank, begin or 0, until)
+    if isinstance(whole, PackedSchedule):
+        return Taken(whole.part(chosen, told), whole)
+    return Taken(chosen.of(whole), whole)
+
+
+def _tick(us: float, tick_ps: int) -> int:
+    """Return the first tick that is not before a time.
+
+    Raises:
+        ParameterError: it is no time.
+    """
+    if not math.isfinite(us):
+        raise ParameterError(f"a time is {us} us, expected a finite number")
+    return math.ceil(us * 1e6 / tick_ps)
+
+
+def part_output(file: Path, taken: Taken, output: Path | None) -> PartOutput:
+    """Return what was taken, and write it where that is wanted.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if output is not None:
+        write_plan(output, taken.part)
+    return PartOutput(
+        inputs=plan_digests({str(file): taken.whole}),
+        collective=taken.part.collective.name,
+        topology=taken.part.topology.name,
+        sends=taken.part.num_sends,
+        of=taken.whole.num_sends,
+        file=str(output) if output else None,
+    )

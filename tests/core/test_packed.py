@@ -1,0 +1,187 @@
+"""Packed schedules: the same rows as ordinary ones, parts of them, and their files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.core.clock import AlphaModel
+from sccl.core.files import packed as files
+from sccl.core.files.disk import PACKED_MAGIC
+from sccl.core.files.packed import load_packed, packed_digest, write_packed
+from sccl.core.packed import Excerpt, PackedSchedule, Pass
+from sccl.core.topology import Budget
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.topo import resolve
+from tests.kit.nightly import times
+from tests.kit.packed import packed, right, whole
+
+PLAIN = packed(resolve("mesh:3x4"), "allgather")
+BOTH = packed(resolve("torus:3x3"), "allreduce", chunks=2)
+
+
+def quiet(_done: int, _of: int) -> None:
+    """Tell nobody."""
+
+
+@settings(max_examples=times(40))
+@given(st.data())
+def test_a_part_of_it_is_that_part_of_its_rows(data: st.DataObject) -> None:
+    schedule = data.draw(right())
+    every, ticks = whole(schedule), schedule.finish
+    excerpt = Excerpt(
+        chunk=data.draw(st.none() | st.integers(0, schedule.collective.num_chunks - 1)),
+        rank=data.draw(st.none() | st.integers(0, schedule.topology.ranks - 1)),
+        begin=data.draw(st.integers(0, ticks)),
+        until=data.draw(st.none() | st.integers(0, ticks)),
+    )
+    assert schedule.part(excerpt) == excerpt.of(every)
+    rows = data.draw(st.integers(1, 50))
+    sizes = [len(batch.start) for batch in schedule.batches(rows)]
+    assert sum(sizes) == schedule.num_sends
+    for i, name in enumerate(("start", "end", "chunk", "link", "reduce")):
+        column = np.concatenate([batch[i] for batch in schedule.batches(rows)])
+        assert np.array_equal(column, getattr(every, name))
+
+
+@pytest.mark.parametrize("schedule", [PLAIN, BOTH], ids=["copies", "both"])
+def test_a_file_gives_back_what_was_written(schedule: PackedSchedule, tmp_path: Path) -> None:
+    write_packed(tmp_path / "s", schedule, quiet)
+    again, intact = load_packed(tmp_path / "s", quiet)
+    assert (again, intact) == (schedule, True)
+    assert hash(again) == hash(schedule)
+    assert packed_digest(again) == packed_digest(schedule)
+    write_packed(tmp_path / "again", again, quiet)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "s").read_bytes()
+    wide = replace(schedule, log=schedule.log.astype(np.uint32))
+    write_packed(tmp_path / "s", wide, quiet)
+    assert load_packed(tmp_path / "s", quiet) == (wide, True)
+
+
+def forged(content: bytes, old: str, new: str) -> bytes:
+    """Return a file with something else in its head."""
+    length = int.from_bytes(content[16:24], "little")
+    head, rest = content[24 : 24 + length].decode(), content[24 + length + -(24 + length) % 64 :]
+    assert re.search(old, head), head[-300:]
+    changed = re.sub(old, new, head, count=1).encode()
+    start = content[:16] + len(changed).to_bytes(8, "little") + changed
+    return start + bytes(-len(start) % 64) + rest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"rounds": [0-9]+', '"rounds": 1099511627775', "this version reads up to"),
+        ('"sends": [0-9]+', '"sends": 7', "the file was cut off or changed"),
+        ('"chunk_bits": 16', '"chunk_bits": 32', "the file was cut off or changed"),
+        ('"chunk_bits": 16', '"chunk_bits": 8', "chunk_bits"),
+        ('"passes": ..stores..', '"passes": []', "passes"),
+        ('"passes": ..stores..', '"passes": ["sends"]', "passes"),
+        ('"finish": [0-9]+', '"finish": 1', "its head says that it finishes at tick 1"),
+        ('"ranks": 12', '"ranks": 13', "is made for 12 ranks|is made for 13 ranks"),
+        ('"kind": "packed-schedule"', '"kind": "schedule"', "it holds a schedule"),
+        ('"alpha": "occupies"', '"alpha": "travels"', "chunks that arrive as links become free"),
+        ('"chunk_bytes": [0-9]+', '"chunk_bytes": 0', "chunk_bytes"),
+        ('"tick_ps": [0-9]+', '"tick_ps": 9999999999999999', "tick"),
+        ("^{", "", "not JSON"),
+    ],
+)  # fmt: skip
+def test_forged_heads_are_refused_in_a_sentence(
+    old: str, new: str, says: str, tmp_path: Path
+) -> None:
+    write_packed(tmp_path / "s", PLAIN, quiet)
+    (tmp_path / "s").write_bytes(forged((tmp_path / "s").read_bytes(), old, new))
+    with pytest.raises(InputError, match=says) as error:
+        load_packed(tmp_path / "s", quiet)
+    assert "\n" not in str(error.value)
+
+
+@settings(max_examples=times(60))
+@given(st.data())
+def test_damaged_files_are_refused_or_told_as_changed(data: st.DataObject) -> None:
+    content = bytearray(b"".join(bytes(piece) for piece in files.pieces(PLAIN, quiet)))
+    if data.draw(st.booleans()):
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+    else:
+        content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "s"
+        file.write_bytes(content)
+        said = ""
+        schedule: PackedSchedule | None
+        try:
+            schedule, intact = load_packed(file, quiet)
+        except InputError as error:
+            schedule, intact, said = None, False, str(error)
+        assert "\n" not in said
+        assert not intact or schedule == PLAIN
+
+
+def test_a_long_head_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(PACKED_MAGIC + (2**63).to_bytes(8, "little"))
+    with pytest.raises(FormatError, match="its head has 9223372036854775808 bytes"):
+        load_packed(tmp_path / "s", quiet)
+    (tmp_path / "s").write_bytes(b"no such thing")
+    with pytest.raises(FormatError, match="does not begin as a packed schedule does"):
+        load_packed(tmp_path / "s", quiet)
+    with pytest.raises(InputError, match="No such file"):
+        load_packed(tmp_path / "none", quiet)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"log": PLAIN.log.astype(np.int64)}, "expected one of whole numbers of 16 or 32 bits"),
+        ({"fired": PLAIN.fired[:, :0]}, "expected rows of 1 words"),
+        ({"log": PLAIN.log[1:]}, "are listed"),
+        ({"log": PLAIN.log + np.uint16(12)}, "does not exist, expected 0 to 11"),
+        ({"fired": np.vstack([PLAIN.fired, PLAIN.fired[:1] * 0])}, "first or last round"),
+        ({"fired": PLAIN.fired | np.uint64(1 << 63)}, "a slot after the last of 34"),
+        ({"passes": ()}, "it has no pass"),
+        ({"tick_ps": 0}, "tick is 0"),
+        ({"model": AlphaModel.TRAVELS}, "links between ranks"),
+        ({"topology": resolve("mesh:3x5")}, "made for 12 ranks"),
+        (
+            {"topology": replace(PLAIN.topology, budgets=(Budget("bus", ((0, 1),), 1),))},
+            "share nothing",
+        ),
+    ],
+)
+def test_what_is_no_packed_schedule_is_refused(change: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        replace(PLAIN, **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("excerpt", "says"),
+    [
+        (Excerpt(chunk=12), "chunk is 12, expected 0 to 11"),
+        (Excerpt(rank=-1), "rank is -1, expected 0 to 11"),
+        (Excerpt(begin=-1), "begin is -1"),
+        (Excerpt(until=2**63), "until is"),
+    ],
+)
+def test_parts_that_are_not_there_are_refused(excerpt: Excerpt, says: str) -> None:
+    for part in (PLAIN.part, lambda e: e.of(whole(PLAIN))):
+        with pytest.raises(InputError, match=says):
+            part(excerpt)
+
+
+def test_parts_too_long_to_write_down_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sccl.core.packed.MAX_PART", 10)
+    with pytest.raises(TooLargeError, match="give a chunk, a rank, or a shorter time"):
+        PLAIN.part(Excerpt())
+    assert PLAIN.part(Excerpt(chunk=0, until=1)).num_sends <= 10
+
+
+def test_slots_of_a_pass_that_reduces_are_the_opposite_links() -> None:
+    links = BOTH.topology.links
+    there, back = (BOTH.links_of(passing) for passing in (Pass.STORES, Pass.REDUCES))
+    assert [links[i].edge[::-1] for i in there] == [links[i].edge for i in back]
