@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sccl.api.algorithm import Algorithm
     from sccl.api.certificates import Certificate, check_certificate
     from sccl.api.chart import Chart
+    from sccl.api.comparison import Comparison, compare
     from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
     from sccl.api.given import collective, topology
     from sccl.api.machine import Topology
@@ -37,6 +38,7 @@ _HOMES = {
     "sccl.api.algorithm": ("Algorithm",),
     "sccl.api.certificates": ("Certificate", "check_certificate"),
     "sccl.api.chart": ("Chart",),
+    "sccl.api.comparison": ("Comparison", "compare"),
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
     "sccl.api.schedule": ("Schedule",),
     "sccl.api.shared": ("Point",),
@@ -54,6 +56,7 @@ __all__ = [
     "Answer",
     "Certificate",
     "Chart",
+    "Comparison",
     "Frontier",
     "InputError",
     "LimitFrontier",
@@ -67,6 +70,7 @@ __all__ = [
     "bounds",
     "check_certificate",
     "collective",
+    "compare",
     "limits",
     "load",
     "pareto",

@@ -25,11 +25,11 @@ _TAKEN = {
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
-        *("tacos", "baseline", "simulate"),
+        *("tacos", "baseline", "simulate", "compare"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
-        *("Algorithm", "Schedule", "Simulation", "Topology", "Chart"),
+        *("Algorithm", "Schedule", "Simulation", "Comparison", "Topology", "Chart"),
     ),
     "Certificates": ("check_certificate", "Certificate"),
     "Errors": ("ScclError", "InputError"),

@@ -147,12 +147,12 @@ def simulate(
         else load_sources([str(plan)], None)[0]
         for plan in plans
     ]
-    model, steps = _one_of("alpha", alpha, AlphaModel), _one_of("stepping", stepping, Stepping)
+    model, steps = one_of("alpha", alpha, AlphaModel), one_of("stepping", stepping, Stepping)
     terms = Terms(model, steps, alpha_us, gb_per_s)
     return Simulation(run_of(sources, None if size is None else size_in_bytes(str(size)), terms))
 
 
-def _one_of(name: str, given: str | None, kind: type[Named]) -> Named | None:
+def one_of(name: str, given: str | None, kind: type[Named]) -> Named | None:
     """Return what a text names.
 
     Raises:

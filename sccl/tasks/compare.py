@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+from sccl.collectives import Spec
 from sccl.core.files.disk import check_can_write, make_directory, slug
 from sccl.core.topology import Topology
 from sccl.errors import InputError, JudgeError, TopologyError
@@ -81,7 +82,7 @@ class Comparison:
         return min(rows, key=lambda system: system.rows[size_bytes].us, default=None)
 
 
-def compared_subject(machine: Topology, collective: str, root: str | None) -> Subject:
+def compared_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
     """Return what is compared: links in place of switches where they say the same exactly.
 
     Raises:

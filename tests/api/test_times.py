@@ -110,6 +110,34 @@ def test_collectives_that_run_at_once_share_links() -> None:
     assert both._repr_html_().count("<tr>") == 3
 
 
+@pytest.fixture(scope="module")
+def comparison() -> sccl.Comparison:
+    who = ("ring", "direct", "tacos", "bine")
+    return sccl.compare("allgather", "ring:3", size="1KB..16KB", only=who, progress=False)
+
+
+def test_a_comparison_says_who_is_fastest_and_never_beats_the_bound(
+    comparison: sccl.Comparison, tmp_path: Path
+) -> None:
+    assert comparison.sizes == (1000, 4000, 16000)
+    assert set(comparison.times_us) == {"ring", "direct", "tacos"}
+    assert set(comparison.missing) == {"bine"}
+    assert set(comparison.seconds) == {*comparison.times_us, *comparison.missing}
+    for size, winner in comparison.winners.items():
+        times = {name: of[size] for name, of in comparison.times_us.items()}
+        assert times[winner] == min(times.values()) >= comparison.bound_us[size]
+        assert comparison.fastest(size).violations() == []
+        assert comparison.fastest(size).finish_us == pytest.approx(times[winner])
+    assert comparison._repr_html_().count("<tr>") == 4
+    assert comparison.plot("time").save(tmp_path / "c.svg").exists()
+
+
+def test_files_of_others_take_part(tmp_path: Path) -> None:
+    file = str(RING.save(tmp_path / "mine.json"))
+    both = sccl.compare("allgather", "ring:4", size=1024, files=[file], only=["ring"])
+    assert both.times_us[file] == both.times_us["ring"]
+
+
 def any_(function: Any) -> Any:
     return function
 
@@ -126,6 +154,10 @@ def any_(function: Any) -> Any:
         (lambda: sccl.tacos("allgathr", "ring:4", size=4), "did you mean 'allgather'"),
         (lambda: sccl.baseline("rng", "allgather", "ring:4"), "did you mean 'ring'"),
         (lambda: sccl.baseline("bruck", "broadcast", "ring:4"), "does not define broadcast"),
+        (lambda: sccl.compare("allgather", "ring:4", only=["rng"]), "did you mean 'ring'"),
+        (lambda: sccl.compare("allgather", "ring:4", size="1GB..1KB"), "1GB..1KB"),
+        (lambda: any_(sccl.compare)("allgather", "ring:4", only=["ring"], alpha="x"), "alpha is"),
+        (lambda: any_(sccl.Comparison)(3), "use sccl.compare"),
         (sccl.simulate, "sccl.simulate is given no plan"),
         (lambda: any_(sccl.simulate)(3), "simulate: plans is 3"),
         (lambda: sccl.simulate("missing.json"), "missing.json"),

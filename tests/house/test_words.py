@@ -14,6 +14,7 @@ SHARED = {
     # What the API offers of a noun has its name: users know one of the two.
     "Algorithm": {"core.algorithm", "api.algorithm"},
     "Bounds": {"core.bounds", "view.shown"},
+    "Comparison": {"tasks.compare", "api.comparison"},
     "Frontier": {"core.frontier", "api.frontier"},
     "Point": {"core.frontier", "api.shared"},
     "Schedule": {"core.schedule", "api.schedule"},

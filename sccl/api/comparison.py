@@ -1,0 +1,182 @@
+"""Comparisons in Python: everybody's fastest plan at each size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from sccl.api.arguments import check_made_of, checked
+from sccl.api.chart import Chart
+from sccl.api.given import CollectiveLike, Machine, Root
+from sccl.api.html import heading, paragraph, table
+from sccl.api.machine import Topology
+from sccl.api.progress import Progress, told
+from sccl.api.schedule import Schedule
+from sccl.api.simulation import one_of
+from sccl.collectives import Spec
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import bytes_text
+from sccl.errors import ParameterError
+from sccl.synth.settings import checked_effort
+from sccl.tasks import compare as tasks
+from sccl.tasks.compared import compare_output, drawn_of
+from sccl.tasks.entrants import Contest
+from sccl.tasks.sizes import sizes_of
+from sccl.tasks.taking_part import chosen, entrants_of, files_for
+from sccl.topo import resolve
+from sccl.view import charts
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """Who is fastest at which size, of all synthesisers and classical algorithms.
+
+    Attributes:
+        value: the comparison of :mod:`sccl.tasks.compare`.
+    """
+
+    value: tasks.Comparison
+
+    def __post_init__(self) -> None:
+        check_made_of(self, tasks.Comparison, "sccl.compare")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return the sizes of a rank's buffer, bytes."""
+        return self.value.sizes
+
+    @property
+    def winners(self) -> dict[int, str]:
+        """Return who is fastest at each size that somebody has a plan for."""
+        found = {size: self.value.winner(size) for size in self.sizes}
+        return {size: system.name for size, system in found.items() if system}
+
+    @property
+    def times_us(self) -> dict[str, dict[int, float]]:
+        """Return what everybody takes by size, microseconds."""
+        return {
+            system.name: {size: float(row.us) for size, row in system.rows.items()}
+            for system in self.value.systems
+            if system.rows
+        }
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Return what it took everybody to make their plans; no two runs share that."""
+        return {system.name: system.seconds for system in self.value.systems}
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Return who was not compared, or not at all sizes, and why."""
+        return {system.name: system.why for system in self.value.systems if system.why}
+
+    @property
+    def bound_us(self) -> dict[int, float]:
+        """Return by size what nothing takes less than, whatever its chunks, microseconds."""
+        return {size: float(self.value.least.us(size)) for size in self.sizes}
+
+    def fastest(self, size_bytes: int) -> Schedule:
+        """Return the fastest plan of a size that was compared.
+
+        Raises:
+            ParameterError: there is none of that size.
+        """
+        if size_bytes not in self.value.plans:
+            sizes = ", ".join(map(str, self.value.plans)) or "none"
+            raise ParameterError(f"no plan was kept for {size_bytes} bytes; the sizes are {sizes}")
+        return Schedule(self.value.plans[size_bytes][1].schedule, self.bound_us[size_bytes])
+
+    @checked
+    def plot(self, what: Literal["bandwidth", "time"] = "bandwidth") -> Chart:
+        """Return what everybody reaches by size, with the bound as a line.
+
+        Raises:
+            ParameterError: there is no such chart.
+        """
+        measured = one_of("what", what, charts.Measured) or charts.Measured.BANDWIDTH
+        shown = compare_output(self.value, {}, {}, None)
+        systems, bound = drawn_of(shown)
+        alpha = f"alpha {shown.alpha}"
+        drawn = charts.comparison_chart(systems, bound, self._name, alpha, measured)
+        return Chart(drawn, f"{self._name}: {what} by size")
+
+    @property
+    def _name(self) -> str:
+        contest = self.value.contest
+        return f"{contest.spec.name} on {contest.topology.name}"
+
+    def __repr__(self) -> str:
+        count = len(self.times_us)
+        ended = f"; {self.value.ended}" if self.value.ended else ""
+        won = ", ".join(f"{bytes_text(size)} {name}" for size, name in self.winners.items())
+        return f"Comparison({self._name}: of {count}, {won or 'nobody'}{ended})"
+
+    def _repr_html_(self) -> str:
+        head = ("Size", "Fastest", "Time (us)", "GB/s", "Bound (us)", "Plan")
+        rows = [self._row(size) for size in self.sizes]
+        ended = paragraph(self.value.ended) if self.value.ended else ""
+        return heading(self._name) + ended + table(head, rows)
+
+    def _row(self, size: int) -> tuple[str, ...]:
+        winner, bound = self.value.winner(size), f"{self.bound_us[size]:.6g}"
+        if winner is None:
+            return (bytes_text(size), "-", "-", "-", bound, "")
+        row = winner.rows[size]
+        times = f"{float(row.us):.6g}", f"{row.gb_per_s:.4g}"
+        return (bytes_text(size), winner.name, *times, bound, row.plan)
+
+
+@checked
+def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: int | str = "1KB..1GB",
+    files: Iterable[str | PathLike[str]] = (),
+    only: Iterable[str] = (),
+    without: Iterable[str] = (),
+    root: Root | None = None,
+    alpha: Literal["travels", "occupies"] = "travels",
+    timeout_s: float | None = None,
+    seed: int = 0,
+    progress: Progress = True,
+) -> Comparison:
+    """Return what all synthesisers and classical algorithms take by size, judged and simulated.
+
+    Ctrl-C, or interrupting the kernel, gives what was found by then.
+
+    Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        size: of a rank's buffer: bytes, text such as ``"1MB"``, or from one to another by fours.
+        files: of algorithms and schedules of others, which take part.
+        only: names of those who take part; empty: all.
+        without: names of those who do not.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
+        alpha: what links do during alpha: a chunk arrives so much later, or it keeps them busy.
+        timeout_s: seconds for each synthesiser, for all sizes together; None: effort ends them.
+        seed: of synthesisers: the same one, the same plans.
+        progress: whether to show what is going on; or a function that is told, line by line.
+
+    Raises:
+        InputError: the collective, a size, a name or a file does not fit the machine.
+
+    >>> import sccl
+    >>> who = ["ring", "direct", "tacos"]
+    >>> sccl.compare("allgather", "ring:4", size="1KB..16KB", only=who).winners[1000]
+    'tacos'
+    """
+    machine = topology.value if isinstance(topology, Topology) else resolve(str(topology))
+    spec = collective if isinstance(collective, Spec) else str(collective)
+    names, sizes = chosen(only, without), sizes_of(str(size))
+    checked_effort(timeout_s, seed)
+    subject = tasks.compared_subject(machine, spec, root)
+    model = one_of("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
+    contest = Contest(subject.topology, subject.spec, model, seed, timeout_s)
+    given = files_for(contest, [Path(file) for file in files])
+    with told(progress, f"{subject.spec.name} on {subject.topology.name}") as tell:
+        entrants = entrants_of(contest, names, given, tell)
+        return Comparison(tasks.compare(contest, entrants, sizes, tell))
