@@ -10,7 +10,7 @@ from mkdocs.utils import get_relative_url
 
 _REMOTE = "https://unpkg.com/iframe-worker/shim"
 _MATH = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_WITHOUT_CONTENTS = {"index.md", "peers.md"}  # their tables take the width
+_WITHOUT_CONTENTS = {"index.md", "comparisons.md", "peers.md"}  # their tables take the width
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sccl.collectives import Spec
 from sccl.core.files.disk import check_can_write, make_directory, slug
 from sccl.core.topology import Topology
-from sccl.errors import InputError, JudgeError, TopologyError
+from sccl.errors import InputError, TopologyError
 from sccl.prove.bounds import LeastTime, least_time
 from sccl.tasks.entrants import Contest, Entrant, LateError, TimedPlan, What
 from sccl.tasks.files import write_plan
@@ -133,8 +133,6 @@ def _run(entrant: Entrant, system: System, found: Comparison, told: Callable[[st
             fastest = entrant.fastest(size)
             if fastest is not None:
                 _add(fastest.valid(f"{entrant.name!r}"), size, system, found)
-    except JudgeError:
-        raise
     except (InputError, LateError) as error:
         system.why = str(error)
     except KeyboardInterrupt:
