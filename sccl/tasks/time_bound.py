@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 from sccl.collectives import Spec, dual_of
@@ -12,8 +11,7 @@ from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import TopologyError
-from sccl.prove.bounds import any_bounds, lower_bounds
-from sccl.synth.allreduce.classes import has_classes
+from sccl.prove.bounds import LeastTime, least_time
 from sccl.synth.tacos.crossings import crossings_of
 from sccl.synth.tacos.demands import demand_of
 from sccl.synth.tacos.least import least_of_allreduce, least_ticks
@@ -21,7 +19,7 @@ from sccl.synth.tacos.machine import net_of
 from sccl.topo import machine_model
 
 MOST_RANKS = 64
-"""Up to which the bound on R/C is asked for: it may be a linear program, which grows fast."""
+"""Up to which cuts are looked at, and a linear program may be: they take longer than the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +39,9 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
     """Return the best lower bound that is known on when all of a collective has arrived.
 
     It holds for every order of transfers, with barriers or without: that of
-    :mod:`sccl.synth.tacos.least`, for chunks of this size; or, where it says more, that of R/C
-    (:mod:`sccl.prove.bounds`), for chunks of any: all bytes at the speed of the lanes, and an
-    alpha. (S and R/C bound a sum only for steps with barriers; what is pipelined may pay for most
-    of its steps while bytes pass.)
+    :mod:`sccl.synth.tacos.least`, for chunks of this size; or, where it says more, that of
+    :mod:`sccl.prove.bounds.least_time`, whatever the chunks. (S alphas and R/C bytes bound a sum
+    only for steps with barriers; what is pipelined may pay for most of its steps while bytes pass.)
 
     Args:
         spec: the collective at any number of chunks.
@@ -57,22 +54,21 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
     found = [TimeBound(_by_links(topology, spec, collective, clock), about)]
-    direct = _without_switches(topology)
-    if direct and direct.ranks <= MOST_RANKS and direct.equally_fast:
-        cost, lane = _bandwidth(direct, spec), Fraction(str(direct.links[0].gb_per_s))
-        passing = math.ceil(cost * collective.chunks * size * 1000 / lane / clock.tick_ps)
-        found.append(TimeBound(passing + min(clock.alpha), f"R/C >= {cost}, and an alpha"))
+    for machine in _models(topology) if topology.ranks <= MOST_RANKS else ():
+        us = _least_time(machine, spec).us(collective.chunks * size)
+        ticks = math.ceil(us * 10**6 / clock.tick_ps)
+        found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
     return max(found, key=lambda bound: bound.ticks)
 
 
-def _without_switches(topology: Topology) -> Topology | None:
-    """Return a machine with links in place of switches; None: they do not say what these do."""
+def _models(topology: Topology) -> tuple[Topology, ...]:
+    """Return a machine, and that with links in place of switches where these say the same."""
     if not topology.switches:
-        return topology
+        return (topology,)
     try:
-        return machine_model(topology).topology
+        return (topology, machine_model(topology).topology)
     except TopologyError:
-        return None
+        return (topology,)
 
 
 def _by_links(topology: Topology, spec: Spec, collective: Collective, clock: Clock) -> int:
@@ -90,6 +86,6 @@ def _by_links(topology: Topology, spec: Spec, collective: Collective, clock: Clo
 
 
 @lru_cache(maxsize=8)
-def _bandwidth(topology: Topology, spec: Spec) -> Fraction:
-    """Return what R/C is at least, which is the same at every size."""
-    return (any_bounds(topology) if has_classes(spec) else lower_bounds(topology, spec)).bandwidth
+def _least_time(topology: Topology, spec: Spec) -> LeastTime:
+    """Return what bounds times of all sizes."""
+    return least_time(topology, spec)
