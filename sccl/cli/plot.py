@@ -30,6 +30,7 @@ from sccl.view.charts import FrontierData, lines_of
 from sccl.view.charts.values import classes_of
 
 if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
     from sccl.view.charts import ChartType
 
 
@@ -39,8 +40,9 @@ def plot(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Algorithm files, the folder of 'sccl pareto --out', what 'sccl pareto --json' "
-            "printed, or topologies (a name such as dgx1 or torus:4x4, or a .json file).",
+            help="Files of algorithms and schedules, the folder of 'sccl pareto --out', what "
+            "'sccl pareto --json' printed, or topologies (a name such as dgx1 or torus:4x4, or a "
+            ".json file).",
             show_default=False,
             autocompletion=complete.topology,
         ),
@@ -121,17 +123,21 @@ def _draw(
 
 
 def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
-    if any(isinstance(source, Topology) for source in sources):
-        raise ParameterError(
-            f"--what {what.value} draws frontiers and algorithms, and a topology is neither; leave "
-            "it out"
-        )
+    for source in sources:
+        if not isinstance(source, Algorithm | Frontier):
+            kind = "a topology" if isinstance(source, Topology) else "a schedule"
+            raise ParameterError(
+                f"--what {what.value} draws frontiers and algorithms, and {kind} is neither; leave "
+                "it out"
+            )
     return lines_of(frontiers_of(sources))
 
 
 def _single(source: Source, what: What) -> tuple[ChartType, str]:
     if isinstance(source, Topology) and what is What.TOPOLOGY:
         return charts.topology_chart(source), source.name
+    if not isinstance(source, Algorithm | Topology | Frontier):
+        return _timed(source, what)
     if not isinstance(source, Algorithm):
         kind = "a topology" if isinstance(source, Topology) else "a frontier"
         raise ParameterError(
@@ -141,3 +147,18 @@ def _single(source: Source, what: What) -> tuple[ChartType, str]:
     a = source
     name = f"{a.collective.name} {a.topology.name} c{a.collective.chunks} s{a.steps} r{a.rounds}"
     return charts.OF_ALGORITHMS[what](a), name
+
+
+def _timed(schedule: Schedule, what: What) -> tuple[ChartType, str]:
+    """Return the chart of a schedule, and a name for its file."""
+    name = f"{schedule.collective.name} {schedule.topology.name} schedule"
+    if what is What.TOPOLOGY:
+        return charts.topology_chart(schedule.topology), name
+    if what is What.UTILISATION:
+        from sccl.tasks.simulated_charts import schedule_chart  # noqa: PLC0415 - loads NumPy
+
+        return schedule_chart(schedule), name
+    raise ParameterError(
+        f"--what {what.value} draws algorithms, and {name!r} is none: leave --what out, for what "
+        "its links carry when"
+    )

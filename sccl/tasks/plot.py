@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.files.algorithms import load_algorithm
-from sccl.core.files.disk import is_folder
+from sccl.core.files.disk import is_folder, is_packed, is_there
 from sccl.core.files.fields import FileText
-from sccl.core.files.kinds import ALGORITHMS, CERTIFICATE, FRONTIER, TOPOLOGY
+from sccl.core.files.kinds import (
+    ALGORITHMS,
+    CERTIFICATE,
+    FRONTIER,
+    PACKED_SCHEDULE,
+    PLANS,
+    SCHEDULE,
+    TOPOLOGY,
+)
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import InputError
@@ -20,13 +28,18 @@ from sccl.tasks.files import (
     files_of,
     frontier_files,
     kind_among,
+    load_plan,
     paths_of,
 )
 from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_frontiers
+from sccl.tasks.judged import judged_schedule
 from sccl.tasks.outputs import Output, digest_of, question_digests
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.view import charts
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
 
 
 class What(StrEnum):
@@ -39,7 +52,7 @@ class What(StrEnum):
     TOPOLOGY = "topology"
 
 
-Source = Algorithm | Topology | Frontier
+Source: TypeAlias = "Algorithm | Topology | Frontier | Schedule"
 """What is drawn."""
 
 
@@ -72,16 +85,23 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
     """Return what a file, a folder or a name holds; of a folder, charts of algorithms want each."""
     if is_folder(path):
         return _of_folder(path, what)
-    if path.suffix != ".json":
+    if path.suffix != ".json" and not (is_there(path) and is_packed(path)):
         return [resolve(str(path))]
-    kind = kind_among(path, (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY))
+    kinds = (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY, SCHEDULE, PACKED_SCHEDULE)
+    kind = kind_among(path, kinds)
     if kind == FRONTIER:
         return read_frontiers(path)
     if kind == CERTIFICATE:
         return []  # beside the algorithms of a certificate's folder
     if kind in ALGORITHMS:
         return [expand(load_algorithm(path)[0])]
-    return [resolve(str(path))]
+    return [_schedule(path)] if kind in PLANS else [resolve(str(path))]
+
+
+def _schedule(path: Path) -> Schedule:
+    plan = load_plan(path, lambda *_: None)[0]
+    assert not isinstance(plan, KSynchronous)
+    return judged_schedule(plan, str(path))
 
 
 def _of_folder(path: Path, what: What | None) -> Sequence[Source]:

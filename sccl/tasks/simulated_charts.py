@@ -8,11 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sccl.core.cost import bytes_text
+from sccl.core.schedule import Schedule
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.sim import Timeline
-from sccl.tasks.simulate import Run
+from sccl.tasks.simulate import Run, Source, run_of
 from sccl.tasks.simulated import RunPart
+from sccl.tasks.terms import Terms
 from sccl.view import charts
 from sccl.view.charts import Bar, BusyLinks, Shares
 
@@ -49,6 +51,14 @@ def drawn_of(run: Run, *, alone: bool) -> Drawn:
     name = " and ".join(part.source.name for part in run.parts)
     shares = Shares(name, made.finish_us, tuple(made.utilisation(_PARTS).tolist()))
     return Drawn(shares, _busy_links(run, shares) if alone else None)
+
+
+def schedule_chart(schedule: Schedule) -> ChartType:
+    """Return what links carry when in a schedule that the judge accepts."""
+    run = run_of([Source(schedule.topology.name, None, schedule, schedule.topology)], None, Terms())
+    links = drawn_of(run, alone=True).links
+    assert links is not None
+    return charts.busy_chart(links)
 
 
 def check_lines(plans: int) -> None:

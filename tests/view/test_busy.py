@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -98,3 +99,22 @@ def test_nothing_at_all_is_drawn_too() -> None:
     made = run("ring", "allgather", "ring:4")
     drawn, part = drawn_of(made, alone=False), part_of(made)
     assert "Links busy" in svg(chart_of([drawn], [part]))
+
+
+def test_schedules_are_plotted_and_wrong_ones_are_not(tmp_path: Path) -> None:
+    file, picture = tmp_path / "s.json", tmp_path / "p.svg"
+    words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1MB", "-o", file)
+    assert sccl("tacos", *words)[0] == 0
+    code, out, err = sccl("plot", file, "-o", picture)
+    assert (code, err, out.split(":")[0]) == (0, "", "utilisation")
+    assert "on the critical path" in picture.read_text()
+    assert sccl("plot", file, "--what", "topology", "-o", picture)[0] == 0
+    for what in ("arrival", "time", "frontier"):
+        code, out, err = sccl("plot", file, "--what", what, "-o", tmp_path / "none.svg")
+        assert (code, out, "is n" in err) == (2, "", True)
+    plain = json.loads(file.read_text())
+    plain["sends"][0][1] -= 1
+    file.write_text(json.dumps(plain))
+    code, _, err = sccl("plot", file, "-o", tmp_path / "none.svg")
+    assert (code, "the judge rejects this schedule" in err) == (2, True)
+    assert not (tmp_path / "none.svg").exists()
