@@ -56,6 +56,8 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
         return found
     if demand.wanted is None:
         found = max(found, _spread(topology, net, pipes, demand))
+        if _by_way_of_one(Ways(net), net.nodes) <= found:  # so no way is longer
+            return found
     return max(found, _farthest(net, demand), _work(net, demand) if is_routed(demand) else 0)
 
 
@@ -86,17 +88,19 @@ def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) 
     ways, ranks = Ways(net), net.nodes
     everywhere = np.zeros(ranks, dtype=np.int64)
     pipes = Pipes(topology, clock, everywhere, everywhere)
-    found = max(int(ways.from_any([rank]).max()) for rank in range(ranks))
-    if found >= FAR:
+    around = _by_way_of_one(ways, ranks)
+    if around >= FAR:
         raise stalled()
     arrive = np.flatnonzero(pipes.dst < ranks)
-    found = max(found, pipes.ticks(arrive, 2 * (ranks - 1) * chunks))
+    found = pipes.ticks(arrive, 2 * (ranks - 1) * chunks)
     for group in _groupings(topology, net):
         crosses = group[pipes.src] != group[pipes.dst]
         for ends in (pipes.src, pipes.dst):
             for links in _by_group(group[ends], crosses, int(group[:ranks].max()) + 1):
                 found = max(found, pipes.ticks(links, chunks))
-    return found
+    if around <= found:
+        return found
+    return max(found, *(int(ways.from_any([rank])[:ranks].max()) for rank in range(ranks)))
 
 
 def _pipes(topology: Topology, clock: Clock, net: Net, demand: Demand) -> Pipes:
@@ -169,6 +173,14 @@ def _needs(demand: Demand, group: Ints) -> tuple[Ints, Ints]:
     leaving = lonely[np.isin(lonely % chunks, missing % chunks)]
     counts = [np.bincount(pairs // chunks, minlength=groups) for pairs in (missing, leaving)]
     return counts[0], counts[1]
+
+
+def _by_way_of_one(ways: Ways, ranks: int) -> int:
+    """Return the longest way that goes by one rank, which no shortest way is longer than.
+
+    Of that rank alone all ways are looked at: of all ranks, that takes longer than the matching.
+    """
+    return int(ways.onto([0])[:ranks].max() + ways.from_any([0])[:ranks].max())
 
 
 def _farthest(net: Net, demand: Demand) -> int:
