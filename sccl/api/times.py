@@ -11,13 +11,16 @@ from sccl.api.given import CollectiveLike, Machine, Root
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, told
 from sccl.api.schedule import Schedule
+from sccl.api.simulation import one_of
 from sccl.collectives import Spec
 from sccl.core import topology as core
 from sccl.core.algorithm import KSynchronous
+from sccl.core.clock import AlphaModel
 from sccl.core.packed import Excerpt, PackedSchedule
+from sccl.core.stepping import Stepping
 from sccl.errors import TooLargeError
 from sccl.synth.contract import Request
-from sccl.tasks.baseline import baseline_on
+from sccl.tasks.baseline import placed_on
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.subject import subject_of
 from sccl.tasks.tacos import best_of, options_of, synthesise, tacos_subject
@@ -106,16 +109,21 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     size: Size = "1MiB",
     pieces: int = 1,
     root: Root | None = None,
-) -> Algorithm:
-    """Return a classical algorithm over the links of a machine, judged.
+    alpha: Literal["travels", "occupies"] = "travels",
+) -> Algorithm | Schedule:
+    """Return a classical algorithm on a machine, judged.
+
+    Where all its hops are links it is an algorithm by steps; else hops take shortest paths, on
+    which they meet others, and it is a schedule for the size.
 
     Args:
         name: ``"ring"``, ``"swing"``, ...: ``sccl baseline list`` says what each is.
         collective: a name, or what :func:`collective` returns.
         topology: a name, a file, or a topology.
-        size: of a rank's buffer, by which some choose.
+        size: of a rank's buffer, by which some choose, and that of a schedule.
         pieces: into how many pieces everything is cut that it sends as one.
         root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
+        alpha: what links do during alpha, in a schedule.
 
     Raises:
         InputError: there is none of that name, or it serves no such machine or collective.
@@ -123,11 +131,15 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> import sccl
     >>> sccl.baseline("ring", "allgather", "ring:4").bandwidth_cost
     Fraction(3, 1)
+    >>> sccl.baseline("direct", "allgather", "ring:4")
+    Schedule(allgather on ring:4, 1 MiB a rank in C=1: 127.229 us)
     """
     spec = collective if isinstance(collective, Spec) else str(collective)
     subject = subject_of(_machine(topology), spec, root)
     request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    return Algorithm(baseline_on(name, request, pieces))
+    model = one_of("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
+    made = placed_on(name, request, pieces, model, Stepping.PIPELINED)
+    return Algorithm(made.algorithm) if made.algorithm else Schedule(made.schedule)
 
 
 def _machine(given: Machine) -> core.Topology:

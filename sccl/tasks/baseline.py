@@ -126,19 +126,6 @@ def _part(name: str) -> BaselinePart:
     )
 
 
-def baseline_on(name: str, request: Request, pieces: int) -> Algorithm:
-    """Return a classical algorithm over the links of a machine, judged.
-
-    Raises:
-        InputError: there is none of that name, it does not serve the machine or the collective, or
-            it sends between ranks that no link joins.
-    """
-    from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
-
-    pattern = baselines.make(name, request, pieces)
-    return baselines.on_machine(pattern, request.topology)
-
-
 def placed_on(
     name: str, request: Request, pieces: int, model: AlphaModel, stepping: Stepping
 ) -> Placed:

@@ -138,6 +138,13 @@ def test_files_of_others_take_part(tmp_path: Path) -> None:
     assert both.times_us[file] == both.times_us["ring"]
 
 
+def test_hops_that_are_no_links_make_a_schedule() -> None:
+    direct = sccl.baseline("direct", "allgather", "ring:5", size=5000)
+    assert isinstance(direct, sccl.Schedule)
+    assert direct.violations() == []
+    assert sccl.simulate(direct).finish_us == direct.finish_us
+
+
 def any_(function: Any) -> Any:
     return function
 
