@@ -142,7 +142,7 @@ def again_by(about: tuple[str, str, str | None], options: Options, size: int, se
     words = ["sccl", "tacos", "--collective", collective, "--topo", topo]
     words += ["--root", root] if root else []
     for name in sorted(stated):
-        words += [f"--{name}", str(stated[name])]
+        words += ["--" + name.replace("_", "-"), str(stated[name])]
     return shlex.join(words)
 
 

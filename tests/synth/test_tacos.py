@@ -126,6 +126,27 @@ def test_alltoall_comes_near_the_work_of_all_links(name: str, most: float) -> No
     assert best.bound.gap <= most
 
 
+@pytest.mark.parametrize("alpha", ["occupies", "travels"])
+def test_bounds_count_that_chunks_spread_within_groups(alpha: str) -> None:
+    """What enters a group of a dragonfly last is still to be passed on there."""
+    machine = dragonfly(4, 5, (400, 200))
+    for chunks in (1, 4):
+        assert found(
+            machine, named("allgather", 20), chunks << 20, chunks=chunks, alpha=alpha
+        ).proved
+    pod = resolve("switch2d:4x2@300,25GB+0.5us")
+    best = found(pod, named("allgather", 8), 1 << 20, alpha=alpha)
+    assert best.bound.gap is not None
+    assert best.bound.gap <= 0.001
+
+
+def test_bounds_look_at_groups_of_machines_whose_links_cost_alike() -> None:
+    assert found(resolve("dragonfly:4x5"), named("alltoall", 20), 20 << 20).proved
+    best = found(resolve("dgx1"), named("alltoall", 8), 8 << 20)
+    assert best.bound.gap is not None
+    assert best.bound.gap <= 0.02
+
+
 def test_chunks_take_detours_where_shortest_ways_are_full() -> None:
     direct = Link(0, 1, 1, 0.0, 8.0)
     around = (Link(0, 2, 1, 0.0, 8.0), Link(2, 1, 1, 0.0, 8.0), Link(1, 0, 1, 0.0, 8.0))

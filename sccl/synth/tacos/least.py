@@ -7,6 +7,9 @@ ejection of all chunks at the slowest rank, and the diameter. Here the larger of
   the first tick by which the links into it can have brought all chunks that are wanted in it and
   not held there, each link whole chunks one after the other, and links of a budget no more bytes
   than that carries; likewise the links out of it;
+- the same for groups that triangles of links make, and for all groups of few ranks;
+- where all ranks want all chunks, what that leaves no time for within a group
+  (:mod:`sccl.synth.tacos.spread`);
 - the longest of the shortest ways from a chunk's nearest source to who wants it;
 - where each chunk goes from one rank to one: the time that all links together need if each chunk
   walks its shortest way.
@@ -26,13 +29,20 @@ from numpy.typing import NDArray
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.synth.tacos.by_route import is_routed
+from sccl.synth.tacos.groups import strong_components
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.paths import FAR, Ways
 from sccl.synth.tacos.pipes import Pipes
 from sccl.synth.tacos.sends import Demand, stalled
-from sccl.synth.tacos.spread import MAX_PAIRS, Spread
+from sccl.synth.tacos.spread import MAX_PAIRS, MOST_TOGETHER, Spread, bears
 
 Ints = NDArray[np.int64]
+
+MOST_LINKS = 10_000
+"""Of a machine in which triangles of links are looked for."""
+
+MOST_HALVED = 8
+"""Ranks that are put in two groups in every way."""
 
 
 def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, attained: int) -> int:
@@ -66,6 +76,9 @@ def _spread(topology: Topology, net: Net, pipes: Pipes, demand: Demand) -> int:
     if net.nodes**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
         return 0
     spread, found = Spread(Ways(net)), 0
+    always = np.zeros(net.nodes, dtype=np.int64)
+    plain = Pipes(topology, pipes.clock, always, always)
+    to_rank = pipes.dst < net.nodes
     for group in _groupings(topology, net):
         for inside in _insides(group[: net.nodes]):
             part = np.isin(group, np.unique(group[inside]))  # with its switches
@@ -73,6 +86,9 @@ def _spread(topology: Topology, net: Net, pipes: Pipes, demand: Demand) -> int:
             held = np.unique(demand.held[np.isin(demand.held_by, inside)])
             if chunks := demand.chunks - len(held):
                 found = max(found, spread.ticks(pipes, links, inside, chunks))
+                within = np.flatnonzero(part[pipes.src] & part[pipes.dst] & to_rank)
+                if 1 < len(inside) <= MOST_TOGETHER and len(within):
+                    found = bears(plain, links, within, len(inside), chunks, found)
     return found
 
 
@@ -131,12 +147,37 @@ def _groupings(topology: Topology, net: Net) -> Iterator[Ints]:
     """
     nodes = net.nodes + len(topology.switches)
     yield np.arange(nodes)
+    yield from _halved(topology, nodes)
+    yield from _dense(net, nodes)
     for row in net.near.reshape(-1, net.nodes)[1:].astype(np.int64):
         group = np.unique(row, return_inverse=True)[1].reshape(-1).astype(np.int64)
         if 0 < group.max() < net.nodes - 1:
             yield np.concatenate([group, np.arange(net.nodes, nodes)])
             if topology.switches:
                 yield np.concatenate([group, _of_switches(topology, group)])
+
+
+def _halved(topology: Topology, nodes: int) -> Iterator[Ints]:
+    """Yield few ranks in two groups in every way there is."""
+    ranks = topology.ranks
+    if ranks <= MOST_HALVED and not topology.switches:
+        for subset in range(1, 2 ** (ranks - 1) - 1):
+            group = (subset >> np.arange(nodes)) & 1
+            yield np.unique(group, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _dense(net: Net, nodes: int) -> Iterator[Ints]:
+    """Yield the groups that triangles of links make, as those of a dragonfly, if there are some."""
+    pairs = list(zip(net.src.tolist(), net.dst.tolist(), strict=True))
+    if nodes > net.nodes or len(pairs) > MOST_LINKS:
+        return
+    out: list[set[int]] = [set() for _ in range(nodes)]
+    for u, v in pairs:
+        out[u].add(v)
+    inner = np.array([(u, v) for u, v in pairs if out[u] & out[v]], dtype=np.int64).reshape(-1, 2)
+    group = strong_components(inner[:, 0], inner[:, 1], nodes).astype(np.int64)
+    if 0 < group.max() < nodes - 1:
+        yield np.unique(group, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _of_switches(topology: Topology, group: Ints) -> Ints:

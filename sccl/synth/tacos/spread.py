@@ -5,6 +5,15 @@ to get from there to all ranks of the group, or to enter once more. Within t tic
 rank to no more ranks of the group, itself among them, than are within t of it. So by T the chunks
 that entered at ticks t_1, t_2, .. have got to no more places than all T - t_k allow together; and
 the k-th chunk enters no earlier than links can have brought k.
+
+And within the last t ticks before T, links within the group can bring only so many chunks to its
+ranks. Of all D chunks, E(T - t) at the most entered before that; each of the others has to come to
+all n ranks within the t ticks, over a link within the group or as it enters. What enters in that
+while is E(T) - E(T - t) at the most, so
+
+    n (D - E(T - t)) <= S(t) + E(T) - E(T - t),
+
+S(t) what links within the group carry in t ticks: of more that entered before, less were to come.
 """
 
 from __future__ import annotations
@@ -17,6 +26,9 @@ from sccl.synth.tacos.pipes import Pipes
 
 MAX_PAIRS = 2**22
 """Of ranks, whose distances are worked out."""
+
+MOST_TOGETHER = 64
+"""Ranks of a group of which all links are looked at together."""
 
 
 class Spread:
@@ -46,6 +58,41 @@ class Spread:
             enough = reached >= chunks * len(inside)
             low, high = (low, middle) if enough else (middle + 1, high)
         return low
+
+
+def bears(  # noqa: PLR0913, PLR0917 - a group, and what is asked of it
+    pipes: Pipes, into: Ticks, within: Ticks, ranks: int, chunks: int, low: int
+) -> int:
+    """Return the first tick, from one on, by which links of a group can bring it so many chunks.
+
+    Args:
+        pipes: that know of no ticks in which nothing is there or wanted.
+        into: links that lead into the group.
+        within: those that lead from the group to its ranks.
+        ranks: how many it has.
+    """
+    high, step = low, max(low // 16, 1)
+    while not _borne(pipes, into, within, (ranks, chunks), high):
+        low, high, step = high + 1, high + step, 2 * step
+        if high >= FAR:
+            return low
+    while low < high:
+        middle = (low + high) // 2
+        enough = _borne(pipes, into, within, (ranks, chunks), middle)
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return low
+
+
+def _borne(pipes: Pipes, into: Ticks, within: Ticks, of: tuple[int, int], tick: int) -> bool:
+    """Return whether the inequality holds up to some tick, for every while before it."""
+    ranks, chunks = of
+    entries = pipes.times(into, tick)
+    before = np.searchsorted(entries, entries)  # E(T - t), for the t that begin with an entry
+    late = np.maximum(chunks - np.append(before, len(entries)), 0)
+    whiles = np.append(tick - entries + 1, 0)
+    carried = np.searchsorted(pipes.times(within, tick), whiles, side="right")
+    room = carried + len(entries) - np.append(before, len(entries))
+    return bool((ranks * late <= room).all())
 
 
 def _reached(times: Ticks, near: Ticks, tick: int) -> int:
