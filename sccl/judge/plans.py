@@ -39,7 +39,7 @@ def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
     """
     match plan:
         case Algorithm():
-            return steps.violations(plan)
+            return _of_algorithm(plan)
         case SymmetricAlgorithm():
             return _of_symmetric(plan)
     from sccl.core.packed import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
@@ -55,6 +55,15 @@ def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
         if large.takes(plan) and large.is_valid(plan):
             return []
     return timed.violations(plan)
+
+
+def _of_algorithm(algorithm: Algorithm) -> list[Violation]:
+    if len(algorithm.sends) >= LONG:
+        from sccl.judge import long  # noqa: PLC0415 - Numba is slow to load
+
+        if long.is_valid(algorithm):
+            return []
+    return steps.violations(algorithm)
 
 
 def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -182,10 +183,14 @@ class Messages:
     ) -> Messages:
         """Return the sends of an algorithm as messages."""
         sends = algorithm.sends
-        rows = ((s.step, s.chunk, s.src, s.dst, s.reduce) for s in sends)
-        table = np.fromiter(rows, dtype=np.dtype((np.int64, 5)), count=len(sends))
-        step, chunk, src, dst, reduce = table.T
-        made = cls.of_steps(step, chunk, src, dst, reduce.astype(np.bool_), stepping=stepping)
+
+        def column(name: str) -> NDArray[np.int64]:
+            """Return what the sends say of something."""
+            return np.fromiter(map(attrgetter(name), sends), np.int64, len(sends))
+
+        step, chunk, src, dst = (column(name) for name in ("step", "chunk", "src", "dst"))
+        reduce = column("reduce").astype(np.bool_)
+        made = cls.of_steps(step, chunk, src, dst, reduce, stepping=stepping)
         return replace(made, num_chunks=algorithm.collective.num_chunks)
 
     @classmethod

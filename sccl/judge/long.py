@@ -1,0 +1,85 @@
+"""The judge of long algorithms: as the judge of steps, in columns and by a compiled loop.
+
+It says whether all is right; what is wrong, the judge of steps puts into words.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.algorithm import Algorithm, Send
+from sccl.judge import hops
+
+Numbers = NDArray[np.int64]
+
+
+class SendColumns(NamedTuple):
+    """The sends of an algorithm, in their order."""
+
+    step: Numbers
+    chunk: Numbers
+    src: Numbers
+    dst: Numbers
+    reduce: NDArray[np.bool_]
+
+
+def columns(sends: tuple[Send, ...]) -> SendColumns:
+    """Return sends as columns."""
+
+    def column(name: str, kind: type[Any]) -> NDArray[Any]:
+        """Return one of them."""
+        return np.fromiter(map(attrgetter(name), sends), kind, len(sends))
+
+    step, chunk, src, dst = (column(name, np.int64) for name in ("step", "chunk", "src", "dst"))
+    return SendColumns(step, chunk, src, dst, column("reduce", np.bool_))
+
+
+def is_valid(algorithm: Algorithm) -> bool:
+    """Return whether the judge of steps finds nothing wrong with an algorithm.
+
+    Raises:
+        TooLargeError: there are more chunks than can be told apart by who has and wants them.
+    """
+    collective, ranks = algorithm.collective, algorithm.topology.ranks
+    if collective.ranks != ranks or min(algorithm.rounds_per_step, default=1) < 1:
+        return False
+    sends = columns(algorithm.sends)
+    ends = (algorithm.steps, collective.num_chunks, ranks, ranks)
+    for column, end in zip(sends[:4], ends, strict=True):
+        if len(column) and not 0 <= column.min() <= column.max() < end:
+            return False
+    if not _fits(algorithm, sends):
+        return False
+    return hops.is_valid(collective, *sends)
+
+
+def _fits(algorithm: Algorithm, sends: SendColumns) -> bool:
+    """Return whether all sends are over links, and no step sends more than its rounds let pass."""
+    topology = algorithm.topology
+    nodes = topology.ranks + len(topology.switches)
+    links = np.array([k.src * nodes + k.dst for k in topology.links], np.int64)  # ascend
+    edges = sends.src * nodes + sends.dst
+    link = np.minimum(np.searchsorted(links, edges), len(links) - 1)
+    if (links[link] != edges).any():
+        return False
+    pairs, loads = np.unique(link * algorithm.steps + sends.step, return_counts=True)
+    link, step = np.divmod(pairs, algorithm.steps)
+    constraints = topology.constraints()
+    place = {k.edge: i for i, k in enumerate(topology.links)}
+    members = sorted((place[e], i) for i, c in enumerate(constraints) for e in c.edges)
+    of, constraint = np.array(members, np.int64).reshape(-1, 2).T
+    first = np.searchsorted(of, np.arange(len(links) + 1))
+    many = np.diff(first)[link]
+    row = np.repeat(np.arange(len(link)), many)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
+    held_by = constraint[first[link[row]] + within]
+    both, of_both = np.unique(held_by * algorithm.steps + step[row], return_inverse=True)
+    used = np.bincount(of_both, weights=loads[row])  # exact: far fewer than 2^53
+    held_by, step = np.divmod(both, algorithm.steps)
+    most = np.array([c.chunks_per_round for c in constraints], np.int64)
+    rounds = np.array(algorithm.rounds_per_step, np.int64)
+    return bool((used <= most[held_by] * rounds[step]).all())

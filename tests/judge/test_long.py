@@ -1,0 +1,77 @@
+"""The compiled judge of long algorithms says what the judge of steps says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.ids import ChunkId
+from sccl.judge import long, plans, steps, violations
+from sccl.synth import baselines
+from sccl.synth.baselines import on_machine
+from sccl.topo import resolve
+from tests.kit.baselines import request
+from tests.kit.nightly import times
+from tests.kit.strategies import specs, topologies
+
+
+@given(st.data())
+@settings(max_examples=times(300), deadline=None)
+def test_both_judges_agree(data: st.DataObject) -> None:
+    topology = data.draw(topologies(max_ranks=4))
+    spec = data.draw(specs(topology.ranks))
+    collective = spec.at(spec.unit)
+    ends = st.integers(0, topology.ranks - 1)
+    chunks = st.integers(0, collective.num_chunks)
+    row = st.tuples(chunks, ends, ends, st.integers(0, 2), st.booleans())
+    sends = [
+        send(c, a, b, s, reduce=r and collective.combining)
+        for c, a, b, s, r in data.draw(st.lists(row, max_size=8))
+        if a != b
+    ]
+    rounds = tuple(data.draw(st.lists(st.integers(0, 3), min_size=2, max_size=3)))
+    algorithm = Algorithm(topology, collective, rounds, tuple(sends))
+    assert long.is_valid(algorithm) == (steps.violations(algorithm) == [])
+
+
+MADE = [
+    ("ring", "allreduce", "ring:5"),
+    ("multitree", "allgather", "torus:3x3"),
+    ("direct", "alltoall", "switch:4x2"),
+    ("halving-doubling", "allreduce", "full:8"),
+]
+
+
+@pytest.mark.parametrize(("name", "collective", "machine"), MADE)
+def test_one_thing_wrong_is_seen_by_both(name: str, collective: str, machine: str) -> None:
+    right = on_machine(baselines.make(name, request(collective, machine)), resolve(machine))
+    assert long.is_valid(right)
+    first, *others = right.sends
+    damaged = [
+        replace(right, sends=tuple(others)),
+        replace(right, sends=(*others, replace(first, src=first.dst, dst=first.src))),
+        replace(right, rounds_per_step=(*right.rounds_per_step[:-1], 0)),
+        replace(right, rounds_per_step=right.rounds_per_step[:-1]),
+        replace(right, sends=(*right.sends, replace(first, chunk=ChunkId(10**6)))),
+        replace(right, topology=resolve("line:9")),
+    ]
+    for wrong in damaged:
+        assert long.is_valid(wrong) == (steps.violations(wrong) == [])
+    assert not any(map(long.is_valid, (damaged[0], damaged[3], damaged[4], damaged[5])))
+    squeezed = replace(right, rounds_per_step=tuple(r - 1 for r in right.rounds_per_step))
+    assert not long.is_valid(squeezed)
+
+
+def test_long_ones_are_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "LONG", 1)
+    right = on_machine(baselines.make("ring", request("allreduce", "ring:4")), resolve("ring:4"))
+    wrong = replace(right, sends=right.sends[:-1])
+    assert violations(wrong) == steps.violations(wrong) != []
+    looked_at: list[object] = []
+    monkeypatch.setattr(steps, "violations", looked_at.append)
+    assert violations(right) == []
+    assert looked_at == []
