@@ -113,12 +113,15 @@ def figures(
     only: Annotated[
         str, typer.Option(help=f"Of {', '.join(FIGURES)}, with commas between.", show_default="all")
     ] = "",
+    largest: Annotated[
+        bool, typer.Option("--largest", help="Also Figure 19's 40,000 ranks and more: minutes.")
+    ] = False,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
     """Make the figures of TACOS (MICRO 2024) anew: schedules, classical algorithms, times."""
-    cases = chosen(only, smoke=smoke)
-    settings = {"only": only, "restarts": figure.RESTARTS, "smoke": smoke}
+    cases = chosen(only, smoke=smoke, largest=largest)
+    settings = {"only": only, "largest": largest, "restarts": figure.RESTARTS, "smoke": smoke}
     record = begin("tacos", writable(output), settings, {})
     results: list[figure.FigureResult] = []
     figure.warm()

@@ -39,7 +39,6 @@ class Case:
     pieces: tuple[int, ...]
     alpha: AlphaModel = AlphaModel.TRAVELS
     bins: int = 0
-    collective: str = "allreduce"
 
 
 Algorithm = tuple[str, tuple[int, ...]]
@@ -72,14 +71,15 @@ _FIG15 = (
 _TABLE5 = tuple(f"rfs:2x4x{nodes}@200,100,50GB+0.5,0.5,0.25us" for nodes in (2, 4, 8, 16))
 _FIG18 = ("torus:5x5x5", "mesh:10x10", "mesh:5x5x5")
 _SIZES = (MB, 16 * MB, 256 * MB, GB)
-_SIDES = ((4, 6, 10, 16, 32, 64), (3, 5, 8, 10, 16))
+_SIDES = ((4, 6, 10, 16, 32, 64, 100), (3, 5, 8, 10, 16, 22))
+_LARGEST = ((200,), (35,))
 
 
 def _scaling(sides: Sequence[Sequence[int]]) -> tuple[Case, ...]:
     """Return the cases of Figure 19: square meshes, then cubic ones, by their sides."""
     return tuple(
-        Case("fig19", f"mesh:{'x'.join([str(side)] * dimensions)}@50GB+0.5us", TACOS, MB, (1,),
-             AlphaModel.OCCUPIES, collective="allgather")
+        Case("fig19", f"mesh:{'x'.join([str(side)] * dimensions)}@50GB+0.5us", TACOS, GB, (1,),
+             AlphaModel.OCCUPIES)
         for dimensions, each in enumerate(sides, 2)
         for side in each
     )  # fmt: skip
@@ -125,8 +125,11 @@ SMOKE: dict[str, tuple[Case, ...]] = {
 """The same in seconds: does it work?"""
 
 
-def chosen(only: str, *, smoke: bool) -> tuple[Case, ...]:
+def chosen(only: str, *, smoke: bool, largest: bool) -> tuple[Case, ...]:
     """Return the cases of some figures, by their names with commas between; empty: of all.
+
+    Args:
+        largest: whether to end with the 40,000 and 42,875 ranks of Figure 19.
 
     Raises:
         ParameterError: there is no figure of a name.
@@ -139,4 +142,5 @@ def chosen(only: str, *, smoke: bool) -> tuple[Case, ...]:
             raise unknown_name("figure", name, figures, hint)
     if len(set(names)) < len(names):
         raise ParameterError(f"figures are {only!r}: name each once")
-    return tuple(case for name in names for case in figures[name])
+    cases = tuple(case for name in names for case in figures[name])
+    return (*cases, *_scaling(_LARGEST)) if largest else cases

@@ -95,8 +95,8 @@ def _growth(results: Rows, title: str) -> list[ChartType]:
         if r["case"]["algorithm"] == TACOS
     ]
     return [
-        measured_chart(rows, "ranks", "seconds", "series", title=f"{title} an allgather",
-                       x_title="Ranks", y_title="Seconds, one thread", log_x=True, log_y=True)
+        measured_chart(rows, "ranks", "seconds", "series", title=title,
+                       x_title="Ranks", y_title="Seconds", log_x=True, log_y=True)
     ]  # fmt: skip
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from itertools import product
-
-import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.tacos.cases import MB, NUMBERED, TACOS, Case
 from benchmarks.tacos.ideal import ideal_us, phased_us
 from sccl.collectives import Spec, named
 from sccl.core.clock import AlphaModel, Clock
+from sccl.core.packed import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import JudgeError
@@ -26,9 +25,6 @@ from sccl.topo import machine_model, resolve
 
 RESTARTS = 4
 """Seeds that TACOS tries where the bound is not met before."""
-
-_REPLAYED = 4_000_000
-"""Transfers up to which a schedule is simulated, too."""
 
 _QUICK = 500_000
 """Transfers beyond which one seed is enough."""
@@ -46,7 +42,7 @@ class FigureResult:
         phased_us: what two phases take at least, :func:`~benchmarks.tacos.ideal.phased_us`.
         bound_us: no schedule of such chunks takes less, by proof; None: of a classical algorithm.
         busy: the share of the time that links are busy, in the mean of all.
-        idlest: that of the link that is busy least.
+        idlest: that of the link that is busy least; not a number: it was not looked at.
         transfers: over links.
         seconds: to make it: to synthesise a schedule and work out its bound.
         judge_seconds: 0: of a classical algorithm, which is judged as it is made.
@@ -74,17 +70,19 @@ class FigureResult:
         return self.ideal_us / self.us
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Made:
     """What was made and judged.
 
     Attributes:
-        busy: of each link: the share of the time.
+        busy: the share of the time that links are busy, in the mean of all.
+        idlest: that of the link that is busy least; not a number: it was not looked at.
         judge_seconds: 0: it was judged as it was made.
     """
 
     finish_us: float
-    busy: NDArray[np.float64]
+    busy: float
+    idlest: float
     transfers: int
     seconds: float
     judge_seconds: float
@@ -99,13 +97,13 @@ def measured(case: Case) -> FigureResult:
         JudgeError: it is not valid, or the simulator finishes at another time than it says.
     """
     machine = resolve(case.topology)
-    spec = named(case.collective, machine.ranks)
+    spec = named("allreduce", machine.ranks)
     make = _synthesised if case.algorithm == TACOS else _classical
     pieces, made = min(
         ((pieces, make(case, machine, spec, pieces)) for pieces in case.pieces),
         key=lambda one: one[1].finish_us,
     )
-    passed = case.size_bytes * (2 if case.collective == "allreduce" else machine.ranks)
+    passed = 2 * case.size_bytes
     return FigureResult(
         case=case,
         ranks=machine.ranks,
@@ -115,8 +113,8 @@ def measured(case: Case) -> FigureResult:
         ideal_us=ideal_us(machine, passed),
         phased_us=phased_us(machine, passed),
         bound_us=made.bound_us,
-        busy=float(made.busy.mean()),
-        idlest=float(made.busy.min()),
+        busy=made.busy,
+        idlest=made.idlest,
         transfers=made.transfers,
         seconds=made.seconds,
         judge_seconds=made.judge_seconds,
@@ -143,31 +141,52 @@ def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Mad
     )
     planned = time.perf_counter()
     found, why = best_of(outcome)
-    if found is None or not isinstance(found.plan, Schedule):
+    plan = found.plan if found else None
+    if found is None or not isinstance(plan, Schedule | PackedSchedule):
         raise JudgeError(f"tacos on {case.topology} found no schedule: {why}")
-    schedule = require_valid(found.plan, "tacos")
-    judged = time.perf_counter()
-    if schedule.num_sends <= _REPLAYED:
-        timeline = replay(schedule)
-        if timeline.finish != schedule.finish:
-            raise JudgeError(
-                f"tacos on {case.topology}: the schedule says {schedule.finish} ticks, the "
-                f"simulator {timeline.finish}"
-            )
-        made = _simulated(case, timeline, planned - began)
-    else:
-        took = np.bincount(schedule.link, schedule.end - schedule.start, len(model.links))
-        us = schedule.clock.us(schedule.finish)
-        made = _Made(us, took / schedule.finish, schedule.num_sends, planned - began, 0.0)
+    require_valid(plan, "tacos")
+    judge_seconds = time.perf_counter() - planned
+    made = _replayed(case, plan) if isinstance(plan, Schedule) else _said(plan)
     least = None if found.bound.least is None else float(found.bound.least)
-    return replace(made, judge_seconds=judged - planned, bound_us=least)
+    seconds = planned - began
+    return replace(made, seconds=seconds, judge_seconds=judge_seconds, bound_us=least)
+
+
+def _replayed(case: Case, schedule: Schedule) -> _Made:
+    """Return what the simulator says of a schedule.
+
+    Raises:
+        JudgeError: it finishes at another time.
+    """
+    timeline = replay(schedule)
+    if timeline.finish != schedule.finish:
+        raise JudgeError(
+            f"tacos on {case.topology}: the schedule says {schedule.finish} ticks, the simulator "
+            f"{timeline.finish}"
+        )
+    return _simulated(case, timeline, 0.0)
+
+
+def _said(schedule: PackedSchedule) -> _Made:
+    """Return what a schedule says that is too large to be simulated."""
+    carried = schedule.num_sends * schedule.round_ticks
+    return _Made(
+        finish_us=schedule.clock.us(schedule.finish),
+        busy=carried / schedule.finish / len(schedule.topology.links),
+        idlest=math.nan,
+        transfers=schedule.num_sends,
+        seconds=0.0,
+        judge_seconds=0.0,
+    )
 
 
 def _simulated(case: Case, timeline: Timeline, seconds: float) -> _Made:
     """Return what a simulation says."""
+    busy = timeline.busy() / timeline.finish
     return _Made(
         finish_us=timeline.finish_us,
-        busy=timeline.busy() / timeline.finish,
+        busy=float(busy.mean()),
+        idlest=float(busy.min()),
         transfers=len(timeline.start),
         seconds=seconds,
         judge_seconds=0.0,

@@ -63,14 +63,19 @@ def test_a_ring_takes_what_its_formula_says(model: AlphaModel) -> None:
 
 
 def test_figures_are_chosen_by_their_names() -> None:
-    assert {case.figure for case in chosen("fig15, table5", smoke=False)} == {"fig15", "table5"}
-    assert len(chosen("", smoke=False)) == sum(map(len, FIGURES.values()))
+    assert {case.figure for case in chosen("fig15, table5", smoke=False, largest=False)} == {
+        "fig15",
+        "table5",
+    }
+    assert len(chosen("", smoke=False, largest=False)) == sum(map(len, FIGURES.values()))
     assert set(SMOKE) <= set(FIGURES)
+    largest = chosen("fig19", smoke=True, largest=True)[-2:]
+    assert [resolve(case.topology).ranks for case in largest] == [40_000, 42_875]
     for wrong in ("fig1", "fig15,", "fig15,fig15"):
         refused = CliRunner().invoke(app, ["tacos", "--smoke", "--only", wrong])
         assert refused.exit_code == 2, refused.output
     with pytest.raises(InputError, match="did you mean 'fig15'"):
-        chosen("fig155", smoke=True)
+        chosen("fig155", smoke=True, largest=False)
 
 
 def test_every_figure_is_drawn(tmp_path: Path) -> None:
