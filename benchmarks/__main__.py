@@ -121,7 +121,7 @@ def figures(
 ) -> None:
     """Make the figures of TACOS (MICRO 2024) anew: schedules, classical algorithms, times."""
     cases = chosen(only, smoke=smoke, largest=largest)
-    settings = {"only": only, "largest": largest, "restarts": figure.RESTARTS, "smoke": smoke}
+    settings = {"only": only, "largest": largest, "smoke": smoke}
     record = begin("tacos", writable(output), settings, {})
     results: list[figure.FigureResult] = []
     figure.warm()

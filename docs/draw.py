@@ -17,6 +17,9 @@ MEASURED = {
     "scale": ["scale"],
     "tables": ["table4", "table5"],
     "collectives": ["collectives-mpich", "collectives-openmpi"],
+    "tacos-machines": ["tacos-machines"],
+    "tacos-sizes": ["tacos-sizes"],
+    "tacos-time": ["tacos-time"],
 }
 _VIEW: ViewportSize = {"width": 1280, "height": 800}
 

@@ -23,12 +23,6 @@ from sccl.synth.contract import Feature, Request
 from sccl.tasks.tacos import best_of, options_of
 from sccl.topo import machine_model, resolve
 
-RESTARTS = 4
-"""Seeds that TACOS tries where the bound is not met before."""
-
-_QUICK = 500_000
-"""Transfers beyond which one seed is enough."""
-
 
 @dataclass(frozen=True, slots=True)
 class FigureResult:
@@ -133,8 +127,7 @@ def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Mad
     """Return what the schedule that TACOS finds does, and a bound."""
     tacos = registry.load(TACOS)
     model = machine if Feature.SWITCHES in tacos.FEATURES else _by_links(machine)
-    many = 2 * spec.ranks * (spec.ranks - 1) * pieces > _QUICK
-    options = options_of(chunks=pieces, restarts=1 if many else RESTARTS, alpha=case.alpha.value)
+    options = options_of(chunks=pieces, alpha=case.alpha.value)
     began = time.perf_counter()
     outcome = tacos.plan(
         Request(model, spec, case.size_bytes), options, Effort(seed=0), lambda _: None

@@ -26,7 +26,7 @@ MARKERS = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down
           "triangle-right")  # fmt: skip
 
 _EVERY_SCALE: dict[Any, Any] = dict.fromkeys(
-    ("color", "fill", "shape", "stroke", "strokeDash", "strokeWidth"), "independent"
+    ("color", "fill", "shape", "stroke", "strokeDash", "strokeWidth", "xOffset"), "independent"
 )
 
 _DECADES = 2.5  # spanned by an axis, from which on powers of ten are enough

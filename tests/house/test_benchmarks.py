@@ -91,7 +91,9 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         assert "expected numbers from 2 on, such as 2,4,8" in refused.output
 
 
-@pytest.mark.parametrize("name", ["scale", "table4", "table5", "collectives-mpich"])
+@pytest.mark.parametrize(
+    "name", ["scale", "table4", "table5", "collectives-mpich", "tacos-machines"]
+)
 def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     file = ROOT / "benchmarks" / "results" / f"{name}.json"
     pictures.draw([file, file], tmp_path / "p.svg")
