@@ -262,6 +262,8 @@ class Topology:
 
         It is what the budget states, else that of its links, or the machine's where these differ.
         """
+        if not self.budgets:
+            return ()
         own = {link.edge: link.gb_per_s for link in self.links}
         speeds = [{own[edge] for edge in b.edges} for b in self.budgets]
         return tuple(

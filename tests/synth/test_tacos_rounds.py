@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -15,7 +17,7 @@ from sccl.collectives import named
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.synth.contract import Request
-from sccl.synth.tacos import Options, window
+from sccl.synth.tacos import Options, crew, in_step, window
 from sccl.synth.tacos.bits import random_state
 from sccl.synth.tacos.fitted import NEVER, Fitting, fit
 from sccl.synth.tacos.in_step import in_rounds, sends_of
@@ -66,6 +68,28 @@ def test_what_is_matched_again_is_right_and_no_later(seed: int, name: str) -> No
     assert plan.finish == better
     assert is_right(plan)
     assert violations(plan) == []
+
+
+class OneByOne(crew.Crew):
+    """Does the parts in turn, the last first, as threads on one core may."""
+
+    def each(self, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> list[Any]:
+        return [function(*part) for part in reversed(parts)][::-1]
+
+
+@pytest.mark.parametrize("name", ["torus:6x6", "mesh:3x5x4", "hypercube:6"])
+def test_what_comes_out_does_not_depend_on_who_is_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "LINKS", 2)
+    of = task(resolve(name), 8)
+    assert of.forward is not None
+    assert len(crew.blocks_of(of.net.in_first)) == 2
+    beside = in_rounds(of.net, of.forward, 3, lambda *_: None)
+    monkeypatch.setattr(in_step, "Crew", OneByOne)
+    after = in_rounds(of.net, of.forward, 3, lambda *_: None)
+    assert beside.fired.tobytes() == after.fired.tobytes()
+    assert beside.chunk.tobytes() == after.chunk.tobytes()
 
 
 def test_a_matching_that_meets_the_bound_is_left_alone() -> None:

@@ -129,13 +129,16 @@ def sends_of(log: Log, net: Net) -> Sends:
     total, at, busy = len(log.chunk), 0, int(net.busy[0])
     start, reduce = np.empty(total, dtype=np.int64), np.zeros(total, dtype=np.bool_)
     chunk, link = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
-    slot_link = net.into.astype(np.int64)
+    width = len(net.src).bit_length()
+    few = width + int(log.chunk.max(initial=0)).bit_length() < 32  # such are sorted twice as fast
+    key: type[np.signedinteger[Any]] = np.int32 if few else np.int64
+    slot_link = net.into.astype(key)
     for number, fired in enumerate(log.fired):
         bits = np.unpackbits(fired.astype("<u8", copy=False).view(np.uint8), bitorder="little")
         slots = np.flatnonzero(bits)
         part = slice(at, at + len(slots))
-        both = log.chunk[part].astype(np.int64) << 32 | slot_link[slots]
+        both: Any = log.chunk[part].astype(key) << width | slot_link[slots]
         both.sort()
-        start[part], chunk[part], link[part] = number * busy, both >> 32, both & 0xFFFFFFFF
+        start[part], chunk[part], link[part] = number * busy, both >> width, both & (1 << width) - 1
         at += len(slots)
     return Sends(start, chunk, link, reduce)

@@ -41,6 +41,9 @@ Ints = NDArray[np.int64]
 MOST_LINKS = 10_000
 """Of a machine in which triangles of links are looked for."""
 
+MOST_KINDS = 10**7
+"""Of links, times groups, up to which they are counted in a table."""
+
 MOST_HALVED = 8
 """Ranks that are put in two groups in every way."""
 
@@ -59,9 +62,7 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
         crosses = group[pipes.src] != group[pipes.dst]
         needs = _needs(demand, group[: net.nodes])
         for needed, ends in zip(needs, (pipes.dst, pipes.src), strict=True):
-            by_group = _by_group(group[ends], crosses, len(needed))
-            for links, chunks in zip(by_group, needed.tolist(), strict=True):
-                found = max(found, pipes.ticks(links, chunks) if chunks else 0)
+            found = max(found, _carried_by(pipes, group[ends], crosses, needed))
     if found == attained:
         return found
     if demand.wanted is None:
@@ -69,6 +70,22 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
         if _by_way_of_one(Ways(net), net.nodes) <= found:  # so no way is longer
             return found
     return max(found, _farthest(net, demand), _work(net, demand) if is_routed(demand) else 0)
+
+
+def _carried_by(pipes: Pipes, group: Ints, crosses: NDArray[np.bool_], needed: Ints) -> int:
+    """Return by when the links of each group that cross can have carried what it needs.
+
+    Of groups with links of the same kinds, and the same need, one is looked at.
+    """
+    by_group, groups = _by_group(group, crosses, len(needed)), list(range(len(needed)))
+    kinds = int(pipes.kind.max(initial=0)) + 1
+    if not pipes.shared and kinds * len(needed) < MOST_KINDS:
+        number = group[crosses] * kinds + pipes.kind[crosses]
+        table = np.bincount(number, minlength=len(needed) * kinds)[: len(needed) * kinds]
+        alike = np.column_stack([needed, table.reshape(-1, kinds)])
+        groups = np.unique(alike, axis=0, return_index=True)[1].tolist()
+    wanting = [i for i in groups if needed[i]]
+    return max((pipes.ticks(by_group[i], int(needed[i])) for i in wanting), default=0)
 
 
 def _spread(topology: Topology, net: Net, pipes: Pipes, demand: Demand) -> int:

@@ -127,6 +127,8 @@ def _soon(crossings: Crossings, in_first: Count, into: Count, kind: Ticks, busy:
     Ways that end with one link bring no more than that does.
     """
     soon = np.zeros(len(kind), dtype=np.uint64)
+    if (kind == kind[:1]).all():
+        return soon
     last = crossings.link[crossings.first[1:] - 1]
     for first, end in zip(in_first[:-1].tolist(), in_first[1:].tolist(), strict=True):
         links = into[first:end].astype(np.int64)

@@ -68,6 +68,11 @@ class Pipes:
         self._idle = np.minimum(ends + self.alpha, FAR)
         self._known: dict[object, int] = {}
 
+    @property
+    def shared(self) -> bool:
+        """Return whether links share budgets."""
+        return bool(self._budgets)
+
     def _before(self, come: Ticks) -> Ticks:
         """Return of each link the ticks before which no byte of what is wanted gets to it."""
         found = np.concatenate([come, np.full(len(self.topology.switches), FAR)])
@@ -150,6 +155,9 @@ class Pipes:
 
     def _parts(self, links: set[int]) -> Iterator[PipeGroup]:
         """Yield links by disjoint budgets."""
+        if not self._budgets:
+            yield PipeGroup(None, 0, self._kinds(links))
+            return
         for b in sorted({b for link in links for b in self._of[link]}):
             pace, members = self._budgets[b]
             inside = links & members
@@ -159,7 +167,8 @@ class Pipes:
         yield PipeGroup(None, 0, self._kinds(links))
 
     def _kinds(self, links: set[int]) -> tuple[int, ...]:
-        return tuple(np.bincount(self.kind[sorted(links)], minlength=len(self._busy)).tolist())
+        kinds = self.kind[np.fromiter(links, dtype=np.int64, count=len(links))]
+        return tuple(np.bincount(kinds, minlength=len(self._busy)).tolist())
 
     def _carried(self, tick: int, part: PipeGroup) -> int:
         """Return how many chunks some links can have carried by a tick."""
