@@ -276,7 +276,7 @@ def test_check_goes_through_the_times_of_schedules(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text("".join(pieces(around_a_ring(AlphaModel.OCCUPIES))))
     code, out, _ = sccl("check", path)
-    assert (code, "C=1 of 24.4 KiB, 6 transfers, 1.7 us (alpha occupies): valid" in out) == (
+    assert (code, "C=1 of 25 KB, 6 transfers, 1.7 us (alpha occupies): valid" in out) == (
         0,
         True,
     )
