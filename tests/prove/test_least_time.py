@@ -87,6 +87,10 @@ def test_tacos_is_not_faster(machine: str, collective: str) -> None:
         ("line:4", "gather", 25_000, "3.7"),  # three chunks over the last link, and an alpha
         ("torus:4x4", "alltoall", 2_000_000, "40.7"),  # shortest paths fill all links: R/C = 1/2
         ("torus:4x4", "allreduce", 1_600_000, "30.7"),  # 30 sends of all bytes over 64 links
+        # 8 times from one of 5 groups to another, over 20 links
+        ("dragonfly:4x5@100,25GB+0.7us", "allreduce", 2_500_000, "40.7"),
+        # 6 times from one node to another, over a port of each of 32 ranks, and two alphas
+        ("switch2d:8x4@300,25GB+0.7us", "allreduce", 3_200_000, "25.4"),
     ],
 )
 def test_known_times(machine: str, collective: str, size: int, us: str) -> None:

@@ -6,13 +6,16 @@ or occupies its link, for a chunk crosses a link in alpha and what its bytes tak
 - *A cut.* Take a set of nodes, and all that has to leave it for the others. A link out of it is of
   no use before such a thing can have come to it, from the nearest rank that has it, nor so late
   that it cannot reach who wants it. Between these times all links together must carry everything.
+- *Groups.* For allreduce, cut a machine into G groups: each byte is sent 2 (G - 1) times from one
+  to another, for a group can do no more than one rank that talks for it
+  (:mod:`sccl.prove.bounds.allreduce`).
 - *All links.* What R/C no algorithm goes below holds for bytes per link and time, too
   (:mod:`sccl.prove.bounds.lower`), and no link is of use in the last alpha of all.
 
 Of cuts those are tried that usually bind: all that is nearer to a rank than some distance, on
-either side, and each chassis. What is wanted of a cut may be narrowed to a source and a destination
-that are far apart, which counts fewer bytes and more alphas. Any cut is valid, and the largest time
-counts.
+either side, each chassis, and what links as fast as some speed, or faster, join. What is wanted of
+a cut may be narrowed to a source and a destination that are far apart, which counts fewer bytes and
+more alphas. Any cut is valid, and the largest time counts.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
+
+from igraph import Graph
 
 from sccl.collectives import Spec
 from sccl.core.collective import Collective
@@ -38,6 +43,9 @@ MOST_CENTRES = 32
 
 MOST_RANKS = 1024
 """Beyond, distances take minutes."""
+
+MOST_SPEEDS = 16
+"""Speeds of links, from the fastest on, by which groups are looked for."""
 
 MOST_PRICED = 64
 """Ranks up to which the bound on R/C is asked for: it may be a linear program, which grows fast."""
@@ -135,6 +143,7 @@ class _Cuts:
         self.scale = lcm(*(alpha.denominator for alpha in alphas.values()))
         self.alpha = {edge: int(alpha * self.scale) for edge, alpha in alphas.items()}
         self.rate = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links}
+        self.reduces_everywhere = collective.name == "allreduce"
         self.nodes = range(topology.ranks + len(topology.switches))
         successors = topology.successors()
         self.far: Far = {
@@ -166,10 +175,38 @@ class _Cuts:
         for centre in list(ranks)[:MOST_CENTRES]:
             yield from self._around(centre)
         everyone = frozenset(self.nodes)
-        for ranks_together in self.topology.chassis:
-            inside = frozenset(map(int, ranks_together))
-            for left in (inside, everyone - inside):
-                yield from self._crossing(left, None, None)
+        for groups in self._groupings():
+            if self.reduces_everywhere:
+                yield self._between(groups)
+            for inside in groups:
+                for left in (inside, everyone - inside):
+                    yield from self._crossing(left, None, None)
+
+    def _groupings(self) -> Iterator[list[frozenset[int]]]:
+        """Yield the nodes in groups: by chassis, and by what fast links join."""
+        ranks = self.topology.ranks
+        if chassis := [frozenset(map(int, together)) for together in self.topology.chassis]:
+            alone = set(range(ranks)).difference(*chassis)
+            yield chassis + [frozenset({rank}) for rank in sorted(alone)]
+        for speed in sorted(set(self.rate.values()), reverse=True)[:MOST_SPEEDS]:
+            fast = [edge for edge, rate in self.rate.items() if rate >= speed]
+            graph = Graph(n=len(self.nodes), edges=fast, directed=True)
+            joined = map(frozenset, graph.connected_components(mode="strong"))
+            groups = sorted((g for g in joined if min(g) < ranks), key=min)
+            if len(groups) > 1:
+                yield groups
+
+    def _between(self, groups: list[frozenset[int]]) -> Crossing:
+        """Return what allreduce has to send from group to group."""
+        group_of = {node: i for i, group in enumerate(groups) for node in group}
+        ranks = range(self.topology.ranks)
+        entering: dict[Edge, Fraction] = {}
+        for (u, v), alpha in self.alpha.items():
+            if v in group_of and group_of.get(u) != group_of[v]:
+                before = 0 if u in ranks else min(self.far[rank].get(u, 0) for rank in ranks)
+                after = 0 if v in ranks else min(self.far[v].get(rank, 0) for rank in ranks)
+                entering[u, v] = Fraction(before + alpha + after, self.scale)
+        return Crossing(Fraction(2 * (len(groups) - 1)), self._carriers(entering))
 
     def _around(self, centre: int) -> Iterator[Crossing]:
         """Yield what has to cross the cuts of all that is nearer to a rank than some distance."""
@@ -219,6 +256,10 @@ class _Cuts:
                 after = [self.far[v][g] for g in goals if g in self.far[v]]
                 if before and after:
                     delays[edge] = Fraction(min(before) + alpha + min(after), self.scale)
+        return self._carriers(delays)
+
+    def _carriers(self, delays: dict[Edge, Fraction]) -> tuple[Pipe, ...]:
+        """Return what links carry that are of no use for some time each, in the order of that."""
         found: list[Pipe] = []
         together = zip(self.topology.budgets, self.topology.budget_speeds(), strict=True)
         for budget, speed in together:

@@ -14,8 +14,9 @@ ejection of all chunks at the slowest rank, and the diameter. Here the larger of
 - where each chunk goes from one rank to one: the time that all links together need if each chunk
   walks its shortest way.
 
-For allreduce, whatever its method: each chunk enters and leaves every rank, is sent 2(P-1) times in
-all (Harary and Schwenk 1974), and something of every rank reaches every other.
+For allreduce, whatever its method: each chunk enters and leaves every group, is sent from one of G
+groups to another 2(G-1) times in all (Harary and Schwenk 1974, of talkers who tell one another all
+they know; a group does no more than one of these), and something of every rank reaches every other.
 """
 
 from __future__ import annotations
@@ -124,12 +125,13 @@ def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) 
     around = _by_way_of_one(ways, ranks)
     if around >= FAR:
         raise stalled()
-    arrive = np.flatnonzero(pipes.dst < ranks)
-    found = pipes.ticks(arrive, 2 * (ranks - 1) * chunks)
+    found = 0
     for group in _groupings(topology, net):
-        crosses = group[pipes.src] != group[pipes.dst]
+        crosses, groups = group[pipes.src] != group[pipes.dst], int(group[:ranks].max()) + 1
+        arrive = np.flatnonzero(crosses & (group[pipes.dst] < groups))
+        found = max(found, pipes.ticks(arrive, 2 * (groups - 1) * chunks))
         for ends in (pipes.src, pipes.dst):
-            for links in _by_group(group[ends], crosses, int(group[:ranks].max()) + 1):
+            for links in _by_group(group[ends], crosses, groups):
                 found = max(found, pipes.ticks(links, chunks))
     if around <= found:
         return found
