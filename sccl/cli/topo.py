@@ -17,12 +17,14 @@ from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
+from sccl.tasks.importing import import_output, read_machine, write_machine
 from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo import (
     added_to,
     catalogue_names,
     degrade,
     generators,
+    importers,
     links_of,
     measure,
     rank_of,
@@ -152,6 +154,67 @@ def _print_written(changed: Topology, output: Path) -> None:
     console.print(f"written to {on_a_line(output)}: {on_a_line(size_text(changed))}", markup=False)
     if pair := measure(changed).unreachable:
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
+
+
+@topo.command("import", epilog="Example: sccl topo import topo.txt -o my.json")
+@reported
+def import_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What describes the machine; '-': from stdin.")
+    ],
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help=f"Whose file it is: auto, {', '.join(importers.names())}.",
+            autocompletion=complete.words(("auto", *importers.names()), "a format"),
+        ),
+    ] = "auto",
+    output: options.Output = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of the machine, where the file has none.", show_default="the file's"),
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose speeds links have where the file does not say, such as a100.",
+            show_default="by what the file says",
+        ),
+    ] = None,
+    alpha_us: Annotated[
+        float | None,
+        typer.Option(
+            help="Latency of links, microseconds, where the file does not say.",
+            show_default="of each kind of link, as is then said",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Read a machine from what its vendor's tools print, or from others' files.
+
+    What the file says is printed line by line, and what it does not say and was assumed.
+    """
+    options.writable(output)
+    read = read_machine(file, format_name, name, gpu, alpha_us)
+    if output is not None:
+        write_machine(read, output)
+    if json:
+        print_output(import_output(read, output))
+        return
+    console, topology = out(), read.imported.topology
+    console.print(f"{read.format}: {read.about}", markup=False)
+    for title, lines in (
+        ("understood", read.imported.understood),
+        ("assumed", read.imported.assumed),
+    ):
+        console.print(title, style="bold")
+        for line in lines:
+            console.print(f"  {on_a_line(line)}", markup=False)
+    if output is None:
+        console.print(f"{on_a_line(size_text(topology))}; -o FILE writes it", markup=False)
+    else:
+        _print_written(topology, output)
 
 
 @topo.command(epilog="Example: sccl topo schema --of algorithm")

@@ -21,6 +21,7 @@ from sccl.cli.main import VERBS, app, load
 from sccl.cli.schema import schema_of_kind
 from sccl.core.files.kinds import SHAPES
 from sccl.tasks.schemas import OUTPUTS, output_of
+from sccl.topo import importers
 from tests.kit.found import frontier
 from tests.kit.scripts import scripted_mpi
 from tests.kit.tools import tried_tools
@@ -65,6 +66,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("json")
     sweep = ("pareto", *ASKED, "--store", folder / "store.sqlite")
     assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
+    theirs = importers.load("msccl-topology").EXAMPLE
+    (folder / "theirs.json").write_text(theirs)
     assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
     return folder
@@ -98,6 +101,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "smt2": ("smt2", lambda _: [*ASKED, *SIZE]),
     "doctor": ("doctor", lambda _: []),
     "schema": ("schema", lambda _: []),
+    "topo import": ("topo-import", lambda d: [d / "theirs.json", "-o", d / "ours.json"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),
     "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),

@@ -21,6 +21,7 @@ FLOORS = {
     "collectives": 3,
     "topo": 3,
     "topo/symmetry": 3,
+    "topo/importers": 4,
     "judge": 4,
     "sim": 4,
     "solvers": 4,
@@ -54,7 +55,7 @@ lie in ``synth/`` or ``view/`` themselves are what the folders in them share."""
 _NOUNS = {"core", "core/files", "errors"}
 _DOORS = {"collectives", "judge", "prove/bounds", "prove/check", "runtime", "emit", "synth"}
 _DOORS |= {"sim", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
-_DOORS |= {"synth/tacos", "tasks", "topo", "topo/symmetry"}
+_DOORS |= {"synth/tacos", "tasks", "topo", "topo/importers", "topo/symmetry"}
 _DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sccl", "rich"}
 
 MAY_IMPORT = {
@@ -64,6 +65,7 @@ MAY_IMPORT = {
     "core/files": {"core", "errors", "msgspec", "numpy"},
     "topo": _NOUNS,
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
+    "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
     "collectives": _NOUNS,
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},

@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from igraph import Graph
-
 from sccl.collectives import Spec
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
@@ -184,6 +182,8 @@ class _Cuts:
 
     def _groupings(self) -> Iterator[list[frozenset[int]]]:
         """Yield the nodes in groups: by chassis, and by what fast links join."""
+        from igraph import Graph  # noqa: PLC0415 - slow to load, and few commands need it
+
         ranks = self.topology.ranks
         if chassis := [frozenset(map(int, together)) for together in self.topology.chassis]:
             alone = set(range(ranks)).difference(*chassis)

@@ -1,0 +1,79 @@
+"""Machines from the files that people have, one file per format, found by its name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import cast
+
+from sccl.errors import FormatError, InputError, unknown_name
+from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer
+
+__all__ = ["MAX_BYTES", "Hints", "Imported", "Importer", "load", "names", "read", "text_of_bytes"]
+
+NO_IMPORTERS = frozenset({"contract"})
+"""Files that readers share."""
+
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+"""What some editors begin a text with, and its encoding then."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the formats, as ``--format`` takes them; none is loaded."""
+    files = {module.name for module in pkgutil.iter_modules(__path__)} - NO_IMPORTERS
+    return tuple(sorted(name.replace("_", "-") for name in files))
+
+
+def load(name: str) -> Importer:
+    """Return the reader of a format.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in names():
+        hint = f"the formats are auto, {', '.join(names())}"
+        raise unknown_name("format", name, names(), hint)
+    return cast("Importer", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+
+
+def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Importer, Imported]:
+    """Return who reads a text, and the machine that it describes.
+
+    Args:
+        where: what to call the text in a message: its file name.
+        name: of a format; ``auto``: that which knows the text as its own.
+
+    Raises:
+        InputError: none does, or there is no such format, or the text is not right.
+    """
+    importer = _who_reads(text, where) if name == "auto" else load(name)
+    try:
+        return importer, importer.read(text, hints)
+    except InputError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _who_reads(text: str, where: str) -> Importer:
+    for importer in map(load, names()):
+        if importer.sniff(text):
+            return importer
+    raise FormatError(
+        f"{where} is no description of a machine that sccl knows: name its format with --format, "
+        f"one of {', '.join(names())}"
+    )
+
+
+def text_of_bytes(content: bytes, where: str) -> str:
+    """Return the text that some bytes are, whichever editor wrote them.
+
+    Raises:
+        FormatError: they are no text.
+    """
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{where} is not a text file (byte {error.start} is not {encoding.upper()}): expected "
+            "a description of a machine"
+        ) from error

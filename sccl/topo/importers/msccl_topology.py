@@ -1,0 +1,101 @@
+"""Topologies that msccl-tools writes: links as a matrix of chunks per round, and switches.
+
+``links[dst][src]`` is how many chunks a round carries there; a switch is
+``[srcs, dsts, bandwidth, name]``, which all that goes from its sources to its destinations shares.
+Older files say ``sccl_type``.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.topology import Budget, Link, Topology
+from sccl.errors import FormatError, InputError
+from sccl.topo.importers.contract import Hints, Imported
+
+NAME = "msccl-topology"
+ABOUT = "topology JSON of msccl-tools"
+SOURCE = "microsoft/msccl-tools, msccl/serialization.py and msccl/topologies"
+EXAMPLE = '{"msccl_type": "topology", "name": "pair", "switches": [], "links": [[0, 2], [2, 0]]}'
+
+MAX_RANKS = 1024
+
+_GB_PER_S, _ALPHA_US = 25.0, 0.7
+"""Of a lane and a link, where nothing is told: NVLink 2, with the alpha of TACCL's Table 1."""
+
+_Row = Annotated[list[int], Meta(max_length=MAX_RANKS)]
+_Switch = tuple[_Row, _Row, int, str]
+
+
+class _File(msgspec.Struct, frozen=True):
+    name: str
+    links: Annotated[list[_Row], Meta(max_length=MAX_RANKS)]
+    switches: Annotated[list[_Switch], Meta(max_length=MAX_RANKS)] = []
+
+
+def sniff(text: str) -> bool:
+    """Return whether a text says that it is such a topology."""
+    head = text[:4096] + text[-4096:]
+    return '"topology"' in head and ('"msccl_type"' in head or '"sccl_type"' in head)
+
+
+def read(text: str, hints: Hints) -> Imported:
+    """Return the machine that a text describes.
+
+    Raises:
+        InputError: it is no such topology.
+    """
+    try:
+        file = msgspec.json.decode(text, type=_File)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"no topology of msccl-tools ({error}); expected {EXAMPLE}") from error
+    alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
+    links = _links(file, alpha_us)
+    topology = Topology(
+        name=file.name or hints.name,
+        ranks=len(file.links),
+        links=links,
+        alpha_us=alpha_us,
+        gb_per_s=_GB_PER_S,
+        budgets=_budgets(file, {link.edge for link in links}),
+        source=f"imported: {ABOUT}",
+    )
+    lanes = sum(link.lanes for link in links)
+    understood = (
+        f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
+        f"{len(file.switches)} switches, each a limit on what passes it in a round",
+    )
+    assumed = [f"a lane is a chunk per round, of {_GB_PER_S:g} GB/s (NVLink 2)"]
+    if hints.alpha_us is None:
+        assumed.append(f"alpha is {alpha_us:g} us (TACCL, Table 1); --alpha-us says otherwise")
+    return Imported(topology, understood, tuple(assumed))
+
+
+def _links(file: _File, alpha_us: float) -> tuple[Link, ...]:
+    links, ranks = [], len(file.links)
+    for dst, row in enumerate(file.links):
+        if len(row) != ranks:
+            raise FormatError(
+                f"links[{dst}] has {len(row)} columns, expected {ranks}: one for each row"
+            )
+        for src, lanes in enumerate(row):
+            if lanes < 0:
+                raise FormatError(f"links[{dst}][{src}] is {lanes}, expected 0 or more lanes")
+            if lanes:
+                links.append(Link(src, dst, lanes, alpha_us, _GB_PER_S))
+    return tuple(links)
+
+
+def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
+    """Return what switches let pass; several of one name are told apart by their number."""
+    found = []
+    for i, (sources, goals, lanes, name) in enumerate(file.switches):
+        shared = sorted(edges & set(product(sources, goals)))
+        if not shared:
+            raise InputError(f"switches[{i}] is on the way of no link: name ranks that links join")
+        found.append(Budget(f"{name} {i}", tuple(shared), lanes))
+    return tuple(found)

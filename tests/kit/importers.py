@@ -1,0 +1,92 @@
+"""The conformance of a reader of machines, written once: :func:`check_importer`.
+
+What the files of a format say is tested by format, in `tests/topo/`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+from sccl.core.files.shapes import TopologyWire
+from sccl.core.files.text import parse, text_of
+from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.errors import InputError
+from sccl.topo import importers
+from sccl.topo.importers import Hints, Imported, Importer
+from tests.kit.nightly import times
+
+HINTS = Hints("machine")
+
+
+def check_importer(name: str) -> None:
+    """Check what every reader promises, on its own example and on what is left of that.
+
+    Raises:
+        AssertionError: it does not keep to it.
+    """
+    importer = importers.load(name)
+    assert name == importer.NAME
+    assert importer.ABOUT
+    assert importer.SOURCE
+    check_sniff(importer)
+    check_imported(importer, importer.EXAMPLE)
+    check_damage(importer, importer.EXAMPLE)
+
+
+def check_sniff(importer: Importer) -> None:
+    """Check that it knows its own example, and no other reader does."""
+    mine = [name for name in importers.names() if importers.load(name).sniff(importer.EXAMPLE)]
+    assert mine == [importer.NAME]
+    assert not importer.sniff("")
+
+
+def check_imported(importer: Importer, text: str) -> Imported:
+    """Check that a text is read to the same bytes twice, and back; what was made of it is said."""
+    imported = importer.read(text, HINTS)
+    wire = text_of(topology_to_wire(imported.topology))
+    assert text_of(topology_to_wire(importer.read(text, HINTS).topology)) == wire
+    assert topology_of_wire(parse(wire, TopologyWire, "m"), "m") == imported.topology
+    assert imported.understood
+    for line in (*imported.understood, *imported.assumed):
+        assert re.fullmatch(r"\S.*\S", line)
+    named = importer.read(text, Hints("machine", alpha_us=3.25)).topology
+    assert named == imported.topology or {link.alpha_us for link in named.links} >= {3.25}
+    return imported
+
+
+def check_damage(importer: Importer, text: str) -> None:
+    """Check that whatever is left of a text is read, or refused in a sentence.
+
+    Cut off anywhere; without a line, or with it twice; with characters that others replace; with
+    numbers that are huge, negative or none.
+    """
+    lines = text.splitlines(keepends=True)
+    damaged = [text[:end] for end in range(0, len(text), max(1, len(text) // 200))]
+    for i, line in enumerate(lines):
+        damaged += [
+            "".join(lines[:i] + lines[i + 1 :]),
+            "".join([*lines[: i + 1], line, *lines[i:]]),
+        ]
+    draw = random.Random(7)  # noqa: S311 - the same damage every time
+    for _ in range(times(300)):
+        at = draw.randrange(len(text))
+        damaged.append(
+            text[:at] + draw.choice("\0\t\n <>&\"'{}[]-0\ud7ff\U0001f600") + text[at + 1 :]
+        )
+    numbers = list(re.finditer(r"-?\d+(\.\d+)?", text))
+    for found in draw.sample(numbers, min(len(numbers), 100)):
+        for number in ("-1", "0", "999999999999", "1e400", "nan", ""):
+            damaged.append(text[: found.start()] + number + text[found.end() :])
+    for one in damaged:
+        importer.sniff(one)
+        assert re.fullmatch("[^\n]*", _refusal(importer, one)), one
+
+
+def _refusal(importer: Importer, text: str) -> str:
+    """Return why a text is not read; empty: it is."""
+    try:
+        topology_to_wire(importer.read(text, HINTS).topology)
+    except InputError as error:
+        return str(error)
+    return ""
