@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from sccl.core.packed import Excerpt, PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.stepping import Stepping
 from sccl.core.topology import Topology
-from sccl.errors import TooLargeError
+from sccl.errors import CollectiveError, TooLargeError
 from sccl.judge import require_valid
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth import baselines, registry
@@ -334,3 +334,28 @@ class SynthesisedEntrant(Entrant):
         pattern = pattern_of_algorithm(algorithm)
         about = costs_of(algorithm)
         return self.best_of(request.size_bytes, lambda pieces: _cut(pattern, pieces), about)
+
+
+@dataclass
+class GatheredEntrant(Entrant):
+    """An allreduce that reduces nothing on its way: all buffers are gathered, and added up there.
+
+    The plan is an allgather in which each rank has a whole buffer: twice as few alphas as halves
+    that follow one another, and many more bytes.
+
+    Attributes:
+        gather: makes the allgather.
+    """
+
+    gather: SynthesisedEntrant
+
+    def fastest(self, size_bytes: int) -> TimedPlan | None:
+        """Return the fastest allgather of buffers of a size."""
+        if self.contest.spec.name != "allreduce":
+            raise CollectiveError(
+                f"{self.name} is a way to do allreduce, not {self.contest.spec.name}: give one of "
+                "allreduce"
+            )
+        with self.working():
+            found = self.gather.fastest(size_bytes)
+        return found and replace(found, about=f"allgather, {found.about}")

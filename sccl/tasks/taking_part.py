@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.candidate import Range
 from sccl.core.events import Asking, Limiting
@@ -24,6 +26,7 @@ from sccl.tasks.entrants import (
     ClassicalEntrant,
     Contest,
     Entrant,
+    GatheredEntrant,
     ScheduleEntrant,
     SteppedEntrant,
     SynthesisedEntrant,
@@ -48,9 +51,13 @@ LIMITS = 4
 """Numbers of steps whose limits are looked for: three more than the fewest."""
 
 
+GATHERED = "gathered"
+"""Allreduce by gathering all buffers everywhere, as the smallest are done best."""
+
+
 def known_names() -> tuple[str, ...]:
     """Return the names of all who may take part, synthesisers first."""
-    return (*registry.names(), *baselines.names())
+    return (*registry.names(), GATHERED, *baselines.names())
 
 
 def chosen(only: Iterable[str], without: Iterable[str]) -> tuple[str, ...]:
@@ -89,8 +96,10 @@ def entrants_of(
     """
     synthesisers, found = registry.names(), list[Entrant]()
     for name in names:
-        is_one = name in synthesisers
-        found.append(_synthesiser(contest, name, told) if is_one else _baseline(contest, name))
+        if name in synthesisers:
+            found.append(_synthesiser(contest, name, told))
+        else:
+            found.append(_gathered(contest) if name == GATHERED else _baseline(contest, name))
     return [*found, *(_file(contest, name, plan) for name, plan in files.items())]
 
 
@@ -110,6 +119,15 @@ def _synthesiser(contest: Contest, name: str, told: Callable[[str], None]) -> En
         return finders[name](contest)
 
     return SteppedEntrant(contest, name, "synthesiser", about, find)
+
+
+def _gathered(contest: Contest) -> Entrant:
+    """Return who gathers all buffers, by the synthesiser that serves every machine."""
+    there = replace(contest, spec=named("allgather", contest.topology.ranks))
+    synthesizer = registry.load("tacos")
+    gather = SynthesisedEntrant(there, "tacos", "synthesiser", synthesizer.SOURCE, synthesizer)
+    about = "tacos gathers all buffers everywhere, and every rank adds them up"
+    return GatheredEntrant(contest, GATHERED, "synthesiser", about, gather)
 
 
 def _baseline(contest: Contest, name: str) -> Entrant:

@@ -47,7 +47,7 @@ def without_seconds(found: dict[str, Any]) -> dict[str, Any]:
 def test_everybody_is_there_or_it_is_said_why_not() -> None:
     found = found_of("--size", "64KB")
     assert [one["name"] for one in found["systems"]] == list(known_names())
-    assert set(known_names()) == {*registry.names(), *baselines.names()}
+    assert set(known_names()) == {*registry.names(), taking_part.GATHERED, *baselines.names()}
     assert all(bool(one["times"]) != bool(one["why"]) for one in found["systems"])
     whys = {one["name"]: one["why"] for one in found["systems"] if one["why"]}
     assert whys["c-cube"] == "c-cube does not define allgather: give one of allreduce"
@@ -67,6 +67,18 @@ def test_the_table_says_who_wins_and_how_much_slower_the_others_are() -> None:
     rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
     assert [row[1].strip() for row in rows[:6]] == ["tacos"] * 6
     assert {row[0].strip() for row in rows[6:]} == {"ring", "tacos"}
+
+
+def test_the_smallest_are_gathered_and_added_up_in_one_alpha(tmp_path: Path) -> None:
+    words = ("--collective", "allreduce", "--topo", "full:4", "--size", "1KB..1GB")
+    code, out, _ = sccl("compare", *words, "--only", "gathered,direct", "-o", tmp_path, "--json")
+    found = json.loads(out)
+    times = {s["name"]: [row["time_us"] for row in s["times"]] for s in found["systems"]}
+    assert (code, times["gathered"][0]) == (0, 0.74)  # alpha, and 1,000 bytes at 25 GB/s
+    assert times["gathered"][0] < times["direct"][0]
+    assert times["gathered"][-1] > 1.9 * times["direct"][-1]
+    made = json.loads((tmp_path / "allreduce-full-4-1000-gathered.json").read_text())
+    assert (made["collective"]["name"], made["chunk_bytes"]) == ("allgather", 1000)
 
 
 def test_what_chooses_by_size_does_so_at_each() -> None:
