@@ -141,6 +141,13 @@ VERBS = (
         "sccl tune project --sizes 1..4K",
     ),
     Verb(
+        RUN,
+        "export",
+        "export",
+        "Write algorithms and schedules in the formats that others run, simulate and draw.",
+        "sccl export found --format chrome-trace --size 1MB -o trace.json",
+    ),
+    Verb(
         PROVE,
         "check",
         "check",

@@ -44,6 +44,7 @@ OUTPUTS = {
     "verify-certificate": "sccl.tasks.certificates:VerifyCertificateOutput",
     "smt2": "sccl.tasks.smt2:Smt2Output",
     "doctor": "sccl.tasks.doctor:DoctorOutput",
+    "export": "sccl.tasks.exporting:ExportOutput",
     "topo-import": "sccl.tasks.importing:TopoImportOutput",
     "topo-list": "sccl.tasks.topo:TopoListOutput",
     "topo-with": "sccl.tasks.topo:TopoWithOutput",

@@ -95,6 +95,10 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
     "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
+    "export": (
+        "export",
+        lambda d: [d / "schedule.json", "--format", "chrome-trace", "-o", d / "trace.json"],
+    ),
     "codegen": ("codegen", lambda d: [d / "found", "-o", d / "again"]),
     "check": ("check", lambda d: [d / "found"]),
     "verify-certificate": ("verify-certificate", lambda d: [d / "proofs"]),

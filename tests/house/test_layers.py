@@ -31,6 +31,7 @@ FLOORS = {
     "prove/check": 6,
     "prove/bounds": 6,
     "emit": 6,
+    "formats": 6,
     "synth": 7,
     "runtime": 7,
     "synth/limit": 8,
@@ -53,7 +54,16 @@ FLOORS = {
 lie in ``synth/`` or ``view/`` themselves are what the folders in them share."""
 
 _NOUNS = {"core", "core/files", "errors"}
-_DOORS = {"collectives", "judge", "prove/bounds", "prove/check", "runtime", "emit", "synth"}
+_DOORS = {
+    "collectives",
+    "formats",
+    "judge",
+    "prove/bounds",
+    "prove/check",
+    "runtime",
+    "emit",
+    "synth",
+}
 _DOORS |= {"sim", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
 _DOORS |= {"synth/tacos", "tasks", "topo", "topo/importers", "topo/symmetry"}
 _DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sccl", "rich"}
@@ -76,6 +86,7 @@ MAY_IMPORT = {
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "igraph"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
+    "formats": _NOUNS | {"collectives", "judge", "lower", "defusedxml", "msgspec", "numpy"},
     "synth": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
     | {"transform", "sccl", "msgspec", "platformdirs"},

@@ -217,7 +217,7 @@ def make_directory(path: Path) -> None:
         raise InputError(f"cannot create the folder {path}: {reason}") from error
 
 
-def write_folder(directory: Path, texts: Mapping[str, str], *, last: str) -> None:
+def write_folder(directory: Path, texts: Mapping[str, str | bytes], *, last: str) -> None:
     """Write files into a folder: none is touched before all of them are on the disk.
 
     A folder that is not there appears whole. What else a folder holds stays.
@@ -240,7 +240,7 @@ def write_folder(directory: Path, texts: Mapping[str, str], *, last: str) -> Non
         made = Path(temporary) / "made"
         made.mkdir()
         for name, text in texts.items():
-            write_atomically(made / name, text)
+            write_bytes_atomically(made / name, text.encode() if isinstance(text, str) else text)
         if new:
             made.rename(directory)
             return

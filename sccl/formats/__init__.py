@@ -1,0 +1,47 @@
+"""The formats that others run, simulate and draw, one file each, found by its name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import cast
+
+from sccl.errors import unknown_name
+from sccl.formats.contract import MAX_BYTES, Foreign, Format, FormatOptions, SizedPlan, WrittenFiles
+
+__all__ = [
+    "MAX_BYTES",
+    "Foreign",
+    "Format",
+    "FormatOptions",
+    "SizedPlan",
+    "WrittenFiles",
+    "load",
+    "names",
+    "who_reads",
+]
+
+NO_FORMATS = frozenset({"contract"})
+"""Files that formats share."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the formats, as ``--format`` takes them; none is loaded."""
+    files = {module.name for module in pkgutil.iter_modules(__path__)} - NO_FORMATS
+    return tuple(sorted(name.replace("_", "-") for name in files))
+
+
+def load(name: str) -> Format:
+    """Return a format.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in names():
+        raise unknown_name("format", name, names(), f"the formats are {', '.join(names())}")
+    return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+
+
+def who_reads(content: bytes) -> Format | None:
+    """Return the format that some bytes are of; None: none that is known."""
+    return next((one for one in map(load, names()) if one.sniff(content)), None)

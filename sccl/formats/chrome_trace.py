@@ -1,0 +1,105 @@
+"""Traces that chrome://tracing and Perfetto draw: what every link carries when.
+
+Source: Trace Event Format (Google, 2016), "complete" events (``ph`` X) with ``ts`` and ``dur`` in
+microseconds, and metadata events (``ph`` M) that name processes and threads. A process is a rank,
+or a switch, and its threads are the links out of it, so that Perfetto shows a row for each link, by
+who sends. ``args`` of an event has the chunk, where it goes, bytes, and when it arrives. It is only
+written: a trace does not say what a collective is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from sccl.core.schedule import Schedule
+from sccl.errors import FormatError, TooLargeError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+
+NAME = "chrome-trace"
+ABOUT = "trace of what links carry, for Perfetto and chrome://tracing"
+SOURCE = "Trace Event Format, Google 2016"
+TAKES = (Schedule,)
+BY_SIZE = True
+
+MAX_EVENTS = 2_000_000
+"""Of a trace: Perfetto takes some GB of memory for more."""
+
+Options = FormatOptions
+"""Nothing can be told."""
+
+
+def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001 - the contract's
+    """Return the trace of some schedules, each as processes of its own.
+
+    Raises:
+        TooLargeError: they have more transfers than a viewer takes.
+    """
+    transfers = sum(len(_plan(entry).start) for entry in plans)
+    if transfers > MAX_EVENTS:
+        raise TooLargeError(
+            f"{transfers} transfers, and viewers take up to {MAX_EVENTS}: export a part, as "
+            "'sccl part' writes one"
+        )
+    encoder = msgspec.json.Encoder()
+    rows = [encoder.encode(event) for n, entry in enumerate(plans) for event in _events(n, entry)]
+    text = b'{"displayTimeUnit": "ns", "traceEvents": [\n' + b",\n".join(rows) + b"\n]}\n"
+    return WrittenFiles({"trace.json": text}, "open https://ui.perfetto.dev and drop {path} on it")
+
+
+def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
+    """Return False: traces are not read."""
+    return False
+
+
+def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
+    """Raise, for a trace does not say what was to be done.
+
+    Raises:
+        FormatError: always.
+    """
+    raise FormatError(f"{where}: a trace says what links carry, not what was to be done: no plan")
+
+
+def _plan(entry: SizedPlan) -> Schedule:
+    assert isinstance(entry.plan, Schedule)
+    return entry.plan
+
+
+def _events(number: int, entry: SizedPlan) -> Iterator[dict[str, Any]]:
+    """Yield the events of a schedule; its processes are numbered after those of others."""
+    schedule = _plan(entry)
+    topology = schedule.topology
+    names = [f"rank {topology.label(rank)}" for rank in range(topology.ranks)]
+    names += [f"switch {switch.name}" for switch in topology.switches]
+    first = number * len(names) + 1
+    for node, name in enumerate(names):
+        shown = {"name": f"{entry.name}: {name}"}
+        yield {"ph": "M", "name": "process_name", "pid": first + node, "args": shown}
+    for link, (src, dst) in enumerate(k.edge for k in topology.links):
+        where = {"pid": first + src, "tid": link}
+        yield {"ph": "M", "name": "thread_name", **where, "args": {"name": f"to {names[dst]}"}}
+    us, lags = schedule.tick_ps / 10**6, schedule.clock.lag
+    sizes = schedule.chunk_bytes
+    for i in range(len(schedule.start)):
+        start, end = int(schedule.start[i]), int(schedule.end[i])
+        chunk, link = int(schedule.chunk[i]), int(schedule.link[i])
+        reduces = bool(schedule.reduce[i])
+        src, dst = topology.links[link].edge
+        yield {
+            "ph": "X",
+            "name": f"chunk {chunk}" + (", reduced" if reduces else ""),
+            "cat": "reduce" if reduces else "copy",
+            "pid": first + src,
+            "tid": link,
+            "ts": round(start * us, 6),
+            "dur": round((end - start) * us, 6),
+            "args": {
+                "chunk": chunk,
+                "to": names[dst],
+                "bytes": sizes if isinstance(sizes, int) else sizes[chunk],
+                "arrives_us": round((end + lags(link)) * us, 6),
+            },
+        }

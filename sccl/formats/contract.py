@@ -1,0 +1,118 @@
+"""What somebody else's format of plans is: a module of this room, read and written in one file.
+
+It states ``NAME`` (as in ``--format``), ``ABOUT`` (whose format it is, in a line), ``SOURCE``
+(where it is described, and for which versions), ``TAKES`` (which plans it can hold), ``BY_SIZE``
+(whether it holds bytes, so that a size has to be told), ``Options`` (a struct; each field with its
+help and its default), and has
+
+- ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. What the format
+  or its runtime does not allow is an :class:`~sccl.errors.InputError` that names the limit, and
+  what to do; nothing that a runtime would ignore in silence, or fail on, is ever written.
+- ``sniff(content) -> bool``: whether bytes are of this format; quick, and of any bytes. Always
+  False of a format that is only written.
+- ``read(content, where) -> Foreign``: what a file of anybody holds.
+
+Limits stand at the head of the module, each with where it is from. Files come from strangers: a
+reader states how much it takes, and neither hangs nor fails otherwise on any bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from sccl.core.algorithm import Algorithm
+    from sccl.core.schedule import Schedule
+    from sccl.lower import Program
+
+MAX_BYTES = 2**28
+"""Of a file that is read."""
+
+
+class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a format can be told beside the plans; each field has a default, and its help."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPlan:
+    """A plan, judged, and for which buffers.
+
+    Attributes:
+        name: of the plan: letters, digits and hyphens.
+        min_bytes: of a rank's buffer, the C chunks; inclusive.
+        max_bytes: inclusive; None: all that are larger.
+        size_bytes: that times and messages are for; None: not told.
+    """
+
+    name: str
+    plan: Algorithm | Schedule
+    min_bytes: int = 0
+    max_bytes: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """What is to be written.
+
+    Attributes:
+        files: content by name; several lie in a folder.
+        command: that runs them, in which ``{path}`` stands for the file or the folder.
+        notes: what a user has to know of them, in sentences.
+    """
+
+    files: Mapping[str, bytes]
+    command: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What was read of a file.
+
+    Attributes:
+        about: what it is, in words.
+        notes: what its runtime would trip over, or was assumed, in sentences.
+    """
+
+    plan: Algorithm | Schedule | Program
+    about: str
+    notes: tuple[str, ...] = ()
+
+
+class Format(Protocol):
+    """A module of this room."""
+
+    NAME: str
+    ABOUT: str
+    SOURCE: str
+    TAKES: tuple[type, ...]
+    BY_SIZE: bool
+    Options: type[FormatOptions]
+
+    def write(self, plans: Sequence[SizedPlan], options: Any) -> WrittenFiles:
+        """Return the files of some plans, of one collective on one machine.
+
+        Raises:
+            InputError: the format, or who reads it, does not allow them.
+        """
+        ...
+
+    def sniff(self, content: bytes) -> bool:
+        """Return whether bytes are of this format."""
+        ...
+
+    def read(self, content: bytes, where: str) -> Foreign:
+        """Return what a file holds.
+
+        Args:
+            where: what to call it in a message.
+
+        Raises:
+            InputError: it is not of this format, or larger than is read.
+        """
+        ...

@@ -1,0 +1,224 @@
+"""``sccl export``: plans in the formats that others run, simulate and draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl import formats
+from sccl.core.algorithm import Algorithm, KSynchronous
+from sccl.core.cost import Costs, winners
+from sccl.core.files.disk import (
+    check_can_create,
+    check_can_write,
+    slug,
+    write_bytes_atomically,
+    write_folder,
+)
+from sccl.core.files.fields import Count, FileText
+from sccl.errors import InputError, ParameterError, unknown_name
+from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
+from sccl.tasks.files import LoadedPlan, load_plans
+from sccl.tasks.judged import judged, judged_schedule
+from sccl.tasks.outputs import Output, plan_digests
+from sccl.tasks.sizes import check_divides
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
+    from sccl.core.schedule import Schedule
+
+
+class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A plan, and for which buffers it was written."""
+
+    name: str
+    min_bytes: Annotated[int, Meta(ge=0, description="Of a rank's buffer; inclusive.")]
+    max_bytes: Annotated[int | None, Meta(description="Inclusive; null: all that are larger.")]
+
+
+class ExportOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl export' wrote."""
+
+    kind: Literal["export"] = "export"
+    format: str
+    path: FileText
+    files: Annotated[tuple[str, ...], Meta(description="Names of what lies there, if a folder.")]
+    plans: tuple[EntryPart, ...]
+    command: Annotated[str, Meta(description="That runs what was written.")]
+    notes: Annotated[tuple[str, ...], Meta(description="What has to be known of it.")]
+    bytes: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written, and of what.
+
+    Attributes:
+        given: the plans, by file.
+    """
+
+    format: Format
+    path: Path
+    given: Mapping[str, Plan]
+    entries: tuple[SizedPlan, ...]
+    written: WrittenFiles
+
+    @property
+    def is_folder(self) -> bool:
+        """Return whether it is a folder of several files."""
+        return _is_folder(self.written)
+
+    @property
+    def command(self) -> str:
+        """Return what runs it."""
+        return self.written.command.replace("{path}", quote(str(self.path)))
+
+
+def _is_folder(written: WrittenFiles) -> bool:
+    return len(written.files) > 1
+
+
+def export(
+    words: Iterable[str | Path],
+    format_name: str,
+    path: Path,
+    size_bytes: int | None,
+    told: Sequence[str],
+) -> Exported:
+    """Write the plans of files in a format.
+
+    Args:
+        size_bytes: of the C chunks, for formats that hold bytes; None: not told.
+        told: ``name=value``, for the format's options.
+
+    Raises:
+        InputError: there is no such format or option, a file holds no plan or one that the judge
+            rejects, the format does not allow them, or nothing can be written there.
+    """
+    form = formats.load(format_name)
+    options = options_of(form, told)
+    loaded = load_plans(words)
+    entries = _entries(form, loaded, size_bytes)
+    written = form.write(entries, options)
+    given = {str(one.file): one.plan for one in loaded}
+    found = Exported(form, path, given, entries, written)
+    _write(found)
+    return found
+
+
+def options_of(form: Format, told: Sequence[str]) -> FormatOptions:
+    """Return a format's options as they are told.
+
+    Raises:
+        ParameterError: one is not of the form ``name=value``, or has a value that it cannot have.
+        UnknownNameError: there is no such option.
+    """
+    known = [field.name.replace("_", "-") for field in msgspec.structs.fields(form.Options)]
+    values: dict[str, Any] = {}
+    for text in told:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ParameterError(f"--set {text!r}: expected NAME=VALUE")
+        if name not in known:
+            hint = f"{form.NAME} knows {', '.join(known)}" if known else f"{form.NAME} knows none"
+            raise unknown_name("option", name, known, hint)
+        values[name.replace("-", "_")] = value
+    try:
+        return msgspec.convert(values, form.Options, strict=False)
+    except msgspec.ValidationError as error:
+        raise ParameterError(f"--set {' '.join(told)}: {error}; give another value") from error
+
+
+def _entries(
+    form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None
+) -> tuple[SizedPlan, ...]:
+    plans = [_taken(form, one, size_bytes) for one in loaded]
+    first = plans[0]
+    for one, plan in zip(loaded, plans, strict=True):
+        same = plan.collective.name == first.collective.name and plan.topology == first.topology
+        if not same or plan.collective.root != first.collective.root:
+            raise InputError(
+                f"{one.file}: it is {plan.collective.name} on {plan.topology.name!r}, and "
+                f"{loaded[0].file} is {first.collective.name} on {first.topology.name!r}: export "
+                "plans of one collective on one machine together"
+            )
+    names = [slug(one.file.stem) for one in loaded]
+    algorithms = [plan for plan in plans if isinstance(plan, Algorithm)]
+    if len(algorithms) < len(plans) or len(plans) == 1:
+        pairs = zip(names, plans, strict=True)
+        return tuple(SizedPlan(name, plan, size_bytes=size_bytes) for name, plan in pairs)
+    points = [(a.steps, a.bandwidth_cost) for a in algorithms]
+    found, begin = [], 0
+    for span in winners(points, Costs.of(first.topology)):
+        end = None if span.to_bytes is None else int(span.to_bytes)
+        if end is None or end >= begin:
+            found.append(SizedPlan(names[span.index], plans[span.index], begin, end, size_bytes))
+            begin = begin if end is None else end + 1
+    return tuple(found)
+
+
+def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> Algorithm | Schedule:
+    """Return a plan, judged, as the format takes it: with steps, or with times at a size.
+
+    Raises:
+        InputError: the judge rejects it, or it is not to be had so.
+    """
+    from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.tasks.terms import finest_tick  # noqa: PLC0415
+    from sccl.transform.levels import algorithm_of  # noqa: PLC0415
+    from sccl.transform.retime import schedule_of  # noqa: PLC0415
+
+    where, plan = str(one.file), one.plan
+    if not isinstance(plan, KSynchronous):
+        schedule = judged_schedule(plan, where)
+        return schedule if Schedule in form.TAKES else algorithm_of(schedule)
+    algorithm = judged(plan, where)
+    if form.BY_SIZE:
+        if size_bytes is None:
+            raise ParameterError(f"{where}: {form.NAME} holds bytes: give --size, such as 1MB")
+        check_divides(size_bytes, algorithm.collective.chunks)
+    if Algorithm in form.TAKES:
+        return algorithm
+    assert size_bytes is not None
+    chunk = size_bytes // algorithm.collective.chunks
+    tick = finest_tick(algorithm.topology, chunk, algorithm.num_sends)
+    return schedule_of(algorithm, chunk, tick_ps=tick)
+
+
+def _write(found: Exported) -> None:
+    """Write the files: one, or those of a folder.
+
+    Raises:
+        InputError: they cannot be written.
+    """
+    files = found.written.files
+    if found.is_folder:
+        check_can_create(found.path)
+        write_folder(found.path, files, last=max(files))
+        return
+    (content,) = files.values()
+    check_can_write(found.path)
+    write_bytes_atomically(found.path, content)
+
+
+def export_output(found: Exported) -> ExportOutput:
+    """Return what was written."""
+    return ExportOutput(
+        inputs=plan_digests(found.given),
+        format=found.format.NAME,
+        path=str(found.path),
+        files=tuple(sorted(found.written.files)) if found.is_folder else (),
+        plans=tuple(
+            EntryPart(name=e.name, min_bytes=e.min_bytes, max_bytes=e.max_bytes)
+            for e in found.entries
+        ),
+        command=found.command,
+        notes=found.written.notes,
+        bytes=sum(map(len, found.written.files.values())),
+    )

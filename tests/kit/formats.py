@@ -1,0 +1,147 @@
+"""The conformance of a format of others, written once: :func:`check_format`.
+
+What its files do where they are run is tested by format, in `tests/formats/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from sccl import formats
+from sccl.core.algorithm import Algorithm
+from sccl.core.collective import Collective
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.text import text_of
+from sccl.core.schedule import Schedule
+from sccl.errors import InputError
+from sccl.formats import Format, SizedPlan, WrittenFiles
+from sccl.transform.retime import schedule_of
+from tests.kit.found import frontier
+from tests.kit.nightly import times
+from tests.kit.paths import ROOT
+from tests.kit.processes import PATIENCE_S
+
+SIZE_BYTES = 3 * 2**20
+COLLECTIVES = ("allgather", "allreduce", "reducescatter", "alltoall", "broadcast")
+
+
+def check_format(name: str) -> None:
+    """Check what every format promises, on a small machine and on what is left of its files.
+
+    Raises:
+        AssertionError: it does not keep to it.
+    """
+    form = formats.load(name)
+    assert name == form.NAME
+    assert form.ABOUT
+    assert form.SOURCE
+    for field in _fields(form):
+        assert field["description"]
+        assert "default" in field
+    assert not form.sniff(b"")
+    for collective in COLLECTIVES:
+        check_written(form, collective)
+    check_same_bytes(form)
+
+
+def _fields(form: Format) -> list[dict[str, object]]:
+    (shape,) = msgspec.json.schema(form.Options)["$defs"].values()
+    return list(shape["properties"].values())
+
+
+def plans(form: Format, algorithms: Sequence[Algorithm]) -> list[SizedPlan]:
+    """Return algorithms as the format takes them, each for sizes of its own."""
+    last = len(algorithms) - 1
+    return [
+        SizedPlan(
+            f"plan-{i}", taken(form, found), 4096 * i, None if i == last else 4095, SIZE_BYTES
+        )
+        for i, found in enumerate(algorithms)
+    ]
+
+
+def taken(form: Format, found: Algorithm) -> Algorithm | Schedule:
+    """Return an algorithm, or its schedule where the format takes these alone."""
+    if Algorithm in form.TAKES:
+        return found
+    return schedule_of(found, SIZE_BYTES // found.collective.chunks)
+
+
+def exported(form: Format, algorithms: Sequence[Algorithm]) -> WrittenFiles:
+    """Return what a format makes of some algorithms, as long as nothing is told."""
+    try:
+        return form.write(plans(form, algorithms), form.Options())
+    except InputError:
+        return WrittenFiles({}, "")  # some formats have no such collective, and say so
+
+
+def algorithms_of(collective: str) -> list[Algorithm]:
+    """Return two algorithms of a ring of four."""
+    return frontier("ring:4", collective)[:2]
+
+
+def check_written(form: Format, collective: str) -> None:
+    """Check that files are whole, are made again the same, and are read back as the same plan."""
+    found = algorithms_of(collective)
+    written = exported(form, found)
+    for file, content in written.files.items():
+        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", file)
+        assert isinstance(content, bytes)
+        if form.sniff(content):
+            others = [n for n in formats.names() if formats.load(n).sniff(content)]
+            assert others == [form.NAME]
+            check_read(form, content, found[0].collective)
+            check_damage(form, content)
+
+
+def check_read(form: Format, content: bytes, collective: Collective) -> None:
+    """Check that a file is read as a plan of its collective."""
+    read = form.read(content, "file")
+    assert read.about
+    assert read.plan.collective.name == collective.name
+    assert read.plan.collective.ranks == collective.ranks
+
+
+def check_damage(form: Format, content: bytes) -> None:
+    """Check that whatever is left of a file is read, or refused in a sentence."""
+    draw = random.Random(7)  # noqa: S311 - the same damage every time
+    step = max(1, len(content) // 100)
+    damaged = [content[:end] for end in range(0, len(content), step)]
+    for _ in range(times(300)):
+        at, length = draw.randrange(len(content)), draw.choice((0, 1, 1, 1, 8, 64))
+        insert = draw.choice((b"", b"\0", b"-", b"9" * 12, b'"', b"<", b"{", b"\xff", b"-1"))
+        damaged.append(content[:at] + insert + content[at + length :])
+    for one in damaged:
+        form.sniff(one)
+        assert re.fullmatch("[^\n]*", _refusal(form, one)), one
+
+
+def _refusal(form: Format, content: bytes) -> str:
+    """Return why bytes are not read; empty: they are."""
+    try:
+        form.read(content, "file")
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def check_same_bytes(form: Format) -> None:
+    """Check that it writes the same where sets of strings have another order."""
+    texts = [[text_of(algorithm_to_wire(a)) for a in algorithms_of(c)] for c in COLLECTIVES]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.programs.exported", form.NAME],
+        input=json.dumps(texts),
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "4711"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    files = [exported(form, algorithms_of(collective)).files for collective in COLLECTIVES]
+    assert json.loads(done.stdout) == [{k: v.hex() for k, v in one.items()} for one in files]
