@@ -15,7 +15,7 @@ from typing import Any
 
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text
-from sccl.core.files.disk import slug, write_atomically
+from sccl.core.files.disk import make_directory, slug, write_atomically
 from sccl.tasks.compare import compare, compared_subject
 from sccl.tasks.compared import compare_output
 from sccl.tasks.entrants import Contest
@@ -51,6 +51,7 @@ Found = dict[str, Any]
 
 def main(folder: Path) -> None:
     """Write the page, its pictures and the table of the README."""
+    make_directory(folder)
     found = {m: {c: _compared(folder, c, m) for c in COLLECTIVES} for m in MACHINES}
     head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
     parts = [head + _MADE, _SUMMARY, _summary(found)]
