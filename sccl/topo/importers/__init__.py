@@ -11,7 +11,7 @@ from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer
 
 __all__ = ["MAX_BYTES", "Hints", "Imported", "Importer", "load", "names", "read", "text_of_bytes"]
 
-NO_IMPORTERS = frozenset({"contract"})
+NO_IMPORTERS = frozenset({"contract", "gpus"})
 """Files that readers share."""
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}

@@ -1,0 +1,186 @@
+"""What files about machines leave out: how fast the links of each GPU are, and where that is from.
+
+Speeds are those of data sheets, per link and direction, as the machines of the catalogue have them;
+what a program reaches is less: NCCL counts on 18 to 20.6 of NVLink's 20 to 25 GB/s (NVIDIA/nccl,
+src/graph/topo.h).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sccl.errors import unknown_name
+
+NVLINK, XGMI, PCIE = "NVLink", "xGMI", "PCIe"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A kind of GPU.
+
+    Attributes:
+        name: as ``--gpu`` takes it; its words are in what tools call the GPU.
+        arch: its architecture, as compilers call it: ``sm_80``, ``gfx90a``.
+        links: how many NVLinks or xGMI links it has; 0: only PCIe.
+        gb_per_s: of one of them, per direction, 10^9 bytes per second; 0 where it has none.
+        pcie: the generation of PCIe that it speaks.
+        source: where the numbers of its links are from.
+    """
+
+    name: str
+    arch: str
+    links: int
+    gb_per_s: float
+    pcie: int
+    source: str
+
+    @property
+    def link(self) -> str:
+        """Return what its fast links are called."""
+        if not self.links:
+            return PCIE
+        return NVLINK if self.arch.startswith("sm_") else XGMI
+
+
+_NVIDIA = "NVIDIA {} data sheet: {} GB/s both ways"
+_AMD = "AMD Instinct {} data sheet: {} GB/s both ways per link"
+
+GPUS = (
+    Gpu("p100", "sm_60", 4, 20.0, 3, _NVIDIA.format("P100", 160)),
+    Gpu("v100", "sm_70", 6, 25.0, 3, _NVIDIA.format("V100", 300)),
+    Gpu("rtx-2080-ti", "sm_75", 2, 25.0, 3, _NVIDIA.format("RTX 2080 Ti", 100)),
+    Gpu("a100", "sm_80", 12, 25.0, 4, _NVIDIA.format("A100", 600)),
+    Gpu("a800", "sm_80", 8, 25.0, 4, _NVIDIA.format("A800", 400)),
+    Gpu("a30", "sm_80", 4, 25.0, 4, _NVIDIA.format("A30", 200)),
+    Gpu("a6000", "sm_86", 4, 14.0625, 4, _NVIDIA.format("RTX A6000", 112.5)),
+    Gpu("a40", "sm_86", 4, 14.0625, 4, _NVIDIA.format("A40", 112.5)),
+    Gpu("rtx-3090", "sm_86", 4, 14.0625, 4, _NVIDIA.format("RTX 3090", 112.5)),
+    Gpu("h100", "sm_90", 18, 25.0, 5, _NVIDIA.format("H100 SXM", 900)),
+    Gpu("h100-nvl", "sm_90", 12, 25.0, 5, _NVIDIA.format("H100 NVL", 600)),
+    Gpu("h100-pcie", "sm_90", 12, 25.0, 5, _NVIDIA.format("H100 PCIe", 600)),
+    Gpu("h800", "sm_90", 8, 25.0, 5, _NVIDIA.format("H800", 400)),
+    Gpu("h20", "sm_90", 18, 25.0, 5, _NVIDIA.format("H20", 900)),
+    Gpu("h200", "sm_90", 18, 25.0, 5, _NVIDIA.format("H200", 900)),
+    Gpu("gh200", "sm_90", 18, 25.0, 5, _NVIDIA.format("GH200", 900)),
+    Gpu("b200", "sm_100", 18, 50.0, 5, _NVIDIA.format("B200", 1800)),
+    Gpu("gb200", "sm_100", 18, 50.0, 5, _NVIDIA.format("GB200", 1800)),
+    Gpu("b300", "sm_103", 18, 50.0, 6, _NVIDIA.format("B300", 1800)),
+    Gpu("gb300", "sm_103", 18, 50.0, 6, _NVIDIA.format("GB300", 1800)),
+    Gpu("p40", "sm_61", 0, 0.0, 3, "NVIDIA P40 data sheet: PCIe only"),
+    Gpu("t4", "sm_75", 0, 0.0, 3, "NVIDIA T4 data sheet: PCIe only"),
+    Gpu("a10", "sm_86", 0, 0.0, 4, "NVIDIA A10 data sheet: PCIe only"),
+    Gpu("a10g", "sm_86", 0, 0.0, 4, "NVIDIA A10 data sheet: PCIe only"),
+    Gpu("l4", "sm_89", 0, 0.0, 4, "NVIDIA L4 data sheet: PCIe only"),
+    Gpu("l20", "sm_89", 0, 0.0, 4, "NVIDIA L20 data sheet: PCIe only"),
+    Gpu("l40", "sm_89", 0, 0.0, 4, "NVIDIA L40 data sheet: PCIe only"),
+    Gpu("l40s", "sm_89", 0, 0.0, 4, "NVIDIA L40S data sheet: PCIe only"),
+    Gpu("rtx-4090", "sm_89", 0, 0.0, 4, "NVIDIA RTX 4090 data sheet: PCIe only"),
+    Gpu("rtx-5090", "sm_120", 0, 0.0, 5, "NVIDIA RTX 5090 data sheet: PCIe only"),
+    Gpu("mi50", "gfx906", 2, 46.0, 4, _AMD.format("MI50", 92)),
+    Gpu("mi60", "gfx906", 2, 50.0, 4, _AMD.format("MI60", 100)),
+    Gpu("mi100", "gfx908", 3, 46.0, 4, _AMD.format("MI100", 92)),
+    Gpu("mi210", "gfx90a", 3, 50.0, 4, _AMD.format("MI210", 100)),
+    Gpu("mi250", "gfx90a", 6, 50.0, 4, _AMD.format("MI250", 100)),
+    Gpu("mi250x", "gfx90a", 8, 50.0, 4, _AMD.format("MI250X", 100)),
+    Gpu("mi300x", "gfx942", 7, 64.0, 5, _AMD.format("MI300X", 128)),
+    Gpu("mi325x", "gfx942", 7, 64.0, 5, _AMD.format("MI325X", 128)),
+    Gpu("mi350x", "gfx950", 7, 76.8, 5, _AMD.format("MI350X", 153.6)),
+    Gpu("mi355x", "gfx950", 7, 76.8, 5, _AMD.format("MI355X", 153.6)),
+)
+"""The GPUs that are known; an architecture's usual one comes before its variants."""
+
+_USUAL = {
+    "sm_86": "a6000",
+    "sm_89": "rtx-4090",
+    "gfx90a": "mi250x",
+    "gfx942": "mi300x",
+}
+"""Of architectures whose first is not the one most often met."""
+
+_RCCL_NAMES = {"910": "gfx90a"}
+"""What older RCCL calls architectures, where that is not their number."""
+
+LANE_GB_PER_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+"""Of one lane of PCIe and direction, by generation (PCI-SIG): 2.5 to 64 GT/s less the encoding."""
+
+PCIE_LANES = 16
+"""Of a GPU's slot, where nothing is told."""
+
+SOCKET_GB_PER_S = {3: 10.0, 4: 16.0, 5: 22.0, 6: 40.0}
+"""Between two sockets and per direction, by the PCIe generation of machines of that time.
+
+Source: NVIDIA/nccl, src/graph/topo.h: Skylake's UPI, AMD's links, Sapphire Rapids, Emerald Rapids.
+"""
+
+ALPHA_US = {NVLINK: 0.7, XGMI: 0.7, PCIE: 1.0}
+"""Latency of a transfer by kind of link, microseconds."""
+
+_ALPHA_SOURCES = {
+    NVLINK: "as TACCL (NSDI 2023) Table 1 has it for NVLink on NDv2 and DGX-2",
+    XGMI: "no figure is published, taken as NVLink's",
+    PCIE: "NCCL's model of a step over PCIe, LL protocol (src/graph/tuning.cc)",
+}
+
+NAMES = tuple(sorted(gpu.name for gpu in GPUS))
+
+
+def gpu_named(text: str) -> Gpu | None:
+    """Return the GPU that somebody or some tool calls so, None where it is not known.
+
+    All words of the GPU's name must be in the text, or the text be that name written as one.
+    """
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    glued = "".join(words)
+    fits = [
+        gpu
+        for gpu in GPUS
+        if (parts := gpu.name.split("-")) and (set(parts) <= set(words) or glued == "".join(parts))
+    ]
+    return max(fits, key=lambda gpu: gpu.name.count("-"), default=None)
+
+
+def gpu_of_user(text: str) -> Gpu:
+    """Return the GPU that ``--gpu`` names.
+
+    Raises:
+        UnknownNameError: none is known by that name.
+    """
+    found = gpu_named(text)
+    if found is None:
+        raise unknown_name("GPU", text, NAMES, f"those known are {', '.join(NAMES)}")
+    return found
+
+
+def nvidia_gpu(sm: int) -> Gpu | None:
+    """Return the usual GPU of a compute capability such as 80, None where it is not known."""
+    return _usual(f"sm_{sm}")
+
+
+def amd_gpu(gcn: str) -> Gpu | None:
+    """Return the usual GPU of an architecture: ``gfx942``, or ``906`` as older RCCL writes it."""
+    return _usual(gcn if gcn.startswith("gfx") else _RCCL_NAMES.get(gcn, f"gfx{gcn}"))
+
+
+def _usual(arch: str) -> Gpu | None:
+    fits = [gpu for gpu in GPUS if gpu.arch == arch]
+    usual = [gpu for gpu in fits if gpu.name == _USUAL.get(arch)]
+    return next(iter(usual + fits), None)
+
+
+def pcie_gb_per_s(generation: int, lanes: int = PCIE_LANES) -> float:
+    """Return what a PCIe link carries per direction, 10^9 bytes per second."""
+    return LANE_GB_PER_S[generation] * lanes
+
+
+def alpha_said(link: str) -> str:
+    """Return, for what an import assumed, the latency of a kind of link and its source."""
+    return (
+        f"alpha of {link} is {ALPHA_US[link]:g} us ({_ALPHA_SOURCES[link]}); --alpha-us says "
+        "otherwise"
+    )
+
+
+def speed_said(gpu: Gpu) -> str:
+    """Return, for what an import assumed, the speed of a GPU's fast links and its source."""
+    return f"an {gpu.link} carries {gpu.gb_per_s:g} GB/s per direction ({gpu.source})"
