@@ -8,8 +8,8 @@ from sccl.errors import UnknownNameError
 from sccl.topo.importers.gpus import (
     ALPHA_US,
     GPUS,
-    LANE_GB_PER_S,
     NAMES,
+    PCIE_X16_GB_PER_S,
     SOCKET_GB_PER_S,
     alpha_said,
     amd_gpu,
@@ -84,9 +84,9 @@ def test_architectures_stand_for_their_usual_gpu() -> None:
 
 
 def test_a_slot_of_pcie_carries_what_its_generation_says() -> None:
-    assert pcie_gb_per_s(3) == pytest.approx(15.76)
-    assert pcie_gb_per_s(5, 4) == pytest.approx(pcie_gb_per_s(4, 8), rel=1e-3)
-    assert {gpu.pcie for gpu in GPUS} <= LANE_GB_PER_S.keys() & SOCKET_GB_PER_S.keys()
+    assert pcie_gb_per_s(3) == 12.5
+    assert pcie_gb_per_s(5, 4) == pcie_gb_per_s(4, 8) == pcie_gb_per_s(3, 16)
+    assert {gpu.pcie for gpu in GPUS} <= PCIE_X16_GB_PER_S.keys() & SOCKET_GB_PER_S.keys()
 
 
 def test_latencies_are_said_with_where_they_are_from() -> None:

@@ -1,8 +1,8 @@
 """What files about machines leave out: how fast the links of each GPU are, and where that is from.
 
-Speeds are those of data sheets, per link and direction, as the machines of the catalogue have them;
-what a program reaches is less: NCCL counts on 18 to 20.6 of NVLink's 20 to 25 GB/s (NVIDIA/nccl,
-src/graph/topo.h).
+Speeds of NVLink and xGMI are those of data sheets, per link and direction, as the machines of the
+catalogue have them; what a program reaches is less: NCCL counts on 18 to 20.6 of NVLink's 20 to 25
+GB/s (NVIDIA/nccl, src/graph/topo.h).
 """
 
 from __future__ import annotations
@@ -101,16 +101,19 @@ _USUAL = {
 _RCCL_NAMES = {"910": "gfx90a"}
 """What older RCCL calls architectures, where that is not their number."""
 
-LANE_GB_PER_S = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""Of one lane of PCIe and direction, by generation (PCI-SIG): 2.5 to 64 GT/s less the encoding."""
+PCIE_X16_GB_PER_S = {1: 3.125, 2: 6.25, 3: 12.5, 4: 25.0, 5: 50.0, 6: 100.0}
+"""What a slot of 16 lanes of PCIe carries per direction, by generation.
 
-PCIE_LANES = 16
-"""Of a GPU's slot, where nothing is told."""
+It is four fifths of what PCI-SIG's 2.5 to 64 GT/s come to; NCCL counts on 12 GB/s of generation 3
+(NVIDIA/nccl, src/graph/topo.h), SCCL (section 5.1.2) measured 27 of generation 4. Multiples of 12.5
+go well with NVLink's 25: a machine that is synthesised for has lanes of one speed, and few of them.
+"""
 
-SOCKET_GB_PER_S = {3: 10.0, 4: 16.0, 5: 22.0, 6: 40.0}
+SOCKET_GB_PER_S = {3: 12.5, 4: 12.5, 5: 25.0, 6: 50.0}
 """Between two sockets and per direction, by the PCIe generation of machines of that time.
 
-Source: NVIDIA/nccl, src/graph/topo.h: Skylake's UPI, AMD's links, Sapphire Rapids, Emerald Rapids.
+Source: NVIDIA/nccl, src/graph/topo.h has 10 for Skylake's UPI, 16 for AMD's links, 22 for Sapphire
+Rapids and 40 for Emerald Rapids; rounded as PCIe is.
 """
 
 ALPHA_US = {NVLINK: 0.7, XGMI: 0.7, PCIE: 1.0}
@@ -168,9 +171,9 @@ def _usual(arch: str) -> Gpu | None:
     return next(iter(usual + fits), None)
 
 
-def pcie_gb_per_s(generation: int, lanes: int = PCIE_LANES) -> float:
+def pcie_gb_per_s(generation: int, lanes: int = 16) -> float:
     """Return what a PCIe link carries per direction, 10^9 bytes per second."""
-    return LANE_GB_PER_S[generation] * lanes
+    return PCIE_X16_GB_PER_S[generation] * lanes / 16
 
 
 def alpha_said(link: str) -> str:
