@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.chakra import Kind, Node, trace
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.formats.traces import Node, NodeKind, trace
 from sccl.sim import Messages
 from sccl.sim.messages import NOTHING
 from sccl.sim.routes import routes
@@ -77,7 +77,7 @@ def write(
         hops = _over_links(messages, topology, clock)
     else:
         hops = _as_they_are(messages, clock)
-    whole = Node(0, Kind.COLLECTIVE, attributes={"comm_type": 2, "comm_size": 1})
+    whole = Node(0, NodeKind.COLLECTIVE, attributes={"comm_type": 2, "comm_size": 1})
     for rank, file in enumerate(_files(hops, topology.ranks)):
         (folder / f"{ALGORITHM}.{rank}.et").write_bytes(file)
         (folder / f"{WORKLOAD}.{rank}.et").write_bytes(trace([whole]))
@@ -163,9 +163,9 @@ def _files(hops: list[_Hop], ranks: int) -> list[bytes]:
         number, said = 3 * hop.tag, {"comm_size": hop.size, "comm_tag": hop.tag}
         after = tuple(3 * tag for tag in hop.after)
         if hop.release_us:
-            nodes[hop.src].append(Node(number + 2, Kind.COMPUTE, micros=hop.release_us))
+            nodes[hop.src].append(Node(number + 2, NodeKind.COMPUTE, micros=hop.release_us))
             after = (*after, number + 2)
         sent, received = said | {"comm_dst": hop.dst}, said | {"comm_src": hop.src}
-        nodes[hop.src].append(Node(number + 1, Kind.SEND, after, attributes=sent))
-        nodes[hop.dst].append(Node(number, Kind.RECEIVE, attributes=received))
-    return [trace(own or [Node(0, Kind.COMPUTE)]) for own in nodes]
+        nodes[hop.src].append(Node(number + 1, NodeKind.SEND, after, attributes=sent))
+        nodes[hop.dst].append(Node(number, NodeKind.RECEIVE, attributes=received))
+    return [trace(own or [Node(0, NodeKind.COMPUTE)]) for own in nodes]

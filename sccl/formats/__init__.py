@@ -21,7 +21,7 @@ __all__ = [
     "who_reads",
 ]
 
-NO_FORMATS = frozenset({"contract"})
+NO_FORMATS = frozenset({"contract", "messages", "traces"})
 """Files that formats share."""
 
 

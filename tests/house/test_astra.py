@@ -19,10 +19,10 @@ from benchmarks.__main__ import app
 from benchmarks.astra import Case, rounded_down, ties
 from benchmarks.astra_cases import KB, priced, storing, told_apart
 from benchmarks.astra_traces import NETWORK, SYSTEM, WORKLOAD, Network, write
-from benchmarks.chakra import Kind, Node, trace
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.formats.traces import Node, NodeKind, trace
 from sccl.sim import Messages, simulate
 from sccl.topo import resolve
 from tests.kit import like_astra
@@ -35,7 +35,7 @@ attributes = st.dictionaries(
 nodes = st.builds(
     Node,
     number=st.integers(0, 2**63),
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(NodeKind),
     after=st.lists(st.integers(0, 2**63), max_size=5).map(tuple),
     micros=st.integers(0, 2**40),
     attributes=attributes,
@@ -52,7 +52,7 @@ def test_what_is_written_reads_back(written: list[Node]) -> None:
 
 
 def test_bytes_of_a_trace() -> None:
-    node = Node(300, Kind.SEND, (1, 200), 5, {"comm_size": 150, "comm_tag": 7})
+    node = Node(300, NodeKind.SEND, (1, 200), 5, {"comm_size": 150, "comm_tag": 7})
     assert trace([node]).hex(" ") == (
         "07 0a 05 30 2e 30 2e 34 "  # 7 bytes: version "0.0.4"
         "44 08 ac 02 12 08 73 65 6e 64 20 33 30 30 18 05 "  # id 300, name "send 300", type 5

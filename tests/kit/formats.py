@@ -53,7 +53,7 @@ def check_format(name: str) -> None:
 
 
 def _fields(form: Format) -> list[dict[str, object]]:
-    (shape,) = msgspec.json.schema(form.Options)["$defs"].values()
+    shape = msgspec.json.schema(form.Options)["$defs"][form.Options.__name__]
     return list(shape["properties"].values())
 
 

@@ -1,4 +1,4 @@
-"""Chakra execution traces, as far as ASTRA-sim reads them: what one rank does, as a file.
+"""Chakra execution traces, as far as simulators read them: what one rank does, as a file.
 
 A file is messages of protocol buffers one after the other, each behind its length: one that names
 the version, then one for each node. Numbers of fields are those of ``et_def.proto`` of MLCommons
@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 VERSION = "0.0.4"
+SCHEMA = "1.0.2-chakra.0.0.4"
+"""What those who convert other formats state."""
 
 _VARINT, _LENGTH = 0, 2  # how a field is encoded
 _NODE = {"id": 1, "name": 2, "type": 3, "data_deps": 5, "duration_micros": 7, "attr": 10}
-_ATTRIBUTE = {"name": 1, "int32_val": 7, "int64_val": 9, "bool_val": 27}
+_METADATA = {"version": 1, "attr": 2}
+_ATTRIBUTE = {"name": 1, "int32_val": 7, "int64_val": 9, "bool_val": 27, "string_val": 29}
 _WIDE = frozenset({"comm_size", "comm_type"})
 """Attributes of 64 bits; other numbers are of 32."""
 
 
-class Kind(IntEnum):
+class NodeKind(IntEnum):
     """What a node does."""
 
     COMPUTE = 4
@@ -42,15 +45,24 @@ class Node:
     """
 
     number: int
-    kind: Kind
+    kind: NodeKind
     after: tuple[int, ...] = ()
     micros: int = 0
     attributes: Mapping[str, int | bool] = field(default_factory=dict)
 
 
-def trace(nodes: Iterable[Node]) -> bytes:
-    """Return the file of one rank."""
-    parts = [_bytes(1, VERSION.encode()), *(_node(node) for node in nodes)]
+def trace(nodes: Iterable[Node], told: Mapping[str, str] | None = None) -> bytes:
+    """Return the file of one rank.
+
+    Args:
+        told: texts of the file as a whole, by their names.
+    """
+    head = [_bytes(_METADATA["version"], VERSION.encode())]
+    for name, text in (told or {}).items():
+        value = _bytes(_ATTRIBUTE["string_val"], text.encode())
+        named = _bytes(_ATTRIBUTE["name"], name.encode()) + value
+        head.append(_bytes(_METADATA["attr"], named))
+    parts = [b"".join(head), *(_node(node) for node in nodes)]
     return b"".join(_varint(len(part)) + part for part in parts)
 
 
@@ -77,7 +89,7 @@ def _attribute(name: str, value: int | bool) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3 | _VARINT) + _varint(value)
+    return _varint(field << 3 | _VARINT) + _varint(value % 2**64)  # below 0: two's complement
 
 
 def _bytes(field: int, value: bytes) -> bytes:

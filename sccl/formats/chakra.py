@@ -1,0 +1,129 @@
+"""Chakra execution traces of MLCommons: of each rank what it sends, receives and waits for.
+
+Source: ``et_def.proto`` of MLCommons Chakra 1.0.0 (2026-05), and who reads it: custom collectives
+of ASTRA-sim took bytes of ``comm_size`` up to 2025, and take ``msg_chunk_cnt``, ``msg_chunk_idx``
+and ``total_chunk_cnt`` (``workload_chunk_cnt``) of the call's own bytes since; what draws them
+takes ``local_time_step``, ``chunk_offset``, ``tb_id`` and ``is_rrc``. Both sets are written. A send
+and its receive have the same ``comm_tag``, which no other pair has.
+
+A trace says how many bytes go where, and not what they are: so it is only written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from sccl.core.algorithm import Algorithm
+from sccl.errors import FormatError, ParameterError, TooLargeError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.messages import Awaiting, Message, messages_of
+from sccl.formats.traces import SCHEMA, Node, NodeKind, trace
+
+NAME = "chakra"
+ABOUT = "Chakra execution traces (MLCommons), one file a rank"
+SOURCE = "et_def.proto of MLCommons Chakra 1.0.0; attributes as ASTRA-sim of 2026-03 reads them"
+TAKES = (Algorithm,)
+BY_SIZE = True
+
+MAX_MESSAGES = 2**20
+"""Of a plan: numbers and tags are of 32 bits, and simulators keep all nodes."""
+
+
+class ChakraOptions(FormatOptions, frozen=True, kw_only=True):
+    """What can be told."""
+
+    awaiting: Annotated[
+        Awaiting,
+        Meta(
+            description="What a send waits for: data (all that came of its chunk) or step (all "
+            "that came in earlier steps)."
+        ),
+    ] = Awaiting.DATA
+
+
+Options = ChakraOptions
+
+
+def write(plans: Sequence[SizedPlan], options: ChakraOptions) -> WrittenFiles:
+    """Return a file for each rank, of each plan.
+
+    Raises:
+        TooLargeError: there are more messages than are numbered.
+    """
+    files = {
+        f"{plan.name}.{rank}.et": content
+        for plan in plans
+        for rank, content in enumerate(traces(plan, options.awaiting))
+    }
+    command = "chakra_visualizer --input_filename {path}/" + f"{plans[0].name}.0.et"
+    notes = (f"bytes are those of {plans[0].size_bytes} bytes a rank, the C chunks",)
+    return WrittenFiles(files, command + " --output_filename trace.pdf", notes)
+
+
+def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
+    """Return False: traces are not read."""
+    return False
+
+
+def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
+    """Raise, for a trace does not say what its bytes are.
+
+    Raises:
+        FormatError: always.
+    """
+    raise FormatError(f"{where}: a trace says how many bytes go where, not what they are: no plan")
+
+
+def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
+    """Return the file of each rank.
+
+    Raises:
+        ParameterError: chunks are of no whole bytes.
+        TooLargeError: there are more messages than are numbered.
+    """
+    algorithm, size = plan.plan, plan.size_bytes
+    assert isinstance(algorithm, Algorithm)
+    assert size is not None
+    collective = algorithm.collective
+    if size % collective.chunks:
+        raise ParameterError(
+            f"{plan.name}: {size} bytes do not divide into C={collective.chunks} chunks: give a "
+            "size that does"
+        )
+    if algorithm.num_sends > MAX_MESSAGES:
+        raise TooLargeError(
+            f"{plan.name}: {algorithm.num_sends} sends, and up to {MAX_MESSAGES} are written: "
+            "give an algorithm of fewer chunks"
+        )
+    nodes: list[list[Node]] = [[] for _ in range(collective.ranks)]
+    for message in messages_of(algorithm, awaiting):
+        told = _told(message, size // collective.chunks, collective.num_chunks)
+        sent = {"comm_type": int(NodeKind.SEND), "comm_dst": message.dst, **told}
+        received = {"comm_type": int(NodeKind.RECEIVE), "comm_src": message.src, **told}
+        after = tuple(2 * number for number in message.after)
+        number = 2 * message.number
+        nodes[message.src].append(Node(number + 1, NodeKind.SEND, after, attributes=sent))
+        nodes[message.dst].append(Node(number, NodeKind.RECEIVE, attributes=received))
+    head = {"schema": SCHEMA, "collective": collective.name}
+    return [trace(own or [Node(0, NodeKind.COMPUTE)], head) for own in nodes]
+
+
+def _told(message: Message, chunk_bytes: int, chunks: int) -> dict[str, int | bool]:
+    return {
+        "comm_size": chunk_bytes,
+        "comm_tag": message.number,
+        "msg_chunk_cnt": 1,
+        "msg_chunk_idx": message.chunk,
+        "total_chunk_cnt": chunks,
+        "workload_chunk_cnt": chunks,
+        "chunk_offset": message.chunk,
+        "local_time_step": message.step,
+        "tb_id": 0,
+        "hasdep": int(bool(message.after)),
+        "deps": -1,
+        "depid": -1,
+        "is_rrc": message.reduce,
+    }

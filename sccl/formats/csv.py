@@ -1,0 +1,64 @@
+"""Tables with a row for each send or transfer, for spreadsheets and for pandas.
+
+Source: RFC 4180, with a head line; all cells are numbers, so that nothing in them can be a formula.
+An algorithm has ``step, chunk, src, dst, reduce``; a schedule ``start_us, end_us, arrive_us, chunk,
+src, dst, bytes, reduce``, in the order in which they start; switches come after ranks. It is only
+written: a table says neither what the machine is nor what is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.schedule import Schedule
+from sccl.errors import FormatError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+
+NAME = "csv"
+ABOUT = "a table of all sends, or of all transfers with their times"
+SOURCE = "RFC 4180"
+TAKES = (Algorithm, Schedule)
+BY_SIZE = False
+
+Options = FormatOptions
+"""Nothing can be told."""
+
+
+def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
+    """Return a table for each plan."""
+    files = {f"{plan.name}.csv": "".join(_rows(plan.plan)).encode() for plan in plans}
+    file = "{path}" if len(plans) == 1 else "{path}/" + f"{plans[0].name}.csv"
+    return WrittenFiles(files, f"libreoffice --calc {file}")
+
+
+def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
+    """Return False: tables are not read."""
+    return False
+
+
+def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
+    """Raise, for a table does not say what was to be done.
+
+    Raises:
+        FormatError: always.
+    """
+    raise FormatError(f"{where}: a table of sends says neither machine nor collective: no plan")
+
+
+def _rows(plan: Algorithm | Schedule) -> Iterator[str]:
+    if isinstance(plan, Algorithm):
+        yield "step,chunk,src,dst,reduce\r\n"
+        for s in sorted(plan.sends):
+            yield f"{s.step},{s.chunk},{s.src},{s.dst},{int(s.reduce)}\r\n"
+        return
+    yield "start_us,end_us,arrive_us,chunk,src,dst,bytes,reduce\r\n"
+    us, clock, sizes = plan.tick_ps / 10**6, plan.clock, plan.chunk_bytes
+    edges = [link.edge for link in plan.topology.links]
+    for batch in plan.batches():
+        columns = (batch.start, batch.end, batch.chunk, batch.link, batch.reduce)
+        for start, end, chunk, link, reduce in zip(*(c.tolist() for c in columns), strict=True):
+            times = ",".join(f"{t * us:.6f}" for t in (start, end, end + clock.lag(link)))
+            src, dst = edges[link]
+            size = sizes if isinstance(sizes, int) else sizes[chunk]
+            yield f"{times},{chunk},{src},{dst},{size},{int(reduce)}\r\n"

@@ -1,0 +1,181 @@
+"""What is written for simulators: Chakra traces, folders of ASTRA-sim, GOAL schedules, tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pytest
+
+from sccl import formats
+from sccl.core.algorithm import Algorithm
+from sccl.core.clock import Clock
+from sccl.core.schedule import Schedule
+from sccl.errors import InputError
+from sccl.formats import SizedPlan, WrittenFiles
+from sccl.tasks.exporting import options_of
+from sccl.transform.retime import schedule_of
+from tests.kit.formats import taken
+from tests.kit.found import frontier
+from tests.kit.like_astra import RECEIVE, SEND, Machine, TraceNode, nodes, simulate
+
+KIB = 1024
+
+
+def written(name: str, plan: Algorithm | Schedule, size: int, *told: str) -> WrittenFiles:
+    form = formats.load(name)
+    return form.write([SizedPlan("plan", plan, size_bytes=size)], options_of(form, told))
+
+
+def traces(files: WrittenFiles, prefix: str, ranks: int) -> list[list[TraceNode]]:
+    return [nodes(files.files[f"{prefix}.{rank}.et"]) for rank in range(ranks)]
+
+
+def algorithms(machine: str, collective: str) -> Sequence[Algorithm]:
+    return frontier(machine, collective)
+
+
+CASES = [
+    (machine, collective)
+    for machine in ("ring:4", "full:4")
+    for collective in ("allgather", "allreduce", "alltoall")
+]
+
+
+@pytest.mark.parametrize(("machine", "collective"), CASES)
+def test_a_trace_sends_what_has_come(machine: str, collective: str) -> None:
+    """Of each chunk a rank sends what it held, or after what it received of it in earlier steps."""
+    for algorithm in algorithms(machine, collective):
+        chunks = algorithm.collective.chunks
+        ranks = traces(written("chakra", algorithm, KIB * chunks), "plan", 4)
+        sends = [(r, n) for r, own in enumerate(ranks) for n in own if n.kind == SEND]
+        assert len(sends) == algorithm.num_sends
+        for rank, own in enumerate(ranks):
+            received = {n.number: n.attributes for n in own if n.kind == RECEIVE}
+            for n in own:
+                told = n.attributes
+                assert (told["comm_size"], told["msg_chunk_cnt"]) == (KIB, 1)
+                assert told["total_chunk_cnt"] == algorithm.collective.num_chunks
+                chunk, step = told["msg_chunk_idx"], told["local_time_step"]
+                for before in n.after:
+                    assert received[before]["msg_chunk_idx"] == chunk
+                    assert received[before]["local_time_step"] < step
+                if n.kind == SEND and rank not in algorithm.collective.holders(chunk):
+                    assert n.after
+
+
+@pytest.mark.parametrize(("machine", "collective"), CASES)
+def test_the_folder_runs_as_astra_sim_runs_it(machine: str, collective: str) -> None:
+    """A machine with its rules: all ranks end, by the bound of ours, or later by alphas at most.
+
+    Where several are free at once it goes by their numbers, and ours by steps: so orders differ.
+    """
+    for algorithm in algorithms(machine, collective):
+        size = 2500 * algorithm.collective.chunks  # 100 ns each
+        files = written("astra-sim", algorithm, size)
+        network = files.files["network.yml"].decode()
+        told = dict(re.findall(r"(\w+): \[ (\S+) \]", network))
+        assert told["topology"] == {"ring:4": "Ring", "full:4": "FullyConnected"}[machine]
+        speed = float(told["bandwidth"]) * 2**30 / 10**9
+        like = Machine(told["topology"], 4, speed, float(told["latency"]))
+        ends = simulate(like, traces(files, "algorithm", 4))
+        clock = Clock.of(algorithm.topology, 2500, tick_ps=1000)
+        ours = schedule_of(algorithm, 2500, tick_ps=1000).finish
+        end = max(end or 0 for end in ends)
+        assert None not in ends
+        assert abs(end - ours) <= algorithm.steps * clock.lag(0)
+        if algorithm.steps == 1:
+            assert end == ours
+        (whole,) = nodes(files.files["workload.0.et"])
+        result = size * (4 if collective == "allgather" else 1)
+        assert whole.attributes["comm_size"] == result
+        assert "-implementation-custom" in files.files["system.json"].decode()
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective", "told", "says"),
+    [
+        ("dgx1", "allgather", (), "links that cost different things"),
+        ("ring:4", "broadcast", (), "has no custom algorithms of broadcast"),
+        ("full:4", "allgather", ("network=Ring",), "is no Ring of ASTRA-sim"),
+    ],
+)
+def test_what_astra_sim_does_not_hold_is_said(
+    machine: str, collective: str, told: tuple[str, ...], says: str
+) -> None:
+    algorithm = algorithms(machine, collective)[0]
+    with pytest.raises(InputError, match=says):
+        written("astra-sim", algorithm, 2400 * algorithm.collective.chunks, *told)
+
+
+@pytest.mark.parametrize(("machine", "collective"), CASES)
+def test_a_goal_schedule_brings_everything(machine: str, collective: str) -> None:
+    """It is run by its own words alone: what is sent is what has come by then."""
+    for algorithm in algorithms(machine, collective):
+        for awaiting in ("data", "step"):
+            files = written(
+                "goal", algorithm, 64 * algorithm.collective.chunks, f"awaiting={awaiting}"
+            )
+            text = files.files["plan.goal"].decode()
+            assert run_goal(text) == algorithm.num_sends
+
+
+def run_goal(text: str) -> int:
+    """Return how many messages arrive, of a schedule that has one receive for each send."""
+    head, *parts = re.split(r"\nrank (\d+) \{\n", text)
+    assert head == f"num_ranks {len(parts) // 2}\n"
+    waits: dict[tuple[int, str], set[str]] = defaultdict(set)
+    sends: dict[tuple[int, str], tuple[int, int, int]] = {}
+    receives: dict[tuple[int, int, int], str] = {}
+    for number, body in zip(parts[::2], parts[1::2], strict=True):
+        rank = int(number)
+        for line in body.strip().removesuffix("}").splitlines():
+            label, what, *words = re.split(r"[: ]+", line)
+            if what == "requires":
+                waits[rank, label].add(words[0])
+            elif what == "send":
+                size, _, peer, _, tag = words
+                assert size == "64b"
+                sends[rank, label] = (rank, int(peer), int(tag))
+            else:
+                assert what == "recv"
+                receives[int(words[2]), rank, int(words[4])] = label
+    assert len(receives) == len(sends) == len(set(sends.values()))
+    done, arrived = set[tuple[int, str]](), 0
+    while ready := [s for s in sends if s not in done and not waits[s]]:
+        for rank, label in ready:
+            done.add((rank, label))
+            src, dst, tag = sends[rank, label]
+            came = receives[src, dst, tag]
+            arrived += 1
+            for (at, _), labels in waits.items():
+                if at == dst:
+                    labels.discard(came)
+    return arrived
+
+
+def test_tables_have_every_send_and_every_transfer() -> None:
+    algorithm = algorithms("ring:4", "allreduce")[0]
+    text = written("csv", algorithm, 0).files["plan.csv"].decode()
+    rows = list(csv.DictReader(text.splitlines()))
+    found = {(int(r["step"]), int(r["chunk"]), int(r["src"]), int(r["dst"])) for r in rows}
+    assert found == {(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends}
+    schedule = schedule_of(algorithm, 25_000)
+    rows = list(csv.DictReader(written("csv", schedule, 0).files["plan.csv"].decode().splitlines()))
+    assert len(rows) == len(schedule.start)
+    assert max(float(r["arrive_us"]) for r in rows) == schedule.finish * schedule.tick_ps / 10**6
+    assert {r["bytes"] for r in rows} == {"25000"}
+
+
+def test_a_format_of_schedules_gets_them() -> None:
+    found = taken(formats.load("chrome-trace"), algorithms("ring:4", "allgather")[0])
+    assert isinstance(found, Schedule)
+
+
+def test_system_file_names_the_algorithm() -> None:
+    files = written("astra-sim", algorithms("ring:4", "allgather")[0], 4096).files
+    assert json.loads(files["system.json"])["all-gather-implementation-custom"] == ["algorithm"]
+    assert "algorithm.0.et" in files
