@@ -7,11 +7,21 @@ import pkgutil
 from typing import cast
 
 from sccl.errors import FormatError, InputError, unknown_name
-from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer
+from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer, Nic
 
-__all__ = ["MAX_BYTES", "Hints", "Imported", "Importer", "load", "names", "read", "text_of_bytes"]
+__all__ = [
+    "MAX_BYTES",
+    "Hints",
+    "Imported",
+    "Importer",
+    "Nic",
+    "load",
+    "names",
+    "read",
+    "text_of_bytes",
+]
 
-NO_IMPORTERS = frozenset({"contract", "gpus"})
+NO_IMPORTERS = frozenset({"contract", "gpus", "plain_yaml"})
 """Files that readers share."""
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}

@@ -40,17 +40,35 @@ class Hints:
 
 
 @dataclass(frozen=True, slots=True)
+class Nic:
+    """A network card of the machine.
+
+    Attributes:
+        ranks: whose data goes over it: the nearest.
+        gb_per_s: its speed one way, 10^9 bytes per second; None: the text does not say.
+        alpha_us: latency from it to another, microseconds; None: the text does not say.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    gb_per_s: float | None
+    alpha_us: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """A machine, and how it was come by.
 
     Attributes:
         understood: what the text says, a line for each kind of thing.
         assumed: what it does not say, where that was taken from, and how to say otherwise.
+        nics: its network cards, by which copies of it can be joined; empty: the text has none.
     """
 
     topology: Topology
     understood: tuple[str, ...]
     assumed: tuple[str, ...]
+    nics: tuple[Nic, ...] = ()
 
 
 class Importer(Protocol):

@@ -2,7 +2,7 @@
 
 ``links[dst][src]`` is how many chunks a round carries there; a switch is
 ``[srcs, dsts, bandwidth, name]``, which all that goes from its sources to its destinations shares.
-Older files say ``sccl_type``.
+Older files say ``sccl_type``. Of an algorithm's file the topology is read that the file has in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.topology import Budget, Link, Topology
-from sccl.errors import FormatError, InputError
+from sccl.errors import FormatError
 from sccl.topo.importers.contract import Hints, Imported
 
 NAME = "msccl-topology"
@@ -34,7 +34,11 @@ _Switch = tuple[_Row, _Row, int, str]
 class _File(msgspec.Struct, frozen=True):
     name: str
     links: Annotated[list[_Row], Meta(max_length=MAX_RANKS)]
-    switches: Annotated[list[_Switch], Meta(max_length=MAX_RANKS)] = []
+    switches: Annotated[list[_Switch], Meta(max_length=4 * MAX_RANKS)] = []
+
+
+class _Algorithm(msgspec.Struct, frozen=True):
+    topology: _File | None = None
 
 
 def sniff(text: str) -> bool:
@@ -50,7 +54,8 @@ def read(text: str, hints: Hints) -> Imported:
         InputError: it is no such topology.
     """
     try:
-        file = msgspec.json.decode(text, type=_File)
+        own = msgspec.json.decode(text, type=_Algorithm).topology
+        file = own or msgspec.json.decode(text, type=_File)
     except (msgspec.DecodeError, RecursionError) as error:
         raise FormatError(f"no topology of msccl-tools ({error}); expected {EXAMPLE}") from error
     alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
@@ -65,9 +70,11 @@ def read(text: str, hints: Hints) -> Imported:
         source=f"imported: {ABOUT}",
     )
     lanes = sum(link.lanes for link in links)
+    idle = len(file.switches) - len(topology.budgets)
     understood = (
         f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
-        f"{len(file.switches)} switches, each a limit on what passes it in a round",
+        f"{len(file.switches)} switches, each a limit on what passes it in a round"
+        + (f"; {idle} of them on the way of no link" if idle else ""),
     )
     assumed = [f"a lane is a chunk per round, of {_GB_PER_S:g} GB/s (NVLink 2)"]
     if hints.alpha_us is None:
@@ -91,11 +98,15 @@ def _links(file: _File, alpha_us: float) -> tuple[Link, ...]:
 
 
 def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
-    """Return what switches let pass; several of one name are told apart by their number."""
+    """Return what switches let pass; several of one name are told apart by their number.
+
+    One between ranks that no link joins limits nothing, there as here.
+    """
     found = []
     for i, (sources, goals, lanes, name) in enumerate(file.switches):
         shared = sorted(edges & set(product(sources, goals)))
-        if not shared:
-            raise InputError(f"switches[{i}] is on the way of no link: name ranks that links join")
-        found.append(Budget(f"{name} {i}", tuple(shared), lanes))
+        if lanes < 1:
+            raise FormatError(f"switches[{i}] lets {lanes} chunks pass, expected 1 or more")
+        if shared:
+            found.append(Budget(f"{name} {i}", tuple(shared), lanes))
     return tuple(found)

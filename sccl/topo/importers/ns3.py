@@ -1,0 +1,220 @@
+"""Topologies of ns-3 as HPCC, ASTRA-sim and SimAI write them: links of nodes, some are switches.
+
+The first line says how many nodes, switches and links there are (of SimAI: nodes, GPUs per server,
+NVSwitches, other switches, links, and which GPU), the second which nodes are switches, and each
+line after that is a link, both ways: source, destination, rate, latency, error rate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import FormatError, TooLargeError
+from sccl.topo.importers.contract import Hints, Imported
+
+NAME = "ns3"
+ABOUT = "topology of ns-3, as HPCC, ASTRA-sim and SimAI have it"
+SOURCE = "astra-sim/astra-network-ns3; alibaba-edu/High-Precision-Congestion-Control; aliyun/SimAI"
+EXAMPLE = (
+    "5 1 4\n4\n"
+    "0 4 400Gbps 0.0005ms 0\n1 4 400Gbps 0.0005ms 0\n"
+    "2 4 200Gbps 1us 0\n3 4 200Gbps 1us 0\n"
+)
+
+MAX_RANKS = 65_536
+MAX_LINKS = 2**20
+
+_HEADER = re.compile(
+    r"\d{1,9}(?:[ \t]+\d{1,9}){2}|\d{1,9}(?:[ \t]+\d{1,9}){4}[ \t]+[A-Za-z]\w*(?:[ \t]+\d+)?"
+)
+_VALUE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,2})?)([A-Za-z/]*)")
+_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIXES |= {f"{p}i": 1024.0 ** (i + 1) for i, p in enumerate("KMGT")}
+_RATES = {
+    f"{prefix}{unit}": factor * of / 1e9
+    for prefix, factor in _PREFIXES.items()
+    for unit, of in (("bps", 0.125), ("b/s", 0.125), ("Bps", 1.0), ("B/s", 1.0))
+} | {"": 0.125e-9}
+"""What units of ns-3's DataRate are in 10^9 bytes per second."""
+_TIMES = {"s": 1e6, "": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3, "ps": 1e-6, "fs": 1e-9}
+"""What units of ns-3's Time are in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What the first line says; the last four are of SimAI alone."""
+
+    nodes: int
+    switches: int
+    links: int
+    gpus_per_server: int
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A line of the text that is not empty."""
+
+    number: int
+    words: tuple[str, ...]
+
+    def refuse(self, why: str) -> NoReturn:
+        """Say what is wrong.
+
+        Raises:
+            FormatError: always.
+        """
+        raise FormatError(f"line {self.number}: {why}")
+
+
+def sniff(text: str) -> bool:
+    """Return whether a text begins with such counts, and goes on with numbers."""
+    lines = [line.strip() for line in text[:4096].splitlines() if line.strip()]
+    return len(lines) > 1 and _HEADER.fullmatch(lines[0]) is not None and lines[1][0].isdigit()
+
+
+def read(text: str, hints: Hints) -> Imported:
+    """Return the machine that a text describes.
+
+    Raises:
+        InputError: it is no such topology, or larger than is read.
+    """
+    lines = [
+        _Words(number, words)
+        for number, line in enumerate(text.splitlines(), 1)
+        if (words := tuple(line.split("//")[0].split()))
+    ]
+    if not lines:
+        raise FormatError(f"nothing is written, expected {_in_a_line()}")
+    header = _header(lines[0])
+    switches, rest = _switches(lines[1:], header)
+    pairs, lossy = _pairs(rest, header)
+    ranks = [node for node in range(header.nodes) if node not in switches]
+    number = {node: i for i, node in enumerate((*ranks, *switches))}
+    per, links = header.gpus_per_server, []
+    for (a, b), (gb_per_s, alpha_us, lanes) in pairs.items():
+        for src, dst in ((a, b), (b, a)):
+            links.append(Link(number[src], number[dst], lanes, alpha_us, gb_per_s))
+    if not links:
+        raise FormatError("there are no links, expected at least one")
+    first = links[0]
+    topology = Topology(
+        name=hints.name,
+        ranks=len(ranks),
+        links=tuple(links),
+        alpha_us=first.alpha_us,
+        gb_per_s=first.gb_per_s,
+        switches=tuple(Switch(f"node {node}") for node in switches),
+        chassis=tuple(tuple(range(i, min(i + per, len(ranks)))) for i in range(0, len(ranks), per))
+        if 0 < per < len(ranks)
+        else (),
+        labels=tuple(map(str, ranks)) if ranks != list(range(len(ranks))) else (),
+        source=f"imported: {ABOUT}",
+    )
+    return Imported(topology, _understood(header, topology, pairs), _assumed(topology, lossy))
+
+
+def _header(line: _Words) -> _Header:
+    if not _HEADER.fullmatch(" ".join(line.words)):
+        line.refuse(f"expected the numbers of nodes, switches and links, such as {_in_a_line()}")
+    numbers = [int(word) for word in line.words if word.isdigit()]
+    nodes, per, nvswitches, switches, links = (
+        (numbers[0], 0, 0, *numbers[1:3]) if len(line.words) == 3 else numbers[:5]
+    )
+    gpu = "" if len(line.words) == 3 else line.words[5]
+    header = _Header(nodes, nvswitches + switches, links, per, gpu)
+    if nodes - header.switches > MAX_RANKS or header.switches > MAX_RANKS or links > MAX_LINKS:
+        raise TooLargeError(
+            f"line {line.number}: {nodes} nodes and {links} links, expected at most {MAX_RANKS} "
+            f"ranks, as many switches and {MAX_LINKS} links"
+        )
+    if nodes - header.switches < 2:
+        line.refuse(f"{header.switches} of {nodes} nodes are switches, expected 2 or more others")
+    return header
+
+
+def _switches(lines: list[_Words], header: _Header) -> tuple[list[int], list[_Words]]:
+    """Return the nodes that are switches, which may be on several lines, and the lines after."""
+    found: list[int] = []
+    for i, line in enumerate(lines):
+        if len(found) == header.switches:
+            return found, lines[i:]
+        for word in line.words:
+            if not word.isdigit() or len(word) > 9 or int(word) >= header.nodes:
+                line.refuse(f"switch {word!r}, expected a node from 0 to {header.nodes - 1}")
+            found.append(int(word))
+        if len(found) > header.switches or len(set(found)) != len(found):
+            line.refuse(f"expected {header.switches} different switches, as the first line says")
+    if len(found) != header.switches:
+        raise FormatError(f"{len(found)} switches are named, expected {header.switches}")
+    return found, []
+
+
+_Pairs = dict[tuple[int, int], tuple[float, float, int]]
+"""GB/s of a lane, latency in us and lanes of joined nodes, the lower first."""
+
+
+def _pairs(lines: list[_Words], header: _Header) -> tuple[_Pairs, int]:
+    """Return what joins which nodes, and how many links lose packets."""
+    if len(lines) != header.links:
+        raise FormatError(f"{len(lines)} links are there, expected {header.links} by line 1")
+    found: _Pairs = {}
+    lossy = 0
+    for line in lines:
+        if len(line.words) not in {4, 5}:
+            line.refuse("expected source, destination, rate, latency and error rate of a link")
+        a, b = sorted(_node(line, word, header) for word in line.words[:2])
+        if a == b:
+            line.refuse(f"a link from node {a} to itself: expected two nodes")
+        speed = _value(line, line.words[2], _RATES, "rate such as 400Gbps")
+        alpha_us = _value(line, line.words[3], _TIMES, "latency such as 0.0005ms")
+        if not speed:
+            line.refuse("a rate of 0, expected more: leave the link out")
+        lossy += _value(line, (*line.words, "0")[4], {"": 1.0}, "error rate from 0 to 1") > 0
+        own = found.setdefault((a, b), (speed, alpha_us, 0))
+        if own[:2] != (speed, alpha_us):
+            line.refuse(f"nodes {a} and {b} are joined twice, at different costs: leave one out")
+        found[a, b] = (speed, alpha_us, own[2] + 1)
+    return found, lossy
+
+
+def _node(line: _Words, word: str, header: _Header) -> int:
+    if not word.isdigit() or len(word) > 9 or int(word) >= header.nodes:
+        line.refuse(f"node {word!r}, expected one from 0 to {header.nodes - 1}")
+    return int(word)
+
+
+def _value(line: _Words, word: str, units: dict[str, float], expected: str) -> float:
+    found = _VALUE.fullmatch(word)
+    if found is None or found[2] not in units:
+        line.refuse(f"{word!r}, expected a {expected}")
+    return float(found[1]) * units[found[2]]
+
+
+def _understood(header: _Header, topology: Topology, pairs: _Pairs) -> tuple[str, ...]:
+    kinds = Counter((speed, alpha_us) for speed, alpha_us, _ in pairs.values())
+    lines = [f"{topology.ranks} ranks, {len(topology.switches)} switches, {header.links} links"]
+    lines += [
+        f"{count} pairs of nodes joined by {speed:g} GB/s and {alpha_us:g} us"
+        for (speed, alpha_us), count in sorted(kinds.items(), reverse=True)[:8]
+    ]
+    if header.gpu:
+        lines.append(f"GPUs are {header.gpu}, {header.gpus_per_server} a server")
+    return tuple(lines)
+
+
+def _assumed(topology: Topology, lossy: int) -> tuple[str, ...]:
+    lines = ["a link carries its rate both ways at once; two links of a pair are two lanes"]
+    if topology.switches:
+        lines.append("switches forward and hold nothing")
+    if lossy:
+        lines.append(f"no packet is lost, though {lossy} links have an error rate")
+    return tuple(lines)
+
+
+def _in_a_line() -> str:
+    return " / ".join(EXAMPLE.splitlines()[:3])

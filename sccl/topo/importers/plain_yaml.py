@@ -1,0 +1,126 @@
+"""YAML of strangers: lists, mappings and words, nothing else, and no more than is asked for.
+
+What an anchor stands for can be written down again in a line, and so a few lines can stand for more
+than any memory holds: they are refused, as is what is nested deeper or is larger than a description
+of a machine. Numbers stay words, for the shape that they are checked against. JSON is YAML, too.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+import yaml
+
+from sccl.errors import FormatError, TooLargeError
+
+MAX_DEPTH = 16
+MAX_NODES = 2**22
+"""Of lists, mappings and words together."""
+
+Node = str | list["Node"] | dict[str, "Node"]
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast where libyaml is
+
+
+def shaped(node: Node, shape: type[Shape], expected: str) -> Shape:
+    """Return what was parsed as a struct; what the struct has not is left out.
+
+    Args:
+        expected: what messages say was expected.
+
+    Raises:
+        FormatError: it has another shape.
+    """
+    try:
+        return msgspec.convert(node, shape, strict=False)
+    except msgspec.ValidationError as error:
+        raise FormatError(f"{error}; expected {expected}") from error
+
+
+def parsed(text: str) -> Node:
+    """Return what a text in YAML says, every number as the word that it is written as.
+
+    Raises:
+        InputError: it is not YAML, or has anchors, or is larger or deeper than is read.
+    """
+    try:
+        return _Reader().node_of(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise FormatError(f"{line}no YAML ({_in_a_line(error.problem)})") from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise FormatError(f"no YAML ({_in_a_line(str(error))})") from error
+
+
+def _in_a_line(text: str | None) -> str:
+    return " ".join((text or "not understood").split())
+
+
+class _Reader:
+    """Builds what the events of a text say."""
+
+    def __init__(self) -> None:
+        self.open: list[list[Node] | dict[str, Node]] = []
+        self.keys: list[str | None] = []  # of each that is open, the key whose value comes next
+        self.root: list[Node] = []
+        self.nodes = 0
+
+    def node_of(self, text: str) -> Node:
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.AliasEvent):
+                raise _refused(event, "an alias (*name) stands for what is elsewhere: write it out")
+            if isinstance(event, yaml.ScalarEvent):
+                self._add(event, event.value)
+            elif isinstance(event, yaml.SequenceStartEvent):
+                self._begin(event, [])
+            elif isinstance(event, yaml.MappingStartEvent):
+                self._begin(event, {})
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self.open.pop()
+                self.keys.pop()
+        if len(self.root) != 1:
+            raise FormatError(f"{len(self.root)} documents, expected one")
+        return self.root[0]
+
+    def _begin(self, event: yaml.NodeEvent, node: list[Node] | dict[str, Node]) -> None:
+        self._add(event, node)
+        self.open.append(node)
+        self.keys.append(None)
+        if len(self.open) > MAX_DEPTH:
+            raise TooLargeError(
+                f"line {_line(event)}: nested deeper than {MAX_DEPTH} levels, the most that is read"
+            )
+
+    def _add(self, event: yaml.NodeEvent, node: Node) -> None:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise TooLargeError(
+                f"line {_line(event)}: more than {MAX_NODES} entries, the most that is read"
+            )
+        if not self.open:
+            self.root.append(node)
+            return
+        into, key = self.open[-1], self.keys[-1]
+        if isinstance(into, list):
+            into.append(node)
+        elif key is not None:
+            into[key] = node
+            self.keys[-1] = None
+        elif not isinstance(node, str):
+            raise _refused(event, "a key is a list or a mapping: expected a word")
+        elif node in into:
+            raise _refused(event, f"key {node!r} is there twice: leave one")
+        else:
+            self.keys[-1] = node
+
+
+def _refused(event: yaml.Event, why: str) -> FormatError:
+    return FormatError(f"line {_line(event)}: {why}")
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1

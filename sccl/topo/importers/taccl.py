@@ -1,0 +1,225 @@
+"""Profiles of machines for TACCL: what a chunk costs on each kind of link, by the size of a chunk.
+
+Costs are microseconds times a factor that keeps them whole: published profiles have 1 for chunks of
+1 MB, 10 for 32 KB and 100 for 1 KB. Their betas agree with one another where a KB is a 1024th of a
+MB, and with the paper's 46 us/MB where a MB is 10^6 bytes. Which GPUs are joined is told on TACCL's
+command line, not in the file, unless that has ``links[dst][src]``: two betas are those of NDv2, a
+DGX-1's links, one is that of GPUs around a switch. ``invbws`` are alpha + beta, and left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
+from sccl.errors import FormatError
+from sccl.topo.importers.contract import Hints, Imported, Nic
+
+NAME = "taccl"
+ABOUT = "profile of a machine for TACCL"
+SOURCE = "microsoft/taccl, taccl/examples/topo and taccl/topologies/generic.py"
+EXAMPLE = (
+    '{"name": "pair_1MB", "gpus_per_node": 4, "nics_per_node": 2, "alpha": 0.5,\n'
+    ' "node_betas_list": [8], "node_invbws_list": [8],\n'
+    ' "remote_alpha": 2.5, "remote_beta": 100, "remote_invbw": 102}\n'
+)
+
+MAX_RANKS = 1024
+
+_NDV2 = (
+    ((0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)),
+    ((0, 1), (0, 2), (1, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7)),
+)
+"""Pairs with two NVLinks, and with one (TACCL, Figure 5a)."""
+
+_SIZES = {"KB": 1e6 / 1024, "MB": 1e6, "GB": 1e6 * 1024}
+_SCALES = {"1KB": 100.0, "32KB": 10.0, "1MB": 1.0}
+
+_Count = Annotated[int, Meta(ge=0, le=MAX_RANKS)]
+_Lanes = Annotated[
+    list[Annotated[list[_Count], Meta(max_length=MAX_RANKS)]], Meta(max_length=MAX_RANKS)
+]
+_Costs = Annotated[
+    list[Annotated[list[float], Meta(max_length=MAX_RANKS)]], Meta(max_length=MAX_RANKS)
+]
+_List = Annotated[list[float], Meta(max_length=MAX_RANKS)]
+
+
+class _File(msgspec.Struct, frozen=True):
+    gpus_per_node: Annotated[int, Meta(ge=2, le=MAX_RANKS)]
+    alpha: float
+    name: str = ""
+    node_betas_list: _List | None = None
+    node_invbws_list: _List | None = None
+    links: _Lanes | None = None
+    betas: _Costs | None = None
+    nics_per_node: Annotated[int, Meta(le=MAX_RANKS)] = 0
+    remote_alpha: float | None = None
+    remote_beta: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """What the numbers of a profile are of.
+
+    Attributes:
+        size: bytes of the chunk that was profiled.
+        scale: that microseconds are multiplied by.
+        alpha_us: latency of links within the node.
+    """
+
+    size: float
+    scale: float
+    alpha_us: float
+    assumed: tuple[str, ...]
+
+    def gb_per_s(self, beta: float, field: str) -> float:
+        """Return the bandwidth that a cost of a chunk stands for, to 3 digits after the point.
+
+        Raises:
+            FormatError: the cost is not above 0.
+        """
+        if not 0 < beta < 1e6 * self.scale:
+            raise FormatError(
+                f"{field} is {beta:g}, expected a cost of more than 0, and less than a second"
+            )
+        return round(self.size * self.scale / beta / 1000, 3)
+
+
+def sniff(text: str) -> bool:
+    """Return whether a text has the fields of such a profile."""
+    head = text[:65536]
+    return '"gpus_per_node"' in head and ('"node_betas_list"' in head or '"betas"' in head)
+
+
+def read(text: str, hints: Hints) -> Imported:
+    """Return the machine that a text describes: one node.
+
+    Raises:
+        InputError: it is no such profile.
+    """
+    try:
+        file = msgspec.json.decode(text, type=_File)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"no profile of TACCL ({error}); expected {_in_a_line()}") from error
+    check_cost("", file.alpha, 1.0, error=FormatError, names=("alpha", ""))
+    units = _units(file, hints)
+    links, budgets, joined, assumed = _inside(file, units)
+    topology = Topology(
+        name=file.name or hints.name,
+        ranks=file.gpus_per_node,
+        links=links,
+        alpha_us=units.alpha_us,
+        gb_per_s=max((link.gb_per_s for link in links), default=1.0),
+        budgets=budgets,
+        source=f"imported: {ABOUT}",
+    )
+    nics, remote = _nics(file, units)
+    rates = ", ".join(f"{speed:.4g}" for speed in sorted({k.gb_per_s for k in links}))
+    understood = (
+        f"{file.gpus_per_node} GPUs, {joined}",
+        f"{len(links)} links of {rates} GB/s a lane and {units.alpha_us:g} us",
+        *remote,
+    )
+    return Imported(topology, understood, (*units.assumed, *assumed), nics)
+
+
+def _units(file: _File, hints: Hints) -> _Units:
+    named = re.search(r"(\d{1,6})([KMG]B)", file.name)
+    size = int(named[1]) * _SIZES[named[2]] if named else _SIZES["MB"]
+    told = named[0] if named else "1MB"
+    why = "by its name" if named else "as its name has no size"
+    assumed = [f"costs are of chunks of {told}, {why}, a MB being 10^6 bytes"]
+    if not size:
+        raise FormatError(f"name {file.name!r} says chunks of {told}, expected a size above 0")
+    alpha_us = hints.alpha_us
+    if alpha_us and file.alpha:
+        return _Units(size, file.alpha / alpha_us, alpha_us, tuple(assumed))
+    scale = _SCALES.get(told, 1.0)
+    assumed.append(
+        f"costs are microseconds times {scale:g}, as TACCL's profiles of {told} have them; "
+        "--alpha-us says otherwise"
+    )
+    own = file.alpha / scale
+    return _Units(size, scale, own if alpha_us is None else alpha_us, tuple(assumed))
+
+
+_Inside = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
+"""Links, budgets, what was understood, and what was assumed."""
+
+
+def _inside(file: _File, units: _Units) -> _Inside:
+    if file.links is not None:
+        return _custom(file, units), (), "joined as the matrix 'links' says", ()
+    betas = file.node_betas_list or []
+    if file.node_invbws_list is not None and len(file.node_invbws_list) != len(betas):
+        raise FormatError(
+            f"node_invbws_list has {len(file.node_invbws_list)} entries, expected {len(betas)}: "
+            "one for each of node_betas_list"
+        )
+    ranks = file.gpus_per_node
+    speeds = [units.gb_per_s(beta, f"node_betas_list[{i}]") for i, beta in enumerate(betas)]
+    if len(betas) == 1:
+        edges = list(permutations(range(ranks), 2))
+        links = tuple(Link(a, b, 1, units.alpha_us, speeds[0]) for a, b in edges)
+        assumed = "one beta: each GPU's is that of its way to a switch, as in TACCL's DGX2"
+        budgets = per_rank_budgets(edges, 1, 1) if ranks > 2 else []
+        return links, tuple(budgets), "each joined with each", (assumed,)
+    if len(betas) != 2 or ranks != 8:
+        raise FormatError(
+            f"{len(betas)} node_betas_list for {ranks} GPUs: expected one beta, two for the 8 GPUs "
+            "of an NDv2, or the matrices 'links' and 'betas'"
+        )
+    assumed = "two betas: those of the two NVLinks and of the one NVLink of pairs of an NDv2"
+    pairs = ((a, b, i) for i, pairs in enumerate(_NDV2) for a, b in pairs)
+    links = tuple(
+        Link(src, dst, 1, units.alpha_us, speeds[i])
+        for a, b, i in pairs
+        for src, dst in ((a, b), (b, a))
+    )
+    return links, (), "joined as in an NDv2", (assumed,)
+
+
+def _custom(file: _File, units: _Units) -> tuple[Link, ...]:
+    ranks, lanes, betas = file.gpus_per_node, file.links or [], file.betas or []
+    for name, matrix in (("links", lanes), ("betas", betas)):
+        rows: list[int] = [len(row) for row in matrix]
+        if rows != [ranks] * ranks:
+            raise FormatError(f"{name} is no matrix of {ranks} rows and columns: one for each GPU")
+    return tuple(
+        Link(src, dst, lanes[dst][src], units.alpha_us, speed)
+        for dst in range(ranks)
+        for src in range(ranks)
+        if lanes[dst][src]
+        for speed in (units.gb_per_s(betas[dst][src], f"betas[{dst}][{src}]"),)
+    )
+
+
+def _nics(file: _File, units: _Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
+    """Return the network cards, each with its share of the GPUs, and what was understood."""
+    count, ranks = file.nics_per_node, file.gpus_per_node
+    if count < 1 or file.remote_beta is None or file.remote_alpha is None:
+        return (), ()
+    if ranks % count and count % ranks:
+        raise FormatError(f"nics_per_node is {count}, expected a divisor of {ranks} GPUs")
+    check_cost("", file.remote_alpha, 1.0, error=FormatError, names=("remote_alpha", ""))
+    speed = units.gb_per_s(file.remote_beta, "remote_beta")
+    alpha_us = file.remote_alpha / units.scale
+    each = max(1, ranks // count)
+    nics = tuple(
+        Nic(f"nic {i}", tuple(range(first, first + each)), speed, alpha_us)
+        for i in range(count)
+        for first in (i * ranks // count // each * each,)
+    )
+    line = f"{count} NICs of {speed:.4g} GB/s and {alpha_us:g} us to other nodes"
+    return nics, (f"{line}; --chassis and --fabric join nodes over them",)
+
+
+def _in_a_line() -> str:
+    return " ".join(EXAMPLE.split())

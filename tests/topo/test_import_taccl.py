@@ -1,0 +1,105 @@
+"""Profiles of TACCL: published ones, matrices written out and read back, what is not right."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError
+from sccl.topo import resolve
+from sccl.topo.importers import Hints, load
+from sccl.topo.speeds import of_one_speed
+from tests.kit.samples import imported
+from tests.kit.strategies import topologies
+
+TACCL = load("taccl")
+
+
+@pytest.mark.parametrize(
+    ("name", "betas"), [("1MB", [23, 46]), ("32KB", [23, 46]), ("1KB", [22.9, 46.1])]
+)
+def test_ndv2_is_a_dgx1_at_23_and_46_us_per_mb(name: str, betas: list[float]) -> None:
+    found = imported(f"taccl/topo/topo-ndv2-{name}.json", "taccl")
+    machine, dgx1 = found.topology, resolve("dgx1")
+    assert machine.name == f"NDv2_{name}"
+    assert machine.edges == dgx1.edges
+    slow = max(link.gb_per_s for link in machine.links) / 1.5
+    assert {k.edge: 1 + (k.gb_per_s > slow) for k in machine.links} == dgx1.lanes()
+    assert sorted({1000 / link.gb_per_s for link in machine.links}) == pytest.approx(betas, abs=0.1)
+    assert {link.alpha_us for link in machine.links} == {0.3}
+    (nic,) = found.nics
+    assert nic.ranks == tuple(range(8))
+    assert nic.gb_per_s == pytest.approx(9.524, abs=0.01)
+    assert nic.alpha_us == 2.6
+
+
+def test_the_profile_of_1_mb_is_of_lanes() -> None:
+    machine, _ = of_one_speed(imported("taccl/topo/topo-ndv2-1MB.json", "taccl").topology)
+    assert machine.lanes() == resolve("dgx1").lanes()
+    assert machine.gb_per_s == 21.739
+
+
+def test_dgx2_is_16_gpus_around_a_switch() -> None:
+    found = imported("taccl/topo/topo-dgx2-1MB.json", "taccl")
+    assert found.topology.ranks == 16
+    assert len(found.topology.links) == 16 * 15
+    assert {link.gb_per_s for link in found.topology.links} == {125.0}
+    assert {b.chunks_per_round for b in found.topology.budgets} == {1}
+    assert len(found.topology.budgets) == 32
+    assert [nic.ranks for nic in found.nics] == [(2 * i, 2 * i + 1) for i in range(8)]
+    small = imported("taccl/topo/topo-dgx2-1KB.json", "taccl")
+    assert {link.alpha_us for link in small.topology.links} == {0.3}
+
+
+def test_an_alpha_says_what_costs_are_multiplied_by() -> None:
+    text = '{"name": "a_1MB", "gpus_per_node": 2, "alpha": 30, "node_betas_list": [100]}'
+    assert TACCL.read(text, Hints("m")).topology.links[0].gb_per_s == 10.0
+    told = TACCL.read(text, Hints("m", alpha_us=0.3)).topology
+    assert (told.links[0].gb_per_s, told.alpha_us) == (1000.0, 0.3)
+
+
+@given(topologies(max_ranks=6), st.sampled_from([1, 4, 5, 20]))
+def test_matrices_are_read_back(machine: Topology, beta: int) -> None:
+    ranks, lanes = range(machine.ranks), machine.lanes()
+    links = [[lanes.get((src, dst), 0) for src in ranks] for dst in ranks]
+    text = json.dumps(
+        {
+            "name": "random_1MB",
+            "gpus_per_node": machine.ranks,
+            "alpha": 1,
+            "links": links,
+            "betas": [[beta * bool(n) for n in row] for row in links],
+        }
+    )
+    found = TACCL.read(text, Hints("m")).topology
+    assert found.lanes() == lanes
+    assert {(k.gb_per_s, k.alpha_us) for k in found.links} == {(1000 / beta, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node_betas_list": [1, 2]}, "2 node_betas_list for 4 GPUs"),
+        ({"node_betas_list": [0]}, r"node_betas_list\[0\] is 0, expected a cost of more than 0"),
+        ({"node_betas_list": [1], "node_invbws_list": [1, 2]}, "node_invbws_list has 2 entries"),
+        ({"links": [[0, 1], [1, 0]], "betas": []}, "links is no matrix of 4 rows"),
+        ({"links": [[0] * 4] * 4, "betas": [[0] * 4] * 4}, "no links"),
+        ({"gpus_per_node": 1}, "gpus_per_node"),
+        ({"nics_per_node": 3, "remote_alpha": 1, "remote_beta": 1}, "nics_per_node is 3"),
+        ({"alpha": -1}, "alpha is -1"),
+        ({"name": "a_0MB"}, "expected a size above 0"),
+    ],
+)
+def test_what_is_not_right_is_said(change: dict[str, object], message: str) -> None:
+    given = {"name": "m", "gpus_per_node": 4, "alpha": 1, "node_betas_list": [1]}
+    with pytest.raises(InputError, match=message):
+        TACCL.read(json.dumps(given | change), Hints("m"))
+
+
+def test_no_json_is_said() -> None:
+    with pytest.raises(FormatError, match="no profile of TACCL"):
+        TACCL.read("{" * 10_000, Hints("m"))
