@@ -80,10 +80,10 @@ def check_damage(importer: Importer, text: str) -> None:
             damaged.append(text[: found.start()] + number + text[found.end() :])
     for one in damaged:
         importer.sniff(one)
-        assert re.fullmatch("[^\n]*", _refusal(importer, one)), one
+        assert re.fullmatch("[^\n]*", refusal(importer, one)), one
 
 
-def _refusal(importer: Importer, text: str) -> str:
+def refusal(importer: Importer, text: str) -> str:
     """Return why a text is not read; empty: it is."""
     try:
         topology_to_wire(importer.read(text, HINTS).topology)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sccl.errors import unknown_name
 
-NVLINK, XGMI, PCIE = "NVLink", "xGMI", "PCIe"
+NVLINK, XGMI, METAX, PCIE = "NVLink", "xGMI", "MetaXLink", "PCIe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,13 @@ Source: NVIDIA/nccl, src/graph/topo.h has 10 for Skylake's UPI, 16 for AMD's lin
 Rapids and 40 for Emerald Rapids; rounded as PCIe is.
 """
 
-ALPHA_US = {NVLINK: 0.7, XGMI: 0.7, PCIE: 1.0}
+ALPHA_US = {NVLINK: 0.7, XGMI: 0.7, METAX: 0.7, PCIE: 1.0}
 """Latency of a transfer by kind of link, microseconds."""
 
 _ALPHA_SOURCES = {
     NVLINK: "as TACCL (NSDI 2023) Table 1 has it for NVLink on NDv2 and DGX-2",
     XGMI: "no figure is published, taken as NVLink's",
+    METAX: "no figure is published, taken as NVLink's",
     PCIE: "NCCL's model of a step over PCIe, LL protocol (src/graph/tuning.cc)",
 }
 

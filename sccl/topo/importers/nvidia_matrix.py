@@ -1,0 +1,201 @@
+"""The matrix that ``nvidia-smi topo -m`` prints, with every word in its place.
+
+Also as people paste it: with blanks in place of tabs, indented or quoted, with the names in the
+header glued together or without a header, and with rows missing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import combinations
+
+from sccl.core.ids import Edge
+from sccl.errors import FormatError, TooLargeError
+from sccl.topo.importers.pairs import BRIDGE, MAX_GPUS, NODE, SOCKETS, SWITCH, SWITCHES
+
+MAX_CHARACTERS = 2**20
+"""A matrix of 64 GPUs and as many NICs has 70,000."""
+
+PATHS = {
+    "PIX": SWITCH,
+    "PXB": SWITCHES,
+    "PHB": BRIDGE,
+    "NODE": NODE,
+    "SYS": SOCKETS,
+    "SOC": SOCKETS,
+}
+"""How far the paths of the legend go; SOC is what SYS was until 2017."""
+
+MX = "MX"
+"""MetaX has its own links, and prints no number of them."""
+
+_CELL = re.compile(rf"X|NV[0-9]{{1,2}}|{MX}|{'|'.join(PATHS)}")
+_CELLS = f"X, NV and a number, or one of {', '.join(PATHS)}"
+_STYLE = re.compile(r"\x1b?\[[0-9;]{0,8}m")
+"""The header is underlined; pastes may have lost the escape character of that."""
+
+_GPU = re.compile(r"GPU([0-9]{1,4})(?![0-9])")
+_ROW = re.compile(r"^[ \t>|]*GPU[0-9]{1,4}\s(?:.*\s)?X(?:\s|$)", re.MULTILINE)
+_MARGIN = " \t>|"
+_LEGEND = re.compile(r"(NIC[0-9]{1,4}):\s*(\S{1,64})")
+_BEHIND_NICS = frozenset({"CPU", "NUMA", "GPU", "Node"})
+"""First words of the columns that follow those of NICs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What the text says.
+
+    Attributes:
+        gpus: how many there are, also those whose rows are missing.
+        rows: the words of each row that there is: for each GPU, then for each NIC.
+        nics: names of the columns behind the GPUs', with the legend's where it has one.
+        header: whether there was one.
+        places: what each row says of CPUs and NUMA nodes, in any words; empty: nothing.
+    """
+
+    gpus: int
+    rows: dict[int, tuple[str, ...]]
+    nics: tuple[str, ...]
+    header: bool
+    places: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Return the GPUs without a row."""
+        return tuple(gpu for gpu in range(self.gpus) if gpu not in self.rows)
+
+    def words(self) -> dict[Edge, str]:
+        """Return the word of each pair that a row tells, the lower GPU first."""
+        return {
+            (a, b): self.rows[a][b] if a in self.rows else self.rows[b][a]
+            for a, b in combinations(range(self.gpus), 2)
+            if a in self.rows or b in self.rows
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of the matrix: the words for pairs, and what follows them."""
+
+    line: int
+    gpu: int
+    words: tuple[str, ...]
+    rest: tuple[str, ...]
+
+
+def shows_gpus(text: str) -> bool:
+    """Return whether some line is a GPU's and has the X of itself."""
+    return _ROW.search(_STYLE.sub("", text[:MAX_CHARACTERS])) is not None
+
+
+def matrix_of(text: str) -> Matrix:
+    """Return what a matrix says, with every word in its place.
+
+    Raises:
+        InputError: it is no such matrix, or larger than is read.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise TooLargeError(
+            f"it has {len(text)} characters, and matrices are read to {MAX_CHARACTERS}: give the "
+            "output of nvidia-smi topo -m alone"
+        )
+    lines = [line.strip(_MARGIN) for line in _STYLE.sub("", text).splitlines()]
+    rows = [row for i, line in enumerate(lines) if (row := _row(i + 1, line))]
+    if not rows:
+        raise FormatError(
+            "no line of a GPU with the X of itself was found: expected the output of nvidia-smi "
+            "topo -m"
+        )
+    header = next((line for line in lines[: rows[0].line - 1] if line.startswith("GPU0")), None)
+    gpus = _seen(rows) if header is None else _named(header)
+    if gpus > MAX_GPUS:
+        raise TooLargeError(f"it has {gpus} GPUs, and matrices are read to {MAX_GPUS}")
+    by_gpu = _in_order(rows, gpus)
+    return Matrix(
+        gpus,
+        {gpu: row.words for gpu, row in by_gpu.items()},
+        _nics(header, lines, max(len(row.words) for row in rows) - gpus),
+        header is not None,
+        tuple(" ".join(by_gpu[gpu].rest) if gpu in by_gpu else "" for gpu in range(gpus)),
+    )
+
+
+def _row(number: int, line: str) -> _Row | None:
+    """Return what a line says if it is a GPU's: the words up to the first that joins nothing."""
+    name, *words = line.split() or [""]
+    found = _GPU.fullmatch(name)
+    if found is None or not ("X" in words or (words and _CELL.fullmatch(words[0]))):
+        return None
+    joins = next((i for i, word in enumerate(words) if not _CELL.fullmatch(word)), len(words))
+    return _Row(number, int(found[1]), tuple(words[:joins]), tuple(words[joins:]))
+
+
+def _named(header: str) -> int:
+    """Return how many GPUs a header names, its names glued together or not."""
+    numbers = [int(number) for number in _GPU.findall(header)]
+    if numbers != list(range(len(numbers))):
+        raise FormatError(
+            f"the header names the GPUs {', '.join(map(str, numbers[:99]))}: expected 0 and on, "
+            "each once"
+        )
+    return len(numbers)
+
+
+def _seen(rows: list[_Row]) -> int:
+    """Return how many GPUs there are by the rows and the NVLinks, where no header tells."""
+    linked = [i for row in rows for i, word in enumerate(row.words) if word.startswith("NV")]
+    return 1 + max(*linked, *(row.gpu for row in rows), 0)
+
+
+def _in_order(rows: list[_Row], gpus: int) -> dict[int, _Row]:
+    """Return the row of each GPU that has one, all of them checked."""
+    by_gpu: dict[int, _Row] = {}
+    for row in sorted(rows, key=lambda row: (row.gpu, row.line)):
+        _check_row(row, gpus)
+        other = by_gpu.setdefault(row.gpu, row)
+        if other is not row:
+            raise FormatError(
+                f"lines {other.line} and {row.line} are both of GPU{row.gpu}: give one matrix"
+            )
+    _check_symmetry(by_gpu)
+    return by_gpu
+
+
+def _check_row(row: _Row, gpus: int) -> None:
+    if row.gpu >= gpus:
+        raise FormatError(f"line {row.line} is of GPU{row.gpu}, and the header ends before that")
+    words = row.words[:gpus]
+    if len(words) < gpus:
+        given = repr(row.rest[0][:40]) if row.rest else "the end of the line"
+        raise FormatError(
+            f"line {row.line}: {given} stands where GPU{row.gpu} and GPU{len(words)} are joined, "
+            f"expected {_CELLS}: is it the output of nvidia-smi topo -m?"
+        )
+    if [i for i, word in enumerate(words) if word == "X"] != [row.gpu]:
+        raise FormatError(
+            f"line {row.line}: expected the X of GPU{row.gpu} in column {row.gpu} alone: words are "
+            "missing, or too many"
+        )
+
+
+def _check_symmetry(rows: dict[int, _Row]) -> None:
+    for a, b in combinations(sorted(rows), 2):
+        there, back = rows[a].words[b], rows[b].words[a]
+        if there != back:
+            raise FormatError(
+                f"line {rows[a].line} has {there} for GPU{a} and GPU{b}, line {rows[b].line} has "
+                f"{back}: expected the same word"
+            )
+
+
+def _nics(header: str | None, lines: list[str], columns: int) -> tuple[str, ...]:
+    """Return the names of NICs, from the header and the legend; by their columns without one."""
+    if header is None:
+        return tuple(f"column {i}" for i in range(columns))
+    last = list(_GPU.finditer(header))[-1]
+    names = header[last.end() :].split()
+    end = next((i for i, name in enumerate(names) if name in _BEHIND_NICS), len(names))
+    legend = {found[1]: found[2] for line in lines if (found := _LEGEND.fullmatch(line.strip()))}
+    return tuple(f"{n} ({legend[n]})" if n in legend else n for n in names[:end])

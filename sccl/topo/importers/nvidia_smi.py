@@ -1,0 +1,209 @@
+"""What ``nvidia-smi topo -m`` prints: a word for each pair of GPUs, and of GPUs and NICs.
+
+With the first rows alone, where those tell what joins the others. Other vendors print such a matrix
+too; MetaX writes MX for its links, without a number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+
+from sccl.core.bus_ids import ASCENDING
+from sccl.core.ids import Edge
+from sccl.core.words import counted
+from sccl.errors import FormatError, InputError
+from sccl.topo.importers.contract import Hints, Imported, Nic
+from sccl.topo.importers.gpus import GPUS, METAX, NVLINK, Gpu, gpu_of_user, speed_said
+from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, matrix_of, shows_gpus
+from sccl.topo.importers.pairs import Pairs, Speeds, build, named
+
+NAME = "nvidia-smi"
+ABOUT = "matrix of nvidia-smi topo -m"
+SOURCE = "NVIDIA, nvidia-smi manual page, section on topo; its legend"
+EXAMPLE = """\
+\tGPU0\tGPU1\tGPU2\tmlx5_0\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV2\tSYS\tPIX\t0-19\t0
+GPU1\tNV2\t X \tSYS\tPIX\t0-19\t0
+GPU2\tSYS\tSYS\t X \tSYS\t20-39\t1
+mlx5_0\tPIX\tPIX\tSYS\t X \t\t
+"""
+
+_BY_LINKS = tuple(map(gpu_of_user, ("v100", "h800", "a100", "h100", "b200")))
+_OF_FOUR_LINKS = gpu_of_user("p100"), gpu_of_user("a6000")
+"""With four links: where they lead to several GPUs, and where to one over a bridge."""
+
+_MOST_LINKS = max(gpu.links for gpu in GPUS if gpu.link == NVLINK)
+_UNKNOWN_PCIE = 4
+"""Generation of PCIe where nothing tells which GPUs they are."""
+
+_METAX_GB_PER_S = 25.0
+
+
+def sniff(text: str) -> bool:
+    """Return whether some line is a GPU's and has the X of itself."""
+    return shows_gpus(text)
+
+
+def read(text: str, hints: Hints) -> Imported:
+    """Return the machine that a matrix describes.
+
+    Raises:
+        InputError: it is none, or rows are missing that are needed.
+    """
+    matrix = matrix_of(text)
+    gpu = None if hints.gpu is None else gpu_of_user(hints.gpu)
+    pairs, filled = _pairs(matrix, gpu.links if gpu and gpu.links else _MOST_LINKS)
+    if gpu is not None:
+        _check_gpu(gpu, matrix)
+    kind = gpu or (None if _is_metax(matrix) else _guessed(pairs))
+    built = build(pairs, _speeds(kind, matrix, pairs), hints, ABOUT)
+    topology = replace(built.topology, pci_bus_ids=() if _is_metax(matrix) else ASCENDING)
+    assumed = (*_of_rows(matrix, filled), *_of_gpu(kind, matrix, pairs, hints), *built.assumed)
+    nics = tuple(Nic(name, gpus, None, None) for name, gpus in _nearest(matrix).items() if gpus)
+    return Imported(topology, (*_told(matrix), *built.understood), assumed, nics)
+
+
+def _pairs(matrix: Matrix, links: int) -> tuple[Pairs, tuple[Edge, ...]]:
+    """Return what joins each pair, and the pairs that no row tells and switches must join.
+
+    Raises:
+        FormatError: a pair is told by no row, and not joined by switches either.
+    """
+    words = matrix.words()
+    lanes = {pair: _lanes(word) for pair, word in words.items() if word not in PATHS}
+    paths = {pair: PATHS[word] for pair, word in words.items() if word in PATHS}
+    pairs = Pairs(matrix.gpus, lanes, paths, matrix.places)
+    filled = tuple(combinations(matrix.missing, 2))
+    if not filled:
+        return pairs, ()
+    switched = pairs.switched(links)
+    for a, b in filled:
+        if a not in switched or b not in switched:
+            raise FormatError(
+                f"rows of {named(matrix.missing)} are missing, and what joins GPU{a} and GPU{b} is "
+                "in no other: give the whole output"
+            )
+    most = {gpu: max(n for pair, n in lanes.items() if gpu in pair) for gpu in matrix.missing}
+    more = {(a, b): min(most[a], most[b]) for a, b in filled}
+    return replace(pairs, lanes=lanes | more), filled
+
+
+def _lanes(word: str) -> int:
+    return 1 if word == MX else int(word[2:])
+
+
+def _check_gpu(gpu: Gpu, matrix: Matrix) -> None:
+    for (a, b), word in matrix.words().items():
+        links = gpu.links if gpu.link == NVLINK else 0
+        if word.startswith("NV") and _lanes(word) > links:
+            raise InputError(
+                f"GPU{a} and GPU{b} are joined by {counted(_lanes(word), 'NVLink')}, and a GPU of "
+                f"the kind {gpu.name} has {links}: give another --gpu"
+            )
+
+
+def _guessed(pairs: Pairs) -> Gpu | None:
+    """Return a GPU that has as many NVLinks as the matrix shows, None where it shows none."""
+    if not pairs.lanes:
+        return None
+    links = _links_of_gpu(pairs)
+    if links == 4:
+        bridged = len(pairs.lanes) == len({gpu for pair in pairs.lanes for gpu in pair}) // 2
+        return _OF_FOUR_LINKS[bridged]
+    return next((gpu for gpu in _BY_LINKS if gpu.links >= links), _BY_LINKS[-1])
+
+
+def _links_of_gpu(pairs: Pairs) -> int:
+    """Return the most NVLinks that any GPU is seen to have."""
+    if pairs.switched(_MOST_LINKS):
+        return max(pairs.lanes.values())
+    return max(pairs.links_of(gpu) for gpu in range(pairs.gpus))
+
+
+def _speeds(kind: Gpu | None, matrix: Matrix, pairs: Pairs) -> Speeds:
+    pcie = kind.pcie if kind else _UNKNOWN_PCIE
+    if _is_metax(matrix):
+        return Speeds(METAX, _METAX_GB_PER_S, pairs.gpus, pcie)
+    if kind is None or not kind.links:
+        return Speeds(NVLINK, 0.0, _MOST_LINKS, pcie)
+    return Speeds(NVLINK, kind.gb_per_s, max(kind.links, *pairs.lanes.values(), 0), pcie)
+
+
+def _is_metax(matrix: Matrix) -> bool:
+    return MX in matrix.words().values()
+
+
+def _told(matrix: Matrix) -> tuple[str, ...]:
+    count = Counter(matrix.words().values())
+    each = ", ".join(f"{counted(n, 'pair')} {word}" for word, n in sorted(count.items()))
+    lines = [f"{counted(matrix.gpus, 'GPU')}: {each}"]
+    if matrix.nics:
+        nearest = _nearest(matrix)
+        near = [f"{name} to {named(gpus)}" for name, gpus in nearest.items() if gpus]
+        rest = [name for name, gpus in nearest.items() if not gpus]
+        others = f"; to no GPU: {', '.join(rest)}" if rest else ""
+        lines.append(
+            f"{counted(len(matrix.nics), 'NIC')}, the nearest are {', '.join(near)}{others}"
+        )
+    return tuple(lines)
+
+
+def _nearest(matrix: Matrix) -> dict[str, tuple[int, ...]]:
+    """Return the GPUs that have no NIC nearer than each, as far as rows tell."""
+    found: dict[str, list[int]] = {name: [] for name in matrix.nics}
+    for gpu, row in matrix.rows.items():
+        words = dict(zip(matrix.nics, row[matrix.gpus :], strict=False))
+        paths = {name: PATHS[word] for name, word in words.items() if word in PATHS}
+        for name, path in paths.items():
+            if path == min(paths.values()):
+                found[name].append(gpu)
+    return {name: tuple(gpus) for name, gpus in found.items()}
+
+
+def _of_rows(matrix: Matrix, filled: tuple[Edge, ...]) -> list[str]:
+    lines = []
+    if not matrix.header:
+        nics = counted(len(matrix.nics), "NIC")
+        lines.append(f"without a header: {counted(matrix.gpus, 'GPU')} and {nics}, by the rows")
+    if matrix.missing:
+        said = "switches join these as they join the others" if filled else "other rows tell it all"
+        lines.append(f"no row for {named(matrix.missing)}: {said}")
+    if not _is_metax(matrix):
+        lines.append(
+            "rank i is the GPU with the i-th lowest PCI bus id: so nvidia-smi numbers them"
+        )
+    return lines
+
+
+def _of_gpu(kind: Gpu | None, matrix: Matrix, pairs: Pairs, hints: Hints) -> list[str]:
+    if _is_metax(matrix):
+        line = (
+            f"a pair that is MX has one link of {_METAX_GB_PER_S:g} GB/s per direction: neither "
+            "is told, change it in the file that -o writes"
+        )
+        return [line]
+    if kind is None:
+        return ["which GPUs these are is not told: --gpu says it"]
+    if not pairs.lanes:
+        return []
+    if hints.gpu is not None:
+        return [speed_said(kind)]
+    shown = f"as one shows {counted(_links_of_gpu(pairs), 'NVLink')}"
+    return [
+        f"the GPUs are {kind.name}, {shown}: {speed_said(kind)}; --gpu says otherwise",
+        *_like(kind),
+    ]
+
+
+def _like(kind: Gpu) -> list[str]:
+    """Return which other GPUs have as many links, of another speed."""
+    others: dict[float, list[str]] = {}
+    for gpu in GPUS:
+        if gpu.link == NVLINK and gpu.links == kind.links and gpu.gb_per_s != kind.gb_per_s:
+            others.setdefault(gpu.gb_per_s, []).append(gpu.name)
+    return [
+        f"{', '.join(names)} would show as many, of {speed:g} GB/s"
+        for speed, names in sorted(others.items())
+    ]

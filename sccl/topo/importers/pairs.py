@@ -1,0 +1,259 @@
+"""The machine that GPUs of one computer make, from what joins each pair of them.
+
+Fast links (NVLink, xGMI) become links of as many lanes. Where a GPU is joined over more of them
+than it has, they lead to switches that pass any pair at the full rate: links between all such
+pairs, with budgets of what leaves and enters each GPU, as the catalogue's DGX-2, DGX A100 and DGX
+H100 have them. Switch nodes would say the same, and not every synthesiser takes these.
+
+PCIe joins every pair. A machine gets links of it only between GPUs that no path of fast links
+joins: beside fast links PCIe adds little, and its budgets much. What passes a slot, a PCIe switch,
+a host bridge or the link between sockets shares a budget in each direction, as far as the paths
+tell which GPUs are behind the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Budget, Link, Topology
+from sccl.core.words import counted
+from sccl.errors import FormatError, InputError
+from sccl.topo.importers.contract import Hints
+from sccl.topo.importers.gpus import (
+    ALPHA_US,
+    PCIE,
+    SOCKET_GB_PER_S,
+    alpha_said,
+    pcie_gb_per_s,
+)
+
+MAX_GPUS = 64
+"""Of a computer; every pair may be a link."""
+
+SWITCH, SWITCHES, BRIDGE, NODE, SOCKETS = range(5)
+"""How far a path over PCIe goes: one PCIe switch, several, a host bridge, several of one NUMA node,
+another socket. ``nvidia-smi`` calls these PIX, PXB, PHB, NODE and SYS."""
+
+_PLACES = ("PCIe switch", "PCIe switches", "host bridge", "socket")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """What joins each pair of GPUs, each pair with the lower number first.
+
+    Attributes:
+        lanes: fast links of the pairs that have any.
+        paths: how far the PCIe path of a pair goes, where it is known.
+        places: what tells which NUMA node a GPU is at; empty: not known.
+    """
+
+    gpus: int
+    lanes: Mapping[Edge, int]
+    paths: Mapping[Edge, int]
+    places: tuple[str, ...]
+
+    def links_of(self, gpu: int) -> int:
+        """Return the fast links of a GPU, as if each pair had its own."""
+        return sum(lanes for pair, lanes in self.lanes.items() if gpu in pair)
+
+    def switched(self, links: int) -> frozenset[int]:
+        """Return the GPUs whose fast links lead to switches, if a GPU has so many of them."""
+        return frozenset(
+            gpu
+            for island in self.islands()
+            if any(self.links_of(gpu) > links for gpu in island)
+            for gpu in island
+        )
+
+    def islands(self) -> tuple[tuple[int, ...], ...]:
+        """Return the sets of GPUs that paths of fast links join, also those of one GPU."""
+        return _parts(self.gpus, self.lanes)
+
+    def behind(self, reach: int) -> tuple[tuple[int, ...], ...]:
+        """Return the sets of GPUs that share all that is farther than a kind of path goes."""
+        near = [pair for pair, path in self.paths.items() if path <= reach]
+        if reach >= NODE:
+            hidden = (pair for pair in combinations(range(self.gpus), 2) if pair not in self.paths)
+            near += [(a, b) for a, b in hidden if self.places[a] == self.places[b] != ""]
+        return _parts(self.gpus, near)
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """What the links of a computer carry per direction, 10^9 bytes per second.
+
+    Attributes:
+        kind: of the fast links.
+        lane: of one fast link.
+        links: fast links of a GPU, at most.
+        pcie: generation of PCIe.
+    """
+
+    kind: str
+    lane: float
+    links: int
+    pcie: int
+
+    @property
+    def slot(self) -> float:
+        """Return what a PCIe slot and a switch's way up carry."""
+        return pcie_gb_per_s(self.pcie)
+
+    @property
+    def sockets(self) -> float:
+        """Return what goes between sockets, no faster than a slot."""
+        return min(self.slot, SOCKET_GB_PER_S[self.pcie])
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The machine, and what is to be said of how it was made."""
+
+    topology: Topology
+    understood: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
+def build(pairs: Pairs, speeds: Speeds, hints: Hints, about: str) -> Built:
+    """Return the machine that pairs of GPUs make.
+
+    Raises:
+        InputError: they are too few, or nothing joins some of them.
+    """
+    if pairs.gpus < 2:
+        raise FormatError("it shows 1 GPU, expected at least 2: nothing is to be sent")
+    switched = pairs.switched(speeds.links)
+    fast = _fast(pairs, speeds, hints)
+    slow = _slow(pairs, speeds, hints)
+    if not fast and not slow:
+        raise InputError("nothing that it shows joins the GPUs: is there a table of links?")
+    budgets = (*_of_switches(pairs, switched), *_of_pcie(pairs, speeds, slow))
+    topology = Topology(
+        name=hints.name,
+        ranks=pairs.gpus,
+        links=(*fast, *slow),
+        alpha_us=(fast or slow)[0].alpha_us,
+        gb_per_s=(fast or slow)[0].gb_per_s,
+        budgets=budgets,
+        source=f"imported: {about}",
+    )
+    return Built(topology, _understood(pairs, speeds, slow), _assumed(speeds, fast, slow, hints))
+
+
+def _fast(pairs: Pairs, speeds: Speeds, hints: Hints) -> list[Link]:
+    alpha_us = ALPHA_US[speeds.kind] if hints.alpha_us is None else hints.alpha_us
+    return [
+        Link(src, dst, lanes, alpha_us, speeds.lane)
+        for (a, b), lanes in pairs.lanes.items()
+        for src, dst in ((a, b), (b, a))
+    ]
+
+
+def _slow(pairs: Pairs, speeds: Speeds, hints: Hints) -> list[Link]:
+    """Return links of PCIe between GPUs of different islands."""
+    island = {gpu: i for i, gpus in enumerate(pairs.islands()) for gpu in gpus}
+    alpha_us = ALPHA_US[PCIE] if hints.alpha_us is None else hints.alpha_us
+    return [
+        Link(src, dst, 1, alpha_us, speeds.sockets if path == SOCKETS else speeds.slot)
+        for (a, b), path in pairs.paths.items()
+        if island[a] != island[b]
+        for src, dst in ((a, b), (b, a))
+    ]
+
+
+def _of_switches(pairs: Pairs, switched: frozenset[int]) -> Iterable[Budget]:
+    for side, end in (("egress", 0), ("ingress", 1)):
+        for gpu in sorted(switched):
+            joined = [(pair, lanes) for pair, lanes in pairs.lanes.items() if gpu in pair]
+            edges = [(gpu, sum(pair) - gpu) for pair, _ in joined]
+            shared = edges if end == 0 else [(b, a) for a, b in edges]
+            yield Budget(f"{side} of GPU {gpu}", tuple(shared), max(n for _, n in joined))
+
+
+def _of_pcie(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> list[Budget]:
+    """Return what slots, switches, host bridges and sockets let pass, each told once.
+
+    Of several around the same GPUs the slowest is kept; what one link passes alone is that link's.
+    """
+    edges = [link.edge for link in slow]
+    found: dict[tuple[Edge, ...], Budget] = {}
+    for name, gpus, speed in _doors(pairs, speeds):
+        inside = set(gpus)
+        leave = tuple(e for e in edges if e[0] in inside and e[1] not in inside)
+        enter = tuple((b, a) for a, b in leave)
+        for way, shared in (("out of", leave), ("into", enter)):
+            known = found.get(shared)
+            if len(shared) > 1 and (known is None or (known.gb_per_s or 0.0) > speed):
+                found[shared] = Budget(f"{way} {name}", shared, 1, speed)
+    return list(found.values())
+
+
+def _doors(pairs: Pairs, speeds: Speeds) -> Iterable[tuple[str, tuple[int, ...], float]]:
+    """Yield the name of what GPUs share on their way to all others, them, and what it carries."""
+    for gpu in range(pairs.gpus):
+        yield f"PCIe slot of GPU {gpu}", (gpu,), speeds.slot
+    for reach, place in enumerate(_PLACES):
+        for gpus in pairs.behind(reach):
+            yield (
+                f"{place} of {named(gpus)}",
+                gpus,
+                speeds.sockets if reach == NODE else speeds.slot,
+            )
+
+
+def named(gpus: Iterable[int]) -> str:
+    """Return GPUs in words: ``GPUs 0 1 2``."""
+    numbers = [str(gpu) for gpu in gpus]
+    return f"GPU{'s' * (len(numbers) > 1)} {' '.join(numbers)}"
+
+
+def _understood(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> tuple[str, ...]:
+    lines, kind = [], speeds.kind
+    if switched := pairs.switched(speeds.links):
+        gpus = "all GPUs" if len(switched) == pairs.gpus else named(sorted(switched))
+        lines.append(
+            f"the {kind}s of {gpus} lead to switches: no GPU has as many as all its pairs show, so "
+            "those of a pair are all that it has, and what leaves and enters a GPU has that budget"
+        )
+    if slow and pairs.lanes:
+        islands = "; ".join(named(gpus) for gpus in pairs.islands())
+        lines.append(f"{kind} joins {islands}; between these are links of PCIe")
+    elif slow:
+        lines.append(f"all GPUs are joined by PCIe, and by no {kind}")
+    elif pairs.paths:
+        lines.append(
+            f"{counted(len(pairs.paths), 'pair')} without {kind} got no link of PCIe: paths of "
+            f"{kind} join all GPUs"
+        )
+    return tuple(lines)
+
+
+def _assumed(speeds: Speeds, fast: list[Link], slow: list[Link], hints: Hints) -> tuple[str, ...]:
+    lines = []
+    if slow:
+        lines.append(
+            f"PCIe is of generation {speeds.pcie}, 16 lanes: {speeds.slot:g} GB/s per direction "
+            "for each GPU, and for all that passes a PCIe switch or a host bridge"
+        )
+    if any(link.gb_per_s == speeds.sockets != speeds.slot for link in slow):
+        lines.append(
+            f"between sockets go {speeds.sockets:g} GB/s per direction (after NVIDIA/nccl, "
+            "src/graph/topo.h)"
+        )
+    if hints.alpha_us is None:
+        kinds = [speeds.kind] * bool(fast) + [PCIE] * bool(slow)
+        lines += [alpha_said(kind) for kind in kinds]
+    return tuple(lines)
+
+
+def _parts(gpus: int, joined: Iterable[Edge]) -> tuple[tuple[int, ...], ...]:
+    """Return the connected parts of a graph on GPUs, each ascending, by their first."""
+    part = list(range(gpus))
+    for a, b in joined:
+        low, high = sorted((part[a], part[b]))
+        if low != high:
+            part = [low if p == high else p for p in part]
+    return tuple(tuple(g for g in range(gpus) if part[g] == p) for p in sorted(set(part)))
