@@ -28,7 +28,8 @@ joined = np.zeros(100 * comm.size)
 count = ctypes.c_size_t(100)
 code = call("allgather", pointer(own), pointer(joined), count, FLOAT64, handle)
 if code:
-    print(code, library.sccl_explain().decode(), flush=True)
+    sys.stdout.write(f"{code} {library.sccl_explain().decode()}\n")  # whole, beside other ranks'
+    sys.stdout.flush()
     sys.exit(0)
 assert np.array_equal(joined, np.repeat(np.arange(comm.size) + 1.0, 100))
 total = np.zeros(100)
