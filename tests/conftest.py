@@ -11,7 +11,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.kit import nightly, once
+from tests.kit import loops, nightly, once
 from tests.kit.browser import browser
 from tests.kit.headers import precompiled
 from tests.kit.order import in_turn
@@ -94,6 +94,7 @@ def _shared_folder(
     """Tell where all workers of this run keep what one of them has made, and how to build."""
     own = tmp_path_factory.getbasetemp()
     once.keep_in(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+    loops.share()
     builds = {"mpi", "compiler", "page"}
     several = sum(any(map(item.get_closest_marker, builds)) for item in request.session.items) > 9
     os.environ["CXXFLAGS"] = precompiled(HOST_FLAGS) if several else HOST_FLAGS

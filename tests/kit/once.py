@@ -26,7 +26,7 @@ def value(name: str, make: Callable[[], T]) -> T:
 
     It is pickled, so each worker has one of its own.
     """
-    with _alone(name) as place:
+    with alone(name) as place:
         kept = place / "value"
         if not kept.exists():
             part = place / "part"
@@ -38,7 +38,7 @@ def value(name: str, make: Callable[[], T]) -> T:
 
 def folder(name: str, fill: Callable[[Path], object]) -> Path:
     """Return a folder that the first of all workers filled, and that is only read from then on."""
-    with _alone(name) as place:
+    with alone(name) as place:
         inside, filled = place / "folder", place / "filled"
         if not filled.exists():
             shutil.rmtree(inside, ignore_errors=True)  # whoever began it failed
@@ -49,7 +49,7 @@ def folder(name: str, fill: Callable[[Path], object]) -> Path:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[Path]:
+def alone(name: str) -> Iterator[Path]:
     """Yield a place for what has this name, to one process at a time."""
     assert _base, f"{name} is asked for before the run has a folder: not while tests are collected"
     place = _base[0] / f"once-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
