@@ -14,7 +14,10 @@ from sccl.topo.importers.plain_yaml import MAX_DEPTH, Node, parsed
 
 WORDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=5)
 NODES: st.SearchStrategy[Node] = st.recursive(
-    WORDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3)
+    WORDS,
+    lambda inner: (
+        st.none() | st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3)
+    ),
 )
 
 
@@ -24,10 +27,15 @@ def test_json_is_yaml(node: Node) -> None:
 
 
 def test_numbers_stay_words() -> None:
-    assert parsed("a: [1, 0x10, 1e3, yes, ~]\nb:\n  - c: 2.50\n") == {
-        "a": ["1", "0x10", "1e3", "yes", "~"],
+    assert parsed("a: [1, 0x10, 1e3, yes]\nb:\n  - c: 2.50\n") == {
+        "a": ["1", "0x10", "1e3", "yes"],
         "b": [{"c": "2.50"}],
     }
+
+
+def test_nothing_is_none_unless_it_is_quoted() -> None:
+    assert parsed('[~, null, "", "null"]') == [None, None, "", "null"]
+    assert parsed("a:\n") == {"a": None}
 
 
 @pytest.mark.parametrize(
@@ -36,6 +44,7 @@ def test_numbers_stay_words() -> None:
         ("a: &x 1\nb: *x\n", "line 2: an alias"),
         ("a: 1\na: 2\n", "line 2: key 'a' is there twice"),
         ("? [a]\n: 1\n", "line 1: a key is a list"),
+        ("~: 1\n", "line 1: a key is a list, a mapping or nothing"),
         ("a\n---\nb\n", "2 documents"),
         ("", "0 documents"),
         ("a: [1\n", "line 2: no YAML"),
@@ -56,7 +65,7 @@ def test_what_is_deep_is_refused(text: str) -> None:
 
 def test_what_is_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_yaml, "MAX_NODES", 100)
-    assert len(parsed("[" + "a," * 99 + "]")) == 99
+    assert parsed("[" + "a," * 99 + "]") == ["a"] * 99
     with pytest.raises(TooLargeError, match="line 2: more than 100 entries"):
         parsed("[\n" + "a," * 100 + "]")
 

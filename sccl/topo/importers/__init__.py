@@ -21,7 +21,17 @@ __all__ = [
     "text_of_bytes",
 ]
 
-NO_IMPORTERS = frozenset({"contract", "gpus", "nvidia_matrix", "pairs", "plain_yaml"})
+NO_IMPORTERS = frozenset(
+    {
+        "contract",
+        "gpus",
+        "infragraph_nodes",
+        "infragraph_paths",
+        "nvidia_matrix",
+        "pairs",
+        "plain_yaml",
+    }
+)
 """Files that readers share."""
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}

@@ -1,4 +1,4 @@
-"""YAML of strangers: lists, mappings and words, nothing else, and no more than is asked for.
+"""YAML of strangers: lists, mappings, words and nothing, and no more of it than is asked for.
 
 What an anchor stands for can be written down again in a line, and so a few lines can stand for more
 than any memory holds: they are refused, as is what is nested deeper or is larger than a description
@@ -18,7 +18,10 @@ MAX_DEPTH = 16
 MAX_NODES = 2**22
 """Of lists, mappings and words together."""
 
-Node = str | list["Node"] | dict[str, "Node"]
+Node = str | list["Node"] | dict[str, "Node"] | None
+
+_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+"""What stands for nothing, where it is not in quotation marks."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
@@ -74,7 +77,8 @@ class _Reader:
             if isinstance(event, yaml.AliasEvent):
                 raise _refused(event, "an alias (*name) stands for what is elsewhere: write it out")
             if isinstance(event, yaml.ScalarEvent):
-                self._add(event, event.value)
+                empty = event.implicit[0] and event.value in _NOTHING
+                self._add(event, None if empty else event.value)
             elif isinstance(event, yaml.SequenceStartEvent):
                 self._begin(event, [])
             elif isinstance(event, yaml.MappingStartEvent):
@@ -111,7 +115,7 @@ class _Reader:
             into[key] = node
             self.keys[-1] = None
         elif not isinstance(node, str):
-            raise _refused(event, "a key is a list or a mapping: expected a word")
+            raise _refused(event, "a key is a list, a mapping or nothing: expected a word")
         elif node in into:
             raise _refused(event, f"key {node!r} is there twice: leave one")
         else:

@@ -1,0 +1,387 @@
+"""InfraGraph, the description of AI machines of MLCommons' Chakra: devices, instances and edges.
+
+Ranks are the components of kind ``xpu``, in the order of the file or by annotations ``rank``. What
+a box forwards is in :mod:`.infragraph_paths`; a device without XPUs is a switch, and what has only
+two ends is a wire.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from math import inf
+
+import msgspec
+
+from sccl.core.topology import Budget, Link, Switch, Topology
+from sccl.core.words import counted
+from sccl.errors import FormatError, TooLargeError
+from sccl.topo.importers.contract import Hints, Imported, Nic
+from sccl.topo.importers.infragraph_nodes import (
+    MAX_EDGES,
+    MAX_NODES,
+    NIC,
+    Copies,
+    Device,
+    EdgeKind,
+    Endpoint,
+    Expansion,
+    Infrastructure,
+    LinkKind,
+    indices,
+)
+from sccl.topo.importers.infragraph_paths import Cost, Enclosure, Pricing, box
+from sccl.topo.importers.plain_yaml import Node, parsed, shaped
+
+NAME = "infragraph"
+ABOUT = "InfraGraph (YAML or JSON)"
+SOURCE = "Keysight/infragraph 3.1.0, infragraph.proto and infragraph_service.py; infragraph.dev"
+EXAMPLE = """\
+name: two boxes
+devices:
+- name: box
+  components:
+  - {name: xpu, choice: xpu, count: 2, description: NVIDIA A100}
+  - {name: nvsw, choice: switch, count: 1}
+  - {name: nic, choice: nic, count: 2}
+  links:
+  - {name: nvlink}
+  - {name: pcie, description: PCIe gen4}
+  edges:
+  - {ep1: {component: xpu}, ep2: {component: nvsw}, scheme: many2many, link: nvlink}
+  - {ep1: {component: 'xpu[0:2]'}, ep2: {component: nic}, scheme: one2one, link: pcie}
+- name: switch
+  components:
+  - {name: port, choice: port, count: 4}
+  - {name: asic, choice: switch, count: 1}
+  edges:
+  - {ep1: {component: asic}, ep2: {component: port}, scheme: many2many, link: ic}
+links:
+- name: ethernet
+  physical: {bandwidth: {choice: gigabits_per_second, gigabits_per_second: 200}}
+instances:
+- {name: host, device: box, count: 2}
+- {name: rack, device: switch, count: 1}
+edges:
+- ep1: {instance: host, component: nic}
+  ep2: {instance: rack, component: port}
+  scheme: one2one
+  link: ethernet
+"""
+
+MAX_RANKS = 16_384
+
+_ALPHA_US = 0.7
+
+_Where = tuple[int, int, int]
+"""Which instance, which of its boxes, and which node of that."""
+
+
+class _Attribute(msgspec.Struct, frozen=True):
+    attribute: str | None = None
+    value: str | None = None
+
+
+class _Noted(msgspec.Struct, frozen=True):
+    name: str
+    attributes: list[_Attribute] = []
+
+
+class _Annotations(msgspec.Struct, frozen=True):
+    nodes: list[_Noted] = []
+
+
+class _Response(msgspec.Struct, frozen=True):
+    infrastructure: Infrastructure
+    annotations: _Annotations | None = None
+
+
+def sniff(text: str) -> bool:
+    """Return whether a text lists components of devices."""
+    words = ("components", "choice", "count")
+    head = text[:65536]
+    keyed = all(re.search(rf'(?:^|[\s{{,"\']){word}["\']?\s*:', head) for word in words)
+    return keyed and "xpu" in text
+
+
+def read(text: str, hints: Hints) -> Imported:
+    """Return the machine that a text describes.
+
+    Raises:
+        InputError: it is no InfraGraph, or larger than is read.
+    """
+    file, ranks = _file(parsed(text))
+    alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
+    graph = _Graph(file, Pricing(hints.gpu, alpha_us))
+    graph.join()
+    graph.simplify()
+    return graph.imported(hints, ranks)
+
+
+def _file(node: Node) -> tuple[Infrastructure, dict[str, int]]:
+    """Return the infrastructure of a text, and the ranks that annotations give to nodes."""
+    expected = "an infrastructure with devices, instances and edges, as InfraGraph has them"
+    ranks: dict[str, int] = {}
+    if isinstance(node, dict) and "infrastructure" in node:
+        response = shaped(node, _Response, expected)
+        for noted in response.annotations.nodes if response.annotations else ():
+            for each in noted.attributes:
+                if each.attribute == "rank" and re.fullmatch(r"\d{1,6}", each.value or ""):
+                    path = re.sub(r"\[(\d+)\]\.?", r".\1.", noted.name).rstrip(".")
+                    ranks[path] = int(each.value or "")
+        file = response.infrastructure
+    elif isinstance(node, dict) and "components" in node:
+        file = Infrastructure(devices=[shaped(node, Device, expected)])
+    else:
+        file = shaped(node, Infrastructure, expected)
+    if file.instances:
+        return file, ranks
+    inner = {component.name for device in file.devices for component in device.components}
+    outer = [d.name for d in file.devices if d.name not in inner]
+    alone = [Copies(name, name) for name in outer]
+    return msgspec.structs.replace(file, instances=alone), ranks
+
+
+@dataclass(slots=True)
+class _Edge:
+    """All that joins two nodes: the cost of each way."""
+
+    ways: list[Cost] = field(default_factory=list)
+
+
+class _Graph:
+    """Nodes by where they are, and what joins them."""
+
+    def __init__(self, file: Infrastructure, costs: Pricing) -> None:
+        self.file, self.costs = file, costs
+        self.expansion = Expansion(file)
+        self.parts = [self.expansion.parts(one.device) for one in file.instances]
+        total = sum(
+            one.count * len(p.paths) for one, p in zip(file.instances, self.parts, strict=True)
+        )
+        if total > MAX_NODES:
+            raise TooLargeError(f"{total} components, expected at most {MAX_NODES}")
+        self.numbers = {one.name: i for i, one in enumerate(file.instances)}
+        self.beside: dict[_Where, dict[_Where, _Edge]] = {}
+        self.shared: list[tuple[list[tuple[_Where, _Where]], float]] = []
+        self.ranks = [
+            (i, at, node)
+            for i, one in enumerate(file.instances)
+            for at in range(one.count)
+            for node in self.parts[i].xpus()
+        ]
+        if not 2 <= len(self.ranks) <= MAX_RANKS:
+            raise TooLargeError(
+                f"{len(self.ranks)} components of choice xpu, expected 2 to {MAX_RANKS}: they are "
+                "the ranks"
+            )
+        self.boxes: dict[int, Enclosure] = {}
+
+    def join(self) -> None:
+        """Join all nodes that ranks can see."""
+        pairs: dict[tuple[_Where, _Where], EdgeKind] = {}
+        links = {link.name: link for link in self.file.links}
+        for i, edge in enumerate(self.file.edges):
+            where = f"edges[{i}]"
+            first, second = self._ends(edge.ep1, where), self._ends(edge.ep2, where)
+            kind = EdgeKind(links.get(edge.link or "", LinkKind(edge.link or "")), None)
+            for a, b in self.expansion.joined(edge, first, second, where):
+                pairs[min(a, b), max(a, b)] = kind
+        exits: dict[int, set[int]] = {}
+        for pair in pairs:
+            for i, _, own in pair:
+                exits.setdefault(i, set()).add(own)
+        for i, one in enumerate(self.file.instances):
+            self.boxes[i] = box(self.parts[i], exits.get(i, ()), self.costs)
+            inside = self.boxes[i].edges
+            if one.count * len(inside) > MAX_EDGES:
+                raise TooLargeError(
+                    f"instance {one.name!r} has {one.count * len(inside)} edges, expected at most "
+                    f"{MAX_EDGES}"
+                )
+            for (low, high), cost in inside.items():
+                for at in range(one.count):
+                    self._add((i, at, low), (i, at, high), cost)
+        for pair, kind in pairs.items():
+            self._between(*pair, self.costs.of_network(kind))
+
+    def _ends(self, end: Endpoint, where: str) -> list[_Where]:
+        name = (end.instance or "").split("[")[0]
+        if name not in self.numbers:
+            raise FormatError(f"{where}: instance {name!r} is not listed in instances")
+        i = self.numbers[name]
+        at = indices(end.instance or "", self.file.instances[i].count, where)
+        nodes = self.expansion.named(self.parts[i], end.component, where)
+        return [(i, box_at, node) for box_at in at for node in nodes]
+
+    def _between(self, a: _Where, b: _Where, cost: Cost) -> None:
+        """Join two boxes; where several ranks leave by one of the ends, they share it."""
+        here, there = (self.boxes[end[0]].exits[end[2]] for end in (a, b))
+        made = []
+        for one in here:
+            for other in there:
+                ends = (*a[:2], one.node), (*b[:2], other.node)
+                way = one.cost.then(cost).then(other.cost)
+                self._add(*ends, way)
+                made.append((ends, way.gb_per_s))
+        if len(made) > 1:
+            self.shared.append(([ends for ends, _ in made], max(speed for _, speed in made)))
+
+    def _add(self, a: _Where, b: _Where, cost: Cost) -> None:
+        if a != b:
+            edge = self.beside.setdefault(a, {}).setdefault(b, _Edge())
+            self.beside.setdefault(b, {})[a] = edge
+            edge.ways.append(cost)
+
+    def simplify(self) -> None:
+        """Take out what no way between ranks passes, and make wires of what has two ends only."""
+        kept = set(self.ranks).union(*(ends for pairs, _ in self.shared for ends in pairs))
+        queue = [node for node in sorted(self.beside) if node not in kept]
+        for node in queue:  # grows while it is walked
+            around = sorted(self.beside.get(node, ()))
+            if node not in self.beside or len(around) > 2:
+                continue
+            if len(around) == 2:
+                first, second = (self.beside[node][other].ways for other in around)
+                if len(first) > 1 or len(second) > 1:
+                    continue
+                self._add(around[0], around[1], first[0].then(second[0]))
+            for other in around:
+                del self.beside[other][node]
+            del self.beside[node]
+            queue += [other for other in around if other not in kept]
+        reached = self._reached()
+        for node in [node for node in self.beside if node not in reached]:
+            del self.beside[node]
+
+    def _reached(self) -> set[_Where]:
+        found = set(self.ranks)
+        queue = list(self.ranks)
+        for node in queue:
+            for other in self.beside.get(node, ()):
+                if other not in found:
+                    found.add(other)
+                    queue.append(other)
+        return found
+
+    def imported(self, hints: Hints, annotated: dict[str, int]) -> Imported:
+        """Return the machine."""
+        ranks = self._in_order(annotated)
+        switches = sorted(set(self.beside) - set(ranks))
+        number = {node: i for i, node in enumerate((*ranks, *switches))}
+        links = tuple(
+            _link(number[a], number[b], edge.ways, self.costs)
+            for a, around in sorted(self.beside.items())
+            for b, edge in sorted(around.items())
+        )
+        if not links:
+            raise FormatError("no edge joins two components of choice xpu: list the edges")
+        alone = len(self.file.instances) == 1 and self.file.instances[0].count == 1
+        first = links[0]
+        topology = Topology(
+            name=self.file.name or hints.name,
+            ranks=len(ranks),
+            links=links,
+            alpha_us=first.alpha_us,
+            gb_per_s=first.gb_per_s,
+            budgets=self._budgets(number),
+            switches=tuple(Switch(self._name(node, alone=alone)) for node in switches),
+            chassis=() if alone else self._chassis(ranks),
+            labels=tuple(self._name(node, alone=alone) for node in ranks),
+            source=f"imported: {ABOUT}",
+        )
+        return Imported(
+            topology, self._understood(topology, annotated), self._assumed(), self._nics(number)
+        )
+
+    def _in_order(self, annotated: dict[str, int]) -> list[_Where]:
+        numbers = [annotated.get(self._name(node, alone=False)) for node in self.ranks]
+        if None in numbers or len(set(numbers)) != len(numbers):
+            if annotated:
+                self.costs.assume("ranks are in the order of the file: not all are annotated")
+            return self.ranks
+        return [node for _, node in sorted(zip(numbers, self.ranks, strict=True))]
+
+    def _name(self, node: _Where, *, alone: bool) -> str:
+        i, at, own = node
+        path = self.parts[i].paths[own]
+        return path if alone else f"{self.file.instances[i].name}.{at}.{path}"
+
+    def _chassis(self, ranks: list[_Where]) -> tuple[tuple[int, ...], ...]:
+        boxes: dict[tuple[int, int], list[int]] = {}
+        for rank, (i, at, _) in enumerate(ranks):
+            boxes.setdefault((i, at), []).append(rank)
+        return tuple(map(tuple, boxes.values())) if len(boxes) < len(ranks) else ()
+
+    def _budgets(self, number: dict[_Where, int]) -> tuple[Budget, ...]:
+        """Return what ranks share that leave by one way, alike ones together."""
+        alike: Counter[tuple[tuple[tuple[int, int], ...], float]] = Counter()
+        for pairs, speed in self.shared:
+            if all(a in number and b in number for a, b in pairs):
+                edges = [(number[a], number[b]) for a, b in pairs]
+                alike[tuple(sorted(edges)), speed] += 1
+                alike[tuple(sorted((b, a) for a, b in edges)), speed] += 1
+        return tuple(
+            Budget(f"way {i}", edges, count, speed)
+            for i, ((edges, speed), count) in enumerate(sorted(alike.items()))
+        )
+
+    def _nics(self, number: dict[_Where, int]) -> tuple[Nic, ...]:
+        """Return the network cards of a box that is alone."""
+        if len(self.file.instances) != 1 or self.file.instances[0].count != 1 or self.file.edges:
+            return ()
+        parts = self.parts[0]
+        nodes = [node for node, kind in enumerate(parts.kinds) if kind == NIC]
+        found = box(parts, nodes, self.costs)
+        if not found.own_fabric:
+            return ()
+        return tuple(
+            Nic(parts.paths[node], tuple(number[0, 0, way.node] for way in ways), None, None)
+            for node, ways in found.exits.items()
+            if ways
+        )
+
+    def _understood(self, topology: Topology, annotated: dict[str, int]) -> tuple[str, ...]:
+        lines = [
+            f"{one.count} of instance {one.name!r}, each {one.device!r} with "
+            + counted(len(parts.xpus()), "xpu")
+            for one, parts in zip(self.file.instances, self.parts, strict=True)
+        ]
+        lines.append(
+            f"{counted(topology.ranks, 'rank')}, {counted(len(topology.links), 'link')}, "
+            f"{len(topology.switches)} switches and {len(topology.budgets)} shared budgets"
+        )
+        for i, parts in enumerate(self.parts):
+            if self.boxes[i].own_fabric:
+                lines.append(
+                    f"xpus of {parts.device.name!r} reach one another by links of their own; CPUs "
+                    "and PCIe only lead out of the box"
+                )
+        if annotated:
+            lines.append(f"{len(annotated)} annotations of ranks")
+        return tuple(dict.fromkeys(lines))
+
+    def _assumed(self) -> tuple[str, ...]:
+        if self.costs.without_alpha:
+            self.costs.assume(
+                f"alpha of links that state none is {self.costs.alpha_us:g} us; --alpha-us says "
+                "otherwise"
+            )
+        for parts in self.parts:
+            for text in dict.fromkeys(parts.lost):
+                self.costs.assume(
+                    f"edges to {text!r} are left out: {parts.device.name!r} has no such component"
+                )
+        return tuple(self.costs.assumed)
+
+
+def _link(src: int, dst: int, ways: list[Cost], costs: Pricing) -> Link:
+    alpha_us = max(way.alpha_us for way in ways)
+    speeds = [way.gb_per_s for way in ways]
+    if inf in speeds:
+        costs.assume("edges of boxes whose bandwidth is not known carry 50 GB/s")
+        speeds = [min(speed, 50.0) for speed in speeds]
+    if len(set(speeds)) == 1:
+        return Link(src, dst, len(speeds), alpha_us, speeds[0])
+    return Link(src, dst, 1, alpha_us, sum(speeds))

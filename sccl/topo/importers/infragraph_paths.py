@@ -1,0 +1,323 @@
+"""What ranks see of a device in InfraGraph: their own fabric, and by which ways they leave the box.
+
+Where XPUs reach one another over links that join XPUs and switches alone (NVLink, xGMI, ICI), what
+else is in the box only leads out of it: a way out belongs to the XPUs that are nearest to it, one
+each where as many are as near. Else all of the box forwards, CPUs too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from sccl.core.topology import check_cost
+from sccl.errors import FormatError
+from sccl.topo.importers import gpus
+from sccl.topo.importers.infragraph_nodes import SWITCH, XPU, Amount, EdgeKind, Parts
+
+_PCIE = re.compile(r"pci", re.IGNORECASE)
+_GENERATION = re.compile(r"gen[\s_-]*([1-6])", re.IGNORECASE)
+_LANES = re.compile(r"\bx(1|2|4|8|16)\b", re.IGNORECASE)
+
+Nodes = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of an edge or a way: GB/s one way, infinite where it limits nothing, and us."""
+
+    gb_per_s: float
+    alpha_us: float
+
+    def then(self, after: Cost) -> Cost:
+        """Return the cost of one way after another."""
+        return Cost(min(self.gb_per_s, after.gb_per_s), self.alpha_us + after.alpha_us)
+
+
+@dataclass(slots=True)
+class Pricing:
+    """What edges cost, and all that had to be assumed for it, in the order that it was met.
+
+    Attributes:
+        gpu: what the user says that XPUs are.
+        alpha_us: of links that state none.
+    """
+
+    gpu: str | None
+    alpha_us: float
+    assumed: dict[str, None] = field(default_factory=dict)
+    alphas: set[float] = field(default_factory=set)
+    without_alpha: bool = False
+
+    def stated(self, kind: EdgeKind) -> tuple[float | None, float | None]:
+        """Return the GB/s and the us that a link states.
+
+        Raises:
+            FormatError: they are no such numbers.
+        """
+        physical, where = kind.link.physical, f"link {kind.link.name!r}: "
+        if physical is None:
+            return None, None
+        speed = _gb_per_s(physical.bandwidth, kind)
+        alpha = _alpha_us(physical.latency)
+        names = ("its latency in us", "its bandwidth in GB/s")
+        check_cost(
+            where, alpha or 0.0, 1.0 if speed is None else speed, error=FormatError, names=names
+        )
+        return speed, alpha
+
+    def of_host(self, kind: EdgeKind, parts: Parts) -> Cost:
+        """Return the cost of an edge on the way out of a box; what is not said limits nothing."""
+        speed, alpha_us = self.stated(kind)
+        text = f"{kind.link.name} {kind.link.description or ''}"
+        if speed is None and _PCIE.search(text):
+            found = _GENERATION.search(text)
+            gpu = self.gpu_of(parts)
+            generation = int(found[1]) if found else (gpu.pcie if gpu else 4)
+            speed = gpus.pcie_gb_per_s(generation)
+            self.assume(
+                f"link {kind.link.name!r} is 16 lanes of PCIe {generation}, {speed:g} GB/s per "
+                "direction"
+            )
+        return Cost(inf if speed is None else speed, alpha_us or 0.0)
+
+    def of_network(self, kind: EdgeKind) -> Cost:
+        """Return the cost of an edge between boxes."""
+        speed, alpha_us = self.stated(kind)
+        if speed is None:
+            speed = 50.0
+            self.assume(
+                f"link {kind.link.name!r} is 50 GB/s (a NIC of 400 Gb/s): the file has none"
+            )
+        return Cost(speed, self.alpha(alpha_us))
+
+    def alpha(self, alpha_us: float | None) -> float:
+        """Return a latency that may not be stated."""
+        if alpha_us is None:
+            self.without_alpha = True
+            return self.alpha_us
+        return alpha_us
+
+    def assume(self, line: str) -> None:
+        """Keep what was assumed, once."""
+        self.assumed[" ".join(line.split())] = None
+
+    def gpu_of(self, parts: Parts) -> gpus.Gpu | None:
+        """Return which GPU the XPUs of a device are, by the user or by its descriptions."""
+        if self.gpu is not None:
+            return gpus.gpu_of_user(self.gpu)
+        return next(
+            (gpu for node in parts.xpus() if (gpu := gpus.gpu_named(parts.about[node]))), None
+        )
+
+
+def _gb_per_s(amount: Amount | None, kind: EdgeKind) -> float | None:
+    if amount is None:
+        return None
+    if amount.gigabytes_per_second is not None:
+        return amount.gigabytes_per_second
+    if amount.gigabits_per_second is not None:
+        return amount.gigabits_per_second / 8
+    if amount.gigatransfers_per_second is not None:
+        found = _LANES.search(f"{kind.link.name} {kind.link.description or ''}")
+        return amount.gigatransfers_per_second * int(found[1] if found else 16) / 8
+    return None
+
+
+def _alpha_us(amount: Amount | None) -> float | None:
+    if amount is None:
+        return None
+    if amount.us is not None:
+        return amount.us
+    if amount.ns is not None:
+        return amount.ns / 1000
+    return None if amount.ms is None else amount.ms * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """To a node of a device: a rank, or what forwards."""
+
+    node: int
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """What is seen of a device.
+
+    Attributes:
+        edges: that forward, with their cost.
+        exits: for nodes that edges from outside end at, where these lead; several share them.
+        own_fabric: whether XPUs reach one another without the rest of the box.
+    """
+
+    edges: dict[Nodes, Cost]
+    exits: dict[int, tuple[Way, ...]]
+    own_fabric: bool
+
+
+def box(parts: Parts, exits: Iterable[int], costs: Pricing) -> Enclosure:
+    """Return what ranks see of a device, whose nodes ``exits`` are joined to others."""
+    xpus, ends = parts.xpus(), sorted(set(exits))
+    if not xpus:
+        first = _components(range(len(parts.paths)), parts.edges)
+        inside = _least(parts, costs)
+        return Enclosure({}, {e: (Way(first[e], inside),) for e in ends}, own_fabric=False)
+    fabric = _fabric(parts)
+    group = _components(range(len(parts.paths)), fabric)
+    if len({group[xpu] for xpu in xpus}) == 1:
+        edges = _fabric_costs(parts, fabric, costs)
+        return Enclosure(edges, _shared(parts, ends, fabric, costs), own_fabric=True)
+    edges = _fabric_costs(parts, fabric, costs)
+    for pair, kind in parts.edges.items():
+        if pair not in edges:
+            cost = costs.of_host(kind, parts)
+            edges[pair] = Cost(cost.gb_per_s, costs.alpha(costs.stated(kind)[1]))
+    through = Cost(inf, 0.0)
+    return Enclosure(edges, {e: (Way(e, through),) for e in ends}, own_fabric=False)
+
+
+def _least(parts: Parts, costs: Pricing) -> Cost:
+    """Return what the slowest link within a box that only forwards limits, if it says so."""
+    speeds = [
+        costs.stated(kind)[0] for kind in {k.link.name: k for k in parts.edges.values()}.values()
+    ]
+    return Cost(min((speed for speed in speeds if speed is not None), default=inf), 0.0)
+
+
+def _fabric(parts: Parts) -> dict[Nodes, EdgeKind]:
+    """Return the edges of links that join XPUs and switches alone, and some XPU."""
+    ends: dict[tuple[str | None, str], set[str]] = {}
+    for (a, b), kind in parts.edges.items():
+        ends.setdefault((kind.device, kind.link.name), set()).update(
+            (parts.kinds[a], parts.kinds[b])
+        )
+    own = {key for key, kinds in ends.items() if XPU in kinds and kinds <= {XPU, SWITCH}}
+    return {
+        pair: kind for pair, kind in parts.edges.items() if (kind.device, kind.link.name) in own
+    }
+
+
+def _components(nodes: Iterable[int], edges: Iterable[Nodes]) -> dict[int, int]:
+    """Return for every node the first of those that it is joined with."""
+    first = {node: node for node in nodes}
+
+    def root(node: int) -> int:
+        while first[node] != node:
+            first[node] = first[first[node]]
+            node = first[node]
+        return node
+
+    for a, b in edges:
+        one, other = sorted((root(a), root(b)))
+        first[other] = one
+    return {node: root(node) for node in first}
+
+
+def _fabric_costs(parts: Parts, fabric: dict[Nodes, EdgeKind], costs: Pricing) -> dict[Nodes, Cost]:
+    """Return what edges between XPUs and their switches cost.
+
+    Where a link states no bandwidth, the links of the GPU are spread evenly over its edges, and
+    switches pass on between them what they take in.
+    """
+    degree: dict[tuple[str, int], int] = {}
+    trunks: dict[tuple[str, int], int] = {}
+    for (a, b), kind in fabric.items():
+        between = parts.kinds[a] == parts.kinds[b] == SWITCH
+        for node in (a, b):
+            count = trunks if between else degree
+            count[kind.link.name, node] = count.get((kind.link.name, node), 0) + 1
+    found = {}
+    for pair, kind in fabric.items():
+        speed, alpha_us = costs.stated(kind)
+        if speed is None:
+            speed = _assumed_speed(parts, pair, kind, (degree, trunks), costs)
+        found[pair] = Cost(speed, costs.alpha(alpha_us))
+    return found
+
+
+def _assumed_speed(
+    parts: Parts,
+    pair: Nodes,
+    kind: EdgeKind,
+    counts: tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]],
+    costs: Pricing,
+) -> float:
+    degree, trunks = counts
+    gpu, name = costs.gpu_of(parts), kind.link.name
+    most = max(degree[name, node] for node in parts.xpus() if (name, node) in degree)
+    if gpu is None or not gpu.links:
+        each = 25.0
+        costs.assume(f"link {name!r} is 25 GB/s per direction: give --gpu, whose links it has")
+    else:
+        each = gpu.links * gpu.gb_per_s / most
+        costs.assume(
+            f"link {name!r} is {each:g} GB/s per direction: {gpu.links} links of a GPU "
+            f"({gpu.name}) of {gpu.gb_per_s:g} over the {most} edges of each ({gpu.source})"
+        )
+    if parts.kinds[pair[0]] == parts.kinds[pair[1]] == SWITCH:
+        down = max(degree.get((name, node), 0) for node in pair)
+        up = max(trunks[name, node] for node in pair)
+        costs.assume(f"switches of link {name!r} pass on all that they take in")
+        return each * max(1, down) / up
+    return each
+
+
+def _shared(
+    parts: Parts, exits: Sequence[int], fabric: dict[Nodes, EdgeKind], costs: Pricing
+) -> dict[int, tuple[Way, ...]]:
+    """Return which XPUs leave by which exit, and what their way there costs."""
+    near: dict[int, dict[int, tuple[int, Cost]]] = {}
+    beside: dict[int, list[tuple[int, EdgeKind]]] = {}
+    for (a, b), kind in parts.edges.items():
+        if (a, b) not in fabric:
+            beside.setdefault(a, []).append((b, kind))
+            beside.setdefault(b, []).append((a, kind))
+    xpus = [node for node in exits if parts.kinds[node] == XPU]
+    for node in exits:
+        if parts.kinds[node] != XPU:
+            near[node] = _nearest(parts, node, beside, costs)
+    best: dict[int, int] = {}
+    for found in near.values():
+        for xpu, (hops, _) in found.items():
+            best[xpu] = min(hops, best.get(xpu, hops))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for node, found in near.items():
+        own = tuple(sorted(xpu for xpu, (hops, _) in found.items() if hops == best[xpu]))
+        groups.setdefault(own, []).append(node)
+    ways: dict[int, tuple[Way, ...]] = {n: (Way(n, Cost(inf, 0.0)),) for n in xpus}
+    for own, nodes in groups.items():
+        for i, node in enumerate(nodes):
+            mine = _of_group(own, len(nodes), i)
+            ways[node] = tuple(Way(xpu, near[node][xpu][1]) for xpu in mine)
+    return ways
+
+
+def _of_group(xpus: tuple[int, ...], exits: int, i: int) -> tuple[int, ...]:
+    """Return whose exit the i-th of several is that are as near to the same XPUs."""
+    if exits >= len(xpus):
+        return xpus[i * len(xpus) // exits :][:1]
+    return tuple(xpu for j, xpu in enumerate(xpus) if j * exits // len(xpus) == i)
+
+
+def _nearest(
+    parts: Parts, start: int, beside: dict[int, list[tuple[int, EdgeKind]]], costs: Pricing
+) -> dict[int, tuple[int, Cost]]:
+    """Return the XPUs that are the fewest edges from a node, how many, and the cost of the way."""
+    reached = {start: (0, Cost(inf, 0.0))}
+    queue, found = [start], {}
+    for node in queue:  # grows while it is walked: breadth first
+        hops, cost = reached[node]
+        if parts.kinds[node] == XPU:
+            found[node] = (hops, cost)
+            continue
+        if found and hops >= min(hop for hop, _ in found.values()):
+            break
+        for other, kind in sorted(beside.get(node, ()), key=lambda pair: pair[0]):
+            if other not in reached:
+                reached[other] = (hops + 1, cost.then(costs.of_host(kind, parts)))
+                queue.append(other)
+    return found
