@@ -11,7 +11,7 @@ from sccl.api.arguments import check_made_of, checked
 from sccl.api.html import heading, paragraph
 from sccl.api.machine import Topology
 from sccl.core import schedule as core
-from sccl.core.cost import bytes_text
+from sccl.core.cost import bytes_text, us_text
 from sccl.core.files.disk import write_pieces_atomically
 from sccl.core.files.schedules import load_schedule, pieces
 from sccl.core.words import counted
@@ -126,7 +126,9 @@ class Schedule:
         sizes = self.value.chunk_bytes
         size = sum(sizes) if isinstance(sizes, tuple) else sizes * self.chunks
         what = "in all" if isinstance(sizes, tuple) else "a rank"
-        head = f"{self.name}, {bytes_text(size)} {what} in C={self.chunks}: {self.finish_us:.6g} us"
+        head = (
+            f"{self.name}, {bytes_text(size)} {what} in C={self.chunks}: {us_text(self.finish_us)}"
+        )
         return "; ".join(filter(None, (head, self._gap, self.ended)))
 
     @property

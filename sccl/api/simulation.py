@@ -13,7 +13,7 @@ from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
 from sccl.api.schedule import Schedule
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
+from sccl.core.cost import bytes_text, us_text
 from sccl.core.stepping import Stepping
 from sccl.errors import ParameterError
 from sccl.tasks.simulate import Member, Run, load_sources, run_of, source_of
@@ -93,14 +93,16 @@ class Simulation:
         return " and ".join(part.source.name for part in self.value.parts)
 
     def __repr__(self) -> str:
-        return f"Simulation({self._names}: {self.finish_us:.6g} us, {self.gb_per_s:.4g} GB/s)"
+        return f"Simulation({self._names}: {us_text(self.finish_us)}, {self.gb_per_s:.4g} GB/s)"
 
     def _repr_html_(self) -> str:
         head = ("Plan", "Size", "Time (us)", "GB/s", "No schedule of such chunks beats (us)")
         rows = [self._row(part) for part in self.value.parts]
         busy = f"links are busy {self.utilisation()[0]:.1%} of the time"
         return (
-            heading(f"{self._names}: {self.finish_us:.6g} us") + paragraph(busy) + table(head, rows)
+            heading(f"{self._names}: {us_text(self.finish_us)}")
+            + paragraph(busy)
+            + table(head, rows)
         )
 
     def _row(self, part: Member) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.cli.subject import Collective, Root, Topo
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
+from sccl.core.cost import bytes_text, us_text
 from sccl.core.stepping import Stepping
 from sccl.core.words import counted
 from sccl.errors import ParameterError
@@ -135,14 +135,14 @@ def _print(name: str, request: Request, made: Placed, stepping: Stepping, file: 
         f"S={made.steps} {cost}, {counted(made.sends, 'send')}, judged"
     )
     console.print(
-        f"{bytes_text(request.size_bytes)} a rank: [bold]{us:.6g} us[/], "
+        f"{bytes_text(request.size_bytes)} a rank: [bold]{us_text(us)}[/], "
         f"{request.size_bytes / us / 1000 if us else 0:.4g} GB/s (size / time), {stepping}, "
         f"alpha {made.schedule.model}"
     )
     if made.least_us is not None:
         above = "" if made.gap is None else f": {float(made.gap):.2%} above it"
         console.print(
-            f"nothing takes less than {float(made.least_us):.6g} us, whatever its chunks{above}"
+            f"nothing takes less than {us_text(float(made.least_us))}, whatever its chunks{above}"
         )
     kept = f"written to {on_a_line(file)}; see it with: sccl show {on_a_line(quote(file or ''))}"
     if file and not a:

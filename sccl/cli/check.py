@@ -11,7 +11,7 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
-from sccl.core.cost import bytes_text
+from sccl.core.cost import bytes_text, us_text
 from sccl.core.words import counted
 from sccl.tasks.check import Judged, check_output, judge_files
 from sccl.view.text.notes import share_bar
@@ -57,7 +57,7 @@ def _costs(plan: Plan) -> str:
         return f"S={plan.steps} R={plan.rounds}"
     return (
         f"of {_bytes(plan)}, {counted(plan.num_sends, 'transfer')}, "
-        f"{plan.clock.us(plan.finish):.6g} us (alpha {plan.model})"
+        f"{us_text(plan.clock.us(plan.finish))} (alpha {plan.model})"
     )
 
 

@@ -124,6 +124,8 @@ def compare(
         prepare(directory)
     with _progress() as tell:
         found = compare(contest, entrants_of(contest, names, given, tell), sizes, tell)
+    if found.ended and err().is_terminal:
+        err().print(f"{found.ended}: what was found by then follows")
     kept = write_fastest(directory, found) if directory is not None else {}
     drawn = plot if any(system.rows for system in found.systems) else None
     shown = compare_output(found, given, kept, drawn)
@@ -157,17 +159,22 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _print(console: Console, shown: CompareOutput) -> None:
+    from sccl.tasks.compare import NOT_REACHED  # noqa: PLC0415 - loads NumPy and the solvers
+
     title = f"{shown.collective} on {on_a_line(shown.topology)}, alpha {shown.alpha}"
     console.print(title, markup=False)
     console.print(_winners(shown))
     console.print(_systems(shown))
-    missing = [one for one in shown.systems if one.why]
+    late = [on_a_line(one.name) for one in shown.systems if one.why == NOT_REACHED]
+    missing = [one for one in shown.systems if one.why and one.why != NOT_REACHED]
     if missing:
         console.print("not compared, or not at all sizes:")
     for one in missing:
         console.print(f"  {on_a_line(one.name)}: {one.why}", markup=False, soft_wrap=True)
     if shown.ended:
         console.print(f"[yellow]{shown.ended}: this is what was found by then.[/]")
+    if late:
+        console.print(f"not reached: {', '.join(late)}", markup=False, soft_wrap=True)
     files = [size.file for size in shown.sizes if size.file]
     if files:
         folder = on_a_line(Path(files[0]).parent)

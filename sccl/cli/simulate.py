@@ -12,7 +12,7 @@ from rich.table import Table
 from sccl.cli import complete, options
 from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
+from sccl.core.cost import bytes_text, us_text
 from sccl.core.stepping import Stepping
 from sccl.core.words import counted
 from sccl.errors import ParameterError
@@ -151,7 +151,7 @@ def _print(console: Console, run: RunPart) -> None:
     for part in run.collectives:
         _print_collective(console, part)
     if len(run.collectives) > 1:
-        console.print(f"all together: [bold]{run.finish_us:.6g} us[/]")
+        console.print(f"all together: [bold]{us_text(run.finish_us)}[/]")
     console.print(f"{_steps(run)}, alpha {run.alpha}")
     if run.busiest:
         link = "->".join(map(str, run.busiest.link))
@@ -168,7 +168,7 @@ def _print_collective(console: Console, part: SimulatedPart) -> None:
     of = f" of {bytes_text(part.chunk_bytes)}" if part.chunk_bytes else ""
     console.print(
         f"{title}, {bytes_text(part.size_bytes)} in C={part.chunks}{of}: "
-        f"[bold]{part.finish_us:.6g} us[/], {part.algorithm_gb_per_s:.4g} GB/s (size / time)",
+        f"[bold]{us_text(part.finish_us)}[/], {part.algorithm_gb_per_s:.4g} GB/s (size / time)",
         soft_wrap=True,
     )
     if part.bound_us is None:
@@ -177,7 +177,7 @@ def _print_collective(console: Console, part: SimulatedPart) -> None:
     above = "" if part.gap is None else f": {_gap(part)} above it"
     met = "[green]: the bound is met[/]" if part.gap == 0 else above
     console.print(
-        f"no schedule takes less than {part.bound_us:.6g} us{met} ({escape(part.bound)})",
+        f"no schedule takes less than {us_text(part.bound_us)}{met} ({escape(part.bound)})",
         soft_wrap=True,
     )
 

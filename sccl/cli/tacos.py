@@ -12,7 +12,7 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.cli.subject import SubjectOptions
 from sccl.core.clock import AlphaModel
-from sccl.core.cost import bytes_text
+from sccl.core.cost import bytes_text, us_text
 from sccl.core.outcome import Found
 from sccl.core.words import counted
 from sccl.synth.contract import Request
@@ -147,10 +147,10 @@ def _print(shown: TacosOutput, found: Found) -> None:
     title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
     console.print(
         f"{title}, {bytes_text(shown.size_bytes)} a rank in C={shown.chunks}: "
-        f"[bold]{shown.finish_us:.6g} us[/] ({counted(shown.sends, 'transfer')}, "
+        f"[bold]{us_text(shown.finish_us)}[/] ({counted(shown.sends, 'transfer')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
-    console.print(f"no schedule of such chunks takes less than {shown.bound_us:.6g} us: {met}")
+    console.print(f"no schedule of such chunks takes less than {us_text(shown.bound_us)}: {met}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     console.print(_kept(shown), markup=False, soft_wrap=True)

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TypeVar
 
 from sccl.core.topology import Topology, link_name
+from sccl.core.words import rounded
 from sccl.errors import ParameterError
 
 MAX_CHUNK_BYTES = 2**50
@@ -113,8 +114,8 @@ class Clock:
         slowest = pipes[[*links, *self.shared[-1]].index(ticks)]
         raise ParameterError(
             f"topology {topology.name!r}, {slowest}: a chunk of {self.sizes[-1]} bytes takes "
-            f"{ticks} ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give smaller "
-            "chunks or a longer tick"
+            f"{rounded(ticks)} ticks of {self.tick_ps} ps, expected at most {MAX_TICKS}: give "
+            "smaller chunks or a longer tick"
         )
 
     def _size(self, chunk: int) -> int:

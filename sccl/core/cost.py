@@ -103,6 +103,11 @@ def bytes_text(size_bytes: float) -> str:
     return f"{value:.3g} {_UNITS[unit]}" if value < 999.5 else f"{value:.0f} {_UNITS[unit]}"
 
 
+def us_text(us: float) -> str:
+    """Return a time in microseconds, from a second on in seconds: six digits."""
+    return f"{us:.6g} us" if us < 10**6 else f"{us / 10**6:.6g} s"
+
+
 def winners(points: Sequence[tuple[int, Fraction]], costs: Costs) -> list[SizeRange]:
     """Return the buffer sizes at which each of ``points`` is the fastest, by ascending size.
 

@@ -14,6 +14,9 @@ from sccl.errors import InputError, TopologyError
 MAX_RANKS = 65_536
 """A guard against a slip of the finger; the method knows none."""
 
+MAX_BUFFER_CHUNKS = 2**31 - 1
+"""Of a switch that is told how many it holds: simulations count them in 32 bits."""
+
 MAX_PAIRED = 1024
 """Ranks of machines in which every rank is linked to every other: links grow with the square."""
 
@@ -218,8 +221,11 @@ class Topology:
         for switch in self.switches:
             where = f"topology {self.name!r}, switch {switch.name!r}"
             most = switch.buffer_chunks
-            if most is not None and most < 0:
-                raise TopologyError(f"{where}: buffer_chunks is {most}, expected 0 or more")
+            if most is not None and not 0 <= most <= MAX_BUFFER_CHUNKS:
+                raise TopologyError(
+                    f"{where}: buffer_chunks is {most}, expected 0 to {MAX_BUFFER_CHUNKS}; leave "
+                    "it out for a switch that holds any number"
+                )
             if most == 0 and not switch.cut_through:
                 raise TopologyError(
                     f"{where} stores a chunk whole before it sends it on, and buffer_chunks is 0: "

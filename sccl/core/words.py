@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Context, Decimal
+from fractions import Fraction
+
+_HUGE = Context(prec=3, Emax=10**6)
+
 
 def counted(number: int, thing: str) -> str:
     """Return ``"1 chunk"``, ``"2 chunks"``; the plural takes an s."""
@@ -16,3 +21,9 @@ def solved_as(collective: str, *, on_reversed: bool) -> str:
 def proved_for(within: str) -> str:
     """Return what is said of a point that is proved within a range of k and C; empty: for any."""
     return f"proved for {within}" if within else "proved"
+
+
+def rounded(number: Fraction | int) -> str:
+    """Return a number in three digits, however large: ``"1.23E+45"``."""
+    whole = Fraction(number)
+    return f"{_HUGE.divide(Decimal(whole.numerator), Decimal(whole.denominator)).normalize(_HUGE)}"

@@ -17,6 +17,9 @@ from sccl.tasks.entrants import Contest, Entrant, LateError, TimedPlan, What
 from sccl.tasks.files import write_plan
 from sccl.tasks.subject import Subject, spec_of, subject_of
 
+NOT_REACHED = "not reached"
+"""Why somebody has no times, where the user interrupted before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -111,14 +114,20 @@ def compare(
         JudgeError: the judge rejects somebody's plan.
     """
     found = Comparison(contest, tuple(sizes), least_time(contest.topology, contest.spec))
+    found.systems = [System(one.name, one.what, one.about, why=NOT_REACHED) for one in entrants]
+    pairs = zip(entrants, found.systems, strict=True)
     try:
-        for done, entrant in enumerate(entrants):
-            system = System(entrant.name, entrant.what, entrant.about)
-            found.systems.append(system)
+        for done, (entrant, system) in enumerate(sorted(pairs, key=_quick_first)):
+            system.why = ""
             _run(entrant, system, found, partial(_tell, told, f"{done} of {len(entrants)} done"))
     except KeyboardInterrupt:
         found.ended = "interrupted"
     return found
+
+
+def _quick_first(pair: tuple[Entrant, System]) -> int:
+    """Return when somebody's turn is: who is interrupted has what takes no time to be made."""
+    return ("file", "baseline", "synthesiser").index(pair[0].what)
 
 
 def _tell(told: Callable[[str], None], before: str, text: str) -> None:
@@ -153,8 +162,7 @@ def _nothing(entrant: Entrant) -> str:
 def _add(timed: TimedPlan, size: int, system: System, found: Comparison) -> None:
     """Add a plan, and keep it where it is the fastest so far."""
     system.rows[size] = Standing(size, timed.us, timed.about)
-    best = found.plans.get(size)
-    if best is None or timed.us < best[1].us:
+    if found.winner(size) is system:
         found.plans[size] = (system.name, timed)
 
 

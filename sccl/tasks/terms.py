@@ -9,6 +9,7 @@ from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel
 from sccl.core.schedule import MAX_TIME
 from sccl.core.stepping import Stepping
 from sccl.core.topology import Topology, check_cost
+from sccl.core.words import rounded
 from sccl.errors import ParameterError
 
 
@@ -80,7 +81,7 @@ def finest_tick(topology: Topology, chunk_bytes: int, messages: int) -> int:
     if tick > MAX_TICK_PS:
         raise ParameterError(
             f"topology {topology.name!r}: a chunk of {chunk_bytes} bytes takes "
-            f"{float(slowest) / 1e12:.3g} s on its slowest link, more than is counted: give a "
+            f"{rounded(slowest / 10**12)} s on its slowest link, more than is counted: give a "
             "smaller size, or other costs"
         )
     return tick

@@ -190,12 +190,16 @@ def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
         return usual(self, size_bytes)
 
     monkeypatch.setattr(ClassicalEntrant, "fastest", cut_off)
-    words = ("--size", "1KB..64KB", "--only", "bruck,ring,swing")
+    words = ("--size", "1KB..64KB", "--only", "tacos,bruck,ring,swing")
     code, out, _ = sccl(*ASKED, *words, "-o", tmp_path, "--plot", tmp_path / "p.svg", "--json")
     found = json.loads(out)
     assert (code, found["ended"]) == (130, "interrupted")
-    assert {one["name"]: len(one["times"]) for one in found["systems"]} == {"bruck": 4, "ring": 2}
-    assert {one["name"]: one["why"] for one in found["systems"]}["ring"] == "interrupted"
+    times = {one["name"]: len(one["times"]) for one in found["systems"]}
+    assert times == {"tacos": 0, "bruck": 4, "ring": 2, "swing": 0}
+    whys = {one["name"]: one["why"] for one in found["systems"]}
+    assert (whys["ring"], whys["swing"], whys["tacos"]) == (
+        "interrupted", "not reached", "not reached"
+    )  # fmt: skip
     assert len(list(tmp_path.glob("*.json"))) == 4
     assert (tmp_path / "p.svg").exists()
     code, out, _ = sccl(*ASKED, *words)

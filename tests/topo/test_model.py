@@ -373,6 +373,7 @@ def test_switches_are_kept_and_plain_ones_by_name(switch: Switch) -> None:
     [
         ({"name": "s", "cut_through": False}, "stores a chunk whole"),
         ({"name": "s", "buffer_chunks": -1}, "buffer_chunks"),
+        ({"name": "s", "buffer_chunks": 10**30}, "buffer_chunks"),
         ({"name": "s", "multicast": True}, "unknown field `multicast`"),
         ({"copies": True}, "`name`"),
     ],

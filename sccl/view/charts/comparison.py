@@ -77,17 +77,22 @@ def comparison_chart(
 
 
 def _by_merit(systems: Sequence[ComparedSystem], bound: dict[int, float]) -> list[ComparedSystem]:
-    """Return systems, those that are fastest somewhere first, then by their mean distance to it."""
-    best: dict[int, float] = {}
+    """Return systems, those that are fastest somewhere first, then by their mean distance to it.
+
+    Of several that are equally fast the first is the one that tables name.
+    """
+    best: dict[int, tuple[float, str]] = {}
     for system in systems:
         for size, us in system.times:
-            best[size] = min(us, best.get(size, us))
+            if size not in best or us < best[size][0]:
+                best[size] = us, system.name
+    told = {name for _, name in best.values()}
 
-    def merit(system: ComparedSystem) -> tuple[int, float]:
+    def merit(system: ComparedSystem) -> tuple[bool, int, float]:
         """Return how it ranks: less is better."""
-        wins = sum(us <= best[size] for size, us in system.times)
+        wins = sum(us <= best[size][0] for size, us in system.times)
         above = [math.log(us / (bound.get(size) or us)) for size, us in system.times if us]
-        return -wins, sum(above) / max(len(above), 1)
+        return system.name not in told, -wins, sum(above) / max(len(above), 1)
 
     return sorted(systems, key=merit)
 
@@ -103,6 +108,7 @@ def _lines(
     kept = [row for row in rows if row["value"]]
     sizes = [row["size"] for row in kept]
     ends = (min(sizes) / 1.15, max(sizes) * 1.15)
+    decimal = not any(size % 1000 for size in sizes)
     values = [row["value"] for row in kept]
     low, high = min(values) / 1.3, max(values) * 1.3
     colours = [theme.INK, *(theme.nth(theme.COLOURS, i) for i in range(len(names) - 1))]
@@ -114,7 +120,7 @@ def _lines(
     base = alt.Chart(theme.rows(kept)).encode(
         x=alt.X("size:Q", title="Buffer of a rank (bytes)",
                 scale=alt.Scale(type="log", base=2, domain=list(ends), nice=False),
-                axis=alt.Axis(grid=False, **size_axis(*ends, theme.WIDTH))),
+                axis=alt.Axis(grid=False, **size_axis(*ends, theme.WIDTH, decimal=decimal))),
         y=alt.Y("value:Q", title=title,
                 scale=alt.Scale(type="log", domain=[low, high], nice=False),
                 axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(low, high))),

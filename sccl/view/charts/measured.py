@@ -39,7 +39,8 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
         y_title: with its unit.
         log_x: whether the axis is logarithmic.
         log_y: likewise.
-        x_bytes: whether x is a number of bytes, to be written as 1 KiB, 1 MiB, ...; logarithmic.
+        x_bytes: whether x is a number of bytes, to be written as 1 KiB, 1 MiB, ..., or 1
+            KB, ... where all are whole thousands; logarithmic.
 
     Raises:
         ParameterError: no row has a value, or a value is not positive on a logarithmic axis.
@@ -56,7 +57,8 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
         if log and low <= 0:
             raise ParameterError(f"{name} is {low}, expected more than 0 on a logarithmic axis")
     across = [row["x"] for row in kept]
-    bytes_axis = size_axis(min(across), max(across), theme.WIDTH) if x_bytes else {}
+    ends, decimal = (min(across), max(across)), not any(value % 1000 for value in across)
+    bytes_axis = size_axis(*ends, theme.WIDTH, decimal=decimal) if x_bytes else {}
     base = alt.Chart(theme.rows(kept)).encode(
         x=_axis(alt.X("x:Q"), x_title, across, bytes_axis, log=log_x or x_bytes),
         y=_axis(alt.Y("y:Q"), y_title, [row["y"] for row in kept], {}, log=log_y),

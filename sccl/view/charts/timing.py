@@ -36,6 +36,14 @@ SIZE_TICKS = (
 )
 """How an axis writes a number of bytes."""
 
+_DECIMAL_TICKS = (
+    "datum.value < 1e3 ? format(datum.value, '~r') + ' B' : "
+    "datum.value < 1e6 ? format(datum.value / 1e3, '~r') + ' KB' : "
+    "datum.value < 1e9 ? format(datum.value / 1e6, '~r') + ' MB' : "
+    "datum.value < 1e12 ? format(datum.value / 1e9, '~r') + ' GB' : "
+    "format(datum.value / 1e12, '.6~g') + ' TB'"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Line:
@@ -56,8 +64,10 @@ class _Line:
         return self.costs.time_us(self.point.steps, self.point.cost, size_bytes)
 
 
-def size_axis(first: float, last: float, width: int) -> dict[str, Any]:
-    """Return the ticks of an axis of bytes: powers of 2 that have room."""
+def size_axis(first: float, last: float, width: int, *, decimal: bool = False) -> dict[str, Any]:
+    """Return the ticks of an axis of bytes: powers of 2, or decimal ones of 10, that have room."""
+    if decimal:
+        return {"values": theme.decades(first, last), "labelExpr": _DECIMAL_TICKS}
     low, high = math.ceil(math.log2(first) - 1e-9), math.floor(math.log2(last) + 1e-9)
     every = max(1, math.ceil((high - low + 1) * 75 / width))
     start = math.ceil(low / every) * every

@@ -55,7 +55,12 @@ function chip(chunk, detail = "", title = "") {
   );
 }
 
+// As bytes_text of sccl has it: whole thousands are what people write with decimal units.
 const size = (bytes) => {
+  if (bytes && bytes % 1000 === 0) {
+    const power = Math.min(Math.floor((String(bytes).length - 1) / 3), 5);
+    return `${bytes / 1000 ** power} ${["B", "KB", "MB", "GB", "TB", "PB"][power]}`;
+  }
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let [left, unit] = [bytes, 0];
   while (left >= 1023.5 && unit + 1 < units.length) {
