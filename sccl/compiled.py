@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import event
+from numba.core import cgutils, event, types
+from numba.cpython.unsafe.numbers import trailing_zeros
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -31,6 +33,61 @@ def compiled_in_place(function: F) -> F:
     """
     fast = {"cache": True, "_nrt": False, "forceinline": True}
     return cast("F", cast("Any", numba.njit)(**fast)(function))
+
+
+lowest = cast("Callable[[Any], Any]", trailing_zeros)
+"""Within compiled loops: the place of the lowest bit that is set in a word that is not zero."""
+
+_PATIENCE = 4096
+"""Looks at a counter before the core is given away: some microseconds."""
+
+_give_way = types.ExternalFunction("sched_yield", types.int32())
+
+
+@intrinsic
+def _add(_context: Any, counter: Any, _amount: Any) -> Any:
+    """Add to the first number of an array that several threads add to; return what it was."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        data = _first_number(context, builder, signature, given)
+        return builder.atomic_rmw("add", data, given[1], "seq_cst")
+
+    return counter.dtype(counter, counter.dtype), code
+
+
+@intrinsic
+def _now(_context: Any, counter: Any) -> Any:
+    """Return that number; all that others wrote before they added to it is seen from then on."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        data = _first_number(context, builder, signature, given)
+        return builder.load_atomic(data, "seq_cst", counter.dtype.bitwidth // 8)
+
+    return counter.dtype(counter), code
+
+
+def _first_number(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    """Return where the first number of the first argument, an array, lies."""
+    array = cast("Any", cgutils).create_struct_proxy(signature.args[0])
+    return array(context, builder, given[0]).data
+
+
+@compiled
+def meet(counter: Any, enough: Any) -> None:
+    """Come to where threads wait for one another, and wait until so many came there.
+
+    Within compiled loops: to go back to Python for that, and hand over its lock, takes a hundred
+    times as long. Who waits soon gives the core away, so that it ends where threads share one.
+
+    Args:
+        counter: an array of one number of 64 bits without sign: how often threads came.
+    """
+    _add(counter, 1)  # type: ignore[call-arg]  # the compiler gives the first argument
+    looks = 0
+    while _now(counter) < enough:
+        looks += 1
+        if looks > _PATIENCE:
+            _give_way()
 
 
 class _First(event.Listener):

@@ -106,10 +106,11 @@ class Clock:
         return made
 
     def _check(self, topology: Topology) -> None:
-        links = [alpha + beta for alpha, beta in zip(self.alpha, self.beta[-1], strict=True)]
-        ticks = max(*links, *self.shared[-1], 0)
+        each = zip(self.alpha, self.beta[-1], strict=True)
+        ticks = max(*(alpha + beta for alpha, beta in set(each)), *self.shared[-1], 0)
         if ticks <= MAX_TICKS:
             return
+        links = [alpha + beta for alpha, beta in zip(self.alpha, self.beta[-1], strict=True)]
         pipes = [link_name(k.edge) for k in topology.links] + [b.name for b in topology.budgets]
         slowest = pipes[[*links, *self.shared[-1]].index(ticks)]
         raise ParameterError(
@@ -162,6 +163,8 @@ def _sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
 def _each(costs: Sequence[T], ticks: Callable[[T], int]) -> tuple[int, ...]:
     """Return the ticks of every cost, each worked out once: links are many, and costs few."""
     known = {cost: ticks(cost) for cost in set(costs)}
+    if len(known) == 1:
+        return (*known.values(),) * len(costs)
     return tuple(known[cost] for cost in costs)
 
 

@@ -25,6 +25,9 @@ MAX_MESSAGES = 2**31
 BATCH = 2**20
 """Rows that are looked at together: a few tens of MB, however long a schedule is."""
 
+_CHECKED = 2**15
+"""Rows that are checked together: what that takes lies in the fastest memory."""
+
 _WHOLE = ("start", "end", "chunk", "link", "message")
 
 
@@ -94,9 +97,9 @@ class Schedule:
             object.__setattr__(self, name, column)
         self._check_fit()
         before = None
-        for position, rows in enumerate(self.batches()):
-            self._check_ranges(rows, position * BATCH)
-            self._check_order(rows, position * BATCH, before)
+        for position, rows in enumerate(self.batches(_CHECKED)):
+            self._check_ranges(rows, position * _CHECKED)
+            self._check_order(rows, position * _CHECKED, before)
             before = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
 
     def _columns(self) -> tuple[str, ...]:
@@ -140,15 +143,14 @@ class Schedule:
             most["message"] = MAX_MESSAGES
         for name, end in (("start", MAX_TIME), ("end", MAX_TIME), *most.items()):
             column = getattr(rows, name)
-            wrong = np.flatnonzero((column < 0) | (column >= end))
-            if len(wrong):
-                row = int(wrong[0])
+            if len(column) and not 0 <= column.min() <= column.max() < end:
+                row = int(np.flatnonzero((column < 0) | (column >= end))[0])
                 raise ParameterError(
                     f"schedule, row {first + row}: {name} is {column[row]}, expected 0 to {end - 1}"
                 )
-        wrong = np.flatnonzero(rows.end <= rows.start)
-        if len(wrong):
-            row = int(wrong[0])
+        wrong = rows.end <= rows.start
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
             raise ParameterError(
                 f"schedule, row {first + row}: it ends at {rows.end[row]} and starts at "
                 f"{rows.start[row]}, expected an end after the start"

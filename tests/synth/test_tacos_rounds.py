@@ -17,10 +17,11 @@ from sccl.collectives import named
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.synth.contract import Request
-from sccl.synth.tacos import Options, crew, in_step, window
+from sccl.synth.tacos import Options, crew, in_step, rounds, window
 from sccl.synth.tacos.bits import random_state
 from sccl.synth.tacos.fitted import NEVER, Fitting, fit
-from sccl.synth.tacos.in_step import in_rounds, sends_of
+from sccl.synth.tacos.in_step import in_rounds
+from sccl.synth.tacos.listed import sends_of
 from sccl.synth.tacos.sends import Sends
 from sccl.synth.tacos.task import Task, task_of
 from sccl.synth.tacos.window import again
@@ -41,7 +42,7 @@ def task(topology: Topology, chunks: int = 1, collective: str = "allgather") -> 
 def greedy(of: Task, seed: int) -> tuple[int, Sends]:
     assert of.forward is not None
     log = in_rounds(of.net, of.forward, seed, lambda _sends, _done: None)
-    return len(log.fired) * int(of.net.busy[0]), sends_of(log, of.net)
+    return len(log.fired) * int(of.net.busy[0]), sends_of(log, of.net, of.forward.chunks)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +72,25 @@ def test_what_is_matched_again_is_right_and_no_later(seed: int, name: str) -> No
 
 
 class OneByOne(crew.Crew):
-    """Does the parts in turn, the last first, as threads on one core may."""
+    """Does the rounds by itself, the last block first in each."""
 
     def each(self, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> list[Any]:
-        return [function(*part) for part in reversed(parts)][::-1]
+        assert function is rounds.go_on
+        (state, slots, blocks, *_), (other, *_) = parts
+        edges = slots.first[blocks.astype(np.int64)].astype(np.uint64)
+        nodes, taken = list(pairwise(blocks)), 1
+        own = np.zeros(int(state.groups) << int(state.bits), dtype=np.uint64)
+        left = state.left
+        while left[0] and taken and left[1] < len(state.fired):
+            other.left[:] = left
+            part = [rounds.choose(state, slots, np.uint64(i), *nodes[i], own) for i in (1, 0)][::-1]
+            assert not own.any()
+            for i in (1, 0):
+                rounds.learn(state, np.uint64(i), edges[1 - i], edges[2 - i])
+                rounds.deliver(state, slots, *nodes[i], left[2] + np.uint64(i * part[0]))
+            taken = int(sum(part))
+            left += np.array([-taken, 1, taken, 0]).astype(np.uint64)
+        return [taken, taken]
 
 
 @pytest.mark.parametrize("name", ["torus:6x6", "mesh:3x5x4", "hypercube:6"])
@@ -84,12 +100,31 @@ def test_what_comes_out_does_not_depend_on_who_is_first(
     monkeypatch.setattr(crew, "LINKS", 2)
     of = task(resolve(name), 8)
     assert of.forward is not None
-    assert len(crew.blocks_of(of.net.in_first)) == 2
+    assert len(crew.blocks_of(of.net.in_first)) == 3
     beside = in_rounds(of.net, of.forward, 3, lambda *_: None)
     monkeypatch.setattr(in_step, "Crew", OneByOne)
     after = in_rounds(of.net, of.forward, 3, lambda *_: None)
     assert beside.fired.tobytes() == after.fired.tobytes()
     assert beside.chunk.tobytes() == after.chunk.tobytes()
+
+
+@settings(max_examples=times(40))
+@given(st.data())
+def test_a_log_is_listed_by_round_chunk_and_link(data: st.DataObject) -> None:
+    net = task(resolve(data.draw(st.sampled_from(["ring:3", "mesh:3x4", "ring:9"])))).net
+    links, chunks = len(net.src), data.draw(st.sampled_from([1, 7, 50, 1000]))
+    fired = data.draw(st.lists(st.lists(st.booleans(), min_size=links, max_size=links)))
+    bits = np.zeros((len(fired), -(-links // 64)), dtype=np.uint64)
+    slots = [(i, slot) for i, row in enumerate(fired) for slot in range(links) if row[slot]]
+    for i, slot in slots:
+        bits[i, slot // 64] |= np.uint64(1 << slot % 64)
+    random = np.random.Generator(np.random.PCG64(data.draw(st.integers(0, 99))))
+    log = random.integers(chunks, size=len(slots)).astype(np.uint16)
+    rows = zip(slots, log.tolist(), strict=True)
+    expected = sorted((i * int(net.busy[0]), c, int(net.into[slot])) for (i, slot), c in rows)
+    sends = sends_of(in_step.Log(bits, log), net, chunks)
+    assert list(zip(*(c.tolist() for c in sends[:3]), strict=True)) == expected
+    assert not sends.reduce.any()
 
 
 def test_a_matching_that_meets_the_bound_is_left_alone() -> None:

@@ -27,19 +27,7 @@ _SHIFT = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 _XOR = (np.uint64(12), np.uint64(25), np.uint64(27))
 _SCRAMBLE = np.uint64(0x2545F4914F6CDD1D)
-_HALF, _TOP = np.uint64(32), np.uint64(58)
-_SEQUENCE = np.uint64(0x03F79D71B4CB0A89)  # all six bits in a row of it differ, as de Bruijn has it
-
-
-def _places() -> NDArray[np.uint64]:
-    """Return which bit is set in a power of two, by the top six bits of its multiple."""
-    places = np.zeros(64, dtype=np.uint64)
-    for bit in range(64):
-        places[((1 << bit) * int(_SEQUENCE) % 2**64) >> 58] = bit
-    return places
-
-
-_PLACES = _places()
+_HALF = np.uint64(32)
 
 
 def random_state(seed: int) -> Words:
@@ -67,12 +55,6 @@ def below(state: Words, end: Any) -> Any:
     x ^= x >> _XOR[2]
     state[0] = x
     return (((x * _SCRAMBLE) >> _HALF) * end) >> _HALF
-
-
-@compiled
-def lowest(word: Any) -> Any:
-    """Return the place of the lowest bit that is set in a word that is not zero."""
-    return _PLACES[((word & (~word + ONE)) * _SEQUENCE) >> _TOP]
 
 
 @compiled

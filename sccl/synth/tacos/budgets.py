@@ -120,6 +120,8 @@ def _budgets(topology: Topology, clock: Clock, crossings: Crossings) -> Iterator
     have one alpha, that is a matter of when, and not of how long; where they have not, what holds
     from the start to the arrival holds whenever bytes pass, and backwards in time, too.
     """
+    if not topology.budgets:
+        return
     place = {link.edge: i for i, link in enumerate(topology.links)}
     way = crossings.way
     for b, budget in enumerate(topology.budgets):

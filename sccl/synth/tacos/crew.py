@@ -69,8 +69,8 @@ class Crew:
         return [found[i] for i in range(len(parts))]
 
 
-def blocks_of(first: np.ndarray[Any, Any]) -> list[tuple[np.uint64, np.uint64]]:
-    """Return the blocks of nodes: from one to before another.
+def blocks_of(first: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return where each block of nodes begins, and where the last one ends.
 
     Their slots end with a word of bits, so that no two threads write into one.
 
@@ -80,6 +80,5 @@ def blocks_of(first: np.ndarray[Any, Any]) -> list[tuple[np.uint64, np.uint64]]:
     links, nodes = int(first[-1]), len(first) - 1
     borders = np.flatnonzero(first[:-1] % 64 == 0)
     middle = int(borders[np.searchsorted(first[borders], links // 2).clip(max=len(borders) - 1)])
-    if links < LINKS or not 0 < middle < nodes:
-        return [(np.uint64(0), np.uint64(nodes))]
-    return [(np.uint64(0), np.uint64(middle)), (np.uint64(middle), np.uint64(nodes))]
+    parted = links >= LINKS and 0 < middle < nodes
+    return np.array([0, middle, nodes] if parted else [0, nodes], dtype=np.uint64)

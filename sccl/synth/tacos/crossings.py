@@ -65,11 +65,7 @@ def crossings_of(topology: Topology, clock: Clock) -> Crossings:
         UnreachableError: there are none.
     """
     pace = slowed(topology, clock)
-    paths = list(_paths(topology)) if topology.switches else [(i,) for i in range(len(pace))]
-    if not paths:
-        raise stalled()
-    first = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
-    link = np.array([link for path in paths for link in path], dtype=np.int64)
+    first, link = _columns(topology)
     alpha = np.array(clock.alpha, dtype=np.int64)[link]
     ends = _segment_ends(topology, link, first)
     begins = np.flatnonzero(np.concatenate([[True], ends[:-1]]))
@@ -92,10 +88,29 @@ def crossings_of(topology: Topology, clock: Clock) -> Crossings:
     )
 
 
+def _columns(topology: Topology) -> tuple[Ticks, Ticks]:
+    """Return of each way, and one more, where its links begin; and the links.
+
+    Raises:
+        TooLargeError: there are more ways than are taken.
+        UnreachableError: there are none.
+    """
+    if topology.links and not topology.switches:
+        count = len(topology.links)
+        return np.arange(count + 1, dtype=np.int64), np.arange(count, dtype=np.int64)
+    paths = list(_paths(topology))
+    if not paths:
+        raise stalled()
+    first = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
+    return first, np.array([link for path in paths for link in path], dtype=np.int64)
+
+
 def slowed(topology: Topology, clock: Clock) -> Ticks:
     """Return the ticks that a chunk takes to pass each link, no faster than a budget lets it."""
-    place = {link.edge: i for i, link in enumerate(topology.links)}
     least = np.array(clock.beta[0], dtype=np.int64)
+    if not topology.budgets:
+        return least
+    place = {link.edge: i for i, link in enumerate(topology.links)}
     for b, budget in enumerate(topology.budgets):
         for edge in budget.edges:
             least[place[edge]] = max(least[place[edge]], clock.share(b))
@@ -107,15 +122,19 @@ def _between_switches(topology: Topology) -> NDArray[np.bool_]:
 
     Rows of one tick go by their links, and not by which hop of a message they are.
     """
+    if not topology.switches:
+        return np.zeros(len(topology.links), dtype=np.bool_)
     return np.array([min(k.edge) >= topology.ranks for k in topology.links])
 
 
 def _slowed_twice(topology: Topology, clock: Clock, link: Ticks, first: Ticks) -> Ticks:
     """Return the ticks that a chunk takes at least to pass links of one budget on one way."""
     least = np.zeros(len(link), dtype=np.int64)
+    if not (topology.switches and topology.budgets):
+        return least
     place = {k.edge: i for i, k in enumerate(topology.links)}
     way = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    for b, budget in enumerate(topology.budgets if topology.switches else ()):
+    for b, budget in enumerate(topology.budgets):
         rows = np.flatnonzero(np.isin(link, [place[edge] for edge in budget.edges]))
         times = np.bincount(way[rows], minlength=len(first) - 1)
         least[rows] = np.maximum(least[rows], times[way[rows]] * clock.share(b))

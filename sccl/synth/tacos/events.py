@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
-from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit, lowest
+from sccl.compiled import compiled, lowest
+from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit
 from sccl.synth.tacos.groups import Count
 from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, Traffic, advance, begin, wake

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
-from sccl.synth.tacos.bits import ONE, ZERO, Words, below, lowest
+from sccl.compiled import compiled, lowest
+from sccl.synth.tacos.bits import ONE, ZERO, Words, below
 from sccl.synth.tacos.groups import Count
 
 NEVER = 2**16 - 1

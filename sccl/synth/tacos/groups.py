@@ -18,6 +18,14 @@ def grouped(key: NDArray[np.int64], within: NDArray[np.int64], groups: int) -> t
     return first, np.lexsort((np.arange(len(key)), within, key)).astype(np.uint64)
 
 
+def kinds_of(columns: Ticks) -> tuple[Ticks, Ticks]:
+    """Return the columns that occur, in their order, and the place of each among them."""
+    if columns.size and (columns == columns[:, :1]).all():  # so it mostly is: sorting takes longer
+        return columns[:, :1], np.zeros(columns.shape[1], dtype=np.int64)
+    found, places = np.unique(columns, axis=1, return_inverse=True)
+    return found, places.reshape(-1).astype(np.int64)
+
+
 def strong_components(
     src: NDArray[np.int64], dst: NDArray[np.int64], nodes: int
 ) -> NDArray[np.uint32]:

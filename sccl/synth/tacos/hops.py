@@ -29,8 +29,8 @@ def hops_of(sends: Sends, crossings: Crossings) -> Hops:
     """Return the rows of transfers, which go by ways; what goes through a switch is a message."""
     ways = sends.link
     if len(crossings.link) == len(crossings.src):
-        link = crossings.link[ways].astype(np.int32)
-        end = sends.start + crossings.busy[ways]
+        link, busy = crossings.link.astype(np.int32)[ways], crossings.busy
+        end = sends.start + (busy[0] if (busy == busy[0]).all() else busy[ways])
         return Hops(sends.start, end, sends.chunk, link, sends.reduce, None)
     count = np.diff(crossings.first)[ways]
     message = np.repeat(np.arange(len(ways), dtype=np.int32), count)

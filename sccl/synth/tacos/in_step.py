@@ -1,4 +1,4 @@
-"""The rounds of links that all cost alike, from their arrays to a log of transfers."""
+"""The rounds of links that all cost alike, from the arrays of a machine to a log."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sccl.synth.tacos.bits import IN_WORD, ONE, Words, random_state, shuffled
 from sccl.synth.tacos.crew import Crew, blocks_of
 from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.rounds import Rounds, Slots, choose, deliver, go_on, settle
-from sccl.synth.tacos.sends import PIECE, Demand, Pause, Sends, stalled
+from sccl.synth.tacos.rounds import Rounds, Slots, go_on
+from sccl.synth.tacos.sends import PIECE, Demand, Pause, stalled
 
 _GROUPS = 64
 _LINE = 3
@@ -38,8 +38,8 @@ def in_rounds(net: Net, demand: Demand, seed: int, pause: Pause) -> Log:
     """
     slots = _slots(net)
     blocks = blocks_of(net.in_first)
-    state = _begun(net, demand, seed, len(blocks))
-    with Crew(len(blocks) - 1) as crew:
+    state = _begun(net, demand, seed, len(blocks) - 1)
+    with Crew(len(blocks) - 2) as crew:
         while state.left[0]:
             before = int(state.left[0])
             if int(state.left[1]) == len(state.fired):
@@ -50,23 +50,14 @@ def in_rounds(net: Net, demand: Demand, seed: int, pause: Pause) -> Log:
     return Log(state.fired[: int(state.left[1])].copy(), state.log)
 
 
-def _go_on(
-    state: Rounds, slots: Slots, crew: Crew, blocks: list[tuple[np.uint64, np.uint64]]
-) -> int:
+def _go_on(state: Rounds, slots: Slots, crew: Crew, blocks: Words) -> int:
     """Make some rounds; return how many chunks were taken in the last one."""
-    if len(blocks) == 1:
-        return int(go_on(state, slots, np.uint64(PIECE)))
-    left, taken, looked = state.left, 1, 0
-    while left[0] and taken and looked < PIECE * len(blocks) and left[1] < len(state.fired):
-        chosen = [(state, slots, np.uint64(i), *block) for i, block in enumerate(blocks)]
-        counts = crew.each(choose, chosen)
-        ends = np.cumsum([left[2], *counts], dtype=np.uint64)
-        parts = [(state, slots, *block, at) for block, at in zip(blocks, ends, strict=False)]
-        crew.each(deliver, parts)
-        taken = int(sum(counts))
-        settle(state, ends[1:].copy())
-        looked += len(slots.src)
-    return taken
+    threads = len(blocks) - 1
+    state.came[:] = 0
+    own = [state, *(state._replace(left=state.left.copy()) for _ in range(1, threads))]
+    most = np.uint64(PIECE * threads)
+    parts = [(each, slots, blocks, np.uint64(i), most) for i, each in enumerate(own)]
+    return int(crew.each(go_on, parts)[0])
 
 
 def _doubled(fired: Words) -> Words:
@@ -109,6 +100,8 @@ def _begun(net: Net, demand: Demand, seed: int, blocks: int) -> Rounds:
         place=place.astype(np.uint32),
         chunk=np.argsort(place).astype(np.uint32),
         left=np.array([total, 0, 0, random_state(seed)[0]], dtype=np.uint64),
+        counts=np.zeros(blocks, dtype=np.uint64),
+        came=np.zeros(1, dtype=np.uint64),
         fired=np.zeros((rows, -(-links // 64)), dtype=np.uint64),
         log=np.zeros(total, dtype=np.uint16 if chunks <= 2**16 else np.uint32),
     )
@@ -122,23 +115,3 @@ def _held(
     word, one = place >> 6, ONE << (place.astype(np.uint64) & IN_WORD)
     np.bitwise_or.at(have, (word >> bits, rank, word & ((1 << bits) - 1)), one)
     return have.reshape(-1)
-
-
-def sends_of(log: Log, net: Net) -> Sends:
-    """Return the transfers of a log; each round is put in order by itself."""
-    total, at, busy = len(log.chunk), 0, int(net.busy[0])
-    start, reduce = np.empty(total, dtype=np.int64), np.zeros(total, dtype=np.bool_)
-    chunk, link = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
-    width = len(net.src).bit_length()
-    few = width + int(log.chunk.max(initial=0)).bit_length() < 32  # such are sorted twice as fast
-    key: type[np.signedinteger[Any]] = np.int32 if few else np.int64
-    slot_link = net.into.astype(key)
-    for number, fired in enumerate(log.fired):
-        bits = np.unpackbits(fired.astype("<u8", copy=False).view(np.uint8), bitorder="little")
-        slots = np.flatnonzero(bits)
-        part = slice(at, at + len(slots))
-        both: Any = log.chunk[part].astype(key) << width | slot_link[slots]
-        both.sort()
-        start[part], chunk[part], link[part] = number * busy, both >> width, both & (1 << width) - 1
-        at += len(slots)
-    return Sends(start, chunk, link, reduce)

@@ -187,14 +187,15 @@ def _halved(topology: Topology, nodes: int) -> Iterator[Ints]:
 
 def _dense(net: Net, nodes: int) -> Iterator[Ints]:
     """Yield the groups that triangles of links make, as those of a dragonfly, if there are some."""
-    pairs = list(zip(net.src.tolist(), net.dst.tolist(), strict=True))
-    if nodes > net.nodes or len(pairs) > MOST_LINKS:
+    src, dst = net.src.astype(np.int64), net.dst.astype(np.int64)
+    if nodes > net.nodes or len(src) > MOST_LINKS:
         return
-    out: list[set[int]] = [set() for _ in range(nodes)]
-    for u, v in pairs:
-        out[u].add(v)
-    inner = np.array([(u, v) for u, v in pairs if out[u] & out[v]], dtype=np.int64).reshape(-1, 2)
-    group = strong_components(inner[:, 0], inner[:, 1], nodes).astype(np.int64)
+    out = np.zeros((nodes, -(-nodes // 64)), dtype=np.uint64)
+    np.bitwise_or.at(out, (src, dst >> 6), np.uint64(1) << (dst & 63).astype(np.uint64))
+    inner = np.flatnonzero((out[src] & out[dst]).any(axis=1))
+    if not len(inner):
+        return
+    group = strong_components(src[inner], dst[inner], nodes).astype(np.int64)
     if 0 < group.max() < nodes - 1:
         yield np.unique(group, return_inverse=True)[1].reshape(-1).astype(np.int64)
 

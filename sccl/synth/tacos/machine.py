@@ -15,7 +15,7 @@ from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.synth.tacos.budgets import shared_of
 from sccl.synth.tacos.crossings import Crossings
-from sccl.synth.tacos.groups import Count, Ticks, grouped, strong_components
+from sccl.synth.tacos.groups import Count, Ticks, grouped, kinds_of, strong_components
 
 
 class Net(NamedTuple):
@@ -89,8 +89,7 @@ def net_of(topology: Topology, clock: Clock, crossings: Crossings) -> Net:
     busy = np.maximum.reduceat(crossings.busy, crossings.first[:-1])
     lag = crossings.cost - busy
     hold = np.where(np.diff(shared.pipes_first.astype(np.int64)) > 0, shared.hold, busy)
-    costs, kind = np.unique(np.stack([crossings.cost, lag, hold]), axis=1, return_inverse=True)
-    kind = kind.reshape(-1).astype(np.int64)
+    costs, kind = kinds_of(np.stack([crossings.cost, lag, hold]))
     in_first, into = grouped(dst, kind, topology.ranks)
     out_first, out = grouped(src, kind, topology.ranks)
     level = _levels(costs[0])

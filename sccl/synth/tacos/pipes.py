@@ -13,7 +13,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.synth.tacos.budgets import pace_of
 from sccl.synth.tacos.crossings import slowed
-from sccl.synth.tacos.groups import Ticks
+from sccl.synth.tacos.groups import Ticks, kinds_of
 from sccl.synth.tacos.paths import FAR
 from sccl.synth.tacos.sends import stalled
 
@@ -53,25 +53,24 @@ class Pipes:
         self.busy = self.beta + (self.alpha if occupies else 0)
         ends = self._before(come) + self._after(go)
         wait = np.minimum(ends + (0 if occupies else self.alpha), FAR)
-        costs, kind = np.unique(np.stack([self.busy, wait]), axis=1, return_inverse=True)
-        self.kind = kind.reshape(-1).astype(np.int64)
+        costs, self.kind = kinds_of(np.stack([self.busy, wait]))
         self._busy, self._wait = costs
-        place = {link.edge: i for i, link in enumerate(topology.links)}
+        place = {link.edge: i for i, link in enumerate(topology.links if self.shared else ())}
         self._budgets = [
             (pace_of(topology, clock, b), frozenset(place[edge] for edge in budget.edges))
             for b, budget in enumerate(topology.budgets)
         ]
-        self._of: list[list[int]] = [[] for _ in topology.links]
+        self._of: dict[int, list[int]] = {}
         for b, (_, members) in enumerate(self._budgets):
             for link in sorted(members):
-                self._of[link].append(b)
+                self._of.setdefault(link, []).append(b)
         self._idle = np.minimum(ends + self.alpha, FAR)
         self._known: dict[object, int] = {}
 
     @property
     def shared(self) -> bool:
         """Return whether links share budgets."""
-        return bool(self._budgets)
+        return bool(self.topology.budgets)
 
     def _before(self, come: Ticks) -> Ticks:
         """Return of each link the ticks before which no byte of what is wanted gets to it."""
@@ -158,7 +157,7 @@ class Pipes:
         if not self._budgets:
             yield PipeGroup(None, 0, self._kinds(links))
             return
-        for b in sorted({b for link in links for b in self._of[link]}):
+        for b in sorted({b for link in links for b in self._of.get(link, ())}):
             pace, members = self._budgets[b]
             inside = links & members
             if len(inside) > 1:

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
-from sccl.synth.tacos.bits import IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, bit, lowest, mixed
+from sccl.compiled import compiled, lowest, meet
+from sccl.synth.tacos.bits import IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, bit, mixed
 from sccl.synth.tacos.groups import Count
 
 _HALF = np.uint64(32)
@@ -60,6 +60,8 @@ class Rounds(NamedTuple):
         chunk: of each place.
         left: how many chunks all nodes together still want; how many rounds were made; how many
             chunks are in ``log``; the seed.
+        counts: of each block of nodes: how many chunks it took in this round.
+        came: how often threads came to where they wait for one another, all together.
         fired: of each round a bit per slot: whether it took a chunk.
         log: the chunks taken, by round and slot.
     """
@@ -75,16 +77,23 @@ class Rounds(NamedTuple):
     place: NDArray[np.uint32]
     chunk: NDArray[np.uint32]
     left: Count
+    counts: Count
+    came: Count
     fired: Words
     log: NDArray[np.unsignedinteger[Any]]
 
 
 @compiled
-def choose(state: Rounds, slots: Slots, block: Any, node: Any, end: Any) -> Any:
+def choose(  # noqa: PLR0913, PLR0917 - a state, and a part of it
+    state: Rounds, slots: Slots, block: Any, node: Any, end: Any, own: Words
+) -> Any:
     """Choose what links into a block of nodes take in this round; return how many take something.
 
     The rarer of two chunks of one word. (One long function: handing the state on at every link
     would count references to all its arrays, which takes four times as long as what is done here.)
+
+    Args:
+        own: a word for each of a node, all 0: what its links take in this round.
     """
     have, missing, holders, maybe = state.have, state.missing, state.holders[block], state.maybe
     news, taken, first, srcs = state.news, state.taken, slots.first, slots.src
@@ -92,15 +101,17 @@ def choose(state: Rounds, slots: Slots, block: Any, node: Any, end: Any) -> Any:
     inside, stride = width - ONE, np.uint64(len(missing)) * width
     salt, turn = mixed(state.left[3] + state.left[1] * _A_ROUND), state.left[1] % groups
     back = (WIDTH - turn) & IN_WORD
-    fresh, total = np.empty(slots.most, dtype=np.uint64), ZERO
+    total = ZERO
     while node < end:
+        begin, degree = np.uint64(first[node]), np.uint64(first[node + ONE] - first[node])
         if not missing[node]:
+            for slot in range(begin, begin + degree):
+                taken[slot] = 0
             node += ONE
             continue
         luck = mixed(salt + node * _A_NODE)
-        begin, degree = np.uint64(first[node]), np.uint64(first[node + ONE] - first[node])
         lead, from_bit = ((luck >> _HALF) * degree) >> _HALF, luck & IN_WORD
-        amount = ZERO
+        to_bit, at_word = (WIDTH - from_bit) & IN_WORD, luck >> TO_WORD
         for i in range(degree):
             slot = begin + (lead + i if lead + i < degree else lead + i - degree)
             src = np.uint64(srcs[slot])
@@ -109,34 +120,31 @@ def choose(state: Rounds, slots: Slots, block: Any, node: Any, end: Any) -> Any:
             while todo:
                 group = (lowest(todo) + turn) & IN_WORD
                 theirs, mine = group * stride + src * width, group * stride + node * width
+                row, found, word = group << state.bits, ZERO, ZERO
                 for j in range(width):
-                    word = ((luck >> TO_WORD) + j) & inside
-                    found = have[theirs + word] & ~have[mine + word]
-                    if not found:
-                        continue
-                    row = (group << state.bits) + word
-                    for k in range(amount):
-                        if fresh[k] >> TO_WORD == row:
-                            found &= ~bit(fresh[k])
-                    if not found:
-                        continue
-                    found = (found >> from_bit) | (found << ((WIDTH - from_bit) & IN_WORD))
+                    word = (at_word + j) & inside
+                    found = have[theirs + word] & ~(have[mine + word] | own[row + word])
+                    if found:
+                        break
+                if found:
+                    row += word
+                    found = (found >> from_bit) | (found << to_bit)
                     best = row * WIDTH + ((lowest(found) + from_bit) & IN_WORD)
                     found &= found - ONE
                     if found:
                         other = row * WIDTH + ((lowest(found) + from_bit) & IN_WORD)
                         best = other if holders[other] < holders[best] else best
                     holders[best] += np.uint32(1)
-                    fresh[amount] = best
-                    amount += ONE
+                    own[row] |= bit(best)
                     best += ONE
-                    break
-                if best:
+                    total += ONE
                     break
                 todo &= todo - ONE
                 open_ &= ~(ONE << group)
             maybe[slot], taken[slot] = open_, best
-        total += amount
+        for slot in range(begin, begin + degree):
+            if taken[slot]:
+                own[np.uint64(taken[slot] - np.uint32(1)) >> TO_WORD] = ZERO
         node += ONE
     return total
 
@@ -172,34 +180,46 @@ def deliver(state: Rounds, slots: Slots, node: Any, end: Any, at: Any) -> None:
 
 
 @compiled
-def settle(state: Rounds, ends: Count) -> None:
-    """End a round: what the blocks took ends in the log at the given places."""
-    left, log, holders, place = state.left, state.log, state.holders, state.place
-    at = left[2]
-    for block in range(len(ends)):
-        while at < ends[block]:
-            if len(holders) > 1:
-                chunk = place[log[at]]
-                for other in range(len(holders)):
-                    holders[other, chunk] += np.uint32(other != block)
-            at += ONE
-    left[0] -= at - left[2]
-    left[1] += ONE
-    left[2] = at
+def learn(state: Rounds, block: Any, slot: Any, end: Any) -> None:
+    """Let a block know what the links of another one took in this round."""
+    holders, taken = state.holders[block], state.taken
+    while slot < end:
+        if taken[slot]:
+            holders[taken[slot] - np.uint32(1)] += np.uint32(1)
+        slot += ONE
 
 
 @compiled
-def go_on(state: Rounds, slots: Slots, most: Any) -> Any:
+def go_on(state: Rounds, slots: Slots, blocks: Words, me: Any, most: Any) -> Any:
     """Make rounds until all is done, nothing moves, or ``most`` links were looked at.
 
-    No more than ``fired`` has rows for. Return how many chunks were taken in the last one.
+    No more than ``fired`` has rows for. Return how many chunks were taken in the last one. Each
+    thread calls it for its block, with a copy of ``left`` that it changes.
+
+    Args:
+        blocks: where each block of nodes begins, and where the last one ends.
+        me: which block is meant.
     """
-    left, looked, taken = state.left, 0, ONE
-    nodes, ends = np.uint64(len(state.missing)), np.empty(1, dtype=np.uint64)
+    left, counts, threads = state.left, state.counts, np.uint64(len(blocks)) - ONE
+    first, looked, taken, met = slots.first, ZERO, ONE, ZERO
+    own = np.zeros(state.groups << state.bits, dtype=np.uint64)
     while left[0] and taken and looked < most and left[1] < len(state.fired):
-        taken = choose(state, slots, ZERO, ZERO, nodes)
-        deliver(state, slots, ZERO, nodes, left[2])
-        ends[0] = left[2] + taken
-        settle(state, ends)
-        looked += len(slots.src)
+        counts[me] = choose(state, slots, me, blocks[me], blocks[me + ONE], own)
+        met += threads
+        meet(state.came, met)
+        at, taken = left[2], ZERO
+        for other in range(threads):
+            at += counts[other] if other < me else ZERO
+            taken += counts[other]
+        deliver(state, slots, blocks[me], blocks[me + ONE], at)
+        for other in range(threads):
+            if other != me:
+                begin, end = first[blocks[other]], first[blocks[other + ONE]]
+                learn(state, me, np.uint64(begin), np.uint64(end))
+        met += threads
+        meet(state.came, met)
+        left[0] -= taken
+        left[1] += ONE
+        left[2] += taken
+        looked += np.uint64(len(slots.src))
     return taken

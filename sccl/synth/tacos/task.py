@@ -26,8 +26,9 @@ from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
 from sccl.synth.tacos.crossings import Crossings, crossings_of
 from sccl.synth.tacos.demands import demand_of, with_relays
 from sccl.synth.tacos.hops import hops_of, ways_back
-from sccl.synth.tacos.in_step import Log, in_rounds, sends_of
+from sccl.synth.tacos.in_step import Log, in_rounds
 from sccl.synth.tacos.least import least_of_allreduce, least_ticks
+from sccl.synth.tacos.listed import sends_of
 from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.resumed import from_the_start
@@ -171,8 +172,10 @@ class Task:
 
     def least_of(self, half: Matching, attained: int) -> int:
         """Return a lower bound of the finish of a half, as good as need be."""
-        topology = self.topology.reversed() if half.backwards else self.topology
-        clock = Clock.of(topology, self.clock.chunk_bytes, self.clock.model, self.clock.tick_ps)
+        topology, clock = self.topology, self.clock
+        if half.backwards:
+            topology = topology.reversed()
+            clock = Clock.of(topology, clock.chunk_bytes, clock.model, clock.tick_ps)
         return least_ticks(topology, clock, half.net, half.demand, attained)
 
     def turns(self, attempt: int) -> bool:
@@ -241,7 +244,7 @@ def task_of(request: Request, options: Options) -> Task:
     net = net_of(topology, clock, crossings)
     turns = dual.on_reversed or dual.phases == 2 or is_routed(half)
     there = topology.reversed() if turns else topology
-    back_clock = Clock.of(there, size, model, tick)
+    back_clock = Clock.of(there, size, model, tick) if turns else clock
     back = crossings_of(there, back_clock) if turns else crossings
     task = Task(
         topology=topology,
@@ -333,7 +336,7 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> Timed:
     """
     if net.alike and demand.wanted is None:
         log = in_rounds(net, demand, seed, pause)
-        finish, sends = len(log.fired) * int(net.busy[0]), sends_of(log, net)
+        finish, sends = len(log.fired) * int(net.busy[0]), sends_of(log, net, demand.chunks)
         return again(net, demand, finish, sends, seed)
     if is_routed(demand) and net.nodes <= MAX_NODES:
         return by_route(net, demand, seed, pause)
