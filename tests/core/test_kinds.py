@@ -111,6 +111,8 @@ def test_a_file_of_another_kind_is_named_and_so_is_what_was_expected(
         ('{"kind": "topology", "nane": "x"}', "`nane` (did you mean `name`?); expected a topology"),
         ("[1]", "Expected `object`, got `array`; expected a topology file"),
         ("{,}", "file.json, line 1 column 2: not JSON"),
+        ('{"schema": NaN}', "file.json: not JSON (NaN is no number of JSON"),
+        ('{"schema": 1, "alpha_us": -Infinity}', "file.json: not JSON (-Infinity is no number"),
     ],
 )
 def test_what_is_of_no_kind_is_one_sentence(text: str, says: str) -> None:

@@ -69,7 +69,12 @@ def parse(text: str, wire: type[W], where: str) -> W:
 def _not_json(text: str, where: str, error: Exception) -> FormatError:
     """Return what to say of text that is not JSON: where it breaks, as far as that is known."""
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_refuse_constant)
+    except _ConstantError as name:
+        return FormatError(
+            f"{where}: not JSON ({name} is no number of JSON, whatever writes it): give a finite "
+            "number, or null where a field may be left out"
+        )
     except json.JSONDecodeError as place:
         return FormatError(
             f"{where}, line {place.lineno} column {place.colno}: not JSON ({place.msg})"
@@ -77,6 +82,15 @@ def _not_json(text: str, where: str, error: Exception) -> FormatError:
     except (RecursionError, ValueError):
         pass
     return FormatError(f"{where}: not JSON that sccl can read ({error})")
+
+
+class _ConstantError(Exception):
+    pass
+
+
+def _refuse_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which Python's own JSON takes."""
+    raise _ConstantError(name)
 
 
 def _other_kind(text: str, expected: Kind) -> str:
