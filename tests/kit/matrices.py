@@ -59,3 +59,69 @@ def shown(draw: st.DrawFn, max_gpus: int = 9) -> Shown:
     words = dict(zip(pairs, told, strict=True))
     gap, margin = draw(st.sampled_from(["\t", ""])), draw(st.sampled_from(["", "    ", "> "]))
     return Shown(gpus, words, draw(st.integers(0, 3)), gap, margin)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownByRocm:
+    """A machine of AMD GPUs, and how its tables are written.
+
+    Attributes:
+        words: of each pair, the lower GPU first: type of link, weight and hops.
+        numa: the NUMA node of each GPU.
+        bus_ids: what the newer tool calls the GPUs; empty: it is the older one.
+        ends: what each line ends with.
+    """
+
+    words: dict[Edge, tuple[str, int, int]]
+    numa: tuple[int, ...]
+    bus_ids: tuple[str, ...]
+    ends: str
+
+    def text(self) -> str:
+        """Return the tables, between banners as wide as they may be."""
+        gpus = len(self.numa)
+        names = self.bus_ids or tuple(f"GPU{i}" for i in range(gpus))
+        titles = ["LINK TYPE TABLE:", "WEIGHT TABLE:", "HOPS TABLE:"]
+        if not self.bus_ids:
+            banners = (f"{what} between two GPUs" for what in ("Link Type", "Weight", "Hops"))
+            titles = [f"{'=' * 20} {banner} {'=' * 21}" for banner in banners]
+        lines = [f"{'=' * 9} ROCm System Management Interface {'=' * 9}", ""]
+        for table, title in enumerate(titles):
+            lines += [title, " " * 13 + " ".join(names)]
+            for i, name in enumerate(names):
+                cells = [self._cell(table, i, j) for j in range(gpus)]
+                lines.append(f"{name:<13}" + "".join(f"{cell:<13}" for cell in cells).rstrip())
+            lines.append("")
+        if not self.bus_ids:
+            lines.append(f"{'=' * 30} Numa Nodes {'=' * 30}")
+            lines += [f"GPU[{i}]\t\t: (Topology) Numa Node: {n}" for i, n in enumerate(self.numa)]
+        return "".join(line + self.ends for line in lines)
+
+    def _cell(self, table: int, i: int, j: int) -> str:
+        if i == j:
+            return "SELF" if self.bus_ids and not table else "0"
+        return str(self.words[min(i, j), max(i, j)][table])
+
+
+_XGMI_OR_PCIE = [
+    ("XGMI", 15, 1),
+    ("XGMI", 30, 1),
+    ("PCIE", 20, 1),
+    ("PCIE", 40, 2),
+    ("PCIE", 72, 3),
+]
+
+
+@st.composite
+def shown_by_rocm(draw: st.DrawFn, max_gpus: int = 9) -> ShownByRocm:
+    """Return any links for the pairs of some GPUs, in the tables of either tool."""
+    gpus = draw(st.integers(2, max_gpus))
+    pairs = [(a, b) for a in range(gpus) for b in range(a + 1, gpus)]
+    word = st.sampled_from(_XGMI_OR_PCIE)
+    told = draw(st.lists(word, min_size=len(pairs), max_size=len(pairs)))
+    numa = draw(st.lists(st.integers(0, 3), min_size=gpus, max_size=gpus))
+    bus_ids = (
+        tuple(f"0000:{2 * i + 5:02x}:00.0" for i in range(gpus)) if draw(st.booleans()) else ()
+    )
+    ends = draw(st.sampled_from(["\n", "   \n", "\r\n"]))
+    return ShownByRocm(dict(zip(pairs, told, strict=True)), tuple(numa), bus_ids, ends)

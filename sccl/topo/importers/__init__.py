@@ -30,6 +30,7 @@ NO_IMPORTERS = frozenset(
         "nvidia_matrix",
         "pairs",
         "plain_yaml",
+        "rocm_tables",
     }
 )
 """Files that readers share."""

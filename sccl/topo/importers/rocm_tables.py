@@ -1,0 +1,154 @@
+"""The tables that ``rocm-smi --showtopo`` and ``amd-smi topology`` print, with every word in place.
+
+``rocm-smi`` writes a banner over each table and names GPUs by number, ``amd-smi`` a title and PCI
+bus ids. Some pastes have only some of the tables, or the first rows, or messages between them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import combinations
+
+from sccl.core.ids import Edge
+from sccl.errors import FormatError, TooLargeError
+from sccl.topo.importers.pairs import MAX_GPUS
+
+MAX_CHARACTERS = 2**22
+"""Eight tables of 64 GPUs by bus id have a tenth of it."""
+
+WEIGHT, HOPS, LINKS, SPEEDS = "weight", "hops", "link type", "bandwidth"
+
+_TITLES = {
+    "weight between two gpus": WEIGHT,
+    "hops between two gpus": HOPS,
+    "link type between two gpus": LINKS,
+    "weight table:": WEIGHT,
+    "hops table:": HOPS,
+    "link type table:": LINKS,
+    "numa bw table:": SPEEDS,
+}
+_TITLE = re.compile(r"=+ *([^=]*?) *=+|([A-Za-z][A-Za-z -]* TABLE:)")
+_SEARCHED = re.compile(rf"^[ \t]*=*[ \t]*(?:{'|'.join(_TITLES)})", re.IGNORECASE | re.MULTILINE)
+
+_BUS_ID = r"(?:[0-9a-fA-F]{1,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+_NAME = re.compile(rf"GPU[0-9]{{1,4}}|{_BUS_ID}")
+_NUMA = re.compile(r"GPU *\[? *([0-9]{1,4}) *\]?\s*: \(Topology\) Numa Node: (-?[0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the text says.
+
+    Attributes:
+        gpus: what it calls them: ``GPU0`` or bus ids.
+        rows: of each table that there is, the words of each GPU's row that there is.
+        numa: the NUMA node of GPUs, where it is told.
+        errors: how many lines are messages of errors.
+    """
+
+    gpus: tuple[str, ...]
+    rows: dict[str, dict[int, tuple[str, ...]]]
+    numa: dict[int, str]
+    errors: int
+
+    def words(self, table: str) -> dict[Edge, str]:
+        """Return the word of each pair that a row tells, the lower GPU first; empty: no table."""
+        rows = self.rows.get(table, {})
+        return {
+            (a, b): rows[a][b] if a in rows else rows[b][a]
+            for a, b in combinations(range(len(self.gpus)), 2)
+            if a in rows or b in rows
+        }
+
+
+def has_titles(text: str) -> bool:
+    """Return whether some line is the title of one of the tables."""
+    return _SEARCHED.search(text[:MAX_CHARACTERS]) is not None
+
+
+def tables_of(text: str) -> Tables:
+    """Return what tables say.
+
+    Raises:
+        InputError: there is none, or one is not right, or they are larger than is read.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise TooLargeError(
+            f"it has {len(text)} characters, and tables are read to {MAX_CHARACTERS}: give the "
+            "output of rocm-smi --showtopo alone"
+        )
+    reading = _Reading()
+    for number, line in enumerate(text.splitlines(), start=1):
+        reading.take(number, line.strip())
+    if not reading.gpus:
+        raise FormatError(
+            "no table of GPUs was found: expected the output of rocm-smi --showtopo, or of "
+            "amd-smi topology"
+        )
+    for table, rows in reading.rows.items():
+        _check_symmetry(table, rows)
+    return Tables(
+        gpus=tuple(reading.gpus),
+        rows={table: dict(sorted(told.items())) for table, told in reading.rows.items()},
+        numa=reading.numa,
+        errors=reading.errors,
+    )
+
+
+class _Reading:
+    """What was read by some line: which table it is in, and all tables by then."""
+
+    def __init__(self) -> None:
+        self.gpus: list[str] = []
+        self.rows: dict[str, dict[int, tuple[str, ...]]] = {}
+        self.numa: dict[int, str] = {}
+        self.errors = 0
+        self._table: str | None = None
+
+    def take(self, number: int, line: str) -> None:
+        """Read a line."""
+        words = line.split()
+        if found := _TITLE.fullmatch(line):
+            self._table = _TITLES.get((found[1] or found[2] or "").strip().lower())
+        elif numa := _NUMA.match(line):
+            self.numa.setdefault(int(numa[1]), numa[2])
+        elif "not supported" in line.lower() or line.startswith("ERROR"):
+            self.errors += 1
+        elif self._table and words and _NAME.fullmatch(words[0]):
+            if all(map(_NAME.fullmatch, words)):
+                self._header(number, words)
+            else:
+                self._row(number, words[0], tuple(words[1:]))
+
+    def _header(self, number: int, names: list[str]) -> None:
+        if self.gpus and names != self.gpus:
+            raise FormatError(
+                f"line {number} names {len(names)} GPUs, and the table before named "
+                f"{len(self.gpus)}, or others: give the output of one machine"
+            )
+        if len(names) > MAX_GPUS:
+            raise TooLargeError(f"it has {len(names)} GPUs, and tables are read to {MAX_GPUS}")
+        if len(set(names)) < len(names):
+            raise FormatError(f"line {number} names a GPU twice: expected each once")
+        self.gpus = names
+
+    def _row(self, number: int, name: str, words: tuple[str, ...]) -> None:
+        if name not in self.gpus:
+            raise FormatError(f"line {number} is of {name}, which no header names before it")
+        if len(words) != len(self.gpus):
+            raise FormatError(
+                f"line {number} has {len(words)} words for {len(self.gpus)} GPUs: expected one each"
+            )
+        rows = self.rows.setdefault(self._table or "", {})
+        if rows.setdefault(self.gpus.index(name), words) is not words:
+            raise FormatError(f"line {number} is the second of {name} in its table: give one")
+
+
+def _check_symmetry(table: str, rows: dict[int, tuple[str, ...]]) -> None:
+    for a, b in combinations(sorted(rows), 2):
+        if rows[a][b] != rows[b][a]:
+            raise FormatError(
+                f"the table of {table} has {rows[a][b][:40]!r} from GPU {a} to {b}, and "
+                f"{rows[b][a][:40]!r} back: expected the same"
+            )
