@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonschema
@@ -12,10 +13,12 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from sccl.collectives import named
 from sccl.core import schedule as module
 from sccl.core.clock import AlphaModel
+from sccl.core.files import schedules as files
 from sccl.core.files.kinds import json_schema
 from sccl.core.files.schedules import load_schedule, pieces, schedule_of_wire, schedule_to_wire
 from sccl.core.files.shapes import ScheduleWire
@@ -38,10 +41,33 @@ def test_a_schedule_comes_back_from_its_file(schedule: Schedule) -> None:
     SHAPE.validate(json.loads(text))
 
 
+@given(schedules(), st.integers(1, 80), st.integers(0, 9))
+def test_rows_that_are_read_in_pieces_are_those_of_the_whole(
+    schedule: Schedule, piece: int, cut: int
+) -> None:
+    text = "".join(pieces(schedule))
+    changed = text[: -cut or None].replace("0", " 0 ", cut)
+    whole, parts = loaded(text), loaded(text, piece)
+    assert whole == parts == (schedule, True)
+    assert loaded(changed) == loaded(changed, piece)
+
+
+def loaded(text: str, piece: int = 2**40) -> tuple[Schedule, bool] | str:
+    """Return what comes of a file, read in pieces of so many bytes, or what is said of it."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_PIECE", piece)
+        path = Path(folder) / "schedule.json"
+        path.write_text(text)
+        try:
+            return load_schedule(path)
+        except InputError as error:
+            return str(error).replace(folder, "")
+
+
 def test_long_ones_are_checked_and_written_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = around_a_ring()
     text = "".join(pieces(whole))
-    monkeypatch.setattr(module, "BATCH", 2)
+    monkeypatch.setattr(module, "_CHECKED", 2)
     monkeypatch.setattr(Schedule.batches, "__defaults__", (2,))
     assert len(list(whole.batches())) == 3
     assert "".join(pieces(whole)) == text
@@ -145,7 +171,15 @@ def with_row(row: list[int]) -> dict[str, Any]:
         (plain() | {"kind": "algorithm"}, "it holds an algorithm; expected a schedule file"),
     ],
 )
-def test_bad_files_say_what_is_wrong(content: dict[str, Any], says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", [1, 2**21])
+def test_bad_files_say_what_is_wrong(
+    content: dict[str, Any],
+    says: str,
+    piece: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "_PIECE", piece)
     path = tmp_path / "schedule.json"
     path.write_text(json.dumps(content))
     with pytest.raises(FormatError, match=says) as error:

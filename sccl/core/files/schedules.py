@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_type_hints
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from sccl.core.clock import AlphaModel
 from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
@@ -20,6 +22,11 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 
 _Row = tuple[int, int, int, int, int, int]
+
+_PIECE = 2**21
+"""Bytes of rows that are read together: some hundredths of a second."""
+
+_ROWS = msgspec.json.Decoder(get_type_hints(ScheduleWire, include_extras=True)["sends"])
 
 
 def schedule_to_wire(schedule: Schedule) -> ScheduleWire:
@@ -35,10 +42,19 @@ def schedule_of_wire(wire: ScheduleWire, where: str) -> Schedule:
         FormatError: it contradicts itself, or its rows are not in order.
         TooLargeError: so few sends are about very many pairs of a chunk and a rank.
     """
+    return _schedule(wire, _table(wire.sends), where)
+
+
+def _schedule(wire: ScheduleWire, table: NDArray[np.int64], where: str) -> Schedule:
+    """Return the schedule of a file shape, and of a table of its rows.
+
+    Raises:
+        FormatError: it contradicts itself, or its rows are not in order.
+        TooLargeError: so few sends are about very many pairs of a chunk and a rank.
+    """
     topology = topology_of_wire(wire.topology, f"{where}, $.topology")
     collective = collective_of_wire(wire.collective, where)
-    check_pairs(collective, len(wire.sends), where)
-    table = np.array(wire.sends, dtype=np.int64).reshape(-1, 6)
+    check_pairs(collective, len(table), where)
     message = np.array(wire.messages, dtype=np.int64) if wire.messages else None
     try:
         return Schedule(
@@ -98,9 +114,44 @@ def load_schedule(path: Path) -> tuple[Schedule, bool]:
     Raises:
         InputError: the file cannot be read, or is not a schedule.
     """
-    where = str(path)
-    wire = parse(read_text(path), ScheduleWire, where)
-    return schedule_of_wire(wire, where), wire.digest in (None, digest(wire))
+    where, text = str(path), read_text(path)
+    if (both := _apart(text.encode())) is None:
+        wire = parse(text, ScheduleWire, where)
+        return schedule_of_wire(wire, where), wire.digest in (None, digest(wire))
+    head, table = both
+    wire = parse(head.decode(), ScheduleWire, where)
+    schedule = _schedule(wire, table, where)
+    return schedule, wire.digest in (None, schedule_digest(schedule))
+
+
+def _apart(text: bytes) -> tuple[bytes, NDArray[np.int64]] | None:
+    """Return the text of a file without its rows, and these; None: they are to be read as a whole.
+
+    So it is where there are few, and where something is wrong with them, to say what. Of many, no
+    more than a piece are objects at a time, and signals are heard between pieces.
+    """
+    try:
+        raw = bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["sends"])
+        if len(raw) < _PIECE:
+            return None
+        tables = [_table(_ROWS.decode(piece)) for piece in _parted(raw)]
+    except (msgspec.DecodeError, RecursionError, KeyError):
+        return None
+    begin = text.index(raw)
+    return text[:begin] + b"[]" + text[begin + len(raw) :], np.concatenate(tables)
+
+
+def _table(rows: tuple[_Row, ...]) -> NDArray[np.int64]:
+    return np.array(rows, dtype=np.int64).reshape(-1, 6)
+
+
+def _parted(rows: bytes) -> Iterator[bytes]:
+    """Yield lists that together have the rows of one, if it is a list of rows of numbers."""
+    begin = 1
+    while (end := rows.find(b"]", begin + _PIECE)) > 0 and (comma := rows.find(b",", end)) > 0:
+        yield b"[" + rows[begin : end + 1] + b"]" + rows[end + 1 : comma].strip()
+        begin = comma + 1
+    yield b"[" + rows[begin:]
 
 
 def _head(schedule: Schedule) -> ScheduleWire:
