@@ -116,23 +116,23 @@ class Pipes:
             self._known[key] = self._first(parts, chunks)
         return self._known[key]
 
-    def times(self, links: Ticks, tick: int) -> Ticks:
+    def times(self, links: Ticks, tick: int, most: int) -> Ticks:
         """Return the first ticks by which some links can have carried 1, 2, .. chunks.
 
         Args:
             tick: none after it.
+            most: chunks; while an alpha passes, links can carry thousands of small ones.
         """
-        return np.sort(
-            np.concatenate([self._times(p, tick) for p in self._parts(set(links.tolist()))])
-        )
+        parts = self._parts(set(links.tolist()))
+        return np.sort(np.concatenate([self._times(p, tick, most) for p in parts]))[:most]
 
-    def _times(self, part: PipeGroup, tick: int) -> Ticks:
+    def _times(self, part: PipeGroup, tick: int, most: int) -> Ticks:
         found = [np.zeros(0, dtype=np.int64)]
         for kind, links in enumerate(part.kinds):
-            count = max(0, tick - int(self._wait[kind])) // int(self._busy[kind])
+            count = min(most, max(0, tick - int(self._wait[kind])) // int(self._busy[kind]))
             each = self._wait[kind] + self._busy[kind] * np.arange(1, count + 1)
             found.append(np.repeat(each, links))
-        times = np.sort(np.concatenate(found))
+        times = np.sort(np.concatenate(found))[:most]
         if part.pace is None:
             return times
         step = Fraction(self.clock.sizes[0]) / part.pace

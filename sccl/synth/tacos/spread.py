@@ -48,15 +48,15 @@ class Spread:
         ends = pipes.dst[links]
         entries = inside if ends.max() >= len(self.far) else np.unique(ends)
         near = np.sort(self.far[np.ix_(entries, inside)], axis=1).min(axis=0)
+        places = chunks * len(inside)  # and each that enters has come to one at least
         low = pipes.ticks(links, chunks)
         high = low + int(near[-1])
         if high >= FAR:
             return low
         while low < high:
             middle = (low + high) // 2
-            reached = _reached(pipes.times(links, middle), near, middle)
-            enough = reached >= chunks * len(inside)
-            low, high = (low, middle) if enough else (middle + 1, high)
+            reached = _reached(pipes.times(links, middle, places), near, middle)
+            low, high = (low, middle) if reached >= places else (middle + 1, high)
         return low
 
 
@@ -84,13 +84,17 @@ def bears(  # noqa: PLR0913, PLR0917 - a group, and what is asked of it
 
 
 def _borne(pipes: Pipes, into: Ticks, within: Ticks, of: tuple[int, int], tick: int) -> bool:
-    """Return whether the inequality holds up to some tick, for every while before it."""
+    """Return whether the inequality holds up to some tick, for every while before it.
+
+    It does where n D entered, or were carried within.
+    """
     ranks, chunks = of
-    entries = pipes.times(into, tick)
+    most = ranks * chunks
+    entries = pipes.times(into, tick, most)
     before = np.searchsorted(entries, entries)  # E(T - t), for the t that begin with an entry
     late = np.maximum(chunks - np.append(before, len(entries)), 0)
     whiles = np.append(tick - entries + 1, 0)
-    carried = np.searchsorted(pipes.times(within, tick), whiles, side="right")
+    carried = np.searchsorted(pipes.times(within, tick, most), whiles, side="right")
     room = carried + len(entries) - np.append(before, len(entries))
     return bool((ranks * late <= room).all())
 
