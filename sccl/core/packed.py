@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from mmap import MADV_DONTNEED, mmap
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,18 @@ MAX_PART = 2**25
 """Transfers of a part: a GB of file, or of memory."""
 
 _ROWS = 2**20  # of ``fired``, and chunks of ``log``, that are looked at together: some 8 MB
+
+
+def let_go(column: NDArray[Any]) -> None:
+    """Give back what memory the pages of a file take that an array lies in, if it lies in one.
+
+    They are read again where they are looked at again.
+    """
+    base: object = column
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap) and hasattr(base, "madvise"):
+        base.madvise(MADV_DONTNEED)
 
 
 class Pass(StrEnum):
@@ -106,6 +120,8 @@ class PackedSchedule:
     ordered by where they lead to, then by where they come from; in a pass that reduces, by where
     they come from, then by where they lead to. So one log serves both on a machine whose links go
     both ways: read backwards over the opposite links it collects what it spreads.
+
+    The arrays may lie in a file that is mapped, of which no more than a batch is kept in memory.
 
     Attributes:
         fired: of each round a bit per slot, in words: whether it carries a chunk.
@@ -193,6 +209,7 @@ class PackedSchedule:
                 raise ParameterError(
                     f"packed schedule: chunk {most} does not exist, expected 0 to {chunks - 1}"
                 )
+            let_go(self.log)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PackedSchedule):
@@ -238,11 +255,12 @@ class PackedSchedule:
     def round_ends(self) -> Ints:
         """Return where the chunks of each round end in the log."""
         rows = max(_ROWS // max(self.fired.shape[1], 1), 1)
-        counts = [
-            np.bitwise_count(self.fired[first : first + rows]).sum(axis=1, dtype=np.int64)
-            for first in range(0, len(self.fired), rows)
-        ]
-        return np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
+        counts = [np.zeros(0, dtype=np.int64)]
+        for first in range(0, len(self.fired), rows):
+            part = self.fired[first : first + rows]
+            counts.append(np.bitwise_count(part).sum(axis=1, dtype=np.int64))
+            let_go(self.fired)
+        return np.cumsum(np.concatenate(counts))
 
     def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
         """Yield the transfers as a :class:`Schedule` has them: whole rounds, some at a time.
@@ -316,6 +334,7 @@ class PackedSchedule:
                 number, slot = self._fired_in(low, high)
                 chunk = self.log[int(ends[low]) : int(ends[high])].astype(np.int32)
                 taken = chosen[slot] if part.chunk is None else chosen[slot] & (chunk == part.chunk)
+                let_go(self.log)
                 number, slot, chunk = number[taken], slot[taken], chunk[taken]
                 if passing is Pass.REDUCES:
                     number = rounds - 1 - number

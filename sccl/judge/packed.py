@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.core.collective import Collective, Relation, RelationKind
-from sccl.core.packed import PackedSchedule, Pass
+from sccl.core.packed import PackedSchedule, Pass, let_go
 from sccl.core.topology import link_name
 from sccl.judge.violation import Violation
 
@@ -218,6 +218,8 @@ class _Run:
             part = log[int(ends[row]) : int(ends[stop])]
             _sort(entries, place, fired[first + row : first + stop], part, np.uint64(row))
             row = stop
+        let_go(log)
+        let_go(fired)
         group = 0
         while group < groups:
             stop = int(np.searchsorted(borders, borders[group] + _PIECE, side="right")) - 1

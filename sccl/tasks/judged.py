@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import counted
-from sccl.errors import InputError
+from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
 from sccl.topo.symmetry.expand import expand
 
@@ -43,11 +43,19 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
     Raises:
         InputError: the judge rejects it, or it has too many transfers to be unpacked.
     """
-    from sccl.core.packed import Excerpt, PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core import packed  # noqa: PLC0415 - NumPy is slow to load
 
+    if isinstance(schedule, packed.PackedSchedule) and schedule.num_sends > packed.MAX_PART:
+        raise TooLargeError(
+            f"{where}: it has {schedule.num_sends} transfers, and for this up to "
+            f"{packed.MAX_PART} are unpacked: 'sccl check' judges it as it is, and 'sccl part' "
+            "takes those of a chunk, a rank or some time"
+        )
     if found := violations(schedule):
         raise InputError(
             f"{where}: the judge rejects this schedule ({counted(len(found), 'violation')}, "
             f"the first: {found[0].message}); see all with 'sccl check'"
         )
-    return schedule.part(Excerpt()) if isinstance(schedule, PackedSchedule) else schedule
+    if isinstance(schedule, packed.PackedSchedule):
+        return schedule.part(packed.Excerpt())
+    return schedule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from mmap import mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,9 +17,11 @@ from sccl.core.clock import AlphaModel
 from sccl.core.files import packed as files
 from sccl.core.files.disk import PACKED_MAGIC
 from sccl.core.files.packed import load_packed, packed_digest, write_packed
-from sccl.core.packed import Excerpt, PackedSchedule, Pass
+from sccl.core.packed import Excerpt, PackedSchedule, Pass, let_go
 from sccl.core.topology import Budget
 from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.judge import violations
+from sccl.tasks.judged import judged_schedule
 from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.packed import packed, right, whole
@@ -63,6 +66,38 @@ def test_a_file_gives_back_what_was_written(schedule: PackedSchedule, tmp_path: 
     wide = replace(schedule, log=schedule.log.astype(np.uint32))
     write_packed(tmp_path / "s", wide, quiet)
     assert load_packed(tmp_path / "s", quiet) == (wide, True)
+
+
+@settings(max_examples=times(20))
+@given(st.data())
+def test_what_stays_in_its_file_is_what_was_written(data: st.DataObject) -> None:
+    schedule = data.draw(right())
+    excerpt = Excerpt(chunk=data.draw(st.integers(0, schedule.collective.num_chunks - 1)))
+    with TemporaryDirectory() as folder:
+        write_packed(Path(folder) / "s", schedule, quiet)
+        there, _ = load_packed(Path(folder) / "s", quiet)
+        assert all(isinstance(lies_in(column), mmap) for column in (there.fired, there.log))
+        (Path(folder) / "s").unlink()  # as a file that is replaced: what is mapped stays
+        let_go(there.log)
+        assert there.part(excerpt) == schedule.part(excerpt)
+        assert violations(there) == []
+        assert there == schedule
+
+
+def lies_in(column: object) -> object:
+    """Return what the memory of an array belongs to."""
+    while isinstance(column, np.ndarray):
+        column = column.base
+    return column
+
+
+def test_what_is_too_long_for_a_verb_is_said_with_what_else_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sccl.core.packed.MAX_PART", 10)
+    with pytest.raises(TooLargeError, match=r"up to 10 are .* 'sccl check' .* 'sccl part'") as said:
+        judged_schedule(PLAIN, "s.packed")
+    assert "\n" not in str(said.value)
 
 
 def forged(content: bytes, old: str, new: str) -> bytes:

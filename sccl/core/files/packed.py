@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from sccl.core.files.disk import PACKED_MAGIC, reading, write_pieces_atomically
 from sccl.core.files.shapes import PackedScheduleWire
 from sccl.core.files.text import digest, parse, text_with_digest
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
-from sccl.core.packed import PackedSchedule, Pass
+from sccl.core.packed import PackedSchedule, Pass, let_go
 from sccl.errors import FormatError, InputError, TooLargeError
 
 MAX_BYTES = 16 * 2**30
@@ -69,6 +70,8 @@ def pieces(schedule: PackedSchedule, told: Told) -> Iterator[Piece]:
 def load_packed(path: Path, told: Told) -> tuple[PackedSchedule, bool]:
     """Return the packed schedule in a file, and whether its content has the digest it states.
 
+    Its rounds and chunks stay in the file, which is mapped: what is looked at is read then.
+
     Raises:
         InputError: the file cannot be read, or is no packed schedule.
     """
@@ -76,21 +79,15 @@ def load_packed(path: Path, told: Told) -> tuple[PackedSchedule, bool]:
     with reading(path) as file:
         wire = _read_head(file, where)
         words = -(-len(wire.topology.links) // 64)
-        shapes = (
-            ((wire.rounds, words), np.dtype("<u8")),
-            ((wire.sends,), np.dtype(f"<u{wire.chunk_bits // 8}")),
-        )
-        expected = wire.rounds * words * 8 + wire.sends * wire.chunk_bits // 8
-        _check_length(file, wire, expected, where)
-        fired, log = (np.empty(shape, dtype=dtype) for shape, dtype in shapes)
-        total, done = fired.nbytes + log.nbytes, 0
-        for array in (fired, log):
-            for piece in _views(array):
-                if file.readinto(piece) != len(piece):
-                    raise FormatError(f"{where}: it ends before all of its rounds are told")
-                done += len(piece)
-                told(done, total)
-    return _schedule(wire, fired, log, where), wire.digest in (None, _digest(wire, fired, log))
+        fired_bytes = wire.rounds * words * 8
+        _check_length(file, wire, fired_bytes + wire.sends * wire.chunk_bits // 8, where)
+        begin = file.tell()
+        whole = mmap(file.fileno(), 0, access=ACCESS_READ)
+    fired = np.ndarray((wire.rounds, words), np.dtype("<u8"), whole, begin)
+    log_type = np.dtype(f"<u{wire.chunk_bits // 8}")
+    log = np.ndarray((wire.sends,), log_type, whole, begin + fired_bytes)
+    found = _digest(wire, fired, log, told)
+    return _schedule(wire, fired, log, where), wire.digest in (None, found)
 
 
 def _read_head(file: BufferedReader, where: str) -> PackedScheduleWire:
@@ -176,10 +173,13 @@ def _digest(
     wire: PackedScheduleWire,
     fired: NDArray[np.uint64],
     log: NDArray[np.unsignedinteger[Any]],
+    told: Told = lambda *_: None,
 ) -> str:
-    sha = hashlib.sha256(digest(wire).encode())
+    sha, total, done = hashlib.sha256(digest(wire).encode()), fired.nbytes + log.nbytes, 0
     for piece in _pieces(fired, log):
         sha.update(piece)
+        done += len(piece)
+        told(done, total)
     return f"sha256:{sha.hexdigest()}"
 
 
@@ -194,3 +194,4 @@ def _views(array: NDArray[Any]) -> Iterator[memoryview]:
     flat = memoryview(cast("Any", array.reshape(-1).view(np.uint8)))
     for first in range(0, len(flat), _PIECE):
         yield flat[first : first + _PIECE]
+        let_go(array)
