@@ -39,9 +39,10 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
     if not rows:
         raise ParameterError("there is nothing to draw: no row has a value")
     kept = [
-        {"group": str(row[group]), "series": str(row[series]), "value": float(row[value])}
+        {"group": str(row[group]), "series": str(row[series]), "value": (v := float(row[value])),
+         "label": f"{100 * v:.0f}" if percent else f"{v:.3g}"}
         for row in rows
-    ]
+    ]  # fmt: skip
     groups = list(dict.fromkeys(str(row[group]) for row in rows))
     names = list(dict.fromkeys(str(row[series]) for row in rows))
     number = ".0%" if percent else ".3~g"
@@ -58,7 +59,7 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
         tooltip=["group:N", "series:N", "value:Q"],
     )  # fmt: skip
     labels = base.mark_text(dy=-7, fontSize=9, color=theme.INK).encode(
-        text=alt.Text("value:Q", format=number)
+        text=alt.Text("label:N")  # per cent without its sign, for which a bar has no room
     )
     width = max(theme.WIDTH, _BAR * len(groups) * (len(names) + 1))
     drawn = alt.layer(bars, labels).properties(width=width, height=theme.HEIGHT, title=title)
