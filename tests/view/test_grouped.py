@@ -25,7 +25,7 @@ def test_groups_and_series_keep_their_order_and_every_row_has_a_bar() -> None:
     assert bars["encoding"]["color"]["scale"]["domain"] == ["b", "a"]
     assert labels["encoding"]["text"]["field"] == "label"
     assert [row["label"] for row in found["data"]["values"]] == [
-        f"{100 * float(row['share']):.0f}" for row in ROWS
+        f"{100 * float(str(row['share'])):.0f}" for row in ROWS
     ]
     assert len(found["data"]["values"]) == len(ROWS)
 
