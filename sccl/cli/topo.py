@@ -17,7 +17,7 @@ from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.tasks.importing import import_output, read_machine, write_machine
+from sccl.tasks.importing import import_output, read_machine, with_fabric, write_machine
 from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo import (
     added_to,
@@ -189,6 +189,21 @@ def import_(
             show_default="of each kind of link, as is then said",
         ),
     ] = None,
+    chassis: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Join so many of the machine, by what --fabric says.",
+            show_default="one, as it is",
+        ),
+    ] = None,
+    fabric: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What joins them: switch, rails or full, and the NICs ('sccl schema fabric').",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Read a machine from what its vendor's tools print, or from others' files.
@@ -196,7 +211,7 @@ def import_(
     What the file says is printed line by line, and what it does not say and was assumed.
     """
     options.writable(output)
-    read = read_machine(file, format_name, name, gpu, alpha_us)
+    read = with_fabric(read_machine(file, format_name, name, gpu, alpha_us), chassis, fabric)
     if output is not None:
         write_machine(read, output)
     if json:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.disk import reading, write_atomically
+from sccl.core.files.disk import read_text, reading, write_atomically
 from sccl.core.files.fields import Count, FileText
-from sccl.core.files.shapes import TopologyWire
-from sccl.core.files.text import text_of
+from sccl.core.files.shapes import FabricWire, TopologyWire
+from sccl.core.files.text import parse, text_of
 from sccl.core.files.topologies import topology_to_wire
-from sccl.errors import TooLargeError
+from sccl.core.topology import check_cost
+from sccl.errors import FormatError, ParameterError, TooLargeError
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo import importers, measure
+from sccl.topo.fabric import Cards, joined, said
 from sccl.topo.importers import MAX_BYTES, Hints, Imported
 
 
@@ -81,6 +83,79 @@ def read_machine(
     text = importers.text_of_bytes(content, where)
     importer, imported = importers.read(text, hints, where, format_name)
     return Read(importer.NAME, importer.ABOUT, imported)
+
+
+def with_fabric(read: Read, chassis: int | None, fabric: Path | None) -> Read:
+    """Return what was read, or as many copies of it as a fabric joins.
+
+    Raises:
+        InputError: only one of the two is given, or the fabric is none for this machine.
+    """
+    if chassis is None and fabric is None:
+        return read
+    if chassis is None or fabric is None:
+        raise ParameterError(
+            "--chassis and --fabric belong together: how many of the machine, and what joins them "
+            "(its shape: 'sccl schema fabric')"
+        )
+    wire = parse(read_text(fabric), FabricWire, str(fabric))
+    found = read.imported
+    cards, assumed = _cards(wire, found, str(fabric))
+    machine = joined(found.topology, chassis, wire.joining, cards)
+    line = said(chassis, wire.joining, cards)
+    more = replace(
+        found,
+        topology=machine,
+        understood=(*found.understood, line),
+        assumed=(*found.assumed, *assumed),
+        nics=(),
+    )
+    return replace(read, imported=more)
+
+
+def _cards(wire: FabricWire, found: Imported, where: str) -> tuple[Cards, tuple[str, ...]]:
+    """Return the network cards of a machine, and what was assumed of them."""
+    ranks, assumed = found.topology.ranks, list[str]()
+    if isinstance(wire.nics, tuple):
+        users = wire.nics
+    elif wire.nics is not None:
+        users = _shared_out(ranks, wire.nics, where)
+    elif found.nics:
+        users = tuple(nic.ranks for nic in found.nics if nic.ranks)
+    else:
+        users = tuple((rank,) for rank in range(ranks))
+        assumed.append(f"a NIC for each GPU; 'nics' of {where} says otherwise")
+    speed = _told(wire.gb_per_s, [n.gb_per_s for n in found.nics], f"{where}: give 'gb_per_s'")
+    alpha_us = _told(wire.alpha_us, [n.alpha_us for n in found.nics], f"{where}: give 'alpha_us'")
+    check_cost(f"{where}: ", alpha_us, speed, error=FormatError)
+    return Cards(users, speed, alpha_us), tuple(assumed)
+
+
+def _told(told: float | None, found: list[float | None], advice: str) -> float:
+    """Return what a fabric says, else what all NICs of the machine's file do.
+
+    Raises:
+        FormatError: neither does.
+    """
+    if told is not None:
+        return told
+    values = [value for value in found if value is not None]
+    if not values or set(found) != {values[0]}:
+        why = "which differs by NIC there" if values else "which the machine's file does not have"
+        raise FormatError(f"{advice}, {why}")
+    return values[0]
+
+
+def _shared_out(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ...]:
+    """Return the GPUs of each of so many NICs, or the NICs of each where these are more."""
+    if ranks % nics and nics % ranks:
+        raise FormatError(
+            f"{where}: {nics} NICs for {ranks} GPUs cannot be shared out evenly: list the GPUs of "
+            "each, as in [[0, 1], [2]]"
+        )
+    each = max(1, ranks // nics)
+    firsts = (i * ranks // nics // each * each for i in range(nics))
+    return tuple(tuple(range(first, first + each)) for first in firsts)
 
 
 def import_output(read: Read, file: Path | None) -> TopoImportOutput:

@@ -21,6 +21,7 @@ from sccl.core.files.shapes import (
     AnswerWire,
     AnyWire,
     CustomCollectiveWire,
+    FabricWire,
     GeneratorWire,
     PackedScheduleWire,
     SymmetricAlgorithmWire,
@@ -43,6 +44,7 @@ SYMMETRIC = SymmetricAlgorithm(
 
 WIRES: list[AnyWire] = [
     topology_to_wire(RING),
+    FabricWire(joining="rails", gb_per_s=25.0, nics=2),
     collective_to_wire(GATHER),
     CustomCollectiveWire(name="mine", ranks=2, pre=((0, 0),), post=((0, 1),)),
     algorithm_to_wire(PLAIN),

@@ -15,6 +15,7 @@ from sccl.core.files.shapes import (
     AnswerWire,
     CollectiveWire,
     CustomCollectiveWire,
+    FabricWire,
     InstanceWire,
     PackedScheduleWire,
     ScheduleWire,
@@ -48,6 +49,7 @@ def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) ->
 
 
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
+FABRIC = _kind("fabric", "joining", FabricWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
 CUSTOM_COLLECTIVE = _kind("custom-collective", "pre post", CustomCollectiveWire)
 ALGORITHM = _kind("algorithm", "sends", AlgorithmWire)
@@ -62,7 +64,7 @@ FRONTIER = _kind("frontier", "points bounds")
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
-    *(TOPOLOGY, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
+    *(TOPOLOGY, FABRIC, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM),
 )
 

@@ -122,6 +122,42 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
+class FabricWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """What joins several chassis: for 'sccl topo import --chassis N --fabric FILE'."""
+
+    schema: _Version = 1
+    kind: Literal["fabric"] = "fabric"
+    digest: _Digest | None = None
+    joining: Annotated[
+        Literal["switch", "rails", "full"],
+        Meta(
+            description="'switch': one for all NICs; 'rails': one for the i-th NICs of all "
+            "chassis; 'full': links between all NICs of different chassis."
+        ),
+    ]
+    gb_per_s: Annotated[
+        float | None,
+        Meta(
+            description="Of a NIC, one way, 10^9 bytes per second; default: as the machine's file "
+            "says."
+        ),
+    ] = None
+    alpha_us: Annotated[
+        float | None,
+        Meta(
+            description="From NIC to NIC, over the switch if there is one, microseconds; default: "
+            "as the machine's file says."
+        ),
+    ] = None
+    nics: Annotated[
+        _Count | tuple[tuple[_Index, ...], ...] | None,
+        Meta(
+            description="How many a chassis has, GPUs shared out evenly in their order, or the "
+            "GPUs of each; default: as the machine's file says, else one for each GPU."
+        ),
+    ] = None
+
+
 class RelationWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A relation of SCCL Table 1, or (chunk, rank) pairs repeated every 'period' chunks."""
 
@@ -326,6 +362,7 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 AnyWire = (
     TopologyWire
+    | FabricWire
     | CollectiveWire
     | CustomCollectiveWire
     | AnyAlgorithmWire

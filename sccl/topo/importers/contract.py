@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sccl.core.topology import Topology
+from sccl.topo.fabric import Nic
 
 MAX_BYTES = 2**26
 """Of a file that is read."""
@@ -37,22 +38,6 @@ class Hints:
     name: str
     gpu: str | None = None
     alpha_us: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Nic:
-    """A network card of the machine.
-
-    Attributes:
-        ranks: whose data goes over it: the nearest.
-        gb_per_s: its speed one way, 10^9 bytes per second; None: the text does not say.
-        alpha_us: latency from it to another, microseconds; None: the text does not say.
-    """
-
-    name: str
-    ranks: tuple[int, ...]
-    gb_per_s: float | None
-    alpha_us: float | None
 
 
 @dataclass(frozen=True, slots=True)

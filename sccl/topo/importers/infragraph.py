@@ -17,7 +17,8 @@ import msgspec
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.contract import Hints, Imported, Nic
+from sccl.topo.fabric import Nic
+from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.infragraph_nodes import (
     MAX_EDGES,
     MAX_NODES,

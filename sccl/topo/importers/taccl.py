@@ -19,7 +19,8 @@ from msgspec import Meta
 
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
 from sccl.errors import FormatError
-from sccl.topo.importers.contract import Hints, Imported, Nic
+from sccl.topo.fabric import Nic
+from sccl.topo.importers.contract import Hints, Imported
 
 NAME = "taccl"
 ABOUT = "profile of a machine for TACCL"
