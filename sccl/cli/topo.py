@@ -17,7 +17,8 @@ from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.tasks.importing import import_output, read_machine, with_fabric, write_machine
+from sccl.tasks.importing import Read, import_output, read_machine, with_fabric, write_machine
+from sccl.tasks.probing import probe_machine
 from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo import (
     added_to,
@@ -212,6 +213,49 @@ def import_(
     """
     options.writable(output)
     read = with_fabric(read_machine(file, format_name, name, gpu, alpha_us), chassis, fabric)
+    _finish(read, output, json=json)
+
+
+@topo.command(epilog="Example: sccl topo probe -o my.json")
+@reported
+def probe(
+    output: options.Output = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the machine.", show_default="its host's")
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose speeds links have, such as a100.", show_default="as the tool calls them"
+        ),
+    ] = None,
+    alpha_us: Annotated[
+        float | None,
+        typer.Option(
+            help="Latency of links, microseconds.",
+            show_default="of each kind of link, as is then said",
+        ),
+    ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where nvidia-smi, rocm-smi or amd-smi is.",
+            show_default="on the PATH",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Read this machine from its vendor's tool: nvidia-smi, rocm-smi or amd-smi, if installed.
+
+    As 'sccl topo import' reads what these print; with the PCI bus id and the kind of each GPU.
+    """
+    options.writable(output)
+    _finish(probe_machine(tools, name, gpu, alpha_us), output, json=json)
+
+
+def _finish(read: Read, output: Path | None, *, json: bool) -> None:
+    """Write the machine that was read, if it is to be, and print what was read."""
     if output is not None:
         write_machine(read, output)
     if json:

@@ -3,7 +3,7 @@
 from sccl.runtime.compare import Timing, Trial, by_collective, fastest, speedup, timed
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
 from sccl.runtime.project import Project, build, load_project, select
-from sccl.runtime.tools import Check, CheckResult, ToolState, try_all
+from sccl.runtime.tools import Check, CheckResult, ToolState, answer, try_all
 from sccl.runtime.tune import tuned
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Timing",
     "ToolState",
     "Trial",
+    "answer",
     "build",
     "by_collective",
     "fastest",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,13 +14,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from sccl.errors import ToolError
 from sccl.runtime.processes import running
 
 SECONDS = 30.0
 """A tool that has not answered by then is broken."""
 
 _AT_ONCE = 4
-_READ = 1 << 16  # bytes of what a tool prints
+_READ = 1 << 20  # bytes of what a tool prints
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -97,6 +99,26 @@ def _tried(check: Check, seconds: float) -> CheckResult:
         )
     found = _VERSION.search(text)
     return CheckResult(ToolState.OK, check.version or (found[0] if found else ""), path)
+
+
+def answer(command: Sequence[str], seconds: float = SECONDS) -> str:
+    """Return what a command prints, on either stream.
+
+    Raises:
+        ToolError: it cannot be started, says nothing within ``seconds``, or ends with an exit code.
+    """
+    words = shlex.join([Path(command[0]).name, *command[1:]])
+    with tempfile.TemporaryDirectory(prefix="sccl-") as folder:
+        try:
+            code, text = _run(command, Path(folder), seconds)
+        except subprocess.TimeoutExpired as error:
+            raise ToolError(f"{words}: no answer within {seconds:g} s") from error
+        except OSError as error:
+            raise ToolError(f"{words} does not start ({error.strerror or error})") from error
+    if code:
+        end = " ".join(text.split())[-200:] or "nothing"
+        raise ToolError(f"{words} ended with exit code {code}, it printed: {end}")
+    return text
 
 
 def _run(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:

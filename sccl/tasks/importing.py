@@ -23,7 +23,7 @@ from sccl.topo.importers import MAX_BYTES, Hints, Imported
 
 
 class TopoImportOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl topo import' read, and may have written."""
+    """What 'sccl topo import' or 'sccl topo probe' read, and may have written."""
 
     kind: Literal["topo-import"] = "topo-import"
     format: Annotated[str, Meta(description="Of the file: one of 'sccl topo import --help'.")]
@@ -159,7 +159,7 @@ def _shared_out(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ...
 
 
 def import_output(read: Read, file: Path | None) -> TopoImportOutput:
-    """Return what was read, with the file that it was written to."""
+    """Return what was read, with the file that it was written to, if any."""
     topology = read.imported.topology
     return TopoImportOutput(
         inputs=question_digests(topology),

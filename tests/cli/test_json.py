@@ -23,7 +23,7 @@ from sccl.core.files.kinds import SHAPES
 from sccl.tasks.schemas import OUTPUTS, output_of
 from sccl.topo import importers
 from tests.kit.found import frontier
-from tests.kit.scripts import scripted_mpi
+from tests.kit.scripts import scripted_mpi, scripted_tool
 from tests.kit.tools import tried_tools
 
 ASKED = ("--collective", "allgather", "--topo", "ring:4")
@@ -68,6 +68,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
     theirs = importers.load("msccl-topology").EXAMPLE
     (folder / "theirs.json").write_text(theirs)
+    scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
     assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
     return folder
@@ -106,6 +107,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "doctor": ("doctor", lambda _: []),
     "schema": ("schema", lambda _: []),
     "topo import": ("topo-import", lambda d: [d / "theirs.json", "-o", d / "ours.json"]),
+    "topo probe": ("topo-import", lambda d: ["--tools", d / "tools", "-o", d / "this.json"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),
     "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
@@ -216,7 +218,7 @@ def test_a_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> No
         assert found["error"]["message"] in done.stderr
 
 
-NEEDS_NOTHING = {"doctor", "schema", "topo list", "topo schema", "store ls"}
+NEEDS_NOTHING = {"doctor", "schema", "topo list", "topo probe", "topo schema", "store ls"}
 
 
 @pytest.mark.parametrize("verb", sorted(set(LEAVES) - NEEDS_NOTHING))

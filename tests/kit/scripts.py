@@ -20,3 +20,18 @@ def scripted_mpi(folder: Path, bench: str) -> Path:
     script(folder / "mpicxx", copies)
     script(folder / "mpirun", '[ "$1" = -n ] && shift 2 && exec "$@"')
     return folder
+
+
+def scripted_tool(folder: Path, name: str, answers: dict[str, str]) -> Path:
+    """Return the folder of a tool that prints an answer for its first word, and fails for others.
+
+    The answers are files beside it.
+    """
+    folder.mkdir(exist_ok=True)
+    lines = []
+    for i, (word, text) in enumerate(answers.items()):
+        answer = folder / f"{name}-{i}.txt"
+        answer.write_text(text)
+        lines.append(f'[ "$1" = "{word}" ] && exec cat "{answer}"')
+    script(folder / name, "\n".join([*lines, "echo it has no driver >&2", "exit 9"]))
+    return folder

@@ -1,0 +1,152 @@
+"""``sccl topo probe``: this machine, as its vendor's tool tells it."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sccl.errors import InputError, ToolError
+from sccl.runtime import answer
+from sccl.tasks.importing import Read
+from sccl.topo import importers
+from sccl.topo.importers import Hints, Imported
+from sccl.topo.importers.gpus import gpu_named
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """What a tool says of each GPU, in the order of its numbers: empty where it says nothing.
+
+    Attributes:
+        bus_ids: on PCI.
+        names: of the products.
+    """
+
+    bus_ids: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Vendor:
+    """A tool that prints what joins the GPUs.
+
+    Attributes:
+        links: how it is asked for that.
+        gpus: how it is asked which GPUs these are.
+        told: what it answers to that.
+        reader: the format of the first.
+    """
+
+    tool: str
+    links: tuple[str, ...]
+    gpus: tuple[str, ...]
+    told: Callable[[str], Gpus]
+    reader: str
+
+
+def nvidia_gpus(text: str) -> Gpus:
+    """Return what lines such as ``00000000:07:00.0, NVIDIA A100-SXM4-80GB`` say."""
+    found = re.findall(r"^([0-9A-Fa-f:.]{7,16}), (.{1,100})$", text, re.MULTILINE)
+    return Gpus(tuple(bus for bus, _ in found), tuple(name.strip() for _, name in found))
+
+
+def rocm_gpus(text: str) -> Gpus:
+    """Return what lines such as ``GPU[0] : PCI Bus: 0000:C1:00.0`` say."""
+    line = r"^GPU\[([0-9]{{1,4}})\]\s*: *{}:[ \t]*(\S.*?)[ \t\r]*$"
+    bus, name = (
+        dict(re.findall(line.format(what), text, re.MULTILINE))
+        for what in ("PCI Bus", "Card [Ss]eries")
+    )
+    return Gpus(_numbered(bus), _numbered(name))
+
+
+def amd_gpus(text: str) -> Gpus:
+    """Return the names of lines such as ``MARKET_NAME: AMD Instinct MI300X``."""
+    return Gpus(
+        (), tuple(re.findall(r"^\s*MARKET_NAME:[ \t]*(\S.*?)[ \t\r]*$", text, re.MULTILINE))
+    )
+
+
+def _numbered(told: dict[str, str]) -> tuple[str, ...]:
+    return tuple(told[number] for number in sorted(told, key=int))
+
+
+_VENDORS = (
+    _Vendor(
+        "nvidia-smi",
+        ("topo", "-m"),
+        ("--query-gpu=pci.bus_id,name", "--format=csv,noheader"),
+        nvidia_gpus,
+        "nvidia-smi",
+    ),
+    _Vendor("rocm-smi", ("--showtopo",), ("--showbus", "--showproductname"), rocm_gpus, "rocm-smi"),
+    _Vendor("amd-smi", ("topology",), ("static", "--asic"), amd_gpus, "rocm-smi"),
+)
+
+
+def probe_machine(
+    tools: Path | None, name: str | None, gpu: str | None, alpha_us: float | None
+) -> Read:
+    """Return the machine that the first tool tells that is installed and works.
+
+    Args:
+        tools: the folder to look for tools in; None: those of PATH.
+        name: of the machine; None: as its host is called.
+        gpu: whose speeds its links have; None: the kind that the tool names.
+        alpha_us: latency of its links; None: of each kind of link.
+
+    Raises:
+        ToolError: none is installed, or none works.
+        InputError: what it prints describes no machine that is read.
+    """
+    hints = Hints(name or platform.node() or "probed", gpu, alpha_us)
+    failures = []
+    for vendor in _VENDORS:
+        path = shutil.which(vendor.tool, path=None if tools is None else str(tools))
+        if path is None:
+            continue
+        try:
+            return _read(vendor, path, answer([path, *vendor.links]), hints)
+        except ToolError as error:
+            failures.append(str(error))
+    if failures:
+        raise ToolError("; ".join(failures))
+    names = ", ".join(vendor.tool for vendor in _VENDORS)
+    where = f"in {tools}" if tools else "on the PATH"
+    raise ToolError(
+        f"none of {names} is {where}: on the machine itself, 'nvidia-smi topo -m > topo.txt' or "
+        "'rocm-smi --showtopo > topo.txt' writes what 'sccl topo import topo.txt' reads"
+    )
+
+
+def _read(vendor: _Vendor, path: str, text: str, hints: Hints) -> Read:
+    gpus = Gpus((), ())
+    with suppress(ToolError):  # the links are what is needed; older tools may not tell the rest
+        gpus = vendor.told(answer([path, *vendor.gpus]))
+    kind = gpu_named(gpus.names[0]) if gpus.names and hints.gpu is None else None
+    told = hints if kind is None else replace(hints, gpu=kind.name)
+    where = " ".join((vendor.tool, *vendor.links))
+    try:
+        importer, imported = importers.read(text, told, where, vendor.reader)
+    except InputError:
+        if kind is None:
+            raise
+        importer, imported = importers.read(text, hints, where, vendor.reader)
+    return Read(importer.NAME, importer.ABOUT, _with(imported, gpus, f"{where} of {path}"))
+
+
+def _with(imported: Imported, gpus: Gpus, asked: str) -> Imported:
+    """Return the machine with what was told of its GPUs."""
+    topology = imported.topology
+    understood = [f"asked: {asked}", *imported.understood]
+    if gpus.names:
+        understood.append(f"its GPUs are called {', '.join(sorted(set(gpus.names)))}")
+    if len(gpus.bus_ids) == topology.ranks:
+        topology = replace(topology, pci_bus_ids=gpus.bus_ids)
+        understood.append(f"PCI bus ids of its GPUs: {', '.join(gpus.bus_ids)}")
+    return replace(imported, topology=topology, understood=tuple(understood))
