@@ -21,7 +21,12 @@ __all__ = [
     "who_reads",
 ]
 
-NO_FORMATS = frozenset({"contract", "messages", "traces"})
+NO_FORMATS = frozenset(
+    {
+        *("contract", "messages", "traces"),
+        *("msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),
+    }
+)
 """Files that formats share."""
 
 

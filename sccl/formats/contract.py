@@ -27,7 +27,7 @@ import msgspec
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm
     from sccl.core.schedule import Schedule
-    from sccl.lower import Program
+    from sccl.lower.step_graph import StepProgram
 
 MAX_BYTES = 2**28
 """Of a file that is read."""
@@ -79,7 +79,7 @@ class Foreign:
         notes: what its runtime would trip over, or was assumed, in sentences.
     """
 
-    plan: Algorithm | Schedule | Program
+    plan: Algorithm | Schedule | StepProgram
     about: str
     notes: tuple[str, ...] = ()
 

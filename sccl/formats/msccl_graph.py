@@ -1,0 +1,349 @@
+"""MSCCL programs as graphs of their steps: queues between ranks, dependencies, what is where.
+
+The k-th message from one rank to another over a channel is the k-th that is received there. It lies
+in a queue of few slots, so that a sender waits for the message that many before it to be taken.
+Source: the interpreter of microsoft/msccl (``src/collectives/device/msccl_interpreter.h``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from sccl.collectives import named
+from sccl.core.collective import Collective, Relation
+from sccl.core.collective import RelationKind as Kind
+from sccl.core.topology import as_ranks
+from sccl.formats.msccl_program import (
+    BUFFERS,
+    RECEIVES,
+    REDUCES,
+    SENDS,
+    MscclProgram,
+    MscclStep,
+)
+from sccl.lower.step_graph import (
+    Calling,
+    Content,
+    GraphFault,
+    GraphStep,
+    Label,
+    Move,
+    Place,
+    StepGraph,
+    StepProgram,
+)
+
+SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
+"""Messages that lie in a queue: NCCL_STEPS is 8, and a chunk of Simple takes MSCCL_CHUNKSTEPS = 4.
+"""
+
+SPELLED = {"reduce_scatter": "reducescatter", "reducescatter": "reducescatter"} | {
+    name: name for name in ("allgather", "allreduce", "alltoall", "broadcast", "reduce")
+}
+"""The collectives whose outcome is known, by how they are spelt."""
+
+ROOTED = frozenset({"broadcast", "reduce"})
+QUEUE = "queue "
+"""Buffers whose names begin so are queues."""
+
+
+def graph_program(program: MscclProgram) -> StepProgram:
+    """Return what a program does, in each way in which it says that it may be called."""
+    demand = _Demand(program)
+    ways = [way for way in (True, False) if _called(program, in_place=way)]
+    return StepProgram(
+        program.attributes.get("name", "program"),
+        demand.collective(),
+        {label: demand.chunk(label) for label in demand.labels()},
+        tuple(_calling(program, demand, in_place=way) for way in ways),
+    )
+
+
+def _called(program: MscclProgram, *, in_place: bool) -> bool:
+    inside = program.attributes.get("inplace", "0") != "0"
+    outside = program.attributes.get("outofplace", "0" if inside else "1") != "0"
+    if not inside and not outside:
+        return not in_place
+    return inside if in_place else outside
+
+
+class _Demand:
+    """What a collective asks for, in NCCL's buffers."""
+
+    def __init__(self, program: MscclProgram) -> None:
+        self.name = SPELLED.get(program.attributes.get("coll", ""), "")
+        self.ranks = program.ranks
+        self.total = program.chunks
+        self.whole = self.name not in {"allgather", "reducescatter", "alltoall"}
+        if self.ranks < 2 or (not self.whole and self.total % self.ranks):
+            self.name, self.whole = "", True  # ranks have no blocks of their own
+        self.each = self.total if self.whole else self.total // self.ranks
+        self.root = _root(program, self.name)
+        self.sizes = [(gpu.inputs, gpu.outputs) for gpu in program.gpus]
+
+    def labels(self) -> list[Label]:
+        """Return all chunks of all inputs."""
+        return [(rank, index) for rank in range(self.ranks) for index in range(self._inputs(rank))]
+
+    def _inputs(self, rank: int) -> int:
+        if not self.name:
+            return max(self.total, self.sizes[rank][0])
+        return self.each if self.name == "allgather" else self.total
+
+    def chunk(self, label: Label) -> int:
+        """Return which chunk of the collective a chunk of an input is."""
+        rank, index = label
+        block, part = divmod(index, self.each)
+        match self.name:
+            case "allgather":
+                return index * self.ranks + rank
+            case "reducescatter":
+                return part * self.ranks + block
+            case "alltoall":
+                return (part * self.ranks + block) * self.ranks + rank
+            case "":
+                return self._first[rank] + index
+        return index
+
+    @property
+    def _first(self) -> list[int]:
+        """Return, for every rank, the number of its first chunk where each has its own."""
+        found = [0]
+        for rank in range(self.ranks):
+            found.append(found[-1] + self._inputs(rank))
+        return found
+
+    def collective(self) -> Collective:
+        """Return the collective; of one that is not known, that ranks keep what they have."""
+        n, each = self.ranks, self.each
+        if not self.name:
+            holders = tuple(as_ranks((rank,)) for rank, _ in self.labels())
+            kept = Relation(Kind.PAIRS, pattern=holders)
+            return Collective("custom", n, 1, len(holders), kept, kept)
+        spec = named(self.name, n, self.root if self.name in ROOTED else None)
+        chunks = n * each if self.name in {"alltoall", "reducescatter"} else each
+        in_all = {"allgather": n * each, "alltoall": n * n * each}.get(self.name, chunks)
+        return Collective(
+            *(spec.name, n, chunks, in_all, spec.pre, spec.post),
+            combining=spec.combining,
+            root=spec.root,
+        )
+
+    def place(self, rank: int, buffer: str, index: int, *, in_place: bool) -> Place:
+        """Return the memory behind a chunk of a buffer; in place, output and input share theirs."""
+        if in_place and buffer == "input":
+            match self.name:
+                case "allgather":
+                    return (rank, "output", rank * self.each + index)
+                case "allreduce" | "alltoall" | "broadcast" | "reduce":
+                    return (rank, "output", index)
+        if in_place and buffer == "output" and self.name == "reducescatter":
+            return (rank, "input", rank * self.each + index)
+        return (rank, buffer, index)
+
+    def given(self, *, in_place: bool) -> dict[Place, Content]:
+        """Return what is where before."""
+        return {
+            self.place(rank, "input", index, in_place=in_place): frozenset({(rank, index)})
+            for rank, index in self.labels()
+            if self.name != "broadcast" or rank == self.root
+        }
+
+    def wanted(self, *, in_place: bool) -> dict[Place, Content]:
+        """Return what is to be where afterwards."""
+        outputs = self.each if self.name == "reducescatter" else self.total
+        everyone = range(self.ranks)
+        found: dict[Place, Content] = {}
+        for rank in everyone if self.name else ():
+            if self.name == "reduce" and rank != self.root:
+                continue
+            for index in range(outputs):
+                place = self.place(rank, "output", index, in_place=in_place)
+                found[place] = self._wanted(rank, index)
+        return found
+
+    def _wanted(self, rank: int, index: int) -> Content:
+        block, part = divmod(index, self.each)
+        everyone = range(self.ranks)
+        match self.name:
+            case "allgather":
+                return frozenset({(block, part)})
+            case "alltoall":
+                return frozenset({(block, rank * self.each + part)})
+            case "broadcast":
+                return frozenset({(self.root, index)})
+            case "reducescatter":
+                return frozenset((r, rank * self.each + index) for r in everyone)
+        return frozenset((r, index) for r in everyone)
+
+
+def _root(program: MscclProgram, name: str) -> int:
+    """Return the root: the only rank that nothing comes to, or of reduce that sends nothing."""
+    ends = {"broadcast": RECEIVES, "reduce": SENDS}.get(name, frozenset())
+    busy = {
+        rank
+        for rank, _, block in program.blocks()
+        if any(step.type in ends for step in block.steps)
+    }
+    idle = [rank for rank in range(program.ranks) if rank not in busy]
+    return idle[0] if len(idle) == 1 else 0
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Messages of a pair of ranks over a channel: numbers of steps, in order."""
+
+    sends: list[int] = field(default_factory=list)
+    receives: list[int] = field(default_factory=list)
+
+
+def _calling(program: MscclProgram, demand: _Demand, *, in_place: bool) -> Calling:
+    builder = _Builder(program, demand, in_place=in_place)
+    builder.build()
+    moves = (move for step in builder.steps for move in step.moves)
+    queues = {place[1] for move in moves for place in (move.dst, *move.srcs)}
+    graph = StepGraph(
+        tuple(builder.steps),
+        demand.given(in_place=in_place),
+        demand.wanted(in_place=in_place),
+        frozenset(name for name in queues if name.startswith(QUEUE)),
+    )
+    name = "in place" if in_place else "out of place"
+    return Calling(name, graph, tuple(builder.faults))
+
+
+class _Builder:
+    def __init__(self, program: MscclProgram, demand: _Demand, *, in_place: bool) -> None:
+        self.program = program
+        self.demand = demand
+        self.in_place = in_place
+        self.slots = SLOTS.get(program.attributes.get("proto", ""), 2)
+        self.steps: list[GraphStep] = []
+        self.faults: list[GraphFault] = []
+        self.number: dict[tuple[int, int, int], int] = {}
+        self.queues: dict[tuple[int, int, int], _Queue] = defaultdict(_Queue)
+
+    def build(self) -> None:
+        """Number the steps, match messages, then say what each step does and awaits."""
+        raw = [
+            (rank, b, s, step)
+            for rank, b, block in self.program.blocks()
+            for s, step in enumerate(block.steps)
+        ]
+        self.number = {(rank, b, s): n for n, (rank, b, s, _) in enumerate(raw)}
+        arrives: dict[int, tuple[tuple[int, int, int], int]] = {}
+        leaves: dict[int, tuple[tuple[int, int, int], int]] = {}
+        for n, (rank, b, _, step) in enumerate(raw):
+            block = self.program.gpus[rank].blocks[b]
+            if step.type in RECEIVES and block.recv >= 0:
+                key = (block.recv, rank, block.channel)
+                arrives[n] = (key, len(self.queues[key].receives))
+                self.queues[key].receives.append(n)
+            if step.type in SENDS and block.send >= 0:
+                key = (rank, block.send, block.channel)
+                leaves[n] = (key, len(self.queues[key].sends))
+                self.queues[key].sends.append(n)
+        for n, (rank, b, s, step) in enumerate(raw):
+            after, never = self._awaits(rank, step, arrives.get(n), leaves.get(n))
+            moves = self._moves(rank, step, arrives.get(n), leaves.get(n))
+            chunk = max(step.src[1], step.dst[1]) if step.src[1] < 0 else step.src[1]
+            told = chunk if chunk >= 0 else None
+            self.steps.append(GraphStep(rank, b, s, step.type, told, moves, after, never))
+        self._match(raw)
+
+    def _awaits(
+        self,
+        rank: int,
+        step: MscclStep,
+        arrives: tuple[tuple[int, int, int], int] | None,
+        leaves: tuple[tuple[int, int, int], int] | None,
+    ) -> tuple[tuple[int, ...], str]:
+        after: list[int] = []
+        if step.type in RECEIVES:
+            if arrives is None:
+                return (), "receives, and its thread block has nobody to receive from"
+            (src, _, channel), k = arrives
+            queue = self.queues[arrives[0]]
+            if k >= len(queue.sends):
+                text = f"waits for message {k} of rank {src} over channel {channel}, which "
+                return (), text + f"sends {len(queue.sends)}"
+            after.append(queue.sends[k])
+        if step.type in SENDS:
+            if leaves is None:
+                return (), "sends, and its thread block has nobody to send to"
+            queue, k = self.queues[leaves[0]], leaves[1]
+            if k >= self.slots:
+                if k - self.slots >= len(queue.receives):
+                    text = f"waits for a slot of the queue to rank {leaves[0][1]} over channel "
+                    return (), text + f"{leaves[0][2]}, of which {self.slots} are full for ever"
+                after.append(queue.receives[k - self.slots])
+        if step.dep is not None:
+            return self._depends(rank, step.dep, after)
+        return tuple(after), ""
+
+    def _depends(
+        self, rank: int, dep: tuple[int, int], after: list[int]
+    ) -> tuple[tuple[int, ...], str]:
+        """Add a dependency: on the first step from there on that tells others."""
+        blocks = self.program.gpus[rank].blocks
+        block, index = dep
+        if block >= len(blocks) or not 0 <= index < len(blocks[block].steps):
+            return (), f"waits for thread block {block}, step {index}, which is not there"
+        for s in range(index, len(blocks[block].steps)):
+            if blocks[block].steps[s].tells:
+                return (*after, self.number[rank, block, s]), ""
+        return (), f"waits for thread block {block}, step {index}, which tells nobody (hasdep is 0)"
+
+    def _moves(
+        self,
+        rank: int,
+        step: MscclStep,
+        arrives: tuple[tuple[int, int, int], int] | None,
+        leaves: tuple[tuple[int, int, int], int] | None,
+    ) -> tuple[Move, ...]:
+        found: list[Move] = []
+        for j in range(step.count if step.type != "nop" else 0):
+            src = self._place(rank, step.src, j)
+            dst = self._place(rank, step.dst, j)
+            come = None if arrives is None else _queued(*arrives, j)
+            gone = None if leaves is None else _queued(*leaves, j)
+            value = _operands(step.type, src, dst, come)
+            if step.type in {"r", "rcs", "rrc", "rrcs", "re", "cpy"} and (dst,) != value:
+                found.append(Move(dst, value))
+            if step.type in SENDS and gone is not None:
+                found.append(Move(gone, value))
+        return tuple(found)
+
+    def _place(self, rank: int, at: tuple[str, int], j: int) -> Place:
+        return self.demand.place(rank, BUFFERS[at[0]], at[1] + j, in_place=self.in_place)
+
+    def _match(self, raw: list[tuple[int, int, int, MscclStep]]) -> None:
+        """Note messages that nobody takes, or that are taken in another size."""
+        for (_, dst, channel), queue in sorted(self.queues.items()):
+            for n in queue.sends[len(queue.receives) :]:
+                text = f"is never received by rank {dst} over channel {channel}"
+                self._note("unreceived", n, text)
+            for n, m in zip(queue.sends, queue.receives, strict=False):
+                if raw[n][3].count != raw[m][3].count:
+                    text = f"sends {raw[n][3].count} chunks, and {self.steps[m].name} takes "
+                    self._note("count", n, text + f"{raw[m][3].count}")
+
+    def _note(self, kind: str, number: int, text: str) -> None:
+        s = self.steps[number]
+        fault = GraphFault(kind, f"{s.name} {text}", s.rank, s.block, s.index, s.chunk)
+        self.faults.append(fault)
+
+
+def _operands(kind: str, src: Place, dst: Place, come: Place | None) -> tuple[Place, ...]:
+    """Return what a step adds up, in this order."""
+    if kind == "re":
+        return (dst, src)
+    if come is None:
+        return (src,)
+    return (src, come) if kind in REDUCES else (come,)
+
+
+def _queued(key: tuple[int, int, int], k: int, j: int) -> Place:
+    src, dst, channel = key
+    return (dst, f"{QUEUE}{src} {channel} {k}", j)

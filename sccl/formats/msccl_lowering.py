@@ -1,0 +1,460 @@
+"""An algorithm as an MSCCL program: which thread block sends and receives what, in which order.
+
+Of what a rank does in a step, the sends of a chunk come before what arrives for it, chunk by chunk.
+In that order, on all ranks, whatever a step waits for comes before it: so nothing waits in a circle
+even where a queue holds one message. A message that is received and at once sent on is one step
+(``rcs``, ``rrcs``, ``rrs``), which needs two places in a queue; so many all protocols have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.core.algorithm import Algorithm
+from sccl.errors import TooLargeError
+from sccl.formats.msccl_program import MscclBlock, MscclGpu, MscclStep
+from sccl.formats.msccl_rules import BLOCKS_PER_CHANNEL, MAX_COUNT, MAX_DEP_BLOCK, Runtime
+from sccl.lower import layout_of
+from sccl.lower.values import Trace, Value, trace
+
+At = tuple[str, int]
+"""(buffer, index): i, o or s."""
+
+_NOP = MscclStep("nop", ("i", -1), ("o", -1), count=0, dep=None, tells=False)
+
+Alias = Callable[[int, At], At]
+"""What memory is behind a place of a rank, in one way of calling."""
+
+_LOCAL = (-1, -1, -1)
+"""The thread block of copies within a rank."""
+
+
+@dataclass(slots=True)
+class _Op:
+    """A step before it has its thread block.
+
+    Attributes:
+        order: (step, chunk, 0 of a send, which of them): in this order all can be run.
+        value: what it sends, or what is there when it is done.
+        far: where its receiver puts it, or where its sender has it.
+    """
+
+    kind: str
+    order: tuple[int, int, int, int]
+    value: int
+    src: At
+    dst: At
+    far: At
+    peer: int = -1
+    message: int = -1
+    count: int = 1
+    onward: _Op | None = None
+    block: tuple[int, int, int] = _LOCAL
+
+
+def gpus_of(
+    algorithm: Algorithm,
+    runtime: Runtime,
+    aliases: Sequence[Alias],
+    channels: int,
+    *,
+    fuse: bool,
+) -> tuple[MscclGpu, ...]:
+    """Return what every rank runs, within a runtime's limits.
+
+    Args:
+        aliases: per way of calling, what memory places are.
+        channels: at least so many, if there are messages for them.
+
+    Raises:
+        TooLargeError: no number of channels that the runtime has is enough.
+    """
+    writer = _Writer(algorithm, trace(algorithm))
+    writer.write()
+    for count in range(max(1, channels), runtime.channels + 1):
+        for spread in (_by_chunk(count), _in_turn(count)):
+            ranks = _blocks(writer, spread, fuse=fuse)
+            if all(_fits(own, runtime) for own in ranks):
+                gpus = tuple(_gpu(writer, r, own, aliases) for r, own in enumerate(ranks))
+                if all(len(b.steps) <= runtime.steps for gpu in gpus for b in gpu.blocks):
+                    return gpus
+    raise TooLargeError(_too_large(writer.ops, runtime))
+
+
+def _too_large(ops: Sequence[Sequence[_Op]], runtime: Runtime) -> str:
+    blocks, steps = min(runtime.blocks, MAX_DEP_BLOCK + 1), runtime.steps
+    most = max(len(own) for own in ops)
+    return (
+        f"{runtime.about} runs {blocks} thread blocks of {steps} steps on a rank, and some rank "
+        f"has {most} steps to do, among peers that need blocks of their own: give an algorithm of "
+        "fewer chunks, or another --set dialect"
+    )
+
+
+class _Writer:
+    """Writes down what ranks do, in an order that can be run."""
+
+    def __init__(self, algorithm: Algorithm, found: Trace) -> None:
+        self.algorithm = algorithm
+        self.found = found
+        self.layout = layout_of(algorithm.collective)
+        self.ops: list[list[_Op]] = [[] for _ in range(algorithm.topology.ranks)]
+        self.place: list[At] = [("i", -1)] * len(found.values)
+        self.scratch = _scratch(algorithm, found)
+        self.read = Counter(
+            source for n, v in enumerate(found.values) if found.needed[n] for source in v.sources()
+        )
+
+    def write(self) -> None:
+        """Write all down."""
+        values, final = self.found.values, self.found.final
+        consumed = {v.operands[1]: n for n, v in enumerate(values) if v.operands}
+        for number, value in enumerate(values):
+            if not self.found.needed[number]:
+                continue
+            if value.arrived_from is not None and number not in consumed:
+                self._arrive("r", number, value, number)
+            elif value.operands is not None:
+                self._arrive("rrc", number, value, value.operands[1])
+            elif value.arrived_from is None:
+                self._begin(number, value, kept=final[value.chunk, value.rank] == number)
+        for own in self.ops:
+            own.sort(key=lambda op: op.order)
+
+    def is_only_sent(self, number: int) -> bool:
+        """Return whether a value is read once, and is not what is there in the end."""
+        value = self.found.values[number]
+        last = self.found.final[value.chunk, value.rank] == number
+        return self.read[number] == 1 and not last
+
+    def _begin(self, number: int, value: Value, *, kept: bool) -> None:
+        rank, chunk = value.rank, value.chunk
+        self.place[number] = ("i", self.layout.input_index(rank, chunk))
+        if kept and rank in self.algorithm.collective.wanted(chunk):
+            there = ("o", self.layout.output_index(rank, chunk))
+            here = self.place[number]
+            self.ops[rank].append(_Op("cpy", (-1, chunk, 1, -1), number, here, there, there))
+
+    def _arrive(self, kind: str, number: int, value: Value, arrival: int) -> None:
+        source = self.found.values[arrival].arrived_from
+        assert source is not None
+        rank, chunk, step = value.rank, value.chunk, value.step
+        peer = self.found.values[source].rank
+        wanted = rank in self.algorithm.collective.wanted(chunk)
+        if wanted:
+            self.place[number] = ("o", self.layout.output_index(rank, chunk))
+        else:
+            self.place[number] = ("s", self.scratch[chunk, rank])
+        there, home = self.place[source], self.place[number]
+        own = home if value.operands is None else self.place[value.operands[0]]
+        self.ops[peer].append(
+            _Op("s", (step, chunk, 0, rank), source, there, home, home, rank, arrival)
+        )
+        self.ops[rank].append(
+            _Op(kind, (step, chunk, 1, number), number, own, home, there, peer, arrival)
+        )
+
+
+def _scratch(algorithm: Algorithm, found: Trace) -> dict[tuple[int, int], int]:
+    """Return the scratch of (chunk, rank): as little as what is alive in one step."""
+    spans: list[dict[int, list[int]]] = [{} for _ in range(algorithm.topology.ranks)]
+    for number, value in enumerate(found.values):
+        for source in value.sources() if found.needed[number] else ():
+            earlier = found.values[source]
+            for one in (value, earlier):
+                if one.step >= 0 and one.rank not in algorithm.collective.wanted(one.chunk):
+                    span = spans[one.rank].setdefault(one.chunk, [one.step, one.step])
+                    span[0], span[1] = min(span[0], one.step), max(span[1], value.step)
+    slots: dict[tuple[int, int], int] = {}
+    for rank, own in enumerate(spans):
+        free_from: list[int] = []
+        for chunk, (first, last) in sorted(own.items(), key=lambda item: (item[1][0], item[0])):
+            free = [slot for slot, until in enumerate(free_from) if until < first]
+            slot = free[0] if free else len(free_from)
+            free_from[slot : slot + 1] = [last]
+            slots[chunk, rank] = slot
+    return slots
+
+
+Spread = Callable[[int, int], int]
+"""Given a message's chunk and its number among those of its link, the class of channels it takes.
+"""
+
+
+def _by_chunk(count: int) -> Spread:
+    return lambda chunk, _: chunk % count
+
+
+def _in_turn(count: int) -> Spread:
+    return lambda _, number: number % count
+
+
+Blocks = dict[tuple[int, int, int], list[_Op]]
+"""By (channel, send, recv), the steps of a thread block in order."""
+
+
+def _blocks(writer: _Writer, spread: Spread, *, fuse: bool) -> list[Blocks]:
+    """Return the thread blocks of every rank."""
+    channel = _channels(writer.ops, spread)
+    found = []
+    for own in writer.ops:
+        copies = [
+            replace(op, block=(channel[op.message], -1, -1) if op.message >= 0 else _LOCAL)
+            for op in own
+        ]
+        pairs = _pairs(copies)
+        blocks: Blocks = defaultdict(list)
+        for op in _joined(copies):
+            if op.message >= 0:
+                op.block = pairs[op.block[0], op.kind == "s", op.peer]
+            blocks[op.block].append(op)
+        if fuse:
+            blocks = {key: _fused(lines, writer) for key, lines in blocks.items()}
+        found.append({key: blocks[key] for key in sorted(blocks)})
+    return found
+
+
+def _channels(ops: Sequence[Sequence[_Op]], spread: Spread) -> dict[int, int]:
+    """Return the channel of every message: the least that both its ranks have room for."""
+    chosen: dict[tuple[int, int, int], int] = {}
+    sending: Counter[tuple[int, int]] = Counter()
+    receiving: Counter[tuple[int, int]] = Counter()
+    taken: dict[tuple[int, int], set[int]] = defaultdict(set)
+    found: dict[int, int] = {}
+    for src, own in enumerate(ops):
+        numbers: Counter[int] = Counter()
+        for op in own:
+            if op.kind != "s":
+                continue
+            key = (src, op.peer, spread(op.order[1], numbers[op.peer]))
+            numbers[op.peer] += 1
+            if key not in chosen:
+                c = key[2]
+                while (
+                    c in taken[src, op.peer]
+                    or sending[src, c] >= BLOCKS_PER_CHANNEL
+                    or receiving[op.peer, c] >= BLOCKS_PER_CHANNEL
+                ):
+                    c += 1
+                chosen[key] = c
+                taken[src, op.peer].add(c)
+                sending[src, c] += 1
+                receiving[op.peer, c] += 1
+            found[op.message] = chosen[key]
+    return found
+
+
+def _pairs(ops: Sequence[_Op]) -> dict[tuple[int, bool, int], tuple[int, int, int]]:
+    """Return the thread block of each (channel, whether it sends, peer).
+
+    Those that send are joined with those that receive what they send on, else with those of the
+    same peer, else with any.
+    """
+    brings = {op.value: op for op in ops if op.message >= 0 and op.kind != "s"}
+    weight: Counter[tuple[int, int, int]] = Counter()  # (channel, send, recv)
+    ends: dict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+    for op in ops:
+        if op.message < 0:
+            continue
+        channel = op.block[0]
+        ends[channel][op.kind != "s"].add(op.peer)
+        before = brings.get(op.value) if op.kind == "s" else None
+        if before is not None and before.block[0] == channel:
+            weight[channel, op.peer, before.peer] += 1
+    found: dict[tuple[int, bool, int], tuple[int, int, int]] = {}
+    for channel, (sends, recvs) in sorted(ends.items()):
+        wishes = [(-w, s, r) for (c, s, r), w in weight.items() if c == channel]
+        wishes += [(0, peer, peer) for peer in sends & recvs]
+        for _, s, r in sorted(wishes):
+            if s in sends and r in recvs:
+                found[channel, True, s] = found[channel, False, r] = (channel, s, r)
+                sends.remove(s)
+                recvs.remove(r)
+        for s in sorted(sends):
+            r = min(recvs, default=-1)
+            recvs.discard(r)
+            found[channel, True, s] = found[channel, False, r] = (channel, s, r)
+        for r in sorted(recvs):
+            found[channel, False, r] = (channel, -1, r)
+    return found
+
+
+def _joined(ops: Sequence[_Op]) -> Iterator[_Op]:
+    """Yield steps, copies of chunks that lie beside one another as one."""
+    last: _Op | None = None
+    for op in ops:
+        if last is not None:
+            beside = op.kind == "cpy" and (op.src[1], op.dst[1]) == (
+                last.src[1] + last.count,
+                last.dst[1] + last.count,
+            )
+            if beside and last.count < MAX_COUNT:
+                last.count += 1
+                continue
+        last = op if op.kind == "cpy" else None
+        yield op
+
+
+def _fused(lines: Sequence[_Op], writer: _Writer) -> list[_Op]:
+    """Return a thread block's steps in which what is received is at once sent on."""
+    found: list[_Op] = []
+    for op in lines:
+        before = found[-1] if found else op
+        if op.kind != "s" or before.kind not in {"r", "rrc"} or before.value != op.value:
+            found.append(op)
+            continue
+        kind = "rcs" if before.kind == "r" else "rrcs"
+        if kind == "rrcs" and writer.is_only_sent(op.value):
+            kind = "rrs"
+        found[-1] = replace(before, kind=kind, onward=op)
+    return found
+
+
+def _fits(blocks: Blocks, runtime: Runtime) -> bool:
+    """Return whether a rank's thread blocks may be, before what they wait for is known."""
+    few = len(blocks) <= min(runtime.blocks, MAX_DEP_BLOCK + 1)
+    return (
+        few
+        and all(len(lines) <= runtime.steps for lines in blocks.values())
+        and all(0 <= key[0] < runtime.channels for key in blocks if key != _LOCAL)
+    )
+
+
+def _gpu(writer: _Writer, rank: int, blocks: Blocks, aliases: Sequence[Alias]) -> MscclGpu:
+    """Return a rank's program: what its steps wait for, with steps that do nothing but wait."""
+    number = {key: n for n, key in enumerate(blocks)}
+    lines = sorted(
+        ((op, number[key], i) for key, own in blocks.items() for i, op in enumerate(own)),
+        key=lambda item: item[0].order,
+    )
+    needs = _needs(rank, lines, aliases, len(blocks))
+    waits = {(b, i): needs[n] for n, (_, b, i) in enumerate(lines)}
+    stands: dict[tuple[int, int], int] = {}
+    for key, own in blocks.items():
+        position = -1
+        for i in range(len(own)):
+            position += max(1, len(waits[number[key], i]))
+            stands[number[key], i] = position
+    told = {target for targets in waits.values() for target in targets}
+    found = []
+    for key, own in blocks.items():
+        steps: list[MscclStep] = []
+        for i, op in enumerate(own):
+            deps = [(b, stands[b, j]) for b, j in waits[number[key], i]]
+            steps += [replace(_NOP, dep=dep) for dep in deps[:-1]]
+            tells = (number[key], i) in told
+            steps.append(_step(op, deps[-1] if deps else None, tells=tells))
+        channel, send, recv = key
+        found.append(MscclBlock(send, recv, max(0, channel), tuple(steps)))
+    collective, layout = writer.algorithm.collective, writer.layout
+    each = len(layout.inputs[rank]), len(layout.outputs[rank])
+    most = max((at[1] + 1 for op, *_ in lines for at in _own(op) if at[0] == "s"), default=0)
+    inputs, outputs = (blocks_ * layout.parts for blocks_ in each)
+    if collective.root is not None:  # every rank has both buffers, whether it uses them or not
+        inputs = outputs = layout.parts
+    return MscclGpu(inputs, outputs, most, tuple(found))
+
+
+def _own(op: _Op) -> tuple[At, ...]:
+    """Return the places of its own rank that a step touches."""
+    return (*_reads(op), *_writes(op))
+
+
+def _reads(op: _Op) -> list[At]:
+    if op.kind in {"r", "rcs"}:
+        return []
+    return [(op.src[0], op.src[1] + j) for j in range(op.count)]
+
+
+def _writes(op: _Op) -> list[At]:
+    if op.kind in {"s", "rrs"}:
+        return []
+    return [(op.dst[0], op.dst[1] + j) for j in range(op.count)]
+
+
+def _needs(
+    rank: int,
+    lines: Sequence[tuple[_Op, int, int]],
+    aliases: Sequence[Alias],
+    blocks: int,
+) -> list[list[tuple[int, int]]]:
+    """Return for every step which (thread block, step) it waits for: no more than is needed.
+
+    Read after write, write after read, write after write, of memory in each way of calling.
+    """
+    sources: list[set[int]] = [set() for _ in lines]
+    for alias in aliases:
+        writer: dict[At, int] = {}
+        readers: dict[At, list[int]] = defaultdict(list)
+        for n, (op, *_) in enumerate(lines):
+            reads = [alias(rank, at) for at in _reads(op)]
+            writes = [alias(rank, at) for at in _writes(op)]
+            if op.kind == "cpy" and reads == writes:
+                continue  # in place it is there already
+            for at in reads:
+                sources[n].update([writer[at]] if at in writer else [])
+                readers[at].append(n)
+            for at in writes:
+                sources[n].update(readers.pop(at, ()))
+                sources[n].update([writer[at]] if at in writer else [])
+                writer[at] = n
+    return _fewest(sources, lines, blocks)
+
+
+def _fewest(
+    sources: Sequence[set[int]], lines: Sequence[tuple[_Op, int, int]], blocks: int
+) -> list[list[tuple[int, int]]]:
+    """Return what steps wait for without what follows from the rest of it."""
+    done: list[list[int]] = []  # per step, the last step of each thread block that is done by then
+    last: list[int | None] = [None] * blocks
+    found = []
+    for n, (_, own, index) in enumerate(lines):
+        before = last[own]
+        row = [-1] * blocks if before is None else list(done[before])
+        kept = []
+        for source in sorted(sources[n] - {n}, reverse=True):  # the latest imply the most
+            _, b, i = lines[source]
+            if row[b] < i:
+                kept.append((b, i))
+                row = [max(pair) for pair in zip(row, done[source], strict=True)]
+        row[own] = index
+        done.append(row)
+        last[own] = n
+        found.append(sorted(kept))
+    return found
+
+
+def _step(op: _Op, dep: tuple[int, int] | None, *, tells: bool) -> MscclStep:
+    src, dst = op.src, op.dst
+    if op.kind == "r":
+        src = op.far
+    if op.kind == "rcs":
+        src = op.dst
+    if op.kind == "rrs":
+        assert op.onward is not None
+        dst = op.onward.far
+    return MscclStep(op.kind, src, dst, op.count, dep, tells)
+
+
+def alias_of(name: str, chunks: int, *, in_place: bool) -> Alias:
+    """Return what memory is behind a place where input and output share theirs, as NCCL has it.
+
+    Args:
+        chunks: of a rank's own block: of its input in allgather, of its output in reducescatter.
+    """
+
+    def memory(rank: int, at: At) -> At:
+        """Return the place itself, or that of the output."""
+        buffer, index = at
+        if not in_place or buffer != "i":
+            return at
+        if name == "allgather":
+            return ("o", rank * chunks + index)
+        if name == "reducescatter":
+            inside = rank * chunks <= index < (rank + 1) * chunks
+            return ("o", index - rank * chunks) if inside else at
+        return ("o", index)
+
+    return memory

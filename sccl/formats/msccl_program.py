@@ -1,0 +1,260 @@
+"""MSCCL programs: thread blocks and their steps, as they stand in XML; reading and writing these.
+
+Source: microsoft/msccl 2023-09 ``src/graph/topo.cc`` and ``src/graph/xml.cc``, Azure/
+msccl-executor-nccl 2024-12 and ROCm/rccl 2024-10 ``src/misc/msccl/msccl_parser.cc``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
+
+from sccl.errors import FormatError, TooLargeError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+MAX_ELEMENTS = 2**19
+"""Of a file that is read: a million steps take minutes."""
+
+MAX_CHUNKS = 2**22
+"""Of all ranks' buffers together, and of all that steps move."""
+
+SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+LOCAL = frozenset({"cpy", "re", "nop"})
+TYPES = SENDS | RECEIVES | LOCAL
+REDUCES = frozenset({"rrs", "rrc", "rrcs", "re"})
+BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
+
+
+_BEGINNING = rb"\s*(<\?xml[^>]*>\s*)?(<!--(?:(?!-->).)*-->\s*)*<algo[\s>]"
+
+
+@dataclass(frozen=True, slots=True)
+class MscclStep:
+    """A step of a thread block; offsets count chunks.
+
+    Attributes:
+        dep: the (thread block, step) that is done before; None: it waits for none.
+        tells: whether some step may wait for it.
+    """
+
+    type: str
+    src: tuple[str, int]
+    dst: tuple[str, int]
+    count: int
+    dep: tuple[int, int] | None
+    tells: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MscclBlock:
+    """A thread block: what it sends goes to one rank, what it receives is from one; -1: none."""
+
+    send: int
+    recv: int
+    channel: int
+    steps: tuple[MscclStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MscclGpu:
+    """What a rank runs, and the chunks of its buffers."""
+
+    inputs: int
+    outputs: int
+    scratch: int
+    blocks: tuple[MscclBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MscclProgram:
+    """A program.
+
+    Attributes:
+        attributes: of the element ``algo``, as they stand there.
+        chunks: ``nchunksperloop``: of the larger buffer.
+    """
+
+    attributes: Mapping[str, str]
+    chunks: int
+    gpus: tuple[MscclGpu, ...]
+
+    @property
+    def ranks(self) -> int:
+        """Return how many ranks there are."""
+        return len(self.gpus)
+
+    def blocks(self) -> Iterator[tuple[int, int, MscclBlock]]:
+        """Yield (rank, number, thread block)."""
+        for rank, gpu in enumerate(self.gpus):
+            for number, block in enumerate(gpu.blocks):
+                yield rank, number, block
+
+
+def text_of(program: MscclProgram) -> str:
+    """Return the XML of a program, as all its parsers take it: no declaration, no tabs."""
+    return "".join(_lines(program))
+
+
+def _lines(program: MscclProgram) -> Iterator[str]:
+    attributes = " ".join(f'{name}="{value}"' for name, value in program.attributes.items())
+    yield f"<algo {attributes}>\n"
+    for rank, gpu in enumerate(program.gpus):
+        yield (
+            f'  <gpu id="{rank}" i_chunks="{gpu.inputs}" o_chunks="{gpu.outputs}" '
+            f's_chunks="{gpu.scratch}">\n'
+        )
+        for number, block in enumerate(gpu.blocks):
+            yield (
+                f'    <tb id="{number}" send="{block.send}" recv="{block.recv}" '
+                f'chan="{block.channel}">\n'
+            )
+            for s, step in enumerate(block.steps):
+                yield _step_line(s, step)
+            yield "    </tb>\n"
+        yield "  </gpu>\n"
+    yield "</algo>\n"
+
+
+def _step_line(s: int, step: MscclStep) -> str:
+    block, index = step.dep or (-1, -1)
+    return (
+        f'      <step s="{s}" type="{step.type}" srcbuf="{step.src[0]}" srcoff="{step.src[1]}" '
+        f'dstbuf="{step.dst[0]}" dstoff="{step.dst[1]}" cnt="{step.count}" depid="{block}" '
+        f'deps="{index}" hasdep="{int(step.tells)}"/>\n'
+    )
+
+
+def is_program(content: bytes) -> bool:
+    """Return whether bytes begin as an MSCCL program does."""
+    head = content[: 2**16].removeprefix(b"\xef\xbb\xbf")
+    return bool(re.match(_BEGINNING, head, re.DOTALL))
+
+
+def program_of(content: bytes, where: str) -> MscclProgram:
+    """Return the program that XML states.
+
+    Raises:
+        FormatError: it is none.
+        TooLargeError: it is larger than is read.
+    """
+    root = element_of(content, where)
+    if root.tag != "algo":
+        raise FormatError(f"{where}: its element is <{root.tag[:40]}>, expected <algo>")
+    chunks = _number(root, "nchunksperloop", where, 1)
+    gpus = root.findall("gpu")
+    ranks = _number(root, "ngpus", where, 1) if "ngpus" in root.attrib else len(gpus)
+    if max(ranks, 1) * chunks > MAX_CHUNKS:
+        raise TooLargeError(
+            f"{where}: {ranks} ranks of {chunks} chunks; up to {MAX_CHUNKS} in all are read"
+        )
+    found: dict[int, MscclGpu] = {}
+    for element in gpus:
+        rank = _number(element, "id", f"{where}, gpu", 0)
+        if rank in found:
+            raise FormatError(f"{where}: gpu {rank} is there twice, expected once")
+        found[rank] = _gpu(element, f"{where}, gpu {rank}")
+    if sorted(found) != list(range(ranks)) or not ranks:
+        raise FormatError(
+            f"{where}: it has gpu {', '.join(map(str, sorted(found)[:8]))} of {ranks}, expected "
+            "each from 0 on once"
+        )
+    moved = sum(s.count for g in found.values() for b in g.blocks for s in b.steps)
+    if moved > MAX_CHUNKS:
+        raise TooLargeError(f"{where}: steps move {moved} chunks; up to {MAX_CHUNKS} are read")
+    return MscclProgram(dict(root.attrib), chunks, tuple(found[r] for r in range(ranks)))
+
+
+def element_of(content: bytes, where: str) -> Element:
+    """Return the element that XML of a stranger holds.
+
+    Raises:
+        FormatError: it is none, or has entities or a document type.
+        TooLargeError: it has more elements than are read.
+    """
+    from defusedxml.common import DefusedXmlException  # noqa: PLC0415 - only where XML is read
+    from defusedxml.ElementTree import fromstring  # noqa: PLC0415
+
+    if content.count(b"<") > 2 * MAX_ELEMENTS:
+        raise TooLargeError(f"{where}: more than {MAX_ELEMENTS} elements, which is not read")
+    try:
+        found: Element = fromstring(content, forbid_dtd=True)
+    except ParseError as error:
+        raise FormatError(f"{where}: not XML: {error}") from error
+    except (DefusedXmlException, ValueError, LookupError) as error:
+        raise FormatError(
+            f"{where}: its XML has entities, a document type or an encoding that is not read; "
+            "expected plain elements"
+        ) from error
+    return found
+
+
+def _gpu(element: Element, where: str) -> MscclGpu:
+    blocks: dict[int, MscclBlock] = {}
+    for one in element.findall("tb"):
+        number = _number(one, "id", f"{where}, tb", 0)
+        if number in blocks:
+            raise FormatError(f"{where}: tb {number} is there twice, expected once")
+        blocks[number] = _block(one, f"{where}, tb {number}")
+    if sorted(blocks) != list(range(len(blocks))):
+        raise FormatError(f"{where}: its tb are {sorted(blocks)[:8]}, expected 0, 1, ...")
+    return MscclGpu(
+        _number(element, "i_chunks", where, 0),
+        _number(element, "o_chunks", where, 0),
+        _number(element, "s_chunks", where, 0),
+        tuple(blocks[n] for n in range(len(blocks))),
+    )
+
+
+def _block(element: Element, where: str) -> MscclBlock:
+    steps: list[MscclStep] = []
+    for one in element.findall("step"):
+        number = _number(one, "s", where, 0)
+        if number != len(steps):
+            raise FormatError(f"{where}: s is {number}, expected {len(steps)}: steps in order")
+        steps.append(_step(one, f"{where}, step {number}"))
+    return MscclBlock(
+        _number(element, "send", where, -1),
+        _number(element, "recv", where, -1),
+        _number(element, "chan", where, -1),
+        tuple(steps),
+    )
+
+
+def _step(element: Element, where: str) -> MscclStep:
+    kind = element.get("type", "")
+    if kind not in TYPES:
+        raise FormatError(
+            f"{where}: type is {kind[:20]!r}, expected one of {', '.join(sorted(TYPES))}"
+        )
+    places = []
+    for side in ("src", "dst"):
+        buffer = element.get(f"{side}buf", "")
+        if buffer not in BUFFERS:
+            raise FormatError(f"{where}: {side}buf is {buffer[:20]!r}, expected i, o or s")
+        places.append((buffer, _number(element, f"{side}off", where, -1)))
+    block, index = (_number(element, name, where, -1) for name in ("depid", "deps"))
+    return MscclStep(
+        kind,
+        places[0],
+        places[1],
+        _number(element, "cnt", where, 0),
+        (block, index) if block >= 0 else None,
+        _number(element, "hasdep", where, 0) > 0,
+    )
+
+
+def _number(element: Element, name: str, where: str, least: int) -> int:
+    text = element.get(name)
+    if text is None:
+        raise FormatError(f"{where}: <{element.tag}> has no attribute {name}, expected a number")
+    if not re.fullmatch(r"-?[0-9]{1,9}", text) or int(text) < least:
+        raise FormatError(
+            f"{where}: {name} is {text[:20]!r}, expected a whole number of at least {least}"
+        )
+    return int(text)

@@ -1,0 +1,268 @@
+"""MSCCL programs: XML that Microsoft's MSCCL, Azure's executor and RCCL up to ROCm 7.12 run.
+
+One file, three dialects: they spell one collective differently, mean different things by
+``maxBytes``, and allow different numbers of thread blocks and steps. Whatever is written is read
+again, executed, and held against the rules of its runtime before anybody sees it.
+Source: microsoft/msccl 2023-09, Azure/msccl-executor-nccl 2024-12, ROCm/rccl 2024-10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from sccl.core.algorithm import Algorithm
+from sccl.errors import JudgeError, ParameterError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.msccl_graph import graph_program
+from sccl.formats.msccl_lowering import alias_of, gpus_of
+from sccl.formats.msccl_program import MscclGpu, MscclProgram, is_program, program_of, text_of
+from sccl.formats.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, broken_rules
+from sccl.lower.step_graph_run import run_graph
+
+NAME = "msccl-xml"
+ABOUT = "MSCCL programs for microsoft/msccl, Azure's executor and RCCL up to ROCm 7.12"
+SOURCE = "microsoft/msccl 2023-09, Azure/msccl-executor-nccl 2024-12, ROCm/rccl 2024-10"
+TAKES = (Algorithm,)
+BY_SIZE = False
+
+COLLECTIVES = ("allgather", "allreduce", "alltoall", "broadcast", "reduce", "reducescatter")
+"""That all three serve as NCCL defines them."""
+
+MAX_NAME = 63
+"""Letters of a name that are kept (microsoft/msccl)."""
+
+MOST_BYTES = 2**40
+"""Of ``maxBytes`` in microsoft/msccl, which has no word for all sizes."""
+
+MOST_BYTES_WITH_SCRATCH = 2**30
+"""The same of programs with scratch: msccl allocates it for the largest call when it begins."""
+
+
+class Dialect(StrEnum):
+    """Whose runtime it is for."""
+
+    MSCCL = "msccl"
+    AZURE = "azure"
+    RCCL = "rccl"
+
+
+class Protocol(StrEnum):
+    """NCCL's ways to move data."""
+
+    SIMPLE = "Simple"
+    LL = "LL"
+    LL128 = "LL128"
+
+
+class MscclOptions(FormatOptions, frozen=True, kw_only=True):
+    """What can be told."""
+
+    dialect: Annotated[
+        Dialect, Meta(description="Whose runtime it is for: msccl, azure or rccl.")
+    ] = Dialect.RCCL
+    protocol: Annotated[
+        Protocol,
+        Meta(description="How data moves: Simple, LL (small messages) or LL128 (NVLink)."),
+    ] = Protocol.SIMPLE
+    channels: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=32,
+            description="Over how many channels the messages of a link go at least.",
+        ),
+    ] = 1
+
+
+Options = MscclOptions
+
+
+def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
+    """Return a file for each plan; of microsoft/msccl two, for calls in place and out of place.
+
+    Raises:
+        InputError: the runtime has no such collective, or less room than the plan needs.
+    """
+    runtime = RUNTIMES[options.dialect]
+    files: dict[str, bytes] = {}
+    notes: list[str] = []
+    for plan in plans:
+        algorithm = plan.plan
+        assert isinstance(algorithm, Algorithm)
+        _check_served(plan.name, algorithm, runtime)
+        gpus = _right_gpus(algorithm, runtime, options)
+        scratch = max(gpu.scratch for gpu in gpus)
+        for name, placed in _calls(algorithm, runtime).items():
+            attributes = _attributes(plan, algorithm, runtime, options, gpus)
+            program = MscclProgram(attributes | placed, _chunks(algorithm), gpus)
+            files[f"{plan.name}{name}.xml"] = _checked(program, runtime)
+        notes += _notes(plan, algorithm, runtime, scratch)
+    return WrittenFiles(files, _command(runtime, sorted(files)), tuple(dict.fromkeys(notes)))
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether bytes begin as an MSCCL program does."""
+    return is_program(content)
+
+
+def read(content: bytes, where: str) -> Foreign:
+    """Return what an MSCCL program does, and what each runtime would trip over.
+
+    Raises:
+        InputError: it is none, or larger than is read.
+    """
+    program = program_of(content, where)
+    given = program.attributes
+    about = (
+        f"an MSCCL program of {program.ranks} ranks, {given.get('coll', 'no collective')[:20]}, "
+        f"{program.chunks} chunks, {sum(1 for _ in program.blocks())} thread blocks"
+    )
+    return Foreign(graph_program(program), about, tuple(_said(program, content)))
+
+
+def _said(program: MscclProgram, content: bytes) -> list[str]:
+    """Return the rules that a program breaks, each with the runtimes whose rule it is."""
+    whose: dict[str, list[str]] = {}
+    for name, runtime in RUNTIMES.items():
+        for text in broken_rules(program, content, runtime):
+            whose.setdefault(text, []).append(name)
+    return [f"{', '.join(names)}: {text}" for text, names in whose.items()]
+
+
+def _check_served(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
+    """Check that the runtime has the collective, and room for the numbers of its chunks.
+
+    Raises:
+        ParameterError: it has not.
+    """
+    collective = algorithm.collective
+    if collective.name not in COLLECTIVES:
+        raise ParameterError(
+            f"{name}: {collective.name} is no collective that {runtime.about} serves; it serves "
+            f"{', '.join(COLLECTIVES)}"
+        )
+    if _chunks(algorithm) > MAX_OFFSET:
+        raise ParameterError(
+            f"{name}: buffers of {_chunks(algorithm)} chunks, and {runtime.about} counts to "
+            f"{MAX_OFFSET}: give an algorithm of fewer chunks"
+        )
+
+
+def _chunks(algorithm: Algorithm) -> int:
+    """Return into how many chunks the larger buffer is cut."""
+    collective = algorithm.collective
+    return collective.chunks * (collective.ranks if collective.name == "allgather" else 1)
+
+
+def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
+    """Return what is added to the name of a file, and how the program may be called then."""
+    outside = {"inplace": "0", "outofplace": "1"}
+    if algorithm.collective.name == "alltoall":  # nobody's can be in place
+        return {"": outside}
+    if runtime.name == "msccl":  # it takes a file for one of the two
+        return {"": outside, "-in-place": {"inplace": "1", "outofplace": "0"}}
+    return {"": {"inplace": "1", "outofplace": "1"}}
+
+
+def _right_gpus(
+    algorithm: Algorithm, runtime: Runtime, options: MscclOptions
+) -> tuple[MscclGpu, ...]:
+    """Return what ranks run, its messages sent on at once unless that could make them wait."""
+    collective = algorithm.collective
+    block = collective.chunks // (collective.ranks if collective.name == "reducescatter" else 1)
+    ways = (False,) if collective.name == "alltoall" else (False, True)
+    aliases = [alias_of(collective.name, block, in_place=way) for way in ways]
+    for fuse in (True, False):
+        gpus = gpus_of(algorithm, runtime, aliases, options.channels, fuse=fuse)
+        attributes = {"coll": collective.name, "proto": options.protocol, "inplace": "1"}
+        program = MscclProgram(attributes, _chunks(algorithm), gpus)
+        (calling,) = graph_program(program).callings
+        if not fuse or not any(f.kind == "deadlock" for f in run_graph(calling.graph).faults):
+            break
+    return gpus
+
+
+def _attributes(
+    plan: SizedPlan,
+    algorithm: Algorithm,
+    runtime: Runtime,
+    options: MscclOptions,
+    gpus: Sequence[MscclGpu],
+) -> dict[str, str]:
+    name = algorithm.collective.name
+    spelt = "reduce_scatter" if (name, runtime.name) == ("reducescatter", "msccl") else name
+    used = 1 + max(block.channel for gpu in gpus for block in gpu.blocks)
+    least, most = _bytes(plan, algorithm, runtime, max(gpu.scratch for gpu in gpus))
+    return {
+        "name": plan.name[:MAX_NAME],
+        "proto": options.protocol.value,
+        "nchannels": str(used),
+        "nchunksperloop": str(_chunks(algorithm)),
+        "ngpus": str(len(gpus)),
+        "coll": spelt,
+        "minBytes": str(least),
+        "maxBytes": str(most),
+    }
+
+
+def _bytes(
+    plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int
+) -> tuple[int, int]:
+    """Return ``minBytes`` and ``maxBytes``: of the larger buffer, as the runtime means them."""
+    factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
+    least = plan.min_bytes * factor
+    if plan.max_bytes is not None:
+        most = plan.max_bytes * factor + factor - 1
+        return least, most if runtime.last_byte else most + 1
+    if runtime.last_byte:
+        return least, 0  # no limit
+    return least, max(least + 1, MOST_BYTES_WITH_SCRATCH if scratch else MOST_BYTES)
+
+
+def _checked(program: MscclProgram, runtime: Runtime) -> bytes:
+    """Return a program's file, after it was read again, executed and held against the rules.
+
+    Raises:
+        JudgeError: it is not right, which is a defect of this module.
+    """
+    content = text_of(program).encode()
+    again = program_of(content, "the file")
+    wrong = broken_rules(again, content, runtime)
+    for calling in graph_program(again).callings:
+        faults = (*calling.faults, *run_graph(calling.graph).faults)
+        wrong += [f"{calling.name}: {fault.message}" for fault in faults]
+    if wrong:
+        raise JudgeError(
+            f"the program for {runtime.about} is wrong: {wrong[0]}; please report it as a defect"
+        )
+    return content
+
+
+def _notes(plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int) -> list[str]:
+    chunks = _chunks(algorithm)
+    found = [
+        f"calls are served whose buffers divide into {chunks} chunks; others go elsewhere, unsaid"
+    ]
+    if runtime.name == "rccl":
+        found.append("RCCL took MSCCL out in ROCm 7.13; older ones run it")
+    if not runtime.last_byte and plan.max_bytes is None and scratch:
+        found.append(f"up to {MOST_BYTES_WITH_SCRATCH} bytes, for its scratch is as large")
+    if algorithm.collective.root is not None:
+        root = algorithm.collective.root
+        found.append(f"the runtime does not look at the root: call it with {root} alone")
+    return found
+
+
+def _command(runtime: Runtime, files: Sequence[str]) -> str:
+    if runtime.name == "msccl":
+        names = ["{path}"] if len(files) == 1 else ["{path}/" + name for name in files]
+        return f"MSCCL_XML_FILES={':'.join(names)} NCCL_ALGO=MSCCL,RING,TREE PROGRAM"
+    folder = "$(dirname {path})" if len(files) == 1 else "{path}"
+    if runtime.name == "azure":
+        library = "LD_PRELOAD=libmsccl-scheduler.so NCCL_MSCCL_ENABLE=1"
+        return f"{library} MSCCL_ALGO_DIR={folder} PROGRAM"
+    return f"RCCL_MSCCL_FORCE_ENABLE=1 MSCCL_ALGO_DIR={folder} PROGRAM"

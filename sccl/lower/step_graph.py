@@ -1,0 +1,140 @@
+"""A program of anybody as the graph of its steps: what each reads and writes, and what it awaits.
+
+Formats of others differ in how thread blocks tell one another that something is done: messages that
+queue, signals, barriers. Whoever reads one knows which step awaits which, and says so here; what
+is common to all is judged in :mod:`sccl.lower.step_graph_run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sccl.core.collective import Collective
+
+Place = tuple[int, str, int]
+"""(rank, buffer, index): room for one chunk."""
+
+Label = tuple[int, int]
+"""(rank, index): a chunk of a rank's input."""
+
+Content = frozenset[Label]
+"""What a place holds: the sum of these chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """``dst`` becomes the sum of ``srcs``: of one a copy."""
+
+    dst: Place
+    srcs: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStep:
+    """A step of a thread block; it begins when the block's step before it is done.
+
+    Attributes:
+        what: its operation, as its format calls it.
+        chunk: the first that it is about, as its format counts them; None: of none.
+        moves: all read before any of them writes.
+        after: numbers of steps of others that are done before it begins.
+        never: why it does not begin at all; empty: it does.
+    """
+
+    rank: int
+    block: int
+    index: int
+    what: str
+    chunk: int | None
+    moves: tuple[Move, ...] = ()
+    after: tuple[int, ...] = ()
+    never: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return where it stands."""
+        return f"rank {self.rank}, thread block {self.block}, step {self.index} ({self.what})"
+
+
+@dataclass(frozen=True, slots=True)
+class StepGraph:
+    """A program, and what it is to bring about.
+
+    Attributes:
+        steps: those of a thread block one after the other, in order.
+        given: what places hold before.
+        wanted: what they are to hold afterwards.
+        queues: buffers that stand for messages on their way: nobody addresses them.
+    """
+
+    steps: tuple[GraphStep, ...]
+    given: Mapping[Place, Content]
+    wanted: Mapping[Place, Content]
+    queues: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFault:
+    """What is wrong with a program.
+
+    Attributes:
+        kind: ``deadlock``, ``race``, ``unwritten``, ``twice``, ``missing`` or ``wrong``.
+        block: a thread block of the rank; None: of none in particular.
+        step: of the thread block, from 0.
+    """
+
+    kind: str
+    message: str
+    rank: int
+    block: int | None = None
+    step: int | None = None
+    chunk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A message as it went: when what it holds was read, and when it was first used.
+
+    Attributes:
+        sent: number of the step that read it, in the order of the run.
+        used: number of the step that put it where it is kept, or added it to what is there.
+        content: what it carried.
+        reduced: whether it was added to something.
+    """
+
+    src: int
+    dst: int
+    sent: int
+    used: int
+    content: Content
+    reduced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """A program as it runs in one way of calling it.
+
+    Attributes:
+        name: that way: ``in place`` or ``out of place``.
+        faults: what was wrong before it could be run: messages that nobody takes, and such.
+    """
+
+    name: str
+    graph: StepGraph
+    faults: tuple[GraphFault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgram:
+    """A program that was read: what it does in each way of calling it.
+
+    Attributes:
+        collective: what it is for; of one that is not stated, who begins with what alone.
+        chunks: which chunk of the collective each chunk of an input is.
+    """
+
+    name: str
+    collective: Collective
+    chunks: Mapping[Label, int]
+    callings: tuple[Calling, ...]

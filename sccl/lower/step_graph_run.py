@@ -1,0 +1,305 @@
+"""What goes wrong in a graph of steps, whatever the speed of its thread blocks; nothing is sampled.
+
+Which step is done before which other begins does not depend on the schedule, so that one run in any
+order that keeps to it tells what all runs do: two accesses of a place of which one writes are a
+race unless one of them is certainly first (vector clocks, Lamport 1978, Fidge and Mattern 1988);
+and a circle of waiting is a deadlock in all runs. Without races all runs end alike.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sccl.errors import TooLargeError
+from sccl.lower.step_graph import (
+    Content,
+    GraphFault,
+    GraphStep,
+    Label,
+    Passage,
+    Place,
+    StepGraph,
+)
+
+MAX_CLOCKS = 2**28
+"""Steps times thread blocks: one gigabyte of clocks."""
+
+_NAMED = 4
+"""Of what is missing or waits in a circle, so many are named."""
+
+
+@dataclass(slots=True)
+class GraphRun:
+    """What came of a run.
+
+    Attributes:
+        passages: of the messages that were used.
+    """
+
+    faults: list[GraphFault] = field(default_factory=list)
+    passages: list[Passage] = field(default_factory=list)
+
+
+def run_graph(graph: StepGraph) -> GraphRun:
+    """Return everything that is wrong with a program, and what its messages carried.
+
+    Raises:
+        TooLargeError: it has more steps and thread blocks than are compared.
+    """
+    order, faults = _ordered(graph.steps)
+    if faults:
+        return GraphRun(faults)
+    execution = _Execution(graph, _clocks(graph.steps, order))
+    for number in order:
+        execution.do(number)
+    execution.compare()
+    return GraphRun(execution.faults, execution.passages())
+
+
+def _before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
+    """Return, for every step, those that are done before it begins, its block's last among them."""
+    found: list[tuple[int, ...]] = []
+    for number, step in enumerate(steps):
+        follows = number and (steps[number - 1].rank, steps[number - 1].block) == (
+            step.rank,
+            step.block,
+        )
+        found.append((number - 1, *step.after) if follows else step.after)
+    return found
+
+
+def _ordered(steps: Sequence[GraphStep]) -> tuple[list[int], list[GraphFault]]:
+    """Return the steps in an order that can be run, or why there is none."""
+    before = _before(steps)
+    waits = [len(sources) for sources in before]
+    users: list[list[int]] = [[] for _ in steps]
+    for number, sources in enumerate(before):
+        for source in sources:
+            users[source].append(number)
+    ready = [n for n, count in enumerate(waits) if not count and not steps[n].never]
+    order: list[int] = []
+    while ready:
+        number = heapq.heappop(ready)
+        order.append(number)
+        for user in users[number]:
+            waits[user] -= 1
+            if not waits[user] and not steps[user].never:
+                heapq.heappush(ready, user)
+    if len(order) == len(steps):
+        return order, []
+    return order, list(_stuck(steps, before, set(order)))
+
+
+def _stuck(
+    steps: Sequence[GraphStep], before: Sequence[tuple[int, ...]], done: set[int]
+) -> Iterator[GraphFault]:
+    """Yield why steps are never done: those that await nothing that comes, or else a circle."""
+    left = [number for number in range(len(steps)) if number not in done]
+    causes = [steps[number] for number in left if steps[number].never]
+    for step in causes:
+        yield _fault("deadlock", step, f"{step.name} {step.never}")
+    if causes:
+        return
+    path: list[int] = []
+    seen: dict[int, int] = {}
+    number = left[0]
+    while number not in seen:
+        seen[number] = len(path)
+        path.append(number)
+        number = next(source for source in before[number] if source not in done)
+    circle = path[seen[number] :]
+    names = [steps[n].name for n in circle[:_NAMED]]
+    more = f", and {len(circle) - _NAMED} more" if len(circle) > _NAMED else ""
+    text = f"{', which waits for '.join(names)}{more}, which waits for the first of them"
+    yield _fault("deadlock", steps[circle[0]], text)
+
+
+def _clocks(steps: Sequence[GraphStep], order: Sequence[int]) -> npt.NDArray[np.int32]:
+    """Return, for every step, how many steps of each thread block are done when it is.
+
+    Raises:
+        TooLargeError: there are too many.
+    """
+    blocks = {key: n for n, key in enumerate(dict.fromkeys((s.rank, s.block) for s in steps))}
+    if len(steps) * len(blocks) > MAX_CLOCKS:
+        raise TooLargeError(
+            f"the program has {len(steps)} steps in {len(blocks)} thread blocks, and up to "
+            f"{MAX_CLOCKS} of the one times the other are compared: give one of fewer chunks"
+        )
+    before = _before(steps)
+    clocks = np.zeros((len(steps), max(1, len(blocks))), np.int32)
+    for number in order:
+        row = clocks[number]
+        for source in before[number]:
+            np.maximum(row, clocks[source], out=row)
+        step = steps[number]
+        row[blocks[step.rank, step.block]] = step.index + 1
+    return clocks
+
+
+def _fault(kind: str, step: GraphStep, text: str) -> GraphFault:
+    return GraphFault(kind, text, step.rank, step.block, step.index, step.chunk)
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a place holds.
+
+    Attributes:
+        messages: whose content this is, unchanged.
+    """
+
+    content: Content
+    messages: frozenset[Place] = frozenset()
+
+
+@dataclass(slots=True)
+class _Message:
+    sent: int
+    src: int
+    content: Content
+    used: int = -1
+    reduced: bool = False
+
+
+class _Execution:
+    """A run in the middle: what places hold, and who has touched them last."""
+
+    def __init__(self, graph: StepGraph, clocks: npt.NDArray[np.int32]) -> None:
+        self.graph = graph
+        self.clocks = clocks
+        keys = dict.fromkeys((s.rank, s.block) for s in graph.steps)
+        self.column = {key: n for n, key in enumerate(keys)}
+        self.held = {place: _Held(content) for place, content in graph.given.items()}
+        self.writer: dict[Place, int] = {}
+        self.readers: dict[Place, list[int]] = defaultdict(list)
+        self.messages: dict[Place, _Message] = {}
+        self.faults: list[GraphFault] = []
+        self.racing: set[tuple[int, int]] = set()
+        self.now = 0
+
+    def do(self, number: int) -> None:
+        """Run a step: all that it reads, then all that it writes."""
+        step = self.graph.steps[number]
+        for place in dict.fromkeys(place for move in step.moves for place in move.srcs):
+            self._read(number, step, place)
+        for place in dict.fromkeys(move.dst for move in step.moves):
+            self._write(number, place)
+        results = [self._sum(step, [self._at(p) for p in move.srcs]) for move in step.moves]
+        for move, result in zip(step.moves, results, strict=True):
+            self._keep(step, move.dst, result)
+        self.now += 1
+
+    def _at(self, place: Place) -> _Held:
+        held = self.held.get(place, _Held(frozenset()))
+        if place[1] in self.graph.queues:
+            return _Held(held.content, frozenset({place}))
+        return held
+
+    def _keep(self, step: GraphStep, place: Place, result: _Held) -> None:
+        if place[1] in self.graph.queues:
+            self.messages[place] = _Message(self.now, step.rank, result.content)
+        else:
+            for key in result.messages:
+                if self.messages[key].used < 0:
+                    self.messages[key].used = self.now
+        self.held[place] = result
+
+    def _read(self, number: int, step: GraphStep, place: Place) -> None:
+        if place not in self.held:
+            text = f"{step.name} reads {_place(place)}, which nobody has written"
+            self.faults.append(_fault("unwritten", step, text))
+            self.held[place] = _Held(frozenset())
+        if place in self.writer:
+            self._ordered(self.writer[place], number, place)
+        self.readers[place].append(number)
+
+    def _write(self, number: int, place: Place) -> None:
+        for earlier in (*self.readers.pop(place, ()), *self._writers(place)):
+            if earlier != number:
+                self._ordered(earlier, number, place)
+        self.writer[place] = number
+
+    def _writers(self, place: Place) -> tuple[int, ...]:
+        return (self.writer[place],) if place in self.writer else ()
+
+    def _ordered(self, first: int, then: int, place: Place) -> None:
+        """Note a race, unless the one is certainly done before the other begins."""
+        a, b = self.graph.steps[first], self.graph.steps[then]
+        if (
+            self.clocks[then, self.column[a.rank, a.block]] > a.index
+            or (first, then) in self.racing
+        ):
+            return
+        self.racing.add((first, then))
+        text = f"{b.name} and {a.name} both touch {_place(place)}, and nothing says which is first"
+        self.faults.append(_fault("race", b, text))
+
+    def _sum(self, step: GraphStep, operands: Sequence[_Held]) -> _Held:
+        if len(operands) == 1:
+            return operands[0]
+        content: Content = frozenset()
+        for held in operands:
+            if both := content & held.content:
+                text = f"{step.name} adds {_labels(both)} a second time"
+                self.faults.append(_fault("twice", step, text))
+            content |= held.content
+            for key in held.messages:
+                message = self.messages[key]
+                message.reduced = True
+                message.used = self.now if message.used < 0 else message.used
+        return _Held(content)
+
+    def compare(self) -> None:
+        """Note where places do not end with what they should."""
+        for place, wanted in sorted(self.graph.wanted.items()):
+            got = self.held.get(place)
+            if got is not None and got.content == wanted:
+                continue
+            step = self.graph.steps[self.writer[place]] if place in self.writer else None
+            by = f", written last by {step.name}" if step else ", which nobody has written"
+            kind, what = _difference(wanted, frozenset() if got is None else got.content)
+            self.faults.append(
+                GraphFault(
+                    kind,
+                    f"rank {place[0]}: {_place(place)}{by}, ends {what}",
+                    place[0],
+                    None if step is None else step.block,
+                    None if step is None else step.index,
+                    place[2],
+                )
+            )
+
+    def passages(self) -> list[Passage]:
+        """Return the messages that were used, in the order in which they were sent."""
+        return [
+            Passage(m.src, place[0], m.sent, m.used, m.content, m.reduced)
+            for place, m in sorted(self.messages.items(), key=lambda item: item[1].sent)
+            if m.used >= 0
+        ]
+
+
+def _difference(wanted: Content, got: Content) -> tuple[str, str]:
+    if missing := wanted - got:
+        kind = "missing"
+        text = f"without {_labels(missing)}"
+        more = f", and with {_labels(got - wanted)} instead" if got - wanted else ""
+        return kind, text + more
+    return "wrong", f"with {_labels(got - wanted)} besides"
+
+
+def _labels(labels: frozenset[Label]) -> str:
+    found = sorted(labels)
+    text = ", ".join(f"chunk {index} of rank {rank}" for rank, index in found[:_NAMED])
+    return text + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
+
+
+def _place(place: Place) -> str:
+    rank, buffer, index = place
+    return f"{buffer} chunk {index} of rank {rank}"
