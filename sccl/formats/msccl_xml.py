@@ -50,7 +50,7 @@ class Dialect(StrEnum):
     RCCL = "rccl"
 
 
-class Protocol(StrEnum):
+class Transport(StrEnum):
     """NCCL's ways to move data."""
 
     SIMPLE = "Simple"
@@ -65,9 +65,9 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
         Dialect, Meta(description="Whose runtime it is for: msccl, azure or rccl.")
     ] = Dialect.RCCL
     protocol: Annotated[
-        Protocol,
+        Transport,
         Meta(description="How data moves: Simple, LL (small messages) or LL128 (NVLink)."),
-    ] = Protocol.SIMPLE
+    ] = Transport.SIMPLE
     channels: Annotated[
         int,
         Meta(
