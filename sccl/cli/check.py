@@ -13,7 +13,13 @@ from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reporte
 from sccl.core.algorithm import KSynchronous
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.words import counted
-from sccl.tasks.check import Judged, check_output, judge_files
+from sccl.tasks.check import (
+    Judged,
+    JudgedStrange,
+    check_output,
+    judge_files,
+    judge_strange,
+)
 from sccl.view.text.notes import share_bar
 
 if TYPE_CHECKING:
@@ -26,15 +32,41 @@ def check(
     files: options.Plans,
     json: options.Json = False,
 ) -> None:
-    """Re-execute algorithms and schedules, list every violation. Exit code 1 if there is one."""
-    with share_bar(err(), "reading") as bar:
-        judged = judge_files(files, bar, lambda done, of: bar(done, of, "judging"))
+    """Re-execute algorithms, schedules and programs of others, list every violation.
+
+    Of a program, each data race, deadlock and wrong result is named with thread block, step and
+    chunk, whatever the speed of thread blocks, and each rule that its runtime would trip over. Exit
+    code 1 if there is a violation, or a file that no runtime would run.
+    """
+    strange, ours = judge_strange(files)
+    judged: list[Judged] = []
+    if ours:
+        with share_bar(err(), "reading") as bar:
+            judged = judge_files(ours, bar, lambda done, of: bar(done, of, "judging"))
     if json:
-        print_output(check_output(judged))
+        print_output(check_output(judged, strange))
     else:
         for one in judged:
             _print(out(), one)
-    raise typer.Exit(ExitCode.NO if any(one.violations for one in judged) else ExitCode.OK)
+        for theirs in strange:
+            _print_strange(out(), theirs)
+    wrong = any(one.violations for one in judged) or not all(one.passes for one in strange)
+    raise typer.Exit(ExitCode.NO if wrong else ExitCode.OK)
+
+
+def _print_strange(console: Console, judged: JudgedStrange) -> None:
+    foreign, wrong = judged.strange.foreign, judged.faults
+    verdict = f"[red]{counted(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
+    if foreign.refused:
+        verdict += ", [red]and no runtime takes it[/]"
+    title = escape(on_a_line(f"{judged.strange.file}: {foreign.about}"))
+    console.print(f"{title}: {verdict}", soft_wrap=True)
+    for fault in wrong:
+        console.print(f"  {fault.kind}: {on_a_line(fault.message)}", markup=False)
+    for text in foreign.refused:
+        console.print(f"  refused: {on_a_line(text)}", markup=False)
+    for text in foreign.notes:
+        console.print(f"  note: {on_a_line(text)}", markup=False)
 
 
 def _print(console: Console, judged: Judged) -> None:

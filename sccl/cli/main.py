@@ -151,7 +151,7 @@ VERBS = (
         PROVE,
         "check",
         "check",
-        "Re-execute algorithms and schedules, list every violation. Exit code 1 if there is one.",
+        "Re-execute algorithms, schedules and programs of others, list every violation.",
         "sccl check found/allgather-dgx1-c2-s2-r3.json",
     ),
     Verb(

@@ -76,12 +76,14 @@ class Foreign:
 
     Attributes:
         about: what it is, in words.
-        notes: what its runtime would trip over, or was assumed, in sentences.
+        notes: what some runtime would trip over, or was assumed, in sentences.
+        refused: why no runtime would run it, in sentences; empty: some would.
     """
 
     plan: Algorithm | Schedule | StepProgram
     about: str
     notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class Format(Protocol):

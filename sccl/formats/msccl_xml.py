@@ -8,7 +8,7 @@ Source: microsoft/msccl 2023-09, Azure/msccl-executor-nccl 2024-12, ROCm/rccl 20
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -121,16 +121,29 @@ def read(content: bytes, where: str) -> Foreign:
         f"an MSCCL program of {program.ranks} ranks, {given.get('coll', 'no collective')[:20]}, "
         f"{program.chunks} chunks, {sum(1 for _ in program.blocks())} thread blocks"
     )
-    return Foreign(graph_program(program), about, tuple(_said(program, content)))
+    broken = {name: broken_rules(program, content, one) for name, one in RUNTIMES.items()}
+    said = _said(broken)
+    refused = all(broken.values())
+    plan = graph_program(program)
+    notes = [] if refused else said
+    if plan.collective.name == "custom":
+        notes = [_CUSTOM, *notes]
+    return Foreign(plan, about, tuple(notes), said if refused else ())
 
 
-def _said(program: MscclProgram, content: bytes) -> list[str]:
+_CUSTOM = (
+    "it does not say what is to be where in the end: judged is that it ends, that nothing is read "
+    "before it is written, and that no two steps touch a chunk at a time"
+)
+
+
+def _said(broken: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the rules that a program breaks, each with the runtimes whose rule it is."""
     whose: dict[str, list[str]] = {}
-    for name, runtime in RUNTIMES.items():
-        for text in broken_rules(program, content, runtime):
+    for name, rules in broken.items():
+        for text in rules:
             whose.setdefault(text, []).append(name)
-    return [f"{', '.join(names)}: {text}" for text, names in whose.items()]
+    return tuple(f"{', '.join(names)}: {text}" for text, names in whose.items())
 
 
 def _check_served(name: str, algorithm: Algorithm, runtime: Runtime) -> None:

@@ -14,6 +14,7 @@ from sccl.core.algorithm import KSynchronous
 from sccl.core.files.fields import FileText, Part
 from sccl.judge import Violation, violations
 from sccl.tasks.files import LoadedPlan, Told, load_plans
+from sccl.tasks.foreign import Strange, StrangeFault, faults_of, strange_files
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
 
 
@@ -25,6 +26,9 @@ class ViolationPart(Part, frozen=True, kw_only=True):
     step: int | None
     chunk: int | None
     rank: Annotated[int | None, Meta(description="A rank, or a switch: these come after ranks.")]
+    block: Annotated[
+        int | None, Meta(description="The thread block, of programs; step is one of its own.")
+    ]
     link: Annotated[tuple[int, int] | None, Meta(description="[src, dst], of schedules.")]
     tick: Annotated[int | None, Meta(description="When, of schedules.")]
 
@@ -45,6 +49,16 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
         Meta(description="What links do during alpha, of schedules."),
     ]
     violations: tuple[ViolationPart, ...]
+    format: Annotated[
+        str | None, Meta(description="Whose format it is, as 'sccl export' names it; null: sccl's.")
+    ]
+    about: Annotated[str, Meta(description="What it is, of files of others.")]
+    notes: Annotated[
+        tuple[str, ...], Meta(description="What some runtime trips over, or was assumed.")
+    ]
+    refused: Annotated[
+        tuple[str, ...], Meta(description="Why no runtime takes it; empty: one would.")
+    ]
 
 
 class CheckOutput(Output, frozen=True, kw_only=True):
@@ -60,6 +74,31 @@ class Judged:
 
     loaded: LoadedPlan
     violations: tuple[Violation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedStrange:
+    """A file of somebody else, and everything that is wrong with what it says."""
+
+    strange: Strange
+    faults: tuple[StrangeFault, ...]
+
+    @property
+    def passes(self) -> bool:
+        """Return whether it is right, and some runtime would run it."""
+        return not self.faults and not self.strange.foreign.refused
+
+
+def judge_strange(
+    words: Iterable[str | Path],
+) -> tuple[list[JudgedStrange], list[str | Path]]:
+    """Return the verdicts on files of others, and the words that name anything else.
+
+    Raises:
+        InputError: a file cannot be read, or is larger than is judged.
+    """
+    found, rest = strange_files(words)
+    return [JudgedStrange(one, tuple(faults_of(one))) for one in found], rest
 
 
 def judge_files(
@@ -83,11 +122,42 @@ def _misnamed(one: LoadedPlan) -> list[Violation]:
     return [Violation("collective", text)] if text else []
 
 
-def check_output(judged: Sequence[Judged]) -> CheckOutput:
+def check_output(judged: Sequence[Judged], strange: Sequence[JudgedStrange] = ()) -> CheckOutput:
     """Return the verdicts."""
+    theirs = {str(one.strange.file): one.strange.digest for one in strange}
     return CheckOutput(
-        inputs=plan_digests({str(x.loaded.file): x.loaded.plan for x in judged}),
-        files=tuple(map(_part, judged)),
+        inputs=plan_digests({str(x.loaded.file): x.loaded.plan for x in judged}) | theirs,
+        files=(*map(_part, judged), *map(_strange_part, strange)),
+    )
+
+
+def _strange_part(judged: JudgedStrange) -> CheckedFilePart:
+    foreign = judged.strange.foreign
+    return CheckedFilePart(
+        file=str(judged.strange.file),
+        valid=judged.passes,
+        digest_matches=False,
+        collective=foreign.plan.collective.name,
+        topology="",
+        finish_us=None,
+        alpha=None,
+        violations=tuple(
+            ViolationPart(
+                kind=fault.kind,
+                message=fault.message,
+                step=fault.step,
+                chunk=fault.chunk,
+                rank=fault.rank,
+                block=fault.block,
+                link=None,
+                tick=None,
+            )
+            for fault in judged.faults
+        ),
+        format=judged.strange.format.NAME,
+        about=foreign.about,
+        notes=foreign.notes,
+        refused=foreign.refused,
     )
 
 
@@ -109,9 +179,14 @@ def _part(judged: Judged) -> CheckedFilePart:
                 step=v.step,
                 chunk=v.chunk,
                 rank=v.rank,
+                block=None,
                 link=v.link,
                 tick=v.tick,
             )
             for v in judged.violations
         ),
+        format=None,
+        about="",
+        notes=(),
+        refused=(),
     )

@@ -1,0 +1,145 @@
+"""Files in the formats of others: what they are, and what is wrong with what they say."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl import formats
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.disk import is_folder, is_packed, reading
+from sccl.core.files.text import kind_in
+from sccl.core.schedule import Schedule
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.formats import MAX_BYTES, Foreign, Format
+from sccl.judge import violations
+from sccl.lower.step_graph import GraphFault
+from sccl.lower.step_graph_run import run_graph
+
+_HEAD = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Strange:
+    """A file of somebody else, and what it holds.
+
+    Attributes:
+        digest: sha256 of the file.
+    """
+
+    file: Path
+    digest: str
+    format: Format
+    foreign: Foreign
+
+
+@dataclass(frozen=True, slots=True)
+class StrangeFault:
+    """What is wrong with what such a file says.
+
+    Attributes:
+        way: how it is called when it goes wrong; empty: it has no ways.
+        block: the thread block, of programs; ``step`` is then one of its steps.
+    """
+
+    kind: str
+    message: str
+    rank: int | None
+    block: int | None
+    step: int | None
+    chunk: int | None
+
+
+def strange_files(words: Iterable[str | Path]) -> tuple[list[Strange], list[str | Path]]:
+    """Return what is in files of others' formats, and the words that name anything else.
+
+    Raises:
+        InputError: a file of such a format is not one that can be read.
+    """
+    found: list[Strange] = []
+    rest: list[str | Path] = []
+    for word in words:
+        one = _strange(Path(word)) if os.path.isfile(word) else None  # noqa: PTH113
+        if one is None:
+            rest.append(word)
+        else:
+            found.append(one)
+    return found, rest
+
+
+def _strange(path: Path) -> Strange | None:
+    if is_folder(path) or is_packed(path):
+        return None
+    with reading(path) as stream:
+        head = stream.read(_HEAD)
+    if re.match(rb'\s*\{\s*"schema":\s*[0-9]+,\s*"kind":', head):
+        return None  # as sccl writes them, of which some are long
+    content = content_of(path)
+    if _is_ours(content):
+        return None
+    form = formats.who_reads(content)
+    if form is None:
+        return None
+    digest = "sha256:" + hashlib.sha256(content).hexdigest()
+    return Strange(path, digest, form, form.read(content, str(path)))
+
+
+def _is_ours(content: bytes) -> bool:
+    """Return whether a file says that it is of a kind of sccl's own."""
+    if content.lstrip()[:1] != b"{":
+        return False
+    try:
+        return kind_in(content.decode(), "") is not None
+    except (InputError, UnicodeDecodeError):
+        return False
+
+
+def content_of(path: Path) -> bytes:
+    """Return what is in a file, uncompressed if gzip has compressed it.
+
+    Raises:
+        InputError: it cannot be read, or is longer than formats of others are read to.
+    """
+    with reading(path) as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if content[:2] == b"\x1f\x8b":
+        try:
+            with gzip.open(io.BytesIO(content)) as stream:
+                content = stream.read(MAX_BYTES + 1)
+        except (OSError, EOFError, ValueError) as error:
+            raise FormatError(f"{path}: it begins as gzip does, and is none: {error}") from error
+    if len(content) > MAX_BYTES:
+        raise TooLargeError(
+            f"{path} is longer than the {MAX_BYTES >> 20} MiB to which files of others are read"
+        )
+    return content
+
+
+def faults_of(strange: Strange) -> list[StrangeFault]:
+    """Return what is wrong with a plan or a program, whatever the speed of its parts.
+
+    Raises:
+        InputError: it is larger than is judged.
+    """
+    plan = strange.foreign.plan
+    if isinstance(plan, Algorithm | Schedule):
+        return [
+            StrangeFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)
+        ]
+    several = len(plan.callings) > 1
+    return [
+        _said(fault, f"{calling.name}: " if several else "")
+        for calling in plan.callings
+        for fault in (*calling.faults, *run_graph(calling.graph).faults)
+    ]
+
+
+def _said(fault: GraphFault, way: str) -> StrangeFault:
+    message = way + fault.message
+    return StrangeFault(fault.kind, message, fault.rank, fault.block, fault.step, fault.chunk)

@@ -1,0 +1,63 @@
+"""``sccl check`` and files of others: what they are, what is wrong, who would run them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.text import text_of
+from tests.kit.commands import sccl
+from tests.kit.found import frontier
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """Return a program for RCCL: allgather on a ring of four."""
+    plan = tmp_path / "plan.json"
+    plan.write_text(text_of(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
+    path = tmp_path / "plan.xml"
+    assert sccl("export", plan, "--format", "msccl-xml", "-o", path)[0] == 0
+    return path
+
+
+def test_programs_are_checked_beside_plans(program: Path) -> None:
+    code, out, err = sccl("check", program, program.with_suffix(".json"))
+    assert (code, err) == (0, "")
+    assert out.count("valid") == 2
+    assert "an MSCCL program of 4 ranks, allgather" in out
+    packed = program.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(program.read_bytes()))
+    assert sccl("check", packed)[0] == 0
+
+
+def test_what_is_wrong_is_named(program: Path) -> None:
+    lines = program.read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if 'type="rcs"' in line)
+    program.write_text("".join([*lines[:at], lines[at].replace("rcs", "r"), *lines[at + 1 :]]))
+    code, out, _ = sccl("check", program, "--json")
+    (file,) = json.loads(out)["files"]
+    assert (code, file["valid"], file["format"]) == (1, False, "msccl-xml")
+    (first, *_) = file["violations"]
+    assert first["kind"] == "deadlock"
+    assert None not in (first["rank"], first["block"], first["step"])
+
+
+def test_what_no_runtime_takes_is_wrong_too(program: Path) -> None:
+    program.write_text('<?xml version="1.0"?>\n' + program.read_text())
+    code, out, _ = sccl("check", program)
+    assert code == 1
+    assert "valid, and no runtime takes it" in out
+    assert "refused: msccl, azure, rccl: it begins with an XML declaration" in out
+
+
+@pytest.mark.parametrize("content", [b"<algo", b"<algo/>", b"<algo>" * 9, b"\x1f\x8b123", b"<x/>"])
+def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.xml"
+    path.write_bytes(content)
+    code, out, err = sccl("check", path)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
