@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sccl import formats
-from sccl.core.algorithm import Algorithm
 from sccl.core.files.disk import is_folder, is_packed, reading
 from sccl.core.files.text import kind_in
-from sccl.core.schedule import Schedule
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.formats import MAX_BYTES, Foreign, Format
 from sccl.judge import violations
-from sccl.lower.step_graph import GraphFault
-from sccl.lower.step_graph_run import run_graph
+from sccl.lower.step_graph import GraphFault, StepProgram
 
 _HEAD = 4096
 
@@ -127,8 +124,10 @@ def faults_of(strange: Strange) -> list[StrangeFault]:
     Raises:
         InputError: it is larger than is judged.
     """
+    from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
+
     plan = strange.foreign.plan
-    if isinstance(plan, Algorithm | Schedule):
+    if not isinstance(plan, StepProgram):
         return [
             StrangeFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)
         ]

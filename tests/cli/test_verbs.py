@@ -183,15 +183,15 @@ def test_a_folder_of_other_things_is_left_alone(found: Path, tmp_path: Path) -> 
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that fills at the third file leaves the folder as it was, or none."""
     written: list[Path] = []
-    real = core_files.write_atomically
+    real = core_files.write_bytes_atomically
 
-    def failing(path: Path, text: str) -> None:
+    def failing(path: Path, text: bytes) -> None:
         written.append(path)
         if len(written) == 3:
             raise InputError("cannot write: No space left on device")
         real(path, text)
 
-    monkeypatch.setattr(core_files, "write_atomically", failing)
+    monkeypatch.setattr(core_files, "write_bytes_atomically", failing)
     texts = dict.fromkeys("abcd", "new")
     old = tmp_path / "old"
     old.mkdir()
