@@ -76,6 +76,28 @@ def _grid_pairs(sides: tuple[int, ...], *, periodic: bool) -> Iterator[Pair]:
                 yield (*_sorted(rank, there), dimension)
 
 
+def _tpu_v4(text: str) -> Wiring:
+    """Return a slice of a TPU v4 pod: a grid of chips, which wraps where it is of whole cubes.
+
+    Cubes of 4x4x4 chips have optical switches at their faces; what is smaller has no way round
+    (Jouppi et al., ISCA 2023, section 2; Google Cloud, TPU v4). Twisted tori are not made.
+    """
+    sides = sides_of(text)
+    if len(sides) != 3:
+        raise ValueError("three sides such as 4x4x4, each a multiple of 4 for one that wraps")
+    whole = all(side % 4 == 0 for side in sides)
+    wiring = _grid(text, periodic=whole)
+    dimensions = tuple(replace(d, alpha_us=1.0, gb_per_s=50.0) for d in wiring.dimensions)
+    describes = f"a slice of a TPU v4 pod, {'a torus' if whole else 'a mesh, being no whole cubes'}"
+    return replace(wiring, dimensions=dimensions, describes=describes, costs=_TPU_V4)
+
+
+_TPU_V4 = (
+    "6 links of 50 GB/s a chip (Jouppi et al., ISCA 2023, Table 4), taken as per direction; no "
+    "alpha is published, 1 us is assumed, as ASTRA-sim's examples have it for TPU v3"
+)
+
+
 def _hypercube(text: str) -> Wiring:
     d = number_of(text, 1)
     if d >= MAX_RANKS.bit_length():
@@ -125,6 +147,9 @@ _GENERATORS = (
     Generator("mesh", "AxB..", "mesh:3x3", "a grid", lambda t: _grid(t, periodic=False)),
     Generator(
         "torus", "AxB..", "torus:4x4x4", "a grid that wraps", lambda t: _grid(t, periodic=True)
+    ),
+    Generator(
+        "tpu-v4", "AxBxC", "tpu-v4:4x4x4", "a slice of a TPU v4 pod: a torus of cubes", _tpu_v4
     ),
     Generator("hypercube", "DIMENSIONS", "hypercube:4", "2^d ranks, bits flip", _hypercube),
     Generator(

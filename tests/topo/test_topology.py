@@ -29,12 +29,17 @@ from tests.kit.strategies import topologies
 
 def test_catalogue_names_and_sources() -> None:
     assert catalogue_names() == (
-        *("dgx-a100", "dgx-h100", "dgx1", "dgx2", "ndv2x2", "ndv2x4", "z52", "z52-pcie"),
+        *("dgx-a100", "dgx-b200", "dgx-h100", "dgx1", "dgx2", "gb200-nvl72", "mi250x8", "mi300x8"),
+        *("ndv2x2", "ndv2x4", "ndv4", "ndv4x2"),
+        *("teccl-amd", "teccl-amdx2", "teccl-dgx1", "teccl-dgx2x2", "teccl-ndv2x2", "teccl-ndv2x4"),
+        *("z52", "z52-pcie"),
     )
     for name in catalogue_names():
         machine = resolve(name)
         assert machine.name == name
         assert len(machine.source) > 50
+        assert "alpha" in machine.source
+        assert measure(machine).unreachable is None
 
 
 def test_dgx1_is_numbered_as_nvidia_smi_prints_it() -> None:
