@@ -20,10 +20,10 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
-from sccl.errors import CollectiveError, FormatError, ParameterError, TopologyError
+from sccl.errors import CollectiveError, ParameterError, TopologyError
 from sccl.formats.chakra import traces
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.messages import Awaiting
+from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
+from sccl.formats.messages import MessageOptions
 from sccl.formats.traces import Node, NodeKind, trace
 
 NAME = "astra-sim"
@@ -48,16 +48,9 @@ _GIB = 2**30
 _Network = Literal["auto", "Ring", "FullyConnected"]
 
 
-class AstraOptions(FormatOptions, frozen=True, kw_only=True):
-    """What can be told."""
+class AstraOptions(MessageOptions, frozen=True, kw_only=True):
+    """What can be told beside what messages wait for."""
 
-    awaiting: Annotated[
-        Awaiting,
-        Meta(
-            description="What a send waits for: data (all that came of its chunk) or step (all "
-            "that came in earlier steps)."
-        ),
-    ] = Awaiting.DATA
     network: Annotated[
         _Network,
         Meta(description="Its network: auto (that of the machine), Ring, FullyConnected."),
@@ -112,18 +105,7 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
     return WrittenFiles(files, command, (note,))
 
 
-def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
-    """Return False: what is written is several files."""
-    return False
-
-
-def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
-    """Raise, for traces do not say what their bytes are.
-
-    Raises:
-        FormatError: always.
-    """
-    raise FormatError(f"{where}: a trace says how many bytes go where, not what they are: no plan")
+sniff, read = only_written("a trace says how many bytes go where, not what they are")
 
 
 def _json(value: dict[str, object]) -> bytes:

@@ -12,14 +12,10 @@ A trace says how many bytes go where, and not what they are: so it is only writt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
-
-from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
-from sccl.errors import FormatError, ParameterError, TooLargeError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.messages import Awaiting, Message, messages_of
+from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
+from sccl.formats.messages import Awaiting, Message, MessageOptions, messages_of, sized
 from sccl.formats.traces import SCHEMA, Node, NodeKind, trace
 
 NAME = "chakra"
@@ -32,22 +28,10 @@ MAX_MESSAGES = 2**20
 """Of a plan: numbers and tags are of 32 bits, and simulators keep all nodes."""
 
 
-class ChakraOptions(FormatOptions, frozen=True, kw_only=True):
-    """What can be told."""
-
-    awaiting: Annotated[
-        Awaiting,
-        Meta(
-            description="What a send waits for: data (all that came of its chunk) or step (all "
-            "that came in earlier steps)."
-        ),
-    ] = Awaiting.DATA
+Options = MessageOptions
 
 
-Options = ChakraOptions
-
-
-def write(plans: Sequence[SizedPlan], options: ChakraOptions) -> WrittenFiles:
+def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     """Return a file for each rank, of each plan.
 
     Raises:
@@ -63,18 +47,7 @@ def write(plans: Sequence[SizedPlan], options: ChakraOptions) -> WrittenFiles:
     return WrittenFiles(files, command + " --output_filename trace.pdf", notes)
 
 
-def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
-    """Return False: traces are not read."""
-    return False
-
-
-def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
-    """Raise, for a trace does not say what its bytes are.
-
-    Raises:
-        FormatError: always.
-    """
-    raise FormatError(f"{where}: a trace says how many bytes go where, not what they are: no plan")
+sniff, read = only_written("a trace says how many bytes go where, not what they are")
 
 
 def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
@@ -84,23 +57,11 @@ def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
         ParameterError: chunks are of no whole bytes.
         TooLargeError: there are more messages than are numbered.
     """
-    algorithm, size = plan.plan, plan.size_bytes
-    assert isinstance(algorithm, Algorithm)
-    assert size is not None
+    algorithm, chunk_bytes = sized(plan, MAX_MESSAGES)
     collective = algorithm.collective
-    if size % collective.chunks:
-        raise ParameterError(
-            f"{plan.name}: {size} bytes do not divide into C={collective.chunks} chunks: give a "
-            "size that does"
-        )
-    if algorithm.num_sends > MAX_MESSAGES:
-        raise TooLargeError(
-            f"{plan.name}: {algorithm.num_sends} sends, and up to {MAX_MESSAGES} are written: "
-            "give an algorithm of fewer chunks"
-        )
     nodes: list[list[Node]] = [[] for _ in range(collective.ranks)]
     for message in messages_of(algorithm, awaiting):
-        told = _told(message, size // collective.chunks, collective.num_chunks)
+        told = _told(message, chunk_bytes, collective.num_chunks)
         sent = {"comm_type": int(NodeKind.SEND), "comm_dst": message.dst, **told}
         received = {"comm_type": int(NodeKind.RECEIVE), "comm_src": message.src, **told}
         after = tuple(2 * number for number in message.after)

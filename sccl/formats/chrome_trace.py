@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from sccl.core.schedule import Schedule
-from sccl.errors import FormatError, TooLargeError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.errors import TooLargeError
+from sccl.formats.contract import FormatOptions, SizedPlan, WrittenFiles, only_written
 
 NAME = "chrome-trace"
 ABOUT = "trace of what links carry, for Perfetto and chrome://tracing"
@@ -49,18 +49,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     return WrittenFiles({"trace.json": text}, "open https://ui.perfetto.dev and drop {path} on it")
 
 
-def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
-    """Return False: traces are not read."""
-    return False
-
-
-def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
-    """Raise, for a trace does not say what was to be done.
-
-    Raises:
-        FormatError: always.
-    """
-    raise FormatError(f"{where}: a trace says what links carry, not what was to be done: no plan")
+sniff, read = only_written("a trace says what links carry, not what was to be done")
 
 
 def _plan(entry: SizedPlan) -> Schedule:

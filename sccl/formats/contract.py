@@ -18,11 +18,13 @@ reader states how much it takes, and neither hangs nor fails otherwise on any by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+
+from sccl.errors import FormatError
 
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm
@@ -84,6 +86,24 @@ class Foreign:
     about: str
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+
+
+def only_written(why: str) -> tuple[Callable[[bytes], bool], Callable[[bytes, str], Foreign]]:
+    """Return ``sniff`` and ``read`` of a format whose files are not read.
+
+    Args:
+        why: they are not, as a clause.
+    """
+
+    def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
+        """Return False: none is read."""
+        return False
+
+    def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
+        """Refuse it."""
+        raise FormatError(f"{where}: {why}: there is no plan in it")
+
+    return sniff, read
 
 
 class Format(Protocol):

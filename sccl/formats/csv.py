@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
-from sccl.errors import FormatError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.contract import FormatOptions, SizedPlan, WrittenFiles, only_written
 
 NAME = "csv"
 ABOUT = "a table of all sends, or of all transfers with their times"
@@ -32,18 +31,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     return WrittenFiles(files, f"libreoffice --calc {file}")
 
 
-def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
-    """Return False: tables are not read."""
-    return False
-
-
-def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
-    """Raise, for a table does not say what was to be done.
-
-    Raises:
-        FormatError: always.
-    """
-    raise FormatError(f"{where}: a table of sends says neither machine nor collective: no plan")
+sniff, read = only_written("a table of sends says neither machine nor collective")
 
 
 def _rows(plan: Algorithm | Schedule) -> Iterator[str]:

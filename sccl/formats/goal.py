@@ -9,14 +9,10 @@ simulator's own: it is told L, o, g and G, which stand for alpha and beta here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
-
-from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
-from sccl.errors import FormatError, ParameterError, TooLargeError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.messages import Awaiting, Message, messages_of
+from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
+from sccl.formats.messages import Awaiting, Message, MessageOptions, messages_of, sized
 
 NAME = "goal"
 ABOUT = "GOAL schedules for LogGOPSim and ATLAHS"
@@ -28,22 +24,10 @@ MAX_MESSAGES = 2**22
 """Of a plan: a tag is a number of 32 bits, and a line is some 40 bytes."""
 
 
-class GoalOptions(FormatOptions, frozen=True, kw_only=True):
-    """What can be told."""
-
-    awaiting: Annotated[
-        Awaiting,
-        Meta(
-            description="What a send waits for: data (all that came of its chunk) or step (all "
-            "that came in earlier steps)."
-        ),
-    ] = Awaiting.DATA
+Options = MessageOptions
 
 
-Options = GoalOptions
-
-
-def write(plans: Sequence[SizedPlan], options: GoalOptions) -> WrittenFiles:
+def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     """Return a file for each plan.
 
     Raises:
@@ -63,35 +47,12 @@ def write(plans: Sequence[SizedPlan], options: GoalOptions) -> WrittenFiles:
     return WrittenFiles(files, command, (note,))
 
 
-def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
-    """Return False: schedules of messages are not read."""
-    return False
-
-
-def read(content: bytes, where: str) -> Foreign:  # noqa: ARG001 - the contract's
-    """Raise, for a schedule of messages does not say what they are.
-
-    Raises:
-        FormatError: always.
-    """
-    raise FormatError(f"{where}: GOAL says how many bytes go where, not what they are: no plan")
+sniff, read = only_written("GOAL says how many bytes go where, not what they are")
 
 
 def _lines(plan: SizedPlan, awaiting: Awaiting) -> Iterator[str]:
-    algorithm, size = plan.plan, plan.size_bytes
-    assert isinstance(algorithm, Algorithm)
-    assert size is not None
-    if size % algorithm.collective.chunks:
-        raise ParameterError(
-            f"{plan.name}: {size} bytes do not divide into C={algorithm.collective.chunks} "
-            "chunks: give a size that does"
-        )
-    if algorithm.num_sends > MAX_MESSAGES:
-        raise TooLargeError(
-            f"{plan.name}: {algorithm.num_sends} sends, and up to {MAX_MESSAGES} are written: "
-            "give an algorithm of fewer chunks"
-        )
-    chunk, ranks = size // algorithm.collective.chunks, algorithm.collective.ranks
+    algorithm, chunk = sized(plan, MAX_MESSAGES)
+    ranks = algorithm.collective.ranks
     sent: list[list[Message]] = [[] for _ in range(ranks)]
     received: list[list[Message]] = [[] for _ in range(ranks)]
     for message in messages_of(algorithm, awaiting):

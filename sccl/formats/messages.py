@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
+from sccl.errors import ParameterError, TooLargeError
+from sccl.formats.contract import FormatOptions, SizedPlan
 
 
 class Awaiting(StrEnum):
@@ -16,6 +21,18 @@ class Awaiting(StrEnum):
     """All that has come to its sender of its chunk in earlier steps."""
     STEP = "step"
     """All that has come to its sender in earlier steps."""
+
+
+class MessageOptions(FormatOptions, frozen=True, kw_only=True):
+    """What formats of messages can be told."""
+
+    awaiting: Annotated[
+        Awaiting,
+        Meta(
+            description="What a send waits for: data (all that came of its chunk) or step (all "
+            "that came in earlier steps)."
+        ),
+    ] = Awaiting.DATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +51,32 @@ class Message:
     dst: int
     reduce: bool
     after: tuple[int, ...]
+
+
+def sized(plan: SizedPlan, most: int) -> tuple[Algorithm, int]:
+    """Return the algorithm of a plan, and the bytes of its chunks.
+
+    Args:
+        most: messages that the format takes.
+
+    Raises:
+        ParameterError: chunks are of no whole bytes.
+        TooLargeError: there are more messages.
+    """
+    algorithm, size = plan.plan, plan.size_bytes
+    assert isinstance(algorithm, Algorithm)
+    assert size is not None
+    chunks = algorithm.collective.chunks
+    if size % chunks:
+        raise ParameterError(
+            f"{plan.name}: {size} bytes do not divide into C={chunks} chunks: give a size that does"
+        )
+    if algorithm.num_sends > most:
+        raise TooLargeError(
+            f"{plan.name}: {algorithm.num_sends} sends, and up to {most} are written: give an "
+            "algorithm of fewer chunks"
+        )
+    return algorithm, size // chunks
 
 
 def messages_of(algorithm: Algorithm, awaiting: Awaiting) -> list[Message]:
