@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
@@ -148,6 +149,14 @@ VERBS = (
         "sccl export found --format chrome-trace --size 1MB -o trace.json",
     ),
     Verb(
+        RUN,
+        "import",
+        "bring",
+        "Read an algorithm or a program of somebody else, and write it as an algorithm of sccl's "
+        "own.",
+        "sccl import program.xml -o plan.json",
+    ),
+    Verb(
         PROVE,
         "check",
         "check",
@@ -254,7 +263,9 @@ class Verbs(TyperGroup):
 
 def load(verb: Verb) -> TyperCommand | TyperGroup:
     """Return a verb with its options, or its inner verbs."""
-    found = getattr(importlib.import_module(f"sccl.cli.{verb.home}"), verb.name.replace("-", "_"))
+    name = verb.name.replace("-", "_")
+    home = importlib.import_module(f"sccl.cli.{verb.home}")
+    found = getattr(home, f"{name}_" if keyword.iskeyword(name) else name)
     whole = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
     if whole is not found:
         whole.command(name=verb.name)(found)

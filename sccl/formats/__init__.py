@@ -23,7 +23,7 @@ __all__ = [
 
 NO_FORMATS = frozenset(
     {
-        *("contract", "messages", "traces"),
+        *("contract", "flows", "messages", "traces"),
         *("msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),
     }
 )

@@ -45,6 +45,7 @@ OUTPUTS = {
     "smt2": "sccl.tasks.smt2:Smt2Output",
     "doctor": "sccl.tasks.doctor:DoctorOutput",
     "export": "sccl.tasks.exporting:ExportOutput",
+    "import": "sccl.tasks.bringing:ImportOutput",
     "topo-import": "sccl.tasks.importing:TopoImportOutput",
     "topo-list": "sccl.tasks.topo:TopoListOutput",
     "topo-with": "sccl.tasks.topo:TopoWithOutput",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sccl.core.algorithm import Algorithm, Send
+from sccl.core.collective import Collective
 from sccl.core.ids import ChunkId, Edge, Rank, Step
 from sccl.core.instance import check_direct
 from sccl.core.schedule import Schedule
@@ -16,6 +17,10 @@ from sccl.judge import require_valid
 
 Place = tuple[int, int]
 """(chunk, rank)."""
+
+
+Row = tuple[int, int, int, int, int, bool]
+"""(when it goes, when it comes, chunk, src, dst, reduce): the first two by any measure of order."""
 
 
 @dataclass(slots=True)
@@ -65,6 +70,25 @@ def algorithm_of(schedule: Schedule) -> Algorithm:
         sends=sends,
     )
     return require_valid(algorithm, "the way from times to steps")
+
+
+def algorithm_of_rows(topology: Topology, collective: Collective, rows: Sequence[Row]) -> Algorithm:
+    """Return the algorithm of transfers whose order is known, in as few steps as that allows.
+
+    Whether it is right is for the judge to say.
+
+    Raises:
+        ParameterError: no order of steps keeps to the order in which values come and go.
+    """
+    transfers = [
+        _Transfer(start, arrives, chunk, src, dst, reduce, src in collective.holders(chunk))
+        for start, arrives, chunk, src, dst, reduce in rows
+    ]
+    _give_steps(transfers, combining=collective.combining)
+    sends = tuple(
+        Send(Step(t.step), ChunkId(t.chunk), Rank(t.src), Rank(t.dst), t.reduce) for t in transfers
+    )
+    return Algorithm(topology, collective, _rounds(topology, transfers), sends)
 
 
 def _check_kept(schedule: Schedule) -> None:

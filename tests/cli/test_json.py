@@ -71,6 +71,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
     assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
+    plan = folder / "found" / "allgather-ring-4-c2-s2-r3.json"
+    program = ("--format", "msccl-xml", "-o", folder / "program.xml")
+    assert run("export", plan, *program)[0] == 0
     return folder
 
 
@@ -100,6 +103,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "export",
         lambda d: [d / "schedule.json", "--format", "chrome-trace", "-o", d / "trace.json"],
     ),
+    "import": ("import", lambda d: [d / "program.xml", "-o", d / "imported.json"]),
     "codegen": ("codegen", lambda d: [d / "found", "-o", d / "again"]),
     "check": ("check", lambda d: [d / "found"]),
     "verify-certificate": ("verify-certificate", lambda d: [d / "proofs"]),

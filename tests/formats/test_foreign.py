@@ -12,6 +12,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from tests.kit.commands import sccl
 from tests.kit.found import frontier
+from tests.kit.samples import sample
 
 
 @pytest.fixture
@@ -61,3 +62,40 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, content: bytes) -> 
     code, out, err = sccl("check", path)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("collective", ["allgather", "allreduce", "reducescatter", "alltoall"])
+def test_programs_come_back_as_what_they_were_made_of(tmp_path: Path, collective: str) -> None:
+    """In no more steps, and right on the machine that they were made for."""
+    for algorithm in frontier("star:4", collective):
+        plan, program, back = (tmp_path / name for name in ("a.json", "a.xml", "b.json"))
+        plan.write_text(text_of(algorithm_to_wire(algorithm)))
+        assert sccl("export", plan, "--format", "msccl-xml", "-o", program)[0] == 0
+        words = ("import", program, "-o", back, "--topo", "star:4", "--json")
+        code, out, err = sccl(*words)
+        assert (code, err) == (0, "")
+        assert json.loads(out)["steps"] <= algorithm.steps
+        assert sccl("check", back)[0] == 0
+
+
+def test_schedules_of_te_ccl_become_algorithms(tmp_path: Path) -> None:
+    for name, says in (
+        ("schedules/mesh_4", "allgather of 16 GPUs, 240 transfers"),
+        ("schedules/ndv2_schedule", "allgather of 15 GPUs, 210 transfers"),
+        ("schedules/fork_nvswitch16_64MB_schedule", "allgather of 16 GPUs, 240 transfers"),
+        ("outputs/DGX2__2_chassis__AllGather__Slow__64KB", "allgather of 32 GPUs, 992 transfers"),
+        ("outputs/NDv2__2_chassis__AllGather__Fast__1MB", "allgather of 15 GPUs, 210 transfers"),
+        ("outputs/NDv2__2_chassis__AlltoAll__Slow__16KB", "alltoall of 15 GPUs, 475 transfers"),
+    ):
+        code, out, err = sccl("import", sample(f"teccl/{name}.json"), "-o", tmp_path / "a.json")
+        assert (code, err) == (0, ""), name
+        assert says in out
+        assert sccl("check", tmp_path / "a.json")[0] == 0
+
+
+def test_what_is_nobodys_is_not_imported(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("hello")
+    code, out, err = sccl("import", path, "-o", tmp_path / "b.json")
+    assert (code, out, (tmp_path / "b.json").exists()) == (2, "", False)
+    assert "it is of none of the formats that are read" in err

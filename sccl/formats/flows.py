@@ -1,0 +1,54 @@
+"""Transfers of chunks in order, as others list them, as an algorithm in as few steps as they allow.
+
+The machine is that of the links that are used, each of one lane, where no other is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.collective import Collective
+from sccl.core.topology import Link, Topology
+
+ALPHA_US = 0.7
+GB_PER_S = 25.0
+"""Of a lane of NVLink 2 (SCCL, section 2.2): of links whose costs are not said."""
+
+Flow = tuple[int, int, int]
+"""(chunk, src, dst)."""
+
+ASSUMED = (
+    f"links are those that are used, each of one lane of {GB_PER_S:g} GB/s and {ALPHA_US} us: "
+    "their costs are not said"
+)
+
+
+def machine_of(name: str, ranks: int, edges: Sequence[tuple[int, int]]) -> Topology:
+    """Return the machine of the links that are used."""
+    links = tuple(Link(*edge, 1, ALPHA_US, GB_PER_S) for edge in sorted(set(edges)))
+    return Topology(name, ranks, links, ALPHA_US, GB_PER_S, source="links that a file uses")
+
+
+def algorithm_of_flows(name: str, collective: Collective, flows: Sequence[Flow]) -> Algorithm:
+    """Return the algorithm of transfers that copy, each as soon as its sender has the chunk."""
+    held: dict[tuple[int, int], int] = {
+        (chunk, int(rank)): 0
+        for chunk in range(collective.num_chunks)
+        for rank in collective.holders(chunk)
+    }
+    sends = []
+    load: Counter[tuple[int, int, int]] = Counter()
+    for chunk, src, dst in flows:
+        step = held.get((chunk, src), 0)
+        held[chunk, dst] = min(held.get((chunk, dst), step + 1), step + 1)
+        sends.append(send(chunk, src, dst, step))
+        load[step, src, dst] += 1
+    steps = 1 + max((one.step for one in sends), default=0)
+    rounds = [1] * steps
+    for (step, *_), count in load.items():
+        rounds[step] = max(rounds[step], count)
+    edges = [(src, dst) for _, src, dst in flows]
+    machine = machine_of(name, collective.ranks, edges)
+    return Algorithm(machine, collective, tuple(rounds), tuple(sends))

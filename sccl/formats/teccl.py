@@ -1,0 +1,150 @@
+"""Schedules of TE-CCL: what travels over which link in which epoch; read alone.
+
+Source: microsoft/TE-CCL (SIGCOMM 2024), files of ``examples/schedules`` and of its experiments:
+``7-Flows`` or ``6-Flows`` has a sentence for each transfer, ``8-Chunk paths`` or ``7-chunk paths``
+one for each demand that is met. Nodes that never send chunks of their own are switches.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.collective import Collective
+from sccl.errors import FormatError, TooLargeError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.flows import ASSUMED, algorithm_of_flows
+
+NAME = "teccl"
+ABOUT = "schedules of TE-CCL (read alone)"
+SOURCE = "microsoft/TE-CCL, examples/schedules"
+TAKES = (Algorithm,)
+BY_SIZE = False
+
+MAX_FLOWS = 2**20
+"""Of a schedule that is read."""
+
+_FLOW = re.compile(
+    r"Chunk (\d{1,6}) from (\d{1,6}) traveled over (\d{1,6})->(\d{1,6})"
+    r"(?: with volume ([0-9.]{1,20}))? in epoch (\d{1,9})(?: via switches ([0-9, >-]*))?"
+)
+_DEMAND = re.compile(r"Demand at (\d{1,6}) for chunk (\d{1,6}) from (\d{1,6}) met by epoch \d{1,9}")
+
+
+class TecclOptions(FormatOptions, frozen=True, kw_only=True):
+    """Nothing can be told."""
+
+
+Options = TecclOptions
+
+
+def write(plans: Sequence[SizedPlan], options: TecclOptions) -> WrittenFiles:  # noqa: ARG001
+    """Raise: only TE-CCL writes them, and nothing runs them.
+
+    Raises:
+        FormatError: always.
+    """
+    raise FormatError("teccl: schedules of TE-CCL are read, with 'sccl import'; nothing runs them")
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether bytes begin as a schedule of TE-CCL does."""
+    return bool(re.match(rb'\s*\{\s*"1-Epoch_Duration"', content[:200]))
+
+
+def read(content: bytes, where: str) -> Foreign:
+    """Return the algorithm of a schedule's transfers, in as few steps as they allow.
+
+    Raises:
+        InputError: it is none, splits chunks, or is of neither allgather nor alltoall.
+    """
+    fields = _fields(content, where)
+    flows, demands = _flows(fields, where), _demands(fields, where)
+    nodes = sorted({src for *_, src in demands} | {dst for dst, _, _ in demands})
+    rank = {node: number for number, node in enumerate(nodes)}
+    for _, chunk, src, begin, end in flows:
+        if not {src, begin, end} <= rank.keys():
+            raise FormatError(
+                f"{where}: chunk {chunk} of {src} goes over {begin}->{end}, and one of these has "
+                "no demand: switches are expected after 'via'"
+            )
+    collective, chunk_of = _collective(demands, rank, where)
+    ordered = sorted((epoch, chunk_of[c, s], rank[a], rank[b]) for epoch, c, s, a, b in flows)
+    algorithm = algorithm_of_flows(
+        f"teccl-{len(nodes)}", collective, [(chunk, a, b) for _, chunk, a, b in ordered]
+    )
+    about = f"a schedule of TE-CCL: {collective.name} of {len(nodes)} GPUs, {len(flows)} transfers"
+    notes = [ASSUMED, "epochs became steps: a chunk goes on in the step after it came"]
+    if nodes != list(range(len(nodes))):
+        notes.append("its nodes are numbered with switches among them: ranks are in their order")
+    return Foreign(algorithm, about, tuple(notes))
+
+
+def _fields(content: bytes, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where}: not JSON that can be read: {str(error)[:80]}") from error
+    if not isinstance(found, dict):
+        raise FormatError(f"{where}: expected an object with flows and paths of chunks")
+    return found
+
+
+def _flows(fields: dict[str, Any], where: str) -> list[tuple[int, int, int, int, int]]:
+    """Return (epoch, chunk, source, begin, end) of every transfer."""
+    texts = fields.get("7-Flows", fields.get("6-Flows"))
+    if not isinstance(texts, list) or not texts:
+        raise FormatError(f"{where}: no list 7-Flows, expected one sentence for each transfer")
+    if len(texts) > MAX_FLOWS:
+        raise TooLargeError(f"{where}: {len(texts)} transfers; up to {MAX_FLOWS} are read")
+    found = []
+    for number, text in enumerate(texts):
+        told = _FLOW.fullmatch(text) if isinstance(text, str) else None
+        if told is None:
+            raise FormatError(f"{where}: flow {number} is {str(text)[:60]!r}, expected a transfer")
+        if told[5] is not None and told[5] not in {"1", "1.0"}:
+            raise FormatError(
+                f"{where}: flow {number} carries {told[5]} of a chunk, and algorithms send whole "
+                "ones: split its chunks finer"
+            )
+        chunk, src, begin, end = (int(told[i]) for i in range(1, 5))
+        found.append((int(told[6]), chunk, src, begin, end))
+    return found
+
+
+def _demands(fields: dict[str, Any], where: str) -> set[tuple[int, int, int]]:
+    """Return (destination, chunk, source) of every demand."""
+    paths = fields.get("8-Chunk paths", fields.get("7-chunk paths"))
+    texts = list(paths) if isinstance(paths, dict) else []
+    told = [_DEMAND.fullmatch(text) for text in texts]
+    if not texts or None in told:
+        raise FormatError(f"{where}: no '8-Chunk paths' that begin 'Demand at ...'")
+    return {(int(one[1]), int(one[2]), int(one[3])) for one in told if one is not None}
+
+
+def _collective(
+    demands: set[tuple[int, int, int]], rank: dict[int, int], where: str
+) -> tuple[Collective, dict[tuple[int, int], int]]:
+    """Return the collective, and the number in it of each (chunk, source)."""
+    wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for dst, chunk, src in demands:
+        wanted[chunk, src].add(dst)
+    ranks = len(rank)
+    everywhere = all(dsts == rank.keys() - {src} for (_, src), dsts in wanted.items())
+    chunks = 1 + max(chunk for chunk, _ in wanted)
+    if ranks > 1 and everywhere and len(wanted) == chunks * ranks:
+        numbers = {(c, s): c * ranks + rank[s] for c, s in wanted}
+        return named("allgather", ranks).at(chunks), numbers
+    pairs = {(rank[s], rank[next(iter(dsts))]) for (_, s), dsts in wanted.items()}
+    single = all(len(dsts) == 1 for dsts in wanted.values())
+    if ranks > 1 and single and len(pairs) == len(wanted) == ranks * (ranks - 1):
+        numbers = {(c, s): rank[min(d)] * ranks + rank[s] for (c, s), d in wanted.items()}
+        return named("alltoall", ranks).at(ranks), numbers
+    raise FormatError(
+        f"{where}: its demands are those of neither allgather nor alltoall of one chunk a pair"
+    )

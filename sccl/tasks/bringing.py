@@ -1,0 +1,142 @@
+"""``sccl import``: an algorithm of sccl's own from a file in the format of somebody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.fields import Count, FileText
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError
+from sccl.formats import names
+from sccl.formats.flows import machine_of
+from sccl.judge import violations
+from sccl.lower.step_graph import StepProgram
+from sccl.tasks.files import write_plan
+from sccl.tasks.foreign import Strange, faults_of, strange_files
+from sccl.tasks.outputs import Output
+from sccl.topo import resolve
+
+if TYPE_CHECKING:
+    from sccl.transform.levels import Row
+
+
+class ImportOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl import' read and wrote."""
+
+    kind: Literal["import"] = "import"
+    format: Annotated[str, Meta(description="Whose format the file is of.")]
+    about: str
+    notes: Annotated[tuple[str, ...], Meta(description="What was assumed, or has to be known.")]
+    collective: str
+    topology: str
+    ranks: Count
+    chunks: Count
+    steps: Count
+    rounds: Count
+    file: FileText
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A file of somebody else, and the algorithm that was made of it."""
+
+    strange: Strange
+    algorithm: Algorithm
+
+
+def bring(file: Path, output: Path, machine: str | None) -> Brought:
+    """Write the algorithm that a file of somebody else holds.
+
+    Args:
+        machine: whose links it is for; None: those that it uses.
+
+    Raises:
+        InputError: the file is of no format that is read, is wrong, or its transfers do not keep
+            to steps or to the machine.
+    """
+    found, _ = strange_files([file])
+    if not found:
+        from sccl.tasks.foreign import content_of  # noqa: PLC0415 - says what is wrong with it
+
+        content_of(file)
+        raise FormatError(
+            f"{file}: it is of none of the formats that are read: {', '.join(names())}"
+        )
+    (strange,) = found
+    if faults := faults_of(strange):
+        raise InputError(
+            f"{file}: it is wrong, so that nothing is made of it: {faults[0].message}; see all "
+            f"with 'sccl check {file}'"
+        )
+    topology = None if machine is None else resolve(machine)
+    algorithm = _algorithm(strange, topology)
+    if wrong := violations(algorithm):
+        raise InputError(
+            f"{file}: it does not keep to steps on {algorithm.topology.name!r}: {wrong[0].message}"
+        )
+    write_plan(output, algorithm)
+    return Brought(strange, algorithm)
+
+
+def _algorithm(strange: Strange, topology: Topology | None) -> Algorithm:
+    from sccl.transform.levels import algorithm_of_rows  # noqa: PLC0415 - NumPy is slow to load
+
+    plan = strange.foreign.plan
+    if isinstance(plan, StepProgram):
+        return _of_program(strange.file, plan, topology)
+    if not isinstance(plan, Algorithm):
+        raise FormatError(f"{strange.file}: it holds times, and no steps: 'sccl check' judges it")
+    if topology is None:
+        return plan
+    rows = [(2 * s.step, 2 * s.step + 1, s.chunk, s.src, s.dst, s.reduce) for s in plan.sends]
+    return algorithm_of_rows(topology, plan.collective, rows)
+
+
+def _of_program(file: Path, program: StepProgram, topology: Topology | None) -> Algorithm:
+    """Return the algorithm of a program's messages, in the order in which they can be run.
+
+    Raises:
+        FormatError: it does not say what it is for, or a message is not one chunk.
+    """
+    from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.transform.levels import algorithm_of_rows  # noqa: PLC0415
+
+    if program.collective.name == "custom":
+        raise FormatError(
+            f"{file}: it does not say what is to be where in the end, as an algorithm has to"
+        )
+    rows: list[Row] = []
+    for one in run_graph(program.callings[0].graph).passages:
+        chunks = {program.chunks[label] for label in one.content}
+        if len(chunks) != 1:
+            raise FormatError(
+                f"{file}: a message from rank {one.src} to {one.dst} adds up chunks of several "
+                "numbers, which an algorithm does not"
+            )
+        rows.append((one.sent, one.used, chunks.pop(), one.src, one.dst, one.reduced))
+    edges = [(src, dst) for *_, src, dst, _ in rows]
+    machine = topology or machine_of("imported", program.collective.ranks, edges)
+    return algorithm_of_rows(machine, program.collective, rows)
+
+
+def import_output(brought: Brought, output: Path) -> ImportOutput:
+    """Return what was read and written."""
+    algorithm, strange = brought.algorithm, brought.strange
+    return ImportOutput(
+        inputs={str(strange.file): strange.digest},
+        format=strange.format.NAME,
+        about=strange.foreign.about,
+        notes=strange.foreign.notes,
+        collective=algorithm.collective.name,
+        topology=algorithm.topology.name,
+        ranks=algorithm.topology.ranks,
+        chunks=algorithm.collective.chunks,
+        steps=algorithm.steps,
+        rounds=algorithm.rounds,
+        file=str(output),
+    )
