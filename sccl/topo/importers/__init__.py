@@ -28,8 +28,10 @@ NO_IMPORTERS = frozenset(
         "gpus",
         "infragraph_nodes",
         "infragraph_paths",
+        "nccl_tree",
         "nvidia_matrix",
         "pairs",
+        "plain_xml",
         "plain_yaml",
         "rocm_tables",
     }

@@ -109,7 +109,7 @@ It is four fifths of what PCI-SIG's 2.5 to 64 GT/s come to; NCCL counts on 12 GB
 go well with NVLink's 25: a machine that is synthesised for has lanes of one speed, and few of them.
 """
 
-SOCKET_GB_PER_S = {3: 12.5, 4: 12.5, 5: 25.0, 6: 50.0}
+SOCKET_GB_PER_S = {1: 12.5, 2: 12.5, 3: 12.5, 4: 12.5, 5: 25.0, 6: 50.0}
 """Between two sockets and per direction, by the PCIe generation of machines of that time.
 
 Source: NVIDIA/nccl, src/graph/topo.h has 10 for Skylake's UPI, 16 for AMD's links, 22 for Sapphire

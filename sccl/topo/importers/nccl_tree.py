@@ -1,0 +1,274 @@
+"""The tree of NCCL's XML: where GPUs and NICs are, and how far the ways between them go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+from sccl.core.bus_ids import BusIds
+from sccl.core.ids import Edge
+from sccl.errors import FormatError
+from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
+from sccl.topo.importers.pairs import BRIDGE, SOCKETS, SWITCH, SWITCHES
+from sccl.topo.importers.plain_xml import Element
+
+SWITCH_CLASS = "0x0680"
+"""PCI class of NVSwitches, as links to them tell."""
+
+_GPU_CLASSES = ("0x0302", "0x0380", "0x1200")
+_NIC_CLASSES = ("0x0200", "0x0207")
+
+_GT_PER_S = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+_SPEED = re.compile(r"([0-9]{1,2}(?:\.[0-9])?) GT/s")
+_BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])")
+_NUMBER = re.compile(r"[0-9]{1,9}|0x[0-9a-f]{1,8}")
+
+
+Device = tuple[Element, tuple[Element, ...]]
+"""A PCI device and what is above it, from the outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A PCI device that is a GPU.
+
+    Attributes:
+        bus_id: as ``0000:0a:00.0``.
+        gpu: what the file tells of it; None: its PCI class alone.
+        above: the ``cpu`` that it is at and the ``pci`` above it, from the outside.
+        host: of its cpu; empty: not told.
+        speed: of its slot, in words; empty: not told.
+        generation: of PCIe, whose 16 lanes are as fast as its slot; 0: not told.
+    """
+
+    bus_id: str
+    gpu: Element | None
+    above: tuple[Element, ...]
+    host: str
+    speed: str
+    generation: int
+
+    @property
+    def numa(self) -> str:
+        """Return what tells its NUMA node from others."""
+        return f"cpu {self.host} {self.above[0].get('numaid')} {self.above[0].line}"
+
+    def gpu_children(self) -> list[Element]:
+        """Return what the file tells in it."""
+        return self.gpu.children if self.gpu else []
+
+    def links(self) -> list[Element]:
+        """Return its NVLinks or xGMI links."""
+        return [child for child in self.gpu_children() if child.tag in {"nvlink", "xgmi"}]
+
+    def architecture(self) -> str:
+        """Return ``sm_80`` or ``gfx942``; empty: not told."""
+        if self.gpu is None:
+            return ""
+        gcn, sm = self.gpu.get("gcn").lower(), self.gpu.get("sm")
+        if re.fullmatch("(gfx)?[0-9a-f]{1,6}", gcn):
+            return f"gfx{gcn.removeprefix('gfx')}"
+        return f"sm_{int(sm)}" if re.fullmatch("[0-9]{1,3}", sm) else ""
+
+    def number(self, name: str) -> int | None:
+        """Return an attribute of it that is a number of 0 or more, None where it is not."""
+        text = self.gpu.get(name).lower() if self.gpu else ""
+        return int(text, 0 if "x" in text else 10) if _NUMBER.fullmatch(text) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A NIC: ``gpus`` are the ranks that have none nearer."""
+
+    name: str
+    gb_per_s: float | None
+    gpus: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a file tells.
+
+    Attributes:
+        gpus: by rank.
+        order: what ranks are numbered by, in words.
+        cards: NICs that are PCI devices.
+        virtual: network interfaces that are none.
+    """
+
+    gpus: tuple[Place, ...]
+    order: str
+    cpus: int
+    cards: tuple[Card, ...]
+    virtual: int
+
+    def rank_at(self, place: Place, target: str) -> int | None:
+        """Return the GPU of the same host with a bus id, None where there is none."""
+        bus_id = _plain(target)
+        ranks = (i for i, g in enumerate(self.gpus) if (g.host, g.bus_id) == (place.host, bus_id))
+        return next(ranks, None)
+
+    def links_elsewhere(self) -> int:
+        """Return the number of links that lead neither to a GPU of the file nor to a switch."""
+        return sum(
+            self.rank_at(place, link.get("target")) is None
+            and not link.get("tclass").startswith(SWITCH_CLASS)
+            for place in self.gpus
+            for link in place.links()
+        )
+
+    def paths(self) -> dict[Edge, int]:
+        """Return how far the PCIe path of each pair of a host goes."""
+        return {
+            (a, b): path_of(one.above, other.above)
+            for (a, one), (b, other) in combinations(enumerate(self.gpus), 2)
+            if one.host == other.host
+        }
+
+    def bus_ids(self) -> BusIds:
+        """Return the bus id of each rank, none where several hosts have the same."""
+        found = tuple(place.bus_id for place in self.gpus)
+        return found if len(set(found)) == len(found) else ()
+
+
+def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
+    """Return how far the way between two devices goes, by what is above each."""
+    shared = sum(a is b for a, b in zip(one, other, strict=False))
+    if not shared:
+        return SOCKETS
+    if shared == 1:
+        return BRIDGE
+    return SWITCH if shared == len(one) == len(other) else SWITCHES
+
+
+def tree_of(system: Element) -> Inventory:
+    """Return what the root of a file tells.
+
+    Raises:
+        FormatError: a GPU has no bus id, or two of a host have the same.
+    """
+    cpus = [child for child in system.children if child.tag == "cpu"]
+    devices = [found for cpu in cpus for found in _devices(cpu)]
+    detailed = any(_gpu_in(pci) for pci, _ in devices)
+    places = [_place(pci, above) for pci, above in devices if _is_gpu(pci, detailed=detailed)]
+    _check_distinct(places, devices)
+    gpus, order = _ordered(places)
+    cards = _cards(devices, gpus)
+    virtual = sum(net.tag == "net" for cpu in cpus for nic in cpu.children for net in _nets(nic))
+    return Inventory(gpus, order, len(cpus), cards, virtual)
+
+
+def _devices(cpu: Element) -> list[Device]:
+    """Return every PCI device at a cpu, with what is above it."""
+    found: list[Device] = []
+    waiting: list[Device] = [(cpu, (cpu,))]
+    while waiting:
+        element, above = waiting.pop()
+        below = (child for child in reversed(element.children) if child.tag == "pci")
+        waiting.extend((child, (*above, child)) for child in below)
+        if element.tag == "pci":
+            found.append((element, above[:-1]))
+    return found
+
+
+def _gpu_in(pci: Element) -> Element | None:
+    return next((child for child in pci.children if child.tag == "gpu"), None)
+
+
+def _is_gpu(pci: Element, *, detailed: bool) -> bool:
+    if detailed:
+        return _gpu_in(pci) is not None
+    return pci.get("class").lower().startswith(_GPU_CLASSES)
+
+
+def _place(pci: Element, above: tuple[Element, ...]) -> Place:
+    bus_id = _plain(pci.get("busid"))
+    if not bus_id:
+        raise FormatError(
+            f"line {pci.line}: busid of the GPU is {pci.get('busid')[:40]!r}, expected hexadecimal "
+            "domain:bus:device.function, such as 0000:0a:00.0"
+        )
+    speed, generation = _slot(pci)
+    return Place(bus_id, _gpu_in(pci), above, above[0].get("host_hash"), speed, generation)
+
+
+def _check_distinct(places: list[Place], devices: list[Device]) -> None:
+    seen: set[tuple[str, str]] = set()
+    lines = {_plain(pci.get("busid")): pci.line for pci, _ in devices}
+    for place in places:
+        if (place.host, place.bus_id) in seen:
+            raise FormatError(
+                f"line {lines[place.bus_id]}: two GPUs have the busid {place.bus_id}, expected one "
+                "of each: was a part of the file pasted twice?"
+            )
+        seen.add((place.host, place.bus_id))
+
+
+def _ordered(places: list[Place]) -> tuple[tuple[Place, ...], str]:
+    """Return GPUs by rank, by ``dev`` where ranks are not told, else as the file has them."""
+    for name, said in (("rank", "'rank'"), ("dev", "'dev', as 'rank' does not tell all apart")):
+        numbers = [place.number(name) for place in places]
+        known = [number for number in numbers if number is not None]
+        if places and len(set(known)) == len(places):
+            each = sorted(zip(known, places, strict=True), key=lambda pair: pair[0])
+            return tuple(place for _, place in each), said
+    return tuple(places), "the order of the file"
+
+
+def _cards(devices: list[Device], gpus: tuple[Place, ...]) -> tuple[Card, ...]:
+    """Return the NICs; several ports of a device are one each."""
+    found = []
+    for pci, above in devices:
+        nets = [net for nic in pci.children for net in _nets(nic)]
+        far = tuple(_distance(above, gpu) for gpu in gpus)
+        found += [(net.get("name") or pci.get("busid"), _gb_per_s(net), far) for net in nets]
+        if not nets and pci.get("class").lower().startswith(_NIC_CLASSES):
+            found.append((pci.get("busid"), None, far))
+    least = [min(far) for far in zip(*(far for *_, far in found), strict=True)]
+    return tuple(
+        Card(
+            " ".join(name.split())[:40] or "NIC",
+            speed,
+            tuple(i for i, path in enumerate(far) if path == least[i]),
+        )
+        for name, speed, far in found
+    )
+
+
+def _distance(above: tuple[Element, ...], gpu: Place) -> tuple[int, int]:
+    """Return how far a NIC is from a GPU: the kind of path, then the bridges that they share."""
+    shared = sum(a is b for a, b in zip(above, gpu.above, strict=False))
+    return path_of(above, gpu.above), -shared
+
+
+def _nets(nic: Element) -> Iterable[Element]:
+    return (net for net in nic.children if nic.tag == "nic" and net.tag == "net")
+
+
+def _gb_per_s(net: Element) -> float | None:
+    """Return the speed of a port, which the file has in Mbit/s."""
+    text = net.get("speed")
+    return int(text) / 8000 if re.fullmatch("[1-9][0-9]{0,8}", text) else None
+
+
+def _plain(bus_id: str) -> str:
+    """Return a bus id as ``0000:0a:00.0``, empty where it is none."""
+    found = _BUS_ID.fullmatch(bus_id.lower())
+    if found is None:
+        return ""
+    domain, bus, device, function = (int(part or "0", 16) for part in found.groups())
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
+def _slot(pci: Element) -> tuple[str, int]:
+    """Return what the slot of a device is, and the generation whose 16 lanes are as fast."""
+    found, width = _SPEED.match(pci.get("link_speed")), pci.get("link_width")
+    generation = _GT_PER_S.get(float(found[1]), 0) if found else 0
+    lanes = int(width) if width in {"1", "2", "4", "8", "16"} else 16
+    if found is None or not generation:
+        return "", 0
+    as_fast = max(1, generation + 1 - (16 // lanes).bit_length())
+    carries = PCIE_X16_GB_PER_S[as_fast]
+    return f"{float(found[1]):g} GT/s of {lanes} lanes, {carries:g} GB/s", as_fast

@@ -1,0 +1,275 @@
+"""What NCCL and RCCL write of a machine: ``NCCL_TOPO_DUMP_FILE``, ``NCCL_TOPO_FILE``.
+
+A ``system`` of ``cpu``, each with trees of ``pci``; in these ``gpu``, which tells its ``nvlink`` or
+``xgmi`` by the PCI bus id of the other end, and ``nic`` of ``net``. Links to NVSwitches (PCI class
+0x068000) become those of :mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets
+of what leaves and enters each GPU.
+
+Speeds of links are of data sheets, as in the catalogue, so that machines of it and imported ones
+compare; NCCL reckons on 0.72 to 0.9 of them (src/graph/topo.h).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+
+from sccl.core.ids import Edge
+from sccl.core.words import counted
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.topo.fabric import Nic
+from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpus import (
+    NVLINK,
+    PCIE,
+    XGMI,
+    Gpu,
+    amd_gpu,
+    gpu_of_user,
+    nvidia_gpu,
+    speed_said,
+)
+from sccl.topo.importers.nccl_tree import SWITCH_CLASS, Card, Inventory, tree_of
+from sccl.topo.importers.pairs import MAX_GPUS, Pairs, Speeds, build, named
+from sccl.topo.importers.plain_xml import Element, parsed
+
+NAME = "nccl-xml"
+ABOUT = "topology of NCCL or RCCL in XML"
+SOURCE = "NVIDIA/nccl and ROCm/rccl, src/graph/xml.cc and src/graph/topo.cc"
+EXAMPLE = """\
+<system version="1">
+  <cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+    <pci busid="0000:06:00.0" class="0x030200" link_speed="8.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="70" rank="0" gdr="1">
+        <nvlink target="0000:07:00.0" count="2" tclass="0x030200"/>
+      </gpu>
+    </pci>
+    <pci busid="0000:07:00.0" class="0x030200" link_speed="8.0 GT/s PCIe" link_width="16">
+      <gpu dev="1" sm="70" rank="1" gdr="1">
+        <nvlink target="0000:06:00.0" count="2" tclass="0x030200"/>
+      </gpu>
+    </pci>
+    <pci busid="0000:0a:00.0" class="0x020700" link_speed="8.0 GT/s PCIe" link_width="16">
+      <nic>
+        <net name="mlx5_0" dev="0" speed="100000" port="1" maxconn="131072" gdr="1"/>
+      </nic>
+    </pci>
+  </cpu>
+</system>
+"""
+
+MAX_LINKS = 64
+"""Of one kind from a GPU to one other end."""
+
+_ROOT = re.compile(r"<(?:system|graphs)[\s>]")
+_DUMP = "NCCL_TOPO_DUMP_FILE=topo.xml"
+
+
+def sniff(text: str) -> bool:
+    """Return whether a text has the root of such a file, or of NCCL's graphs."""
+    found = _ROOT.search(text[:65536])
+    return found is not None and text.lstrip("\ufeff \t\r\n").startswith("<")
+
+
+def read(text: str, hints: Hints) -> Imported:
+    """Return the machine that a text describes.
+
+    Raises:
+        InputError: it is no such file, has no GPUs, or its links contradict one another.
+    """
+    tree = tree_of(_system(parsed(text)))
+    _check_count(tree)
+    direct, to_switches = _direct(tree), _to_switches(tree)
+    kind = _kind(tree)
+    gpu = _gpu(tree, hints, needed=bool(direct or to_switches))
+    lanes = _with_switches(direct, to_switches)
+    pairs = Pairs(len(tree.gpus), lanes, tree.paths(), tuple(g.numa for g in tree.gpus))
+    speeds = Speeds(kind, gpu.gb_per_s if gpu else 0.0, _own(pairs, to_switches), _pcie(tree, gpu))
+    built = build(pairs, speeds, hints, ABOUT)
+    topology = replace(built.topology, pci_bus_ids=tree.bus_ids())
+    fast = _of_links(kind, direct, to_switches)
+    return Imported(
+        topology,
+        (*_told(tree), *fast, *_left_out(tree), *built.understood, *_of_nics(tree)),
+        (*_of_gpu(tree, gpu, hints, links=bool(fast)), *built.assumed),
+        tuple(Nic(card.name, card.gpus, card.gb_per_s, None) for card in tree.cards if card.gpus),
+    )
+
+
+def _system(root: Element) -> Element:
+    if root.tag == "graphs":
+        raise FormatError(
+            f"line {root.line}: <graphs> are the rings and trees that NCCL chose, not the machine: "
+            f"give what it writes with {_DUMP}"
+        )
+    if root.tag != "system":
+        raise FormatError(
+            f"line {root.line}: the root is <{root.tag[:40]}>, expected <system>, as NCCL writes "
+            f"it with {_DUMP}"
+        )
+    return root
+
+
+def _check_count(tree: Inventory) -> None:
+    if not tree.gpus:
+        raise FormatError(
+            f"it names no GPUs, which NCCL finds when it runs: run with {_DUMP} and give that file"
+        )
+    if len(tree.gpus) > MAX_GPUS:
+        raise TooLargeError(f"it has {len(tree.gpus)} GPUs, and files are read to {MAX_GPUS}")
+
+
+def _direct(tree: Inventory) -> dict[Edge, int]:
+    """Return the links that join pairs of GPUs, the lower first.
+
+    Raises:
+        FormatError: a link leads to its own GPU, or the two ends tell different numbers.
+    """
+    told: dict[Edge, tuple[int, int]] = {}
+    for rank, place in enumerate(tree.gpus):
+        for link in place.links():
+            other = tree.rank_at(place, link.get("target"))
+            if other == rank:
+                raise FormatError(
+                    f"line {link.line}: <{link.tag}> of the GPU {place.bus_id} leads to that GPU "
+                    f"itself: the file was changed, write it anew with {_DUMP}"
+                )
+            if other is not None:
+                before = told.get((rank, other), (0, 0))[0]
+                told[rank, other] = before + _count(link), link.line
+    for (a, b), (lanes, line) in told.items():
+        back = told.get((b, a), (0, 0))[0]
+        if back != lanes:
+            raise FormatError(
+                f"line {line}: {counted(lanes, 'link')} from {tree.gpus[a].bus_id} to "
+                f"{tree.gpus[b].bus_id}, and {back} back: expected as many"
+            )
+    return {(a, b): lanes for (a, b), (lanes, _) in told.items() if a < b}
+
+
+def _to_switches(tree: Inventory) -> dict[int, int]:
+    """Return how many links of each GPU lead to switches, of GPUs that have such."""
+    counts = {
+        rank: sum(_count(k) for k in place.links() if k.get("tclass").startswith(SWITCH_CLASS))
+        for rank, place in enumerate(tree.gpus)
+    }
+    return {rank: count for rank, count in counts.items() if count}
+
+
+def _count(link: Element) -> int:
+    text = link.get("count")
+    count = int(text) if re.fullmatch("[0-9]{1,4}", text) else 0
+    if not 1 <= count <= MAX_LINKS:
+        raise FormatError(
+            f"line {link.line}: count of <{link.tag}> is {text[:40]!r}, expected 1 to {MAX_LINKS}"
+        )
+    return count
+
+
+def _with_switches(direct: dict[Edge, int], to_switches: dict[int, int]) -> dict[Edge, int]:
+    lanes = dict(direct)
+    for a, b in combinations(sorted(to_switches), 2):
+        lanes[a, b] = lanes.get((a, b), 0) + min(to_switches[a], to_switches[b])
+    return lanes
+
+
+def _own(pairs: Pairs, to_switches: dict[int, int]) -> int:
+    """Return how many links a GPU has at most: more are seen where they lead to switches."""
+    if len(to_switches) > 1:
+        return max(to_switches.values())
+    return max(pairs.links_of(gpu) for gpu in range(pairs.gpus))
+
+
+def _kind(tree: Inventory) -> str:
+    return XGMI if any(g.architecture().startswith("gfx") for g in tree.gpus) else NVLINK
+
+
+def _gpu(tree: Inventory, hints: Hints, *, needed: bool) -> Gpu | None:
+    """Return which GPU these are, by the user or by their architecture.
+
+    Raises:
+        InputError: they have links, and none is known by it that has.
+    """
+    if hints.gpu is not None:
+        gpu: Gpu | None = gpu_of_user(hints.gpu)
+    else:
+        gpu = _of_architecture(tree.gpus[0].architecture())
+    if needed and (gpu is None or gpu.link == PCIE):
+        what = gpu.name if gpu else tree.gpus[0].architecture() or "none"
+        raise InputError(
+            f"the GPU {tree.gpus[0].bus_id} has {_kind(tree)}s, and how fast these are of {what} "
+            "is not known: say which GPU it is with --gpu"
+        )
+    return gpu
+
+
+def _of_architecture(name: str) -> Gpu | None:
+    if name.startswith("gfx"):
+        return amd_gpu(name.removeprefix("gfx")) or amd_gpu(name)
+    return nvidia_gpu(int(name.removeprefix("sm_"))) if name else None
+
+
+def _pcie(tree: Inventory, gpu: Gpu | None) -> int:
+    """Return the generation of PCIe whose 16 lanes are as fast as the slowest slot of a GPU."""
+    told = [place.generation for place in tree.gpus if place.generation]
+    return min(told) if told else (gpu.pcie if gpu else 4)
+
+
+def _told(tree: Inventory) -> Iterable[str]:
+    kinds = sorted({g.architecture() for g in tree.gpus} - {""})
+    of = f" ({', '.join(kinds)})" if kinds else ""
+    yield f"{counted(len(tree.gpus), 'GPU')}{of} at {counted(tree.cpus, 'NUMA node')}"
+    yield f"ranks are numbered by {tree.order}"
+    if speeds := sorted({g.speed for g in tree.gpus} - {""}):
+        yield f"slots of GPUs: {', '.join(speeds)}"
+
+
+def _of_links(kind: str, direct: dict[Edge, int], to_switches: dict[int, int]) -> list[str]:
+    lines = []
+    if direct:
+        total = counted(sum(direct.values()), kind)
+        lines.append(f"{total} between {counted(len(direct), 'pair')} of GPUs")
+    if to_switches:
+        counts = sorted(set(to_switches.values()))
+        each = " or ".join(map(str, counts))
+        lines.append(f"{counted(len(to_switches), 'GPU')} with {each} {kind}s to switches each")
+    return lines
+
+
+def _left_out(tree: Inventory) -> Iterable[str]:
+    if gone := tree.links_elsewhere():
+        yield f"{counted(gone, 'link')} to what is no GPU of the file left out"
+    if c2c := sum(child.tag == "c2c" for g in tree.gpus for child in g.gpu_children()):
+        yield f"{counted(c2c, 'GPU')} joined to a CPU by C2C, which joins no GPUs to one another"
+
+
+def _of_nics(tree: Inventory) -> Iterable[str]:
+    near = [_said(card) for card in tree.cards if card.gpus]
+    if near:
+        yield f"{counted(len(near), 'NIC')} nearest to GPUs: {'; '.join(near)}"
+    if far := [card.name for card in tree.cards if not card.gpus]:
+        yield f"{counted(len(far), 'NIC')} nearest to no GPU: {', '.join(far)}"
+    if tree.virtual:
+        yield f"{counted(tree.virtual, 'network interface')} without a PCI device left out"
+
+
+def _said(card: Card) -> str:
+    speed = "" if card.gb_per_s is None else f" of {card.gb_per_s:g} GB/s"
+    return f"{card.name}{speed} to {named(card.gpus)}"
+
+
+def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> Iterable[str]:
+    if gpu is not None and links:
+        named_by = (
+            "" if hints.gpu else f"the GPUs are {gpu.name}, by their architecture; --gpu: others; "
+        )
+        yield f"{named_by}{speed_said(gpu)}"
+    if not any(place.gpu is not None for place in tree.gpus):
+        yield (
+            "the file names GPUs by their PCI class alone and no links of theirs, which NCCL finds "
+            f"when it runs: if they have any, run with {_DUMP} and give that file"
+        )
+    if len({place.host for place in tree.gpus}) > 1:
+        yield "GPUs of several hosts are joined by what the file tells alone, not by their NICs"
