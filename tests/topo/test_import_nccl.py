@@ -102,6 +102,11 @@ def test_ranks_are_those_of_the_dump_where_they_differ_from_dev() -> None:
     )
 
 
+def test_a_bridge_slower_than_the_slot_below_it_decides() -> None:
+    found = imported(f"{FOLDER}/aws_p5.48xl-topo_2026.xml", "nccl-xml").topology
+    assert {link.gb_per_s for link in found.links} == {25.0}
+
+
 def test_nics_are_nearest_to_gpus_of_their_switch() -> None:
     found = imported(f"{FOLDER}/dump_h800_8gpu_nvswitch.xml", "nccl-xml")
     assert [nic.ranks for nic in found.nics] == [(rank,) for rank in range(8)]

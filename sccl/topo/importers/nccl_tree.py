@@ -39,8 +39,8 @@ class Place:
         gpu: what the file tells of it; None: its PCI class alone.
         above: the ``cpu`` that it is at and the ``pci`` above it, from the outside.
         host: of its cpu; empty: not told.
-        speed: of its slot, in words; empty: not told.
-        generation: of PCIe, whose 16 lanes are as fast as its slot; 0: not told.
+        speed: of the slowest of its slot and the bridges above it, in words; empty: not told.
+        generation: of PCIe, whose 16 lanes are as fast as that; 0: not told.
     """
 
     bus_id: str
@@ -190,7 +190,8 @@ def _place(pci: Element, above: tuple[Element, ...]) -> Place:
             f"line {pci.line}: busid of the GPU is {pci.get('busid')[:40]!r}, expected hexadecimal "
             "domain:bus:device.function, such as 0000:0a:00.0"
         )
-    speed, generation = _slot(pci)
+    slots = [slot for one in (pci, *above[1:]) if (slot := _slot(one))[1]]
+    speed, generation = min(slots, key=lambda slot: slot[1], default=("", 0))
     return Place(bus_id, _gpu_in(pci), above, above[0].get("host_hash"), speed, generation)
 
 

@@ -212,7 +212,7 @@ def _of_architecture(name: str) -> Gpu | None:
 
 
 def _pcie(tree: Inventory, gpu: Gpu | None) -> int:
-    """Return the generation of PCIe whose 16 lanes are as fast as the slowest slot of a GPU."""
+    """Return the generation of PCIe whose 16 lanes are as fast as the slowest way up of a GPU."""
     told = [place.generation for place in tree.gpus if place.generation]
     return min(told) if told else (gpu.pcie if gpu else 4)
 
@@ -223,7 +223,7 @@ def _told(tree: Inventory) -> Iterable[str]:
     yield f"{counted(len(tree.gpus), 'GPU')}{of} at {counted(tree.cpus, 'NUMA node')}"
     yield f"ranks are numbered by {tree.order}"
     if speeds := sorted({g.speed for g in tree.gpus} - {""}):
-        yield f"slots of GPUs: {', '.join(speeds)}"
+        yield f"slowest on the way up from a GPU: {', '.join(speeds)}"
 
 
 def _of_links(kind: str, direct: dict[Edge, int], to_switches: dict[int, int]) -> list[str]:
