@@ -73,7 +73,10 @@ def gpus_of(
     """
     writer = _Writer(algorithm, trace(algorithm))
     writer.write()
-    for count in range(max(1, channels), runtime.channels + 1):
+    own = enumerate(writer.ops)
+    links = Counter((src, op.peer) for src, ops in own for op in ops if op.message >= 0)
+    needed = -(-max(links.values(), default=1) // (2 * runtime.steps))  # a link's two directions
+    for count in range(max(channels, needed), runtime.channels + 1):
         for spread in (_by_chunk(count), _in_turn(count)):
             ranks = _blocks(writer, spread, fuse=fuse)
             if all(_fits(own, runtime) for own in ranks):
