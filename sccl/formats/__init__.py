@@ -25,6 +25,7 @@ NO_FORMATS = frozenset(
     {
         *("contract", "flows", "messages", "traces"),
         *("msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),
+        *("mscclpp_graph", "mscclpp_lowering", "mscclpp_plan"),
     }
 )
 """Files that formats share."""

@@ -1,0 +1,196 @@
+"""MSCCL++ execution plans: JSON that the executor of MSCCL++ 0.9 and later runs.
+
+The one format that a runtime alive today executes. A plan is one-sided: a rank writes into buffers
+of its peers and signals; over memory channels within a chassis, and over port channels, which a
+proxy serves, across. What is written is read again, executed, and held against every limit of the
+executor before anybody sees it: it looks at few of them itself.
+Source: microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08); see ``mscclpp_plan`` for the limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from sccl.core.algorithm import Algorithm
+from sccl.errors import JudgeError, ParameterError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.mscclpp_graph import graph_program
+from sccl.formats.mscclpp_lowering import MAX_BLOCKS, gpus_of
+from sccl.formats.mscclpp_plan import (
+    ALIGNMENT,
+    MAX_MIN_SIZE,
+    MAX_OFFSET_BYTES,
+    GpuPart,
+    PlanPart,
+    broken_rules,
+    plan_of,
+    text_of,
+)
+from sccl.lower.step_graph_run import run_graph
+
+NAME = "mscclpp"
+ABOUT = "MSCCL++ execution plans, one file an algorithm, for its executor"
+SOURCE = "microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08), src/core/executor"
+TAKES = (Algorithm,)
+BY_SIZE = False
+
+COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter")
+"""That its executor's own test runs."""
+
+
+class Version(StrEnum):
+    """Whose executor it is for; the plan has no field that says so."""
+
+    V09 = "0.9"
+    HEAD = "head"
+
+
+class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
+    """What can be told."""
+
+    version: Annotated[
+        Version,
+        Meta(description="Of MSCCL++: 0.9, or head (2026-08), which cuts small chunks rightly."),
+    ] = Version.HEAD
+    in_place: Annotated[
+        bool, Meta(description="Whether calls have input and output in one buffer.")
+    ] = False
+    blocks: Annotated[
+        int,
+        Meta(ge=1, le=MAX_BLOCKS, description="Thread blocks of a GPU, at least if that can be."),
+    ] = 16
+
+
+Options = MscclppOptions
+
+
+def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
+    """Return a file for each plan.
+
+    Raises:
+        InputError: the executor has no such collective, or less room than the plan needs.
+    """
+    files: dict[str, bytes] = {}
+    notes: list[str] = []
+    for plan in plans:
+        algorithm = plan.plan
+        assert isinstance(algorithm, Algorithm)
+        if algorithm.collective.name not in COLLECTIVES:
+            raise ParameterError(
+                f"{plan.name}: {algorithm.collective.name} is no collective of MSCCL++'s "
+                f"executor: it runs {', '.join(COLLECTIVES)}"
+            )
+        gpus, slices = gpus_of(algorithm, options.blocks)
+        found = _plan(plan, algorithm, gpus, slices, options)
+        files[f"{plan.name}.json"] = _checked(found, plan.name)
+        notes += _notes(found, gpus)
+    return WrittenFiles(files, _command(plans, options), tuple(dict.fromkeys(notes)))
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether bytes look like a plan."""
+    words = (b'"gpus"', b'"threadblocks"')
+    return content.lstrip()[:1] == b"{" and all(word in content for word in words)
+
+
+def read(content: bytes, where: str) -> Foreign:
+    """Return what a plan does, and what the executor would trip over.
+
+    Raises:
+        InputError: it is none, or larger than is read.
+    """
+    plan = plan_of(content, where)
+    blocks = sum(len(gpu.threadblocks) for gpu in plan.gpus)
+    about = (
+        f"an MSCCL++ plan of {len(plan.gpus)} ranks, {plan.collective[:20]}, {plan.protocol[:20]}, "
+        f"{blocks} thread blocks"
+    )
+    return Foreign(graph_program(plan), about, tuple(broken_rules(plan)))
+
+
+def _plan(
+    plan: SizedPlan,
+    algorithm: Algorithm,
+    gpus: Sequence[GpuPart],
+    slices: int,
+    options: MscclppOptions,
+) -> PlanPart:
+    factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
+    least, most = plan.min_bytes * factor, _most(gpus)
+    if options.version is Version.V09 and slices > 1:  # it forgets words where slices are empty
+        chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
+        least = max(least, ALIGNMENT * slices * chunks)
+    if plan.max_bytes is not None:
+        most = min(most, plan.max_bytes * factor + factor - 1)
+    if least > MAX_MIN_SIZE or least > most:
+        raise ParameterError(
+            f"{plan.name}: it is for {least} bytes on, and the executor's plans begin at up to "
+            f"{MAX_MIN_SIZE} bytes and end at {most}: leave this plan out"
+        )
+    return PlanPart(
+        name=plan.name,
+        collective=algorithm.collective.name,
+        protocol="Simple",
+        inplace=options.in_place,
+        gpus=list(gpus),
+        min_message_size=least,
+        max_message_size=most,
+    )
+
+
+def _most(gpus: Sequence[GpuPart]) -> int:
+    """Return the most bytes of the larger buffer at which all offsets are of 32 bits."""
+    size = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
+    scratch = max(gpu.scratch_chunks for gpu in gpus)
+    return MAX_OFFSET_BYTES // max(size, scratch) * size
+
+
+def _checked(plan: PlanPart, name: str) -> bytes:
+    """Return a plan's file, after it was read again, executed and held against the rules.
+
+    Raises:
+        ParameterError: in place its writes would meet what is still to be read.
+        JudgeError: it is not right, which is a defect of this module.
+    """
+    content = text_of(plan)
+    again = plan_of(content, "the file")
+    wrong = broken_rules(again)
+    for calling in graph_program(again).callings:
+        wrong += [fault.message for fault in (*calling.faults, *run_graph(calling.graph).faults)]
+    if wrong and plan.inplace:
+        raise ParameterError(
+            f"{name}: in place it overwrites what is still to be read ({wrong[0]}): leave "
+            "in_place out"
+        )
+    if wrong:
+        raise JudgeError(f"{name}: the plan is wrong: {wrong[0]}; please report it as a defect")
+    return content
+
+
+def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
+    chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
+    room = (
+        f"{plan.name}: {max(len(g.threadblocks) for g in gpus)} thread blocks of a GPU; the larger "
+        f"buffer has {plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
+        f"{ALIGNMENT * chunks}: others are refused"
+    )
+    found = [room, "of MSCCL++ 0.9 and later; the executor adds up, whatever else is told"]
+    if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
+        found.append("what leaves a chassis goes over port channels, which need its proxy and IB")
+    return found
+
+
+def _command(plans: Sequence[SizedPlan], options: MscclppOptions) -> str:
+    algorithm = plans[0].plan
+    path = "{path}" if len(plans) == 1 else "{path}/" + f"{plans[0].name}.json"
+    ranks = algorithm.collective.ranks
+    size = ALIGNMENT * 1024 * algorithm.collective.num_chunks
+    inside = " --in_place" if options.in_place else ""
+    return (
+        f"mpirun -np {ranks} python3 python/test/executor_test.py -path {path} --size {size}"
+        f"{inside}"
+    )

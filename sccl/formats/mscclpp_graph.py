@@ -1,0 +1,499 @@
+"""MSCCL++ plans as graphs of their operations: which awaits which, and what is where.
+
+A channel joins two ranks, the k-th of one kind from the one to the other with the k-th back, and
+counts signals either way: the n-th wait is over when n signals have come, whoever gave them. Some
+slices, thread blocks and pieces do only parts of chunks, so that places here are parts of chunks.
+Source: ``execution_kernel.hpp`` and ``executor.cc`` of microsoft/mscclpp.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import lcm
+
+from sccl.collectives import named
+from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.topology import as_ranks
+from sccl.errors import InputError, TooLargeError
+from sccl.formats.mscclpp_plan import (
+    MOVES,
+    PACKETS,
+    SIGNALS,
+    SWITCHED,
+    WAITS,
+    BufferPart,
+    OpPart,
+    PlanPart,
+    name_of,
+)
+from sccl.lower.layout import BufferLayout, layout_of
+from sccl.lower.step_graph import (
+    Calling,
+    Content,
+    GraphFault,
+    GraphStep,
+    Label,
+    Move,
+    Place,
+    StepGraph,
+    StepProgram,
+)
+
+MAX_MOVES = 2**22
+"""Of a plan: parts of chunks that are moved."""
+
+PIECES = 2
+"""In so many pieces a pipeline goes here: enough that one meets the next."""
+
+_BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
+_PACKET = "packets of scratch"
+_ONE_TO_ONE = frozenset({"put", "pws", "pwsf", "get", "ppkt", "copy", "cpkt", "upkt"})
+
+
+def graph_program(plan: PlanPart) -> StepProgram:
+    """Return what a plan does, called as it says that it is.
+
+    Raises:
+        TooLargeError: it moves more than is followed.
+    """
+    demand = _Demand(plan)
+    builder = _Builder(plan, demand)
+    builder.build()
+    graph = StepGraph(tuple(builder.steps), builder.given(), builder.wanted())
+    name = "in place" if plan.inplace else "out of place"
+    calling = Calling(name, graph, tuple(builder.faults))
+    return StepProgram(plan.name, demand.collective, demand.chunks, (calling,))
+
+
+class _Demand:
+    """What a plan's collective asks for; of one that is not known nothing."""
+
+    def __init__(self, plan: PlanPart) -> None:
+        found = _collective(plan)
+        self.known = found is not None
+        self.sizes = [(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus]
+        self.collective = found or _kept(self.sizes)
+        self.layout: BufferLayout = layout_of(self.collective)
+        self.chunks: dict[Label, int] = {}
+        self.holders: dict[int, list[Label]] = defaultdict(list)
+        first = 0
+        for rank, (inputs, _) in enumerate(self.sizes):
+            for i in range(inputs):
+                chunk = self.layout.chunk_of_input(rank, i) if self.known else first + i
+                self.chunks[rank, i] = chunk
+                self.holders[chunk].append((rank, i))
+            first += inputs
+        self.alias = _alias(plan, self.sizes)
+
+    def wanted(self) -> Iterator[tuple[int, int, Content]]:
+        """Yield a rank, an index of its output and what is to be there."""
+        for rank, (_, outputs) in enumerate(self.sizes if self.known else ()):
+            for i in range(outputs):
+                labels = self.holders[self.layout.chunk_of_output(rank, i)]
+                yield rank, i, frozenset(labels)
+
+
+def _collective(plan: PlanPart) -> Collective | None:
+    """Return the collective that a plan's buffers fit; None: there is none."""
+    ranks, gpu = len(plan.gpus), plan.gpus[0]
+    sizes = {(g.input_chunks, g.output_chunks) for g in plan.gpus}
+    if plan.collective == "sendrecv" or ranks == 1 or len(sizes) > 1:
+        return None
+    try:
+        spec = named(plan.collective, ranks, None)
+    except InputError:
+        return None
+    chunks = gpu.input_chunks
+    whole = {"allgather": chunks * ranks, "reducescatter": chunks // ranks}
+    blocks = {"alltoall", "reducescatter"}
+    if gpu.output_chunks != whole.get(plan.collective, chunks) or not chunks:
+        return None
+    if plan.collective in blocks and chunks % ranks:
+        return None
+    in_all = chunks * ranks if plan.collective in {"allgather", "alltoall"} else chunks
+    return Collective(
+        *(plan.collective, ranks, chunks, in_all, spec.pre, spec.post),
+        combining=spec.combining,
+        root=spec.root,
+    )
+
+
+def _kept(sizes: Sequence[tuple[int, int]]) -> Collective:
+    holders = tuple(
+        as_ranks((rank,)) for rank, (count, _) in enumerate(sizes) for _ in range(count)
+    )
+    if len(holders) > MAX_MOVES:
+        raise TooLargeError(f"{len(holders)} chunks, and up to {MAX_MOVES} are followed")
+    pattern = holders or (as_ranks((0,)),)
+    kept = Relation(RelationKind.PAIRS, pattern=pattern)
+    return Collective("custom", max(2, len(sizes)), 1, len(pattern), kept, kept)
+
+
+def _alias(plan: PlanPart, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], int]:
+    """Return, of calls in place, which buffers are part of another, and where they begin in it."""
+    if not plan.inplace:
+        return {}
+    inside: dict[tuple[int, str], int] = {}
+    for rank, (inputs, outputs) in enumerate(sizes):
+        if inputs > outputs:
+            inside[rank, "output"] = rank * outputs
+        else:
+            inside[rank, "input"] = rank * inputs if inputs < outputs else 0
+    return inside
+
+
+@dataclass(slots=True)
+class _Line:
+    """An operation as it is run: of a pipeline once for each piece."""
+
+    rank: int
+    block: int
+    index: int
+    op: OpPart
+    piece: int = 0
+    pieces: int = 1
+    moves: list[Move] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    never: str = ""
+
+
+Counter = tuple[object, ...]
+"""Something that is counted up by some and awaited by others."""
+
+
+class _Builder:
+    def __init__(self, plan: PlanPart, demand: _Demand) -> None:
+        self.plan = plan
+        self.demand = demand
+        self.lines: list[_Line] = []
+        self.steps: list[GraphStep] = []
+        self.faults: list[GraphFault] = []
+        self.grain = _grain(plan)
+        self.moves = 0
+        self.given_counts: dict[Counter, list[int]] = defaultdict(list)
+        self.taken: dict[Counter, list[int]] = defaultdict(list)
+
+    def build(self) -> None:
+        """Say what each operation moves and awaits."""
+        entries = len(self.plan.gpus)
+        for rank in range(entries):
+            self.lines.append(_Line(rank, -1, 0, OpPart("start of the call")))
+        for rank, gpu in enumerate(self.plan.gpus):
+            for b, block in enumerate(gpu.threadblocks):
+                self.lines += _unrolled(rank, b, block.ops)
+        for number, line in enumerate(self.lines[entries:], entries):
+            before = self.lines[number - 1]
+            if (before.rank, before.block) != (line.rank, line.block):
+                line.after.append(line.rank)
+            self._moves(line)
+            self._count(number, line)
+        self._await()
+        self._barriers()
+        self._packets()
+        self._enter()
+        self._unsynced()
+        self.steps = [
+            GraphStep(
+                *(n.rank, n.block, i, n.op.name, _chunk(n.op)),
+                tuple(n.moves),
+                tuple(n.after),
+                n.never,
+            )
+            for i, n in _numbered(self.lines)
+        ]
+
+    def given(self) -> dict[Place, Content]:
+        """Return what is where before."""
+        found: dict[Place, Content] = {}
+        for label in self.demand.chunks:
+            for part in range(self.grain):
+                found[self._place(label[0], "input", label[1] * self.grain + part)] = frozenset(
+                    {label}
+                )
+        return found
+
+    def wanted(self) -> dict[Place, Content]:
+        """Return what is to be where afterwards."""
+        return {
+            self._place(rank, "output", i * self.grain + part): content
+            for rank, i, content in self.demand.wanted()
+            for part in range(self.grain)
+        }
+
+    def _place(self, rank: int, buffer: str, index: int) -> Place:
+        offset = self.demand.alias.get((rank, buffer))
+        if offset is None:
+            return (rank, buffer, index)
+        other = "output" if buffer == "input" else "input"
+        return (rank, other, offset * self.grain + index)
+
+    def _parts(self, line: _Line, part: BufferPart, *, packets: bool = False) -> list[list[Place]]:
+        """Return, for each rank at which a buffer is, the places that a line touches."""
+        gpu = self.plan.gpus[line.rank]
+        block = gpu.threadblocks[line.block]
+        kind, ranks = part.type or "", [line.rank]
+        if part.buffer_id is not None:
+            number = block.buffers_of(line.op.channel_type or "")[part.buffer_id]
+            remote = gpu.remote_buffers[number]
+            kind, ranks = remote.type, [remote.rank]
+        elif part.switch_channel_id is not None:
+            number = block.channels_of("switch")[part.switch_channel_id]
+            kind, ranks = gpu.switches()[number]
+        begin, size = part.index * self.grain, part.size * self.grain
+        told = line.op.tbg_info
+        if told is not None:
+            begin, size = begin + size * told.tb_id // told.tbg_size, size // told.tbg_size
+        begin, size = begin + size * line.piece // line.pieces, size // line.pieces
+        self.moves += size * len(ranks)
+        if self.moves > MAX_MOVES:
+            raise TooLargeError(f"it moves more than {MAX_MOVES} parts of chunks: give less")
+        name = _PACKET if packets and kind == "s" else _BUFFERS[kind]
+        return [[self._place(r, name, begin + i) for i in range(size)] for r in ranks]
+
+    def _moves(self, line: _Line) -> None:
+        op = line.op
+        if op.name not in MOVES | PACKETS | SWITCHED:
+            return
+        srcs = [
+            places
+            for i, part in enumerate(op.src_buff)
+            for places in self._parts(line, part, packets=_is_packet(op, i, source=True))
+        ]
+        dsts = [
+            places
+            for i, part in enumerate(op.dst_buff)
+            for places in self._parts(line, part, packets=_is_packet(op, i, source=False))
+        ]
+        if not srcs or not dsts:
+            line.never = "has nothing to move, or nowhere to"
+            return
+        pairs: Iterator[tuple[list[Place], list[list[Place]]]]
+        if op.name in _ONE_TO_ONE:
+            if len(srcs) != len(dsts):
+                line.never = f"has {len(srcs)} sources for {len(dsts)} destinations"
+                return
+            pairs = ((dst, [src]) for dst, src in zip(dsts, srcs, strict=True))
+        else:
+            pairs = ((dst, srcs) for dst in dsts)
+        for dst, sources in pairs:
+            for j, place in enumerate(dst):
+                line.moves.append(Move(place, tuple(s[j] for s in sources if j < len(s))))
+        line.moves = [m for m in line.moves if m.srcs and m.srcs != (m.dst,)]
+
+    def _count(self, number: int, line: _Line) -> None:
+        op = line.op
+        if op.name in SIGNALS or op.name in WAITS:
+            if op.name in {"pws", "pwsf"} and op.channel_type == "memory":
+                return
+            for counter in self._counters(line):
+                into = self.given_counts if op.name in SIGNALS else self.taken
+                into[counter].append(number)
+        elif op.name in {"sem_acquire", "sem_release"}:
+            into = self.given_counts if op.name == "sem_release" else self.taken
+            for i in op.semaphore_ids:
+                into["semaphore", line.rank, i].append(number)
+
+    def _counters(self, line: _Line) -> Iterator[Counter]:
+        gpu, kind = self.plan.gpus[line.rank], line.op.channel_type or ""
+        peers = gpu.peers(kind)
+        own = gpu.threadblocks[line.block].channels_of(kind)
+        for i in line.op.channel_ids:
+            peer = peers[own[i]]
+            which = peers[: own[i]].count(peer)
+            src, dst = (line.rank, peer) if line.op.name in SIGNALS else (peer, line.rank)
+            yield "signal", kind, src, dst, which
+
+    def _await(self) -> None:
+        """Say which waits are over only when which signals have been given."""
+        for counter in dict.fromkeys((*self.taken, *self.given_counts)):
+            gives, takes = self.given_counts[counter], self.taken[counter]
+            begin = self._initial(counter)
+            givers = {self.lines[n].block for n in gives}
+            takers = {self.lines[n].block for n in takes}
+            for k, number in enumerate(takes):
+                need = k + 1 - begin
+                line = self.lines[number]
+                if len(takers) > 1:
+                    need = min(need, 1 - begin)  # any of them may be the first to take
+                if need > len(gives) or (k + 1 - begin) > len(gives):
+                    line.never = f"waits for signal {k + 1} {_of(counter)}, and {len(gives)} come"
+                elif need == len(gives):
+                    line.after += gives
+                elif need > 0 and len(givers) == 1:
+                    line.after.append(gives[need - 1])
+            for number in gives[max(0, len(takes) - begin) :] if counter[0] == "signal" else ():
+                text = f"signals {_of(counter)}, and nobody waits for it: the next call would"
+                self._fault("unawaited", number, text)
+
+    def _initial(self, counter: Counter) -> int:
+        if counter[0] == "signal":
+            return 0
+        _, rank, i = counter
+        found = self.plan.gpus[int(str(rank))].semaphores
+        return found[int(str(i))].init_value if int(str(i)) < len(found) else 0
+
+    def _barriers(self) -> None:
+        rounds: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for number, line in enumerate(self.lines):
+            if line.op.name == "barrier":
+                rounds[line.rank, line.op.barrier_id or 0][line.block].append(number)
+        for (_, which), blocks in rounds.items():
+            for numbers in blocks.values():
+                for k, number in enumerate(numbers):
+                    met = [other[k] for other in blocks.values() if len(other) > k]
+                    line = self.lines[number]
+                    if len(met) != (line.op.num_threadblocks or 0):
+                        line.never = f"waits at barrier {which} for {line.op.num_threadblocks} "
+                        line.never += f"thread blocks, and {len(met)} come"
+                        continue
+                    line.after += [n - 1 for n in met if n != number and self.lines[n].index]
+
+    def _packets(self) -> None:
+        """Say that who reads packets waits until they have been written."""
+        writers: dict[Place, list[int]] = defaultdict(list)
+        for number, line in enumerate(self.lines):
+            for place in dict.fromkeys(move.dst for move in line.moves):
+                if place[1] == _PACKET:
+                    writers[place].append(number)
+        for number, line in enumerate(self.lines):
+            for place in dict.fromkeys(p for move in line.moves for p in move.srcs):
+                if place[1] != _PACKET:
+                    continue
+                if not writers[place]:
+                    line.never = f"waits for packets in chunk {place[2] // self.grain} of scratch "
+                    line.never += "that nobody writes"
+                line.after += [n for n in writers[place] if n != number]
+
+    def _enter(self) -> None:
+        """Let each call begin with its own ranks' buffers being theirs alone."""
+        touched: dict[int, dict[Place, None]] = defaultdict(dict)
+        for line in self.lines:
+            for move in line.moves:
+                if move.dst[0] != line.rank and move.dst[1] != _PACKET:
+                    touched[move.dst[0]][move.dst] = None
+        given = self.given()
+        for rank, places in touched.items():
+            self.lines[rank].moves = [
+                Move(place, (place,) if place in given else ()) for place in places
+            ]
+
+    def _unsynced(self) -> None:
+        """Note where the threads of a thread block do not wait for one another."""
+        last: tuple[int, int] | None = None
+        sync = _Threads()
+        for number, line in enumerate(self.lines):
+            if (line.rank, line.block) != last:
+                sync, last = _Threads(), (line.rank, line.block)
+            if (text := sync.meet(line.op, line.moves)) and line.block >= 0:
+                self._fault("threads", number, text)
+
+    def _fault(self, kind: str, number: int, text: str) -> None:
+        line = self.lines[number]
+        where = name_of(line.rank, line.block, line.index, line.op)
+        self.faults.append(
+            GraphFault(
+                *(kind, f"{where} {text}", line.rank, line.block, line.index, _chunk(line.op))
+            )
+        )
+
+
+class _Threads:
+    """What the threads of a thread block have done since they last waited for one another."""
+
+    def __init__(self) -> None:
+        self.waited = False
+        self.read: set[Place] = set()
+        self.written: set[Place] = set()
+        self.by_packets: set[Place] = set()
+
+    def meet(self, op: OpPart, moves: Sequence[Move]) -> str:
+        """Take the next operation; return what it does too early, empty: nothing."""
+        if op.name in {"nop", "barrier"}:
+            self.waited = False
+            for touched in (self.read, self.written, self.by_packets):
+                touched.clear()
+            return ""
+        text = ""
+        reads = {p for move in moves for p in move.srcs if p[1] != _PACKET}
+        writes = {move.dst for move in moves if move.dst[1] != _PACKET}
+        if op.name in {"signal", "rlxsignal", "sem_release"} and (
+            self.written or self.read or self.by_packets
+        ):
+            text = "comes before all threads have done what it tells of: put nop before it"
+        elif moves and (reads or writes) and self.waited:
+            text = "comes before all threads know that the wait is over: put nop before it"
+        elif (reads & self.written or writes & (self.read | self.written)) or (
+            op.name not in PACKETS and (reads | writes) & self.by_packets
+        ):
+            text = "touches what other threads of the block may not have done with: put nop before"
+        self.waited |= op.name in WAITS or op.name == "sem_acquire"
+        if op.name in PACKETS:  # of these a thread does the same words
+            self.by_packets |= reads | writes
+            return text
+        self.read |= reads
+        self.written |= writes
+        return text
+
+
+def _numbered(lines: Sequence[_Line]) -> Iterator[tuple[int, _Line]]:
+    """Yield lines with their places among those of their thread block."""
+    last, index = (-1, -2), 0
+    for line in lines:
+        index = index + 1 if (line.rank, line.block) == last else 0
+        last = (line.rank, line.block)
+        yield index, line
+
+
+def _unrolled(rank: int, block: int, ops: Sequence[OpPart]) -> Iterator[_Line]:
+    index = 0
+    for op in ops:
+        if op.name != "pipeline":
+            yield _Line(rank, block, index, op)
+        for piece in range(PIECES if op.ops else 0):
+            for i, inner in enumerate(op.ops):
+                yield _Line(rank, block, index + 1 + i, inner, piece, PIECES)
+        index += 1 + len(op.ops)
+
+
+def _grain(plan: PlanPart) -> int:
+    """Return into how many parts a chunk is cut, so that no operation is about less than one.
+
+    Raises:
+        TooLargeError: it would be too many.
+    """
+    sizes, pieces = {1}, 1
+    for gpu in plan.gpus:
+        for block in gpu.threadblocks:
+            sizes |= {op.tbg_info.tbg_size for op in block.all_ops() if op.tbg_info}
+            pieces = PIECES if any(op.ops for op in block.ops) else pieces
+    found = lcm(*sizes) * pieces
+    chunks = sum(gpu.input_chunks + gpu.output_chunks for gpu in plan.gpus)
+    if found * max(1, chunks) > MAX_MOVES:
+        raise TooLargeError(
+            f"{chunks} chunks in {found} slices, and up to {MAX_MOVES} are followed: give less"
+        )
+    return found
+
+
+def _is_packet(op: OpPart, index: int, *, source: bool) -> bool:
+    """Return whether a source or a destination is of packets, which wait to be written."""
+    if source:
+        reads = {"rppkt", "upkt", "gstorepkt"}
+        adds = {"respkt", "repkt", "recpkt", "recspkt"}
+        ported = op.name == "ppkt" and op.channel_type == "port"
+        return op.name in reads or ported or (op.name in adds and index > 0)
+    puts = {"ppkt", "rppkt", "cpkt", "gstorepkt"}
+    return op.name in puts or (op.name in {"respkt", "recpkt", "recspkt"} and index > 0)
+
+
+def _chunk(op: OpPart) -> int | None:
+    return next((part.index for part in (*op.src_buff, *op.dst_buff)), None)
+
+
+def _of(counter: Counter) -> str:
+    if counter[0] == "semaphore":
+        return f"of semaphore {counter[2]}"
+    _, kind, src, dst, which = counter
+    return f"of rank {src} to rank {dst} over {kind} channel {which} between them"
