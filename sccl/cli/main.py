@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import sccl
+from sccl.cli.streams import let_go_of_stdout
 
 
 class Verb(NamedTuple):
@@ -247,11 +248,13 @@ class Verbs(TyperGroup):
         given = args[0] if args else extra.get("args")
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
+            sys.stdout.flush()
         except _USAGE as error:
             code = _tell(error, sys.argv[1:] if given is None else given)
         except OSError as error:  # from help and --version: verbs report their own
             where = f": {error.filename}" if error.filename else ""
             sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
+            let_go_of_stdout()
             code = _FAILED
         return sys.exit(code if isinstance(code, int) else 0) if standalone_mode else code
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import sys
 import warnings
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from sccl.cli.groups import flat
 from sccl.cli.signals import exit_code, interrupted, interruptible
+from sccl.cli.streams import let_go_of_stdout
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
@@ -152,9 +152,13 @@ class Told:
         """Print the sentence on stderr and, for scripts, an error on stdout."""
         with suppress(BrokenPipeError):  # nobody is there to be told
             err().print(f"{self.word}{escape(self.sentence)}", soft_wrap=True)
+        try:
             if json and not _printed:
                 error = Failure(type=self.kind, exit_code=self.code, message=self.sentence)
                 print_output(ErrorOutput(inputs={}, error=error))
+            sys.stdout.flush()
+        except OSError:
+            let_go_of_stdout()
 
 
 def _told(error: Exception | KeyboardInterrupt) -> Told:
@@ -235,7 +239,7 @@ def _ended(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
     if isinstance(error, typer.Exit) and (not interrupted() or error.exit_code == exit_code()):
         return error.exit_code
     if isinstance(error, BrokenPipeError) and not interrupted():  # nobody is there to be told
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        let_go_of_stdout()
         return ExitCode.CLOSED_PIPE
     told = _told(error)
     told.tell(json=json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,10 @@ from sccl.errors import InputError, TopologyError
 
 MAX_RANKS = 65_536
 """A guard against a slip of the finger; the method knows none."""
+
+MAX_COST = 1e12
+"""Microseconds of alpha, 10^9 bytes per second, and such a second's part: costs are exact, so that
+numbers of hundreds of digits would be reckoned with."""
 
 MAX_BUFFER_CHUNKS = 2**31 - 1
 """Of a switch that is told how many it holds: simulations count them in 32 bits."""
@@ -322,16 +325,17 @@ def check_cost(
         names: what the message calls the two.
 
     Raises:
-        InputError: the latency is not finite or below 0, or the bandwidth not finite or not above.
+        InputError: one of them is no number, below 0, or beyond :data:`MAX_COST`.
     """
-    if not (math.isfinite(alpha_us) and alpha_us >= 0):
+    if not 0 <= alpha_us <= MAX_COST:
         raise error(
-            f"{where}{names[0]} is {alpha_us}, expected a finite number of 0 or more (microseconds)"
+            f"{where}{names[0]} is {alpha_us}, expected a finite number from 0 to {MAX_COST:g} "
+            "(microseconds)"
         )
-    if not (math.isfinite(gb_per_s) and gb_per_s > 0):
+    if not 1 / MAX_COST <= gb_per_s <= MAX_COST:
         raise error(
-            f"{where}{names[1]} is {gb_per_s}, expected a finite number of more than 0 "
-            "(10^9 bytes/s)"
+            f"{where}{names[1]} is {gb_per_s}, expected a finite number of more than 0, from "
+            f"{1 / MAX_COST:g} to {MAX_COST:g} (10^9 bytes/s)"
         )
 
 

@@ -56,7 +56,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stderr.strip() == "['sccl.cli', 'sccl.cli.main']"
+    assert done.stderr.strip() == "['sccl.cli', 'sccl.cli.streams', 'sccl.cli.main']"
 
 
 def test_no_verb_loads_a_solver_before_it_works() -> None:
@@ -73,15 +73,17 @@ def test_no_verb_loads_a_solver_before_it_works() -> None:
     assert not heavy & loaded  # what is to be loaded later has no modules of its own yet
 
 
-def test_a_full_disk_is_one_sentence() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_sentence(unbuffered: str) -> None:
     full = Path("/dev/full")
     if not full.is_char_device():
         pytest.skip("this machine has no /dev/full")
     for arguments in (["--help"], ["--version"], ["topo", "list"]):
         with full.open("w") as sink:
             done = subprocess.run(
-                [*COMMAND, *arguments], stdout=sink, stderr=subprocess.PIPE, text=True, check=False
-            )
+                [*COMMAND, *arguments], stdout=sink, stderr=subprocess.PIPE, text=True, check=False,
+                env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            )  # fmt: skip
         assert done.returncode == 4
         assert done.stderr.strip() == "failed: No space left on device"
 
@@ -111,7 +113,7 @@ def offered(shell: str, line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "offers"),
     [
-        ("sccl pareto --topo dgx", ["dgx-a100", "dgx-h100", "dgx1", "dgx2"]),
+        ("sccl pareto --topo dgx", ["dgx-a100", "dgx-b200", "dgx-h100", "dgx1", "dgx2"]),
         ("sccl topo show tor", ["torus:4x4x4"]),
         ("sccl solve --collective all", ["allgather", "allreduce", "alltoall"]),
         ("sccl pareto --solver ", ["cadical", "cpsat", "portfolio", "z3"]),
