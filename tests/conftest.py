@@ -70,14 +70,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by what they need, leave those of the night to the night, put long ones first."""
+    """Mark tests by their needs, leave out what has its own hour or place, begin with long ones."""
     for item in items:
         mark(item)
-    if not config.getoption("--nightly"):
-        late = [item for item in items if item.get_closest_marker("nightly")]
-        items[:] = [item for item in items if item not in late]
-        config.hook.pytest_deselected(items=late)
+    left_out = [item for item in items if not _belongs(item, night=config.getoption("--nightly"))]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
     items[:] = in_turn(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _belongs(item: pytest.Item, *, night: bool) -> bool:
+    """Return whether a test is of this run: not of the night by day, nor a peer's without it."""
+    peer = item.get_closest_marker("peer")
+    by_day = night or not item.get_closest_marker("nightly")
+    return by_day and (peer is None or peer.args[0] in os.environ)
 
 
 def pytest_collection_finish() -> None:

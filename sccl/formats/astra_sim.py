@@ -31,6 +31,7 @@ ABOUT = "a custom collective of ASTRA-sim: a folder that its analytical binary r
 SOURCE = "ASTRA-sim 518bd51 (2026-03), congestion-aware analytical backend"
 TAKES = (Algorithm,)
 BY_SIZE = True
+MIXES = False
 
 _COLLECTIVES = {"allreduce": 0, "allgather": 2, "alltoall": 6, "reducescatter": 7}
 """Those that it has custom algorithms for, by CollectiveCommType of Chakra."""

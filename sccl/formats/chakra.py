@@ -23,6 +23,7 @@ ABOUT = "Chakra execution traces (MLCommons), one file a rank"
 SOURCE = "et_def.proto of MLCommons Chakra 1.0.0; attributes as ASTRA-sim of 2026-03 reads them"
 TAKES = (Algorithm,)
 BY_SIZE = True
+MIXES = False
 
 MAX_MESSAGES = 2**20
 """Of a plan: numbers and tags are of 32 bits, and simulators keep all nodes."""

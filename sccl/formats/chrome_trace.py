@@ -23,6 +23,7 @@ ABOUT = "trace of what links carry, for Perfetto and chrome://tracing"
 SOURCE = "Trace Event Format, Google 2016"
 TAKES = (Schedule,)
 BY_SIZE = True
+MIXES = False
 
 MAX_EVENTS = 2_000_000
 """Of a trace: Perfetto takes some GB of memory for more."""

@@ -2,8 +2,9 @@
 
 It states ``NAME`` (as in ``--format``), ``ABOUT`` (whose format it is, in a line), ``SOURCE``
 (where it is described, and for which versions), ``TAKES`` (which plans it can hold), ``BY_SIZE``
-(whether it holds bytes, so that a size has to be told), ``Options`` (a struct; each field with its
-help and its default), and has
+(whether it holds bytes, so that a size has to be told), ``MIXES`` (whether its runtime takes plans
+of several collectives together), ``Options`` (a struct; each field with its help and its default),
+and has
 
 - ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. What the format
   or its runtime does not allow is an :class:`~sccl.errors.InputError` that names the limit, and
@@ -114,10 +115,11 @@ class Format(Protocol):
     SOURCE: str
     TAKES: tuple[type, ...]
     BY_SIZE: bool
+    MIXES: bool
     Options: type[FormatOptions]
 
     def write(self, plans: Sequence[SizedPlan], options: Any) -> WrittenFiles:
-        """Return the files of some plans, of one collective on one machine.
+        """Return the files of some plans on one machine; if not ``MIXES``, of one collective.
 
         Raises:
             InputError: the format, or who reads it, does not allow them.

@@ -19,6 +19,7 @@ ABOUT = "a table of all sends, or of all transfers with their times"
 SOURCE = "RFC 4180"
 TAKES = (Algorithm, Schedule)
 BY_SIZE = False
+MIXES = False
 
 Options = FormatOptions
 """Nothing can be told."""

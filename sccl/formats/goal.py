@@ -19,6 +19,7 @@ ABOUT = "GOAL schedules for LogGOPSim and ATLAHS"
 SOURCE = "LogGOPSim 1.1, README and txt2bin"
 TAKES = (Algorithm,)
 BY_SIZE = True
+MIXES = False
 
 MAX_MESSAGES = 2**22
 """Of a plan: a tag is a number of 32 bits, and a line is some 40 bytes."""

@@ -28,6 +28,7 @@ ABOUT = "MSCCL programs for microsoft/msccl, Azure's executor and RCCL up to ROC
 SOURCE = "microsoft/msccl 2023-09, Azure/msccl-executor-nccl 2024-12, ROCm/rccl 2024-10"
 TAKES = (Algorithm,)
 BY_SIZE = False
+MIXES = True
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "broadcast", "reduce", "reducescatter")
 """That all three serve as NCCL defines them."""

@@ -1,7 +1,7 @@
 """MSCCL++ execution plans: JSON that the executor of MSCCL++ 0.9 and later runs.
 
 The one format that a runtime alive today executes. A plan is one-sided: a rank writes into buffers
-of its peers and signals; over memory channels within a chassis, and over port channels, which a
+of its peers and signals; over memory channels within a node, and over port channels, which a
 proxy serves, across. What is written is read again, executed, and held against every limit of the
 executor before anybody sees it: it looks at few of them itself.
 Source: microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08); see ``mscclpp_plan`` for the limits.
@@ -37,6 +37,7 @@ ABOUT = "MSCCL++ execution plans, one file an algorithm, for its executor"
 SOURCE = "microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08), src/core/executor"
 TAKES = (Algorithm,)
 BY_SIZE = False
+MIXES = True
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter")
 """That its executor's own test runs."""
@@ -180,7 +181,7 @@ def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
     )
     found = [room, "of MSCCL++ 0.9 and later; the executor adds up, whatever else is told"]
     if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
-        found.append("what leaves a chassis goes over port channels, which need its proxy and IB")
+        found.append("what leaves a node goes over port channels, which need its proxy and IB")
     return found
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.formats.mscclpp_plan import (
     MAX_BUFFERS_PER_OPERATION,
@@ -103,7 +104,7 @@ def gpus_of(algorithm: Algorithm, blocks: int) -> tuple[list[GpuPart], int]:
         TooLargeError: no number of thread blocks is enough.
     """
     script = _script(algorithm)
-    home = _chassis(algorithm)
+    home = nodes_of(algorithm.topology)
     ported = any(home[s.src] != home[s.dst] for s in algorithm.sends)
     chunks = algorithm.collective.num_chunks
     lanes = min(chunks, blocks, MAX_BLOCKS)
@@ -138,12 +139,22 @@ def _too_large(gpus: Iterable[GpuPart]) -> str:
     )
 
 
-def _chassis(algorithm: Algorithm) -> list[int]:
-    found = [-1] * algorithm.topology.ranks
-    for number, ranks in enumerate(algorithm.topology.chassis):
+def nodes_of(topology: Topology) -> list[int]:
+    """Return the node of each rank: its chassis, if links between chassis have a longer latency.
+
+    The quads of a DGX-1 and the trays of an NVL72 are chassis too, and all of them one node: their
+    GPUs reach one another's memory over links that are like those inside.
+    """
+    home = [-1] * topology.ranks
+    for number, ranks in enumerate(topology.chassis):
         for rank in ranks:
-            found[rank] = number
-    return found
+            home[rank] = number
+    direct = [k for k in topology.links if max(k.edge) < topology.ranks]
+    inside = [k.alpha_us for k in direct if home[k.src] == home[k.dst]]
+    across = [k.alpha_us for k in direct if home[k.src] != home[k.dst]]
+    if inside and across and min(across) <= max(inside):
+        return [0] * topology.ranks
+    return home
 
 
 def _script(algorithm: Algorithm) -> _Script:
@@ -198,7 +209,7 @@ class _Writer:
         return [self._gpu(rank, lanes[rank]) for rank in range(self.algorithm.topology.ranks)]
 
     def kind(self, rank: int, peer: int) -> str:
-        """Return over what kind of channel ranks talk: across chassis a proxy's."""
+        """Return over what kind of channel ranks talk: across nodes a proxy's."""
         return KINDS[self.home[rank] != self.home[peer]]
 
     def _gpu(self, rank: int, lanes: dict[int, list[int]]) -> GpuPart:

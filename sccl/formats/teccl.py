@@ -25,6 +25,7 @@ ABOUT = "schedules of TE-CCL (read alone)"
 SOURCE = "microsoft/TE-CCL, examples/schedules"
 TAKES = (Algorithm,)
 BY_SIZE = False
+MIXES = False
 
 MAX_FLOWS = 2**20
 """Of a schedule that is read."""

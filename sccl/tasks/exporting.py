@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -139,28 +139,45 @@ def _entries(
     form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None
 ) -> tuple[SizedPlan, ...]:
     plans = [_taken(form, one, size_bytes) for one in loaded]
-    first = plans[0]
+    first, where = plans[0], loaded[0].file
     for one, plan in zip(loaded, plans, strict=True):
-        same = plan.collective.name == first.collective.name and plan.topology == first.topology
-        if not same or plan.collective.root != first.collective.root:
+        same = form.MIXES or plan.collective.name == first.collective.name
+        if not same or (plan.topology, plan.collective.root) != (
+            first.topology,
+            first.collective.root,
+        ):
             raise InputError(
                 f"{one.file}: it is {plan.collective.name} on {plan.topology.name!r}, and "
-                f"{loaded[0].file} is {first.collective.name} on {first.topology.name!r}: export "
-                "plans of one collective on one machine together"
+                f"{where} is {first.collective.name} on {first.topology.name!r}: {form.NAME} takes "
+                f"plans of {'one machine' if form.MIXES else 'one collective'} together: name those"
             )
     names = [slug(one.file.stem) for one in loaded]
+    of_one: dict[str, list[int]] = {}
+    for i, plan in enumerate(plans):
+        of_one.setdefault(plan.collective.name, []).append(i)
+    return tuple(
+        entry
+        for those in of_one.values()
+        for entry in _ranges([names[i] for i in those], [plans[i] for i in those], size_bytes)
+    )
+
+
+def _ranges(
+    names: Sequence[str], plans: Sequence[Algorithm | Schedule], size_bytes: int | None
+) -> Iterator[SizedPlan]:
+    """Yield plans of one collective, each for the sizes at which the cost model has it win."""
     algorithms = [plan for plan in plans if isinstance(plan, Algorithm)]
     if len(algorithms) < len(plans) or len(plans) == 1:
-        pairs = zip(names, plans, strict=True)
-        return tuple(SizedPlan(name, plan, size_bytes=size_bytes) for name, plan in pairs)
+        for name, plan in zip(names, plans, strict=True):
+            yield SizedPlan(name, plan, size_bytes=size_bytes)
+        return
     points = [(a.steps, a.bandwidth_cost) for a in algorithms]
-    found, begin = [], 0
-    for span in winners(points, Costs.of(first.topology)):
+    begin = 0
+    for span in winners(points, Costs.of(plans[0].topology)):
         end = None if span.to_bytes is None else int(span.to_bytes)
         if end is None or end >= begin:
-            found.append(SizedPlan(names[span.index], plans[span.index], begin, end, size_bytes))
+            yield SizedPlan(names[span.index], plans[span.index], begin, end, size_bytes)
             begin = begin if end is None else end + 1
-    return tuple(found)
 
 
 def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> Algorithm | Schedule:

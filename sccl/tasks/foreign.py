@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from glob import glob
+from os.path import isfile
 from pathlib import Path
 
 from sccl import formats
@@ -20,6 +21,8 @@ from sccl.judge import violations
 from sccl.lower.step_graph import GraphFault, StepProgram
 
 _HEAD = 4096
+_SUFFIXES = (".json", ".xml")
+"""Of files of others in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,26 @@ def strange_files(words: Iterable[str | Path]) -> tuple[list[Strange], list[str 
     found: list[Strange] = []
     rest: list[str | Path] = []
     for word in words:
-        one = _strange(Path(word)) if os.path.isfile(word) else None  # noqa: PTH113
-        if one is None:
+        named = _named(word)
+        strange = [one for one in map(_strange, named) if one is not None]
+        found += strange
+        if not strange:
             rest.append(word)
-        else:
-            found.append(one)
+        elif len(strange) < len(named):
+            theirs = {one.file for one in strange}
+            rest += [path for path in named if path not in theirs and path.suffix == ".json"]
     return found, rest
+
+
+def _named(word: str | Path) -> list[Path]:
+    """Return the files that a word names, that match it, or lie in it, if it is a folder."""
+    path = Path(word)
+    if isfile(word):  # noqa: PTH113 - never raises, whatever the name
+        return [path]
+    if is_folder(path):
+        return [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES]
+    matches = sorted(glob(str(word), recursive=True))  # noqa: PTH207 - patterns of any root
+    return [Path(match) for match in matches if isfile(match)]  # noqa: PTH113 - likewise
 
 
 def _strange(path: Path) -> Strange | None:

@@ -61,9 +61,19 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path, words: list[str], says:
     assert err.count("\n") == 1
 
 
+def test_programs_of_two_collectives_lie_in_one_folder(tmp_path: Path) -> None:
+    both = [*files(tmp_path), *files(tmp_path, collective="alltoall")]
+    code, _, err = sccl("export", *both, "--format", "msccl-xml", "-o", tmp_path / "programs")
+    assert (code, err) == (0, "")
+    for words in ([tmp_path / "programs"], [tmp_path / "programs" / "*.xml"]):
+        found = json.loads(sccl("check", *words, "--json")[1])["files"]
+        assert {one["collective"] for one in found} == {"allgather", "alltoall"}
+        assert all(one["valid"] for one in found)
+
+
 def test_plans_of_two_collectives_are_not_one_file(tmp_path: Path) -> None:
     both = [*files(tmp_path), *files(tmp_path, collective="alltoall")]
     words = ("--format", "chrome-trace", "--size", "6MB", "-o", tmp_path / "t.json")
     code, _, err = sccl("export", *both, *words)
     assert code == 2
-    assert "export plans of one collective on one machine together" in err
+    assert "chrome-trace takes plans of one collective together: name those" in err

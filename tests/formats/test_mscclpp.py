@@ -15,9 +15,11 @@ from sccl.core.algorithm import Algorithm
 from sccl.errors import FormatError, ParameterError, TooLargeError
 from sccl.formats import SizedPlan, mscclpp, mscclpp_plan
 from sccl.formats.mscclpp_graph import graph_program
+from sccl.formats.mscclpp_lowering import nodes_of
 from sccl.formats.mscclpp_plan import block_rules, broken_rules, plan_of
 from sccl.lower.step_graph import GraphFault
 from sccl.lower.step_graph_run import run_graph
+from sccl.topo import resolve
 from tests.kit.found import frontier
 from tests.kit.processes import PATIENCE_S
 
@@ -144,6 +146,19 @@ def test_more_thread_blocks_are_used_where_operations_do_not_fit(
         written(algorithm)
 
 
+@pytest.mark.parametrize(
+    ("machine", "nodes"),
+    [("dgx1", 1), ("gb200-nvl72", 1), ("ring:4", 1), ("ndv2x2", 2), ("rail:8x4", 4)],
+)
+def test_nodes_are_what_a_network_joins(machine: str, nodes: int) -> None:
+    assert len(set(nodes_of(resolve(machine)))) == nodes
+
+
+def test_ports_are_for_what_leaves_a_node() -> None:
+    content = written(frontier("dgx1", "allgather")[0])
+    assert b'"port"' not in content
+
+
 def test_what_its_executor_does_not_run_is_refused() -> None:
     with pytest.raises(ParameterError, match="is no collective of MSCCL"):
         written(frontier("ring:4", "broadcast")[0])
@@ -154,7 +169,7 @@ def test_plans_of_2024_are_refused_with_what_to_do() -> None:
         mscclpp.read(b'{"gpus": [{"inputChunks": 1, "threadblocks": []}]}', "old.json")
 
 
-@pytest.mark.skipif(PARSER not in os.environ, reason=f"{PARSER} names no parser of MSCCL++")
+@pytest.mark.peer(PARSER)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
 def test_its_own_parser_takes_what_is_written(
