@@ -11,7 +11,6 @@ from rich.markup import escape
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
-from sccl.core.cost import bytes_text, us_text
 from sccl.core.words import counted
 from sccl.tasks.check import (
     Judged,
@@ -24,7 +23,6 @@ from sccl.view.text.notes import share_bar
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.packed import AnySchedule
 
 
 @reported
@@ -87,13 +85,6 @@ def _costs(plan: Plan) -> str:
     """Return what a plan takes, in words."""
     if isinstance(plan, KSynchronous):
         return f"S={plan.steps} R={plan.rounds}"
-    return (
-        f"of {_bytes(plan)}, {counted(plan.num_sends, 'transfer')}, "
-        f"{us_text(plan.clock.us(plan.finish))} (alpha {plan.model})"
-    )
+    from sccl.view.text.schedule import costs_of  # noqa: PLC0415 - NumPy is slow to load
 
-
-def _bytes(schedule: AnySchedule) -> str:
-    """Return how large chunks are."""
-    sizes = schedule.clock.sizes
-    return " to ".join(map(bytes_text, sorted({sizes[0], sizes[-1]})))
+    return costs_of(plan)

@@ -364,6 +364,30 @@ class PackedSchedule:
 
 AnySchedule = Schedule | PackedSchedule
 
+Row = tuple[float, float, float, int, int, int, bool]
+"""Start, end and arrival in microseconds, chunk, source, destination, and whether it reduces."""
+
+
+def rows_of(plan: AnySchedule) -> Iterator[Row]:
+    """Yield the transfers of a schedule in the order in which they start."""
+    clock, edges = plan.clock, [link.edge for link in plan.topology.links]
+    for batch in plan.batches():
+        columns = (batch.start, batch.end, batch.chunk, batch.link, batch.reduce)
+        for start, end, chunk, link, reduces in zip(*(c.tolist() for c in columns), strict=True):
+            times = clock.us(start), clock.us(end), clock.us(end + clock.lag(link))
+            yield (*times, chunk, *edges[link], reduces)
+
+
+def links_of(plan: AnySchedule) -> list[tuple[int, int, float]]:
+    """Return of each link its transfers, its place among the links, and its busy microseconds."""
+    count = np.zeros(len(plan.topology.links), np.int64)
+    busy = np.zeros(len(plan.topology.links), np.int64)
+    for batch in plan.batches():
+        np.add.at(count, batch.link, 1)
+        np.add.at(busy, batch.link, (batch.end - batch.start).astype(np.int64))
+    both = zip(count.tolist(), busy.tolist(), strict=True)
+    return [(n, link, plan.clock.us(ticks)) for link, (n, ticks) in enumerate(both)]
+
 
 def _reach(ends: Ints, first: int, rows: int) -> int:
     """Return up to before which round there are so many transfers at most, from a round on."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.packed import rows_of
 from sccl.core.schedule import Schedule
 from sccl.formats.contract import FormatOptions, SizedPlan, WrittenFiles, only_written
 
@@ -42,12 +43,8 @@ def _rows(plan: Algorithm | Schedule) -> Iterator[str]:
             yield f"{s.step},{s.chunk},{s.src},{s.dst},{int(s.reduce)}\r\n"
         return
     yield "start_us,end_us,arrive_us,chunk,src,dst,bytes,reduce\r\n"
-    us, clock, sizes = plan.tick_ps / 10**6, plan.clock, plan.chunk_bytes
-    edges = [link.edge for link in plan.topology.links]
-    for batch in plan.batches():
-        columns = (batch.start, batch.end, batch.chunk, batch.link, batch.reduce)
-        for start, end, chunk, link, reduce in zip(*(c.tolist() for c in columns), strict=True):
-            times = ",".join(f"{t * us:.6f}" for t in (start, end, end + clock.lag(link)))
-            src, dst = edges[link]
-            size = sizes if isinstance(sizes, int) else sizes[chunk]
-            yield f"{times},{chunk},{src},{dst},{size},{int(reduce)}\r\n"
+    sizes = plan.chunk_bytes
+    for *times, chunk, src, dst, reduces in rows_of(plan):
+        size = sizes if isinstance(sizes, int) else sizes[chunk]
+        told = ",".join(f"{us:.6f}" for us in times)
+        yield f"{told},{chunk},{src},{dst},{size},{int(reduces)}\r\n"

@@ -1,18 +1,26 @@
-"""Showing: algorithms as data, with what their links carry."""
+"""Showing: algorithms and schedules as data, with what their links carry."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.errors import TooLargeError
 from sccl.judge import violations
-from sccl.tasks.files import Loaded
-from sccl.tasks.outputs import Output, plan_digests
+from sccl.tasks.files import LoadedPlan
+from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
+from sccl.topo.symmetry.expand import expand
 from sccl.view.text.show import utilisation
+
+if TYPE_CHECKING:
+    from sccl.core.packed import AnySchedule
+
+MAX_TRANSFERS = 100_000
+"""That are shown as data; longer schedules are a matter for tables."""
 
 
 class StepPart(Part, frozen=True, kw_only=True):
@@ -48,22 +56,86 @@ class ShownPart(Part, frozen=True, kw_only=True):
     utilisation: tuple[StepPart, ...]
 
 
+class TransferredPart(Part, frozen=True, kw_only=True):
+    """What a link does."""
+
+    link: Annotated[tuple[int, int], Meta(description="[src, dst]; switches come after ranks.")]
+    transfers: Count
+    busy_us: Annotated[float, Meta(ge=0)]
+
+
+class ShownSchedulePart(Part, frozen=True, kw_only=True):
+    """A schedule."""
+
+    file: FileText
+    digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
+    violations: Annotated[int, Meta(description="What the judge objects to: see sccl check.")]
+    topology: str
+    collective: str
+    chunks: int
+    alpha: Alpha
+    finish_us: Annotated[float, Meta(ge=0, description="When the last chunk arrives.")]
+    transfers: Annotated[
+        tuple[tuple[float, float, float, int, int, int, int], ...],
+        Meta(description="[start us, end us, arrival us, chunk, src, dst, 1 if it reduces]."),
+    ]
+    links: tuple[TransferredPart, ...]
+
+
 class ShowOutput(Output, frozen=True, kw_only=True):
     """What 'sccl show' shows."""
 
     kind: Literal["show"] = "show"
-    files: tuple[ShownPart, ...]
+    files: Annotated[tuple[ShownPart, ...], Meta(description="Algorithms.")]
+    schedules: tuple[ShownSchedulePart, ...]
 
 
-def show_output(loaded: Sequence[tuple[Loaded, Algorithm]]) -> ShowOutput:
-    """Return what is shown of algorithms: of files, and written out."""
+def show_output(loaded: Sequence[LoadedPlan]) -> ShowOutput:
+    """Return what is shown of plans; algorithms are written out.
+
+    Raises:
+        TooLargeError: one has more sends or transfers than are written out.
+    """
     return ShowOutput(
-        inputs=plan_digests({str(one.file): one.algorithm for one, _ in loaded}),
-        files=tuple(_part(one, algorithm) for one, algorithm in loaded),
+        inputs=plan_digests({str(one.file): one.plan for one in loaded}),
+        files=tuple(
+            _part(one, expand(one.plan)) for one in loaded if isinstance(one.plan, KSynchronous)
+        ),
+        schedules=tuple(
+            _schedule(str(one.file), one.plan, intact=one.intact)
+            for one in loaded
+            if not isinstance(one.plan, KSynchronous)
+        ),
     )
 
 
-def _part(one: Loaded, algorithm: Algorithm) -> ShownPart:
+def _schedule(file: str, plan: AnySchedule, *, intact: bool) -> ShownSchedulePart:
+    from sccl.core.packed import links_of, rows_of  # noqa: PLC0415 - NumPy is slow to load
+
+    if plan.num_sends > MAX_TRANSFERS:
+        raise TooLargeError(
+            f"{file}: it has {plan.num_sends} transfers, and --json shows up to {MAX_TRANSFERS}: "
+            "'sccl export --format csv' writes a table of all"
+        )
+    edges = [link.edge for link in plan.topology.links]
+    return ShownSchedulePart(
+        file=file,
+        digest_matches=intact,
+        violations=len(violations(plan)),
+        topology=plan.topology.name,
+        collective=plan.collective.name,
+        chunks=plan.collective.chunks,
+        alpha=alpha_of(plan),
+        finish_us=plan.clock.us(plan.finish),
+        transfers=tuple((*row[:-1], int(row[-1])) for row in rows_of(plan)),
+        links=tuple(
+            TransferredPart(link=edges[link], transfers=count, busy_us=busy)
+            for count, link, busy in links_of(plan)
+        ),
+    )
+
+
+def _part(one: LoadedPlan, algorithm: Algorithm) -> ShownPart:
     a, wrong = algorithm, len(violations(algorithm))
     return ShownPart(
         file=str(one.file),

@@ -36,6 +36,45 @@ def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Pa
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
 
 
+def test_a_schedule_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    assert (
+        sccl(
+            "tacos", "--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "-o", file
+        )[0]
+        == 0
+    )
+    code, out, err = sccl("show", file)
+    assert (code, err) == (0, "")
+    assert "allgather on rail:2x2: C=1 of 1 MB, " in out
+    assert out.count("switch ") == 24 + 10  # transfers, and the busiest links
+    shown = json.loads(sccl("show", file, "--json")[1])["schedules"][0]
+    transfers = shown["transfers"]
+    assert transfers == sorted(transfers, key=lambda row: row[0])
+    assert shown["violations"] == 0
+    assert sum(link["transfers"] for link in shown["links"]) == len(transfers)
+    assert max(row[2] for row in transfers) == shown["finish_us"]
+
+
+def test_long_schedules_are_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sccl.tasks.show.MAX_TRANSFERS", 71)
+    monkeypatch.setattr("sccl.view.text.schedule.MOST_ROWS", 5)
+    sccl(*ASKED, "-o", tmp_path / "s.json")
+    code, out, _ = sccl("show", tmp_path / "s.json", "--json")
+    assert code == 2
+    assert "it has 72 transfers, and --json shows up to 71: 'sccl export" in out
+    assert "these are the first 5;" in sccl("show", tmp_path / "s.json")[1]
+
+
+def test_what_was_damaged_is_shown_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    sccl(*ASKED, "-o", file)
+    found = json.loads(file.read_text())
+    found["sends"].pop()
+    file.write_text(json.dumps(found))
+    assert "the judge rejects it: 1 violation, see 'sccl check'" in sccl("show", file)[1]
+
+
 def test_jobs_write_the_same_file(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "torus:4x4@50,20GB", "--size", "16MiB")
     for jobs in ("1", "2"):

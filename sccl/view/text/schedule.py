@@ -1,0 +1,82 @@
+"""Schedules as text."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from sccl.core.cost import bytes_text, us_text
+from sccl.core.packed import links_of, rows_of
+from sccl.core.words import counted
+from sccl.judge import violations
+
+if TYPE_CHECKING:
+    from sccl.core.packed import AnySchedule
+    from sccl.core.topology import Topology
+
+MOST_ROWS = 40
+"""Of a table: what can be read. All transfers are a matter for ``sccl export --format csv``."""
+
+
+def print_schedule(console: Console, plan: AnySchedule, *, intact: bool) -> None:
+    """Print the first transfers of a schedule, and what its busiest links do.
+
+    Args:
+        intact: whether its file is as sccl wrote it.
+    """
+    name = f"{plan.collective.name} on {plan.topology.name}".replace("\n", "\\n")
+    console.print(
+        f"{name}: C={plan.collective.chunks} {costs_of(plan)}", style="bold", markup=False
+    )
+    if wrong := len(violations(plan)):
+        console.print(
+            f"[red]the judge rejects it: {counted(wrong, 'violation')}[/], see 'sccl check'"
+        )
+    elif not intact:
+        console.print("edited since sccl wrote it (its digest does not match)")
+    console.print(_transfers_table(plan))
+    if plan.num_sends > MOST_ROWS:
+        console.print(
+            f"these are the first {MOST_ROWS}; 'sccl export FILE --format csv -o FILE.csv' has all"
+        )
+    console.print(_links_table(plan))
+
+
+def costs_of(plan: AnySchedule) -> str:
+    """Return the size of a schedule's chunks, its transfers, its finish and its model of alpha."""
+    sizes = plan.clock.sizes
+    size = " to ".join(map(bytes_text, sorted({sizes[0], sizes[-1]})))
+    finish = us_text(plan.clock.us(plan.finish))
+    return f"of {size}, {counted(plan.num_sends, 'transfer')}, {finish} (alpha {plan.model})"
+
+
+def _transfers_table(plan: AnySchedule) -> Table:
+    table = Table()
+    for name in ("Start us", "End us", "Arrives us", "Chunk", "From", "To"):
+        table.add_column(name, justify="right")
+    table.add_column("What")
+    for *times, chunk, src, dst, reduces in islice(rows_of(plan), MOST_ROWS):
+        ends = (_node(plan.topology, node) for node in (src, dst))
+        what = "reduces" if reduces else "copies"
+        table.add_row(*(f"{t:.6g}" for t in times), str(chunk), *ends, what)
+    return table
+
+
+def _links_table(plan: AnySchedule) -> Table:
+    finish = plan.clock.us(plan.finish) or 1.0
+    most = sorted(links_of(plan), key=lambda row: (-row[2], row[1]))
+    table = Table("Link", title="Busiest links")
+    for name in ("Transfers", "Busy us", "Of the time"):
+        table.add_column(name, justify="right")
+    for count, link, busy in most[:10]:
+        ends = (_node(plan.topology, node) for node in plan.topology.links[link].edge)
+        table.add_row("->".join(ends), str(count), f"{busy:.6g}", f"{busy / finish:.1%}")
+    return table
+
+
+def _node(topology: Topology, node: int) -> str:
+    """Return the number of a rank; of a switch, which one it is."""
+    return str(node) if node < topology.ranks else f"switch {node - topology.ranks}"
