@@ -24,7 +24,9 @@ from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.subject import Subject
 
-OutDir = Annotated[Path | None, typer.Option("--out", help="Folder for the algorithms found.")]
+OutDir = Annotated[
+    Path | None, typer.Option("-o", "--out", help="Folder for the algorithms found.")
+]
 CertifyDir = Annotated[
     Path | None,
     typer.Option(

@@ -201,14 +201,8 @@ class _Queue:
 def _calling(program: MscclProgram, demand: _Demand, *, in_place: bool) -> Calling:
     builder = _Builder(program, demand, in_place=in_place)
     builder.build()
-    moves = (move for step in builder.steps for move in step.moves)
-    queues = {place[1] for move in moves for place in (move.dst, *move.srcs)}
-    graph = StepGraph(
-        tuple(builder.steps),
-        demand.given(in_place=in_place),
-        demand.wanted(in_place=in_place),
-        frozenset(name for name in queues if name.startswith(QUEUE)),
-    )
+    given, wanted = demand.given(in_place=in_place), demand.wanted(in_place=in_place)
+    graph = StepGraph(tuple(builder.steps), given, wanted)
     name = "in place" if in_place else "out of place"
     return Calling(name, graph, tuple(builder.faults))
 

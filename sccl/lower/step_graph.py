@@ -65,13 +65,11 @@ class StepGraph:
         steps: those of a thread block one after the other, in order.
         given: what places hold before.
         wanted: what they are to hold afterwards.
-        queues: buffers that stand for messages on their way: nobody addresses them.
     """
 
     steps: tuple[GraphStep, ...]
     given: Mapping[Place, Content]
     wanted: Mapping[Place, Content]
-    queues: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +92,19 @@ class GraphFault:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A message as it went: when what it holds was read, and when it was first used.
+    """What went from a place of one rank to one of another, and when it was first used there.
 
     Attributes:
-        sent: number of the step that read it, in the order of the run.
-        used: number of the step that put it where it is kept, or added it to what is there.
+        index: of the place that it came to.
+        sent: when it was read, counted in the order of the run.
+        used: when it was copied, sent on or added to what is there; later than it was sent.
         content: what it carried.
         reduced: whether it was added to something.
     """
 
     src: int
     dst: int
+    index: int
     sent: int
     used: int
     content: Content

@@ -22,6 +22,7 @@ from sccl.lower.step_graph import (
     GraphFault,
     GraphStep,
     Label,
+    Move,
     Passage,
     Place,
     StepGraph,
@@ -152,19 +153,28 @@ class _Held:
     """What a place holds.
 
     Attributes:
-        messages: whose content this is, unchanged.
+        messages: numbers of those whose content this is, unchanged.
     """
 
     content: Content
-    messages: frozenset[Place] = frozenset()
+    messages: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
 class _Message:
-    sent: int
+    """What went from a place of one rank to one of another.
+
+    Attributes:
+        index: of the place that it came to.
+        used: None: it lies where it came to, and nobody has read it.
+    """
+
     src: int
+    dst: int
+    index: int
+    sent: int
     content: Content
-    used: int = -1
+    used: int | None = None
     reduced: bool = False
 
 
@@ -179,7 +189,7 @@ class _Execution:
         self.held = {place: _Held(content) for place, content in graph.given.items()}
         self.writer: dict[Place, int] = {}
         self.readers: dict[Place, list[int]] = defaultdict(list)
-        self.messages: dict[Place, _Message] = {}
+        self.messages: list[_Message] = []
         self.faults: list[GraphFault] = []
         self.racing: set[tuple[int, int]] = set()
         self.now = 0
@@ -191,25 +201,31 @@ class _Execution:
             self._read(number, step, place)
         for place in dict.fromkeys(move.dst for move in step.moves):
             self._write(number, place)
-        results = [self._sum(step, [self._at(p) for p in move.srcs]) for move in step.moves]
+        results = [self._result(step, move) for move in step.moves]
         for move, result in zip(step.moves, results, strict=True):
-            self._keep(step, move.dst, result)
-        self.now += 1
+            self.held[move.dst] = result
+        self.now += 2
 
-    def _at(self, place: Place) -> _Held:
-        held = self.held.get(place, _Held(frozenset()))
-        if place[1] in self.graph.queues:
-            return _Held(held.content, frozenset({place}))
+    def _result(self, step: GraphStep, move: Move) -> _Held:
+        """Return what a move makes: added up where its sources are, if these are together."""
+        operands = [self._taken(source) for source in move.srcs]
+        if len({source[0] for source in move.srcs}) == 1:
+            return self._sent(self._sum(step, operands), move.srcs[0][0], move.dst)
+        came = zip(move.srcs, operands, strict=True)
+        return self._sum(step, [self._sent(held, source[0], move.dst) for source, held in came])
+
+    def _taken(self, source: Place) -> _Held:
+        held = self.held.get(source, _Held(frozenset()))
+        for message in (self.messages[number] for number in held.messages):
+            message.used = self.now if message.used is None else message.used
         return held
 
-    def _keep(self, step: GraphStep, place: Place, result: _Held) -> None:
-        if place[1] in self.graph.queues:
-            self.messages[place] = _Message(self.now, step.rank, result.content)
-        else:
-            for key in result.messages:
-                if self.messages[key].used < 0:
-                    self.messages[key].used = self.now
-        self.held[place] = result
+    def _sent(self, held: _Held, src: int, target: Place) -> _Held:
+        """Return what comes to a place: a message, if it is another rank's."""
+        if src == target[0]:
+            return held
+        self.messages.append(_Message(src, target[0], target[2], self.now + 1, held.content))
+        return _Held(held.content, frozenset({len(self.messages) - 1}))
 
     def _read(self, number: int, step: GraphStep, place: Place) -> None:
         if place not in self.held:
@@ -250,10 +266,10 @@ class _Execution:
                 text = f"{step.name} adds {_labels(both)} a second time"
                 self.faults.append(_fault("twice", step, text))
             content |= held.content
-            for key in held.messages:
-                message = self.messages[key]
-                message.reduced = True
-                message.used = self.now if message.used < 0 else message.used
+            for message in (self.messages[number] for number in held.messages):
+                if not message.reduced:
+                    message.reduced = True
+                    message.used = max(self.now, message.sent + 1)
         return _Held(content)
 
     def compare(self) -> None:
@@ -277,11 +293,21 @@ class _Execution:
             )
 
     def passages(self) -> list[Passage]:
-        """Return the messages that were used, in the order in which they were sent."""
+        """Return the messages that were used, or are what is wanted where they came to."""
+        final = {
+            number
+            for place in self.graph.wanted
+            for number in self.held.get(place, _Held(frozenset())).messages
+        }
         return [
-            Passage(m.src, place[0], m.sent, m.used, m.content, m.reduced)
-            for place, m in sorted(self.messages.items(), key=lambda item: item[1].sent)
-            if m.used >= 0
+            Passage(
+                *(m.src, m.dst, m.index, m.sent),
+                m.sent + 1 if m.used is None else m.used,
+                m.content,
+                m.reduced,
+            )
+            for number, m in enumerate(self.messages)
+            if m.used is not None or number in final
         ]
 
 

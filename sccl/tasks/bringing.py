@@ -103,25 +103,44 @@ def _of_program(file: Path, program: StepProgram, topology: Topology | None) -> 
     Raises:
         FormatError: it does not say what it is for, or a message is not one chunk.
     """
-    from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.transform.levels import algorithm_of_rows  # noqa: PLC0415
+    from sccl.transform.levels import algorithm_of_rows  # noqa: PLC0415 - NumPy is slow to load
 
     if program.collective.name == "custom":
         raise FormatError(
             f"{file}: it does not say what is to be where in the end, as an algorithm has to"
         )
-    rows: list[Row] = []
-    for one in run_graph(program.callings[0].graph).passages:
+    rows = _rows(file, program)
+    edges = [(src, dst) for *_, src, dst, _ in rows]
+    machine = topology or machine_of("imported", program.collective.ranks, edges)
+    return algorithm_of_rows(machine, program.collective, rows)
+
+
+def _rows(file: Path, program: StepProgram) -> list[Row]:
+    """Return a program's messages as rows of whole chunks.
+
+    Raises:
+        FormatError: a message is not one chunk, or parts of chunks go different ways.
+    """
+    from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
+
+    graph = program.callings[0].graph
+    parts = len(graph.given) // len(program.chunks)
+    rows: list[list[Row]] = [[] for _ in range(parts)]
+    for one in run_graph(graph).passages:
         chunks = {program.chunks[label] for label in one.content}
         if len(chunks) != 1:
             raise FormatError(
                 f"{file}: a message from rank {one.src} to {one.dst} adds up chunks of several "
                 "numbers, which an algorithm does not"
             )
-        rows.append((one.sent, one.used, chunks.pop(), one.src, one.dst, one.reduced))
-    edges = [(src, dst) for *_, src, dst, _ in rows]
-    machine = topology or machine_of("imported", program.collective.ranks, edges)
-    return algorithm_of_rows(machine, program.collective, rows)
+        row = (one.sent, one.used, chunks.pop(), one.src, one.dst, one.reduced)
+        rows[one.index % parts].append(row)
+    ways = {tuple(sorted(row[2:] for row in part)) for part in rows}
+    if len(ways) > 1:
+        raise FormatError(
+            f"{file}: parts of a chunk go ways of their own; those of algorithms do not"
+        )
+    return rows[0]
 
 
 def import_output(brought: Brought, output: Path) -> ImportOutput:

@@ -112,11 +112,31 @@ def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
         elif matched or path.suffix == ".json":
             kind = kind_of_file(path)
             chosen = [path] if kind in kinds or not (matched or kind in _BESIDE) else []
+            if chosen and kind is None:
+                refuse_foreign(path)
         else:
+            refuse_foreign(path)
             chosen = [path]
         for file in chosen:
             found.setdefault(file.resolve(), file)
     return list(found.values())
+
+
+def refuse_foreign(path: Path) -> None:
+    """Say what to do with a plan in the format of others, which few verbs read.
+
+    Raises:
+        FormatError: the file holds one.
+    """
+    if not path.is_file():
+        return
+    from sccl.tasks.foreign import foreign_format  # noqa: PLC0415 - the formats, where one is met
+
+    if form := foreign_format(path):
+        raise FormatError(
+            f"{path}: it is in the format {form.NAME}, not in sccl's own: 'sccl check {path}' "
+            f"judges it, 'sccl import {path} -o ours.json' makes a plan of it that all verbs take"
+        )
 
 
 def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:

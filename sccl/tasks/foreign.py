@@ -88,6 +88,25 @@ def _named(word: str | Path) -> list[Path]:
 
 
 def _strange(path: Path) -> Strange | None:
+    recognised = _recognised(path)
+    if recognised is None:
+        return None
+    form, content = recognised
+    digest = "sha256:" + hashlib.sha256(content).hexdigest()
+    return Strange(path, digest, form, form.read(content, str(path)))
+
+
+def foreign_format(path: Path) -> Format | None:
+    """Return the format of others that a file is in; None: it is in none that is known.
+
+    Raises:
+        InputError: it cannot be read, or is longer than formats of others are read to.
+    """
+    recognised = _recognised(path)
+    return None if recognised is None else recognised[0]
+
+
+def _recognised(path: Path) -> tuple[Format, bytes] | None:
     if is_folder(path) or is_packed(path):
         return None
     with reading(path) as stream:
@@ -98,10 +117,7 @@ def _strange(path: Path) -> Strange | None:
     if _is_ours(content):
         return None
     form = formats.who_reads(content)
-    if form is None:
-        return None
-    digest = "sha256:" + hashlib.sha256(content).hexdigest()
-    return Strange(path, digest, form, form.read(content, str(path)))
+    return None if form is None else (form, content)
 
 
 def _is_ours(content: bytes) -> bool:

@@ -30,6 +30,7 @@ from sccl.tasks.files import (
     kind_among,
     load_plan,
     paths_of,
+    refuse_foreign,
 )
 from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_frontiers
 from sccl.tasks.judged import judged_schedule
@@ -86,6 +87,7 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
     if is_folder(path):
         return _of_folder(path, what)
     if path.suffix != ".json" and not (is_there(path) and is_packed(path)):
+        refuse_foreign(path)
         return [resolve(str(path))]
     kinds = (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY, SCHEDULE, PACKED_SCHEDULE)
     kind = kind_among(path, kinds)
@@ -93,6 +95,8 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
         return read_frontiers(path)
     if kind == CERTIFICATE:
         return []  # beside the algorithms of a certificate's folder
+    if kind is None:
+        refuse_foreign(path)
     if kind in ALGORITHMS:
         return [expand(load_algorithm(path)[0])]
     return [_schedule(path)] if kind in PLANS else [resolve(str(path))]

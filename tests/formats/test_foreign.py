@@ -64,18 +64,60 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, content: bytes) -> 
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("form", ["msccl-xml", "mscclpp"])
 @pytest.mark.parametrize("collective", ["allgather", "allreduce", "reducescatter", "alltoall"])
-def test_programs_come_back_as_what_they_were_made_of(tmp_path: Path, collective: str) -> None:
+def test_programs_come_back_as_what_they_were_made_of(
+    tmp_path: Path, collective: str, form: str
+) -> None:
     """In no more steps, and right on the machine that they were made for."""
     for algorithm in frontier("star:4", collective):
-        plan, program, back = (tmp_path / name for name in ("a.json", "a.xml", "b.json"))
+        plan, program, back = (tmp_path / name for name in ("a.json", "program", "b.json"))
         plan.write_text(text_of(algorithm_to_wire(algorithm)))
-        assert sccl("export", plan, "--format", "msccl-xml", "-o", program)[0] == 0
+        assert sccl("export", plan, "--format", form, "-o", program)[0] == 0
         words = ("import", program, "-o", back, "--topo", "star:4", "--json")
         code, out, err = sccl(*words)
         assert (code, err) == (0, "")
         assert json.loads(out)["steps"] <= algorithm.steps
         assert sccl("check", back)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("allreduce", (16, 1)),
+        ("allreduce_packet", (4, 2)),
+        ("exec_reduce", (4, 2)),
+        ("exec_reduce_nvls", (2, 1)),
+        ("exec_reduce_pack", (2, 2)),
+        ("exec_multi_node_transfer", (2, 1)),
+    ],
+)
+def test_plans_of_mscclpp_become_algorithms(
+    tmp_path: Path, name: str, shape: tuple[int, int]
+) -> None:
+    """However ranks reach one another: by puts, gets, packets, through switches or the network."""
+    path = sample(f"mscclpp_json/plan_2025/{name}.json")
+    code, out, err = sccl("import", path, "-o", tmp_path / "a.json", "--json")
+    assert (code, err) == (0, "")
+    assert (json.loads(out)["chunks"], json.loads(out)["steps"]) == shape
+    assert sccl("check", tmp_path / "a.json")[0] == 0
+
+
+@pytest.mark.parametrize("verb", ["show", "simulate", "codegen", "plot", "explore", "export"])
+@pytest.mark.parametrize("suffix", ["", ".json"])
+def test_other_verbs_say_what_to_do_with_them(tmp_path: Path, verb: str, suffix: str) -> None:
+    path = tmp_path / f"plan{suffix}"
+    (algorithm, *_) = frontier("star:4", "allgather")
+    (tmp_path / "a.json").write_text(text_of(algorithm_to_wire(algorithm)))
+    assert sccl("export", tmp_path / "a.json", "--format", "mscclpp", "-o", path)[0] == 0
+    words = {"show": (), "simulate": (), "codegen": ("-o", tmp_path / "p")}
+    rest = words.get(verb, ("-o", tmp_path / "p.html"))
+    code, out, err = sccl(verb, path, *rest, *(("--format", "csv") if verb == "export" else ()))
+    assert (code, out) == (2, "")
+    assert f"{path}: it is in the format mscclpp" in err
+    assert f"'sccl import {path} -o ours.json'" in err
+    assert not (tmp_path / "p").exists()
+    assert not (tmp_path / "p.html").exists()
 
 
 def test_schedules_of_te_ccl_become_algorithms(tmp_path: Path) -> None:
