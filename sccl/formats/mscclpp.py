@@ -19,17 +19,9 @@ from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.mscclpp_graph import graph_program
-from sccl.formats.mscclpp_lowering import MAX_BLOCKS, gpus_of
-from sccl.formats.mscclpp_plan import (
-    ALIGNMENT,
-    MAX_MIN_SIZE,
-    MAX_OFFSET_BYTES,
-    GpuPart,
-    PlanPart,
-    broken_rules,
-    plan_of,
-    text_of,
-)
+from sccl.formats.mscclpp_lowering import MAX_BLOCKS, Manner, gpus_of
+from sccl.formats.mscclpp_plan import ALIGNMENT, GpuPart, PlanPart, plan_of, text_of
+from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules
 from sccl.lower.step_graph_run import run_graph
 
 NAME = "mscclpp"
@@ -43,11 +35,22 @@ COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter")
 """That its executor's own test runs."""
 
 
+_PACKED = 4
+"""Packets are twice as long as their data, and calls take turns with two halves."""
+
+
 class Version(StrEnum):
     """Whose executor it is for; the plan has no field that says so."""
 
     V09 = "0.9"
     HEAD = "head"
+
+
+class PlanProtocol(StrEnum):
+    """Its ways to move data."""
+
+    SIMPLE = "Simple"
+    LL = "LL"
 
 
 class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
@@ -57,6 +60,10 @@ class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
         Version,
         Meta(description="Of MSCCL++: 0.9, or head (2026-08), which cuts small chunks rightly."),
     ] = Version.HEAD
+    protocol: Annotated[
+        PlanProtocol,
+        Meta(description="How data moves: Simple, or LL (packets: small messages within a node)."),
+    ] = PlanProtocol.SIMPLE
     in_place: Annotated[
         bool, Meta(description="Whether calls have input and output in one buffer.")
     ] = False
@@ -85,7 +92,7 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
                 f"{plan.name}: {algorithm.collective.name} is no collective of MSCCL++'s "
                 f"executor: it runs {', '.join(COLLECTIVES)}"
             )
-        gpus, slices = gpus_of(algorithm, options.blocks)
+        gpus, slices = gpus_of(algorithm, _manner(options))
         found = _plan(plan, algorithm, gpus, slices, options)
         files[f"{plan.name}.json"] = _checked(found, plan.name)
         notes += _notes(found, gpus)
@@ -113,6 +120,11 @@ def read(content: bytes, where: str) -> Foreign:
     return Foreign(graph_program(plan), about, tuple(broken_rules(plan)))
 
 
+def _manner(options: MscclppOptions) -> Manner:
+    flushes = options.version is Version.V09  # whose pwsf does not flush
+    return Manner(options.blocks, options.protocol is PlanProtocol.LL, flushes)
+
+
 def _plan(
     plan: SizedPlan,
     algorithm: Algorithm,
@@ -121,7 +133,8 @@ def _plan(
     options: MscclppOptions,
 ) -> PlanPart:
     factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
-    least, most = plan.min_bytes * factor, _most(gpus)
+    packets = options.protocol is PlanProtocol.LL
+    least, most = plan.min_bytes * factor, _most(gpus, _PACKED if packets else 1)
     if options.version is Version.V09 and slices > 1:  # it forgets words where slices are empty
         chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
         least = max(least, ALIGNMENT * slices * chunks)
@@ -135,18 +148,23 @@ def _plan(
     return PlanPart(
         name=plan.name,
         collective=algorithm.collective.name,
-        protocol="Simple",
+        protocol=options.protocol,
         inplace=options.in_place,
         gpus=list(gpus),
+        use_double_scratch_buffer=packets,
         min_message_size=least,
         max_message_size=most,
     )
 
 
-def _most(gpus: Sequence[GpuPart]) -> int:
-    """Return the most bytes of the larger buffer at which all offsets are of 32 bits."""
+def _most(gpus: Sequence[GpuPart], factor: int) -> int:
+    """Return the most bytes of the larger buffer at which all offsets are of 32 bits.
+
+    Args:
+        factor: how much larger scratch is than what it holds.
+    """
     size = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
-    scratch = max(gpu.scratch_chunks for gpu in gpus)
+    scratch = factor * max(gpu.scratch_chunks for gpu in gpus)
     return MAX_OFFSET_BYTES // max(size, scratch) * size
 
 

@@ -17,6 +17,7 @@ from sccl.collectives import named
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.topology import as_ranks
 from sccl.errors import InputError, TooLargeError
+from sccl.formats.mscclpp_calls import too_early
 from sccl.formats.mscclpp_plan import (
     MOVES,
     PACKETS,
@@ -26,8 +27,10 @@ from sccl.formats.mscclpp_plan import (
     BufferPart,
     OpPart,
     PlanPart,
+    is_packet,
     name_of,
 )
+from sccl.formats.mscclpp_threads import PACKET, Threads
 from sccl.lower.layout import BufferLayout, layout_of
 from sccl.lower.step_graph import (
     Calling,
@@ -48,7 +51,6 @@ PIECES = 2
 """In so many pieces a pipeline goes here: enough that one meets the next."""
 
 _BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
-_PACKET = "packets of scratch"
 _ONE_TO_ONE = frozenset({"put", "pws", "pwsf", "get", "ppkt", "copy", "cpkt", "upkt"})
 
 
@@ -63,7 +65,8 @@ def graph_program(plan: PlanPart) -> StepProgram:
     builder.build()
     graph = StepGraph(tuple(builder.steps), builder.given(), builder.wanted())
     name = "in place" if plan.inplace else "out of place"
-    calling = Calling(name, graph, tuple(builder.faults))
+    faults = (*builder.faults, *too_early(graph.steps, halves=plan.use_double_scratch_buffer))
+    calling = Calling(name, graph, faults)
     return StepProgram(plan.name, demand.collective, demand.chunks, (calling,))
 
 
@@ -249,7 +252,7 @@ class _Builder:
         self.moves += size * len(ranks)
         if self.moves > MAX_MOVES:
             raise TooLargeError(f"it moves more than {MAX_MOVES} parts of chunks: give less")
-        name = _PACKET if packets and kind == "s" else _BUFFERS[kind]
+        name = PACKET if packets and kind == "s" else _BUFFERS[kind]
         return [[self._place(r, name, begin + i) for i in range(size)] for r in ranks]
 
     def _moves(self, line: _Line) -> None:
@@ -259,12 +262,12 @@ class _Builder:
         srcs = [
             places
             for i, part in enumerate(op.src_buff)
-            for places in self._parts(line, part, packets=_is_packet(op, i, source=True))
+            for places in self._parts(line, part, packets=is_packet(op, i, source=True))
         ]
         dsts = [
             places
             for i, part in enumerate(op.dst_buff)
-            for places in self._parts(line, part, packets=_is_packet(op, i, source=False))
+            for places in self._parts(line, part, packets=is_packet(op, i, source=False))
         ]
         if not srcs or not dsts:
             line.never = "has nothing to move, or nowhere to"
@@ -355,11 +358,11 @@ class _Builder:
         writers: dict[Place, list[int]] = defaultdict(list)
         for number, line in enumerate(self.lines):
             for place in dict.fromkeys(move.dst for move in line.moves):
-                if place[1] == _PACKET:
+                if place[1] == PACKET:
                     writers[place].append(number)
         for number, line in enumerate(self.lines):
             for place in dict.fromkeys(p for move in line.moves for p in move.srcs):
-                if place[1] != _PACKET:
+                if place[1] != PACKET:
                     continue
                 if not writers[place]:
                     line.never = f"waits for packets in chunk {place[2] // self.grain} of scratch "
@@ -371,7 +374,7 @@ class _Builder:
         touched: dict[int, dict[Place, None]] = defaultdict(dict)
         for line in self.lines:
             for move in line.moves:
-                if move.dst[0] != line.rank and move.dst[1] != _PACKET:
+                if move.dst[0] != line.rank and move.dst[1] != PACKET:
                     touched[move.dst[0]][move.dst] = None
         given = self.given()
         for rank, places in touched.items():
@@ -382,10 +385,10 @@ class _Builder:
     def _unsynced(self) -> None:
         """Note where the threads of a thread block do not wait for one another."""
         last: tuple[int, int] | None = None
-        sync = _Threads()
+        sync = Threads()
         for number, line in enumerate(self.lines):
             if (line.rank, line.block) != last:
-                sync, last = _Threads(), (line.rank, line.block)
+                sync, last = Threads(), (line.rank, line.block)
             if (text := sync.meet(line.op, line.moves)) and line.block >= 0:
                 self._fault("threads", number, text)
 
@@ -397,44 +400,6 @@ class _Builder:
                 *(kind, f"{where} {text}", line.rank, line.block, line.index, _chunk(line.op))
             )
         )
-
-
-class _Threads:
-    """What the threads of a thread block have done since they last waited for one another."""
-
-    def __init__(self) -> None:
-        self.waited = False
-        self.read: set[Place] = set()
-        self.written: set[Place] = set()
-        self.by_packets: set[Place] = set()
-
-    def meet(self, op: OpPart, moves: Sequence[Move]) -> str:
-        """Take the next operation; return what it does too early, empty: nothing."""
-        if op.name in {"nop", "barrier"}:
-            self.waited = False
-            for touched in (self.read, self.written, self.by_packets):
-                touched.clear()
-            return ""
-        text = ""
-        reads = {p for move in moves for p in move.srcs if p[1] != _PACKET}
-        writes = {move.dst for move in moves if move.dst[1] != _PACKET}
-        if op.name in {"signal", "rlxsignal", "sem_release"} and (
-            self.written or self.read or self.by_packets
-        ):
-            text = "comes before all threads have done what it tells of: put nop before it"
-        elif moves and (reads or writes) and self.waited:
-            text = "comes before all threads know that the wait is over: put nop before it"
-        elif (reads & self.written or writes & (self.read | self.written)) or (
-            op.name not in PACKETS and (reads | writes) & self.by_packets
-        ):
-            text = "touches what other threads of the block may not have done with: put nop before"
-        self.waited |= op.name in WAITS or op.name == "sem_acquire"
-        if op.name in PACKETS:  # of these a thread does the same words
-            self.by_packets |= reads | writes
-            return text
-        self.read |= reads
-        self.written |= writes
-        return text
 
 
 def _numbered(lines: Sequence[_Line]) -> Iterator[tuple[int, _Line]]:
@@ -475,17 +440,6 @@ def _grain(plan: PlanPart) -> int:
             f"{chunks} chunks in {found} slices, and up to {MAX_MOVES} are followed: give less"
         )
     return found
-
-
-def _is_packet(op: OpPart, index: int, *, source: bool) -> bool:
-    """Return whether a source or a destination is of packets, which wait to be written."""
-    if source:
-        reads = {"rppkt", "upkt", "gstorepkt"}
-        adds = {"respkt", "repkt", "recpkt", "recspkt"}
-        ported = op.name == "ppkt" and op.channel_type == "port"
-        return op.name in reads or ported or (op.name in adds and index > 0)
-    puts = {"ppkt", "rppkt", "cpkt", "gstorepkt"}
-    return op.name in puts or (op.name in {"respkt", "recpkt", "recspkt"} and index > 0)
 
 
 def _chunk(op: OpPart) -> int | None:

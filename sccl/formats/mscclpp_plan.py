@@ -1,42 +1,19 @@
-"""MSCCL++ execution plans as their file has them, and the rules of who runs them.
+"""MSCCL++ execution plans as their file has them.
 
-Source: ``src/core/executor/execution_plan.cc``, ``executor.cc``, ``execution_common.hpp`` and
-``execution_kernel.hpp`` of microsoft/mscclpp, v0.9.0 and 1f5f065 (2026-08), whose plan has the same
-fields. The executor writes into arrays of fixed length without looking: what is longer than these
-has to be refused here.
+Source: ``src/core/executor/execution_plan.cc`` of microsoft/mscclpp, v0.8.0 (2025-10, the first
+with these fields), v0.9.0 and 1f5f065 (2026-08).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from sccl.errors import FormatError, TooLargeError
 
-MAX_OPERATION = 64
-"""Of a thread block, those inside pipelines too; the executor refuses more."""
-MAX_CHANNEL = 16
-"""Of a thread block and of each kind, and as many remote buffers of each kind; not checked there.
-"""
-MAX_CHANNEL_PER_OPERATION = 8
-"""Not checked there."""
-MAX_BUFFERS_PER_OPERATION = 10
-"""Two local ones and as many as there are channels; not checked there."""
-MAX_DEVICE_SYNCERS = 16
-"""Barriers across thread blocks; not checked there."""
-MAX_DEVICE_SEMAPHORES = 16
-"""Not checked there."""
-MAX_OFFSET_BYTES = 2**32 - 1
-"""Offsets are of 32 bits; not checked there."""
-MAX_MIN_SIZE = 2**31 - 1
-"""``min_message_size`` is read as a number of 32 bits; not checked there."""
 ALIGNMENT = 16
-"""``buffer_alignment`` where none is stated; what is left over of a word of 16 bytes is added up
-wrongly by the kernel, so that no other is written."""
-
-NAMES = frozenset({"allreduce", "allgather", "reducescatter", "alltoall", "sendrecv"})
-"""Collectives that its own test knows."""
+"""``buffer_alignment`` where none is stated."""
 
 PACKETS = frozenset(
     {"ppkt", "rppkt", "respkt", "cpkt", "upkt", "repkt", "recpkt", "recspkt", "gstorepkt"}
@@ -219,8 +196,9 @@ def plan_of(content: bytes, where: str) -> PlanPart:
     """
     if b'"inputChunks"' in content:
         raise FormatError(
-            f"{where}: a plan of MSCCL++ of 2024 or before (inputChunks, chunkGroups), which the "
-            "executor has not read since 2025: write it anew with a later MSCCL++"
+            f"{where}: a plan of the older design (inputChunks, chunkGroups), which MSCCL++ 0.5 to "
+            "0.7 read and 0.8 (2025) and later do not, nor does sccl: write it anew with a later "
+            "MSCCL++"
         )
     try:
         plan = msgspec.json.decode(content, type=PlanPart)
@@ -246,6 +224,17 @@ def text_of(plan: PlanPart) -> bytes:
 def name_of(rank: int, block: int, index: int, op: OpPart) -> str:
     """Return where an operation stands."""
     return f"rank {rank}, thread block {block}, operation {index} ({op.name[:20]})"
+
+
+def is_packet(op: OpPart, index: int, *, source: bool) -> bool:
+    """Return whether a source or a destination is of packets, which wait to be written."""
+    if source:
+        reads = {"rppkt", "upkt", "gstorepkt"}
+        adds = {"respkt", "repkt", "recpkt", "recspkt"}
+        ported = op.name == "ppkt" and op.channel_type == "port"
+        return op.name in reads or ported or (op.name in adds and index > 0)
+    puts = {"ppkt", "rppkt", "cpkt", "gstorepkt"}
+    return op.name in puts or (op.name in {"respkt", "recpkt", "recspkt"} and index > 0)
 
 
 def _not_there(plan: PlanPart) -> Iterator[str]:
@@ -315,56 +304,3 @@ def _op_not_there(block: BlockPart, op: OpPart) -> Iterator[str]:
     told = op.tbg_info
     if told is not None and not 0 <= told.tb_id < told.tbg_size <= MAX_RANKS:
         yield f"is slice {told.tb_id} of {told.tbg_size}"
-
-
-def broken_rules(plan: PlanPart) -> list[str]:
-    """Return the limits of the executor that a plan is beyond, each with what to do."""
-    found = []
-    if plan.collective not in NAMES:
-        found.append(f"the collective {plan.collective[:20]!r} is none that MSCCL++ tests")
-    if plan.protocol not in {"Simple", "LL"}:
-        found.append(f"the protocol {plan.protocol[:20]!r} is neither Simple nor LL")
-    if not 0 <= plan.min_message_size <= MAX_MIN_SIZE:
-        found.append(f"min_message_size is beyond {MAX_MIN_SIZE}, and is read as 32 bits")
-    if plan.buffer_alignment <= 0 or plan.buffer_alignment % ALIGNMENT:
-        found.append(f"buffer_alignment {plan.buffer_alignment} is no multiple of {ALIGNMENT}")
-    for rank, gpu in enumerate(plan.gpus):
-        if not gpu.input_chunks or not gpu.output_chunks:
-            found.append(f"rank {rank}: a buffer of no chunks, by which the executor divides")
-        if len(gpu.semaphores) > MAX_DEVICE_SEMAPHORES:
-            found.append(
-                f"rank {rank}: {len(gpu.semaphores)} semaphores of {MAX_DEVICE_SEMAPHORES}"
-            )
-        for b, block in enumerate(gpu.threadblocks):
-            found += [f"rank {rank}, thread block {b}: {text}" for text in block_rules(block)]
-    return found
-
-
-def block_rules(block: BlockPart) -> list[str]:
-    """Return the limits that a thread block is beyond."""
-    counts = [("operations", sum(1 for _ in block.all_ops()), MAX_OPERATION)]
-    for kind in ("memory", "port", "switch"):
-        counts.append((f"{kind} channels", len(block.channels_of(kind)), MAX_CHANNEL))
-        counts.append((f"remote buffers ({kind})", len(block.buffers_of(kind)), MAX_CHANNEL))
-    found = [f"{n} {what}, and there is room for {most}" for what, n, most in counts if n > most]
-    for i, op in enumerate(block.all_ops()):
-        found += [f"operation {i} ({op.name[:20]}): {text}" for text in _op_rules(op)]
-    return found
-
-
-def _op_rules(op: OpPart) -> list[str]:
-    most = MAX_CHANNEL_PER_OPERATION
-    counts: Sequence[tuple[str, int, int]] = (
-        ("channels", len(op.channel_ids), most),
-        ("sources", len(op.src_buff), MAX_BUFFERS_PER_OPERATION),
-        ("destinations", len(op.dst_buff), MAX_BUFFERS_PER_OPERATION),
-        ("semaphores", len(op.semaphore_ids), MAX_DEVICE_SEMAPHORES),
-    )
-    found = [f"{n} {what}, and there is room for {limit}" for what, n, limit in counts if n > limit]
-    if op.barrier_id is not None and not 0 <= op.barrier_id < MAX_DEVICE_SYNCERS:
-        found.append(f"barrier {op.barrier_id}, and there are {MAX_DEVICE_SYNCERS}")
-    if op.name == "pws" and op.channel_type == "memory":
-        found.append("over a memory channel it puts and does not signal: write put, nop, signal")
-    if op.name == "flush" and not op.dst_buff:
-        found.append("it flushes as many channels as it has destinations, none: write pwsf")
-    return found

@@ -53,7 +53,7 @@ def run_graph(graph: StepGraph) -> GraphRun:
     Raises:
         TooLargeError: it has more steps and thread blocks than are compared.
     """
-    order, faults = _ordered(graph.steps)
+    order, faults = in_order(graph.steps)
     if faults:
         return GraphRun(faults)
     execution = _Execution(graph, _clocks(graph.steps, order))
@@ -63,7 +63,7 @@ def run_graph(graph: StepGraph) -> GraphRun:
     return GraphRun(execution.faults, execution.passages())
 
 
-def _before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
+def done_before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
     """Return, for every step, those that are done before it begins, its block's last among them."""
     found: list[tuple[int, ...]] = []
     for number, step in enumerate(steps):
@@ -75,9 +75,9 @@ def _before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
     return found
 
 
-def _ordered(steps: Sequence[GraphStep]) -> tuple[list[int], list[GraphFault]]:
+def in_order(steps: Sequence[GraphStep]) -> tuple[list[int], list[GraphFault]]:
     """Return the steps in an order that can be run, or why there is none."""
-    before = _before(steps)
+    before = done_before(steps)
     waits = [len(sources) for sources in before]
     users: list[list[int]] = [[] for _ in steps]
     for number, sources in enumerate(before):
@@ -133,7 +133,7 @@ def _clocks(steps: Sequence[GraphStep], order: Sequence[int]) -> npt.NDArray[np.
             f"the program has {len(steps)} steps in {len(blocks)} thread blocks, and up to "
             f"{MAX_CLOCKS} of the one times the other are compared: give one of fewer chunks"
         )
-    before = _before(steps)
+    before = done_before(steps)
     clocks = np.zeros((len(steps), max(1, len(blocks))), np.int32)
     for number in order:
         row = clocks[number]

@@ -13,11 +13,12 @@ import pytest
 
 from sccl.core.algorithm import Algorithm
 from sccl.errors import FormatError, ParameterError, TooLargeError
-from sccl.formats import SizedPlan, mscclpp, mscclpp_plan
+from sccl.formats import SizedPlan, mscclpp, mscclpp_rules
 from sccl.formats.mscclpp_graph import graph_program
 from sccl.formats.mscclpp_lowering import nodes_of
-from sccl.formats.mscclpp_plan import block_rules, broken_rules, plan_of
-from sccl.lower.step_graph import GraphFault
+from sccl.formats.mscclpp_plan import plan_of
+from sccl.formats.mscclpp_rules import block_rules, broken_rules
+from sccl.lower.step_graph import GraphFault, StepProgram
 from sccl.lower.step_graph_run import run_graph
 from sccl.topo import resolve
 from tests.kit.found import frontier
@@ -47,17 +48,21 @@ def faults_of(content: bytes) -> list[GraphFault]:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
 @pytest.mark.parametrize("in_place", [False, True])
-def test_every_point_does_what_it_should(machine: str, collective: str, in_place: bool) -> None:
+@pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
+def test_every_point_does_what_it_should(
+    machine: str, collective: str, in_place: bool, protocol: mscclpp.PlanProtocol
+) -> None:
     if in_place and collective == "alltoall":
         with pytest.raises(ParameterError, match="in place it overwrites"):
-            written(frontier(machine, collective)[0], in_place=True)
+            written(frontier(machine, collective)[0], in_place=True, protocol=protocol)
         return
     for algorithm in frontier(machine, collective):
         for blocks in (1, 16):
-            content = written(algorithm, in_place=in_place, blocks=blocks)
+            content = written(algorithm, in_place=in_place, blocks=blocks, protocol=protocol)
             read = mscclpp.read(content, "plan")
-            assert read.notes == ()
+            assert read.notes == read.refused == ()
             assert faults_of(content) == []
+            assert isinstance(read.plan, StepProgram)
             assert read.plan.collective == algorithm.collective
 
 
@@ -76,7 +81,7 @@ def without(name: str) -> Iterator[Plan]:
             yield plan
 
 
-@pytest.mark.parametrize("name", ["wait", "rlxwait", "signal", "rlxsignal", "put", "re", "nop"])
+@pytest.mark.parametrize("name", ["wait", "rlxwait", "signal", "rlxsignal", "put", "res", "nop"])
 def test_what_is_left_out_is_seen(name: str) -> None:
     plans = list(without(name))
     assert plans
@@ -84,18 +89,77 @@ def test_what_is_left_out_is_seen(name: str) -> None:
         assert faults_of(json.dumps(plan).encode())
 
 
-def test_chunks_beside_the_right_ones_are_seen() -> None:
+@pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
+def test_chunks_beside_the_right_ones_are_seen(protocol: mscclpp.PlanProtocol) -> None:
     """Every index of every operation of a rank, one too high."""
     count = 0
-    for block in range(len(small()["gpus"][0]["threadblocks"])):
-        for i, op in enumerate(small()["gpus"][0]["threadblocks"][block]["ops"]):
+    content = written(frontier("ring:4", "allreduce")[0], blocks=1, protocol=protocol)
+    for block, one in enumerate(json.loads(content)["gpus"][0]["threadblocks"]):
+        for i, op in enumerate(one["ops"]):
             for side in ("src_buff", "dst_buff"):
-                for at in range(len(op.get(side, []))):
-                    plan = small()
+                kept = op["name"] == "respkt" and side == "dst_buff"  # overwritten in the end
+                for at in range(kept, len(op.get(side, []))):
+                    plan = json.loads(content)
                     plan["gpus"][0]["threadblocks"][block]["ops"][i][side][at]["index"] += 1
                     assert faults_of(json.dumps(plan).encode()), (block, i, side, at)
                     count += 1
     assert count
+
+
+def packed(collective: str = "allreduce", machine: str = "ring:4") -> Plan:
+    """Return a plan of packets."""
+    algorithm = frontier(machine, collective)[0]
+    found: Plan = json.loads(written(algorithm, blocks=1, protocol=mscclpp.PlanProtocol.LL))
+    return found
+
+
+@pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
+def test_what_is_left_out_of_packets_is_seen(collective: str) -> None:
+    names = set()
+    for i, op in enumerate(packed(collective)["gpus"][0]["threadblocks"][0]["ops"]):
+        plan = packed(collective)
+        del plan["gpus"][0]["threadblocks"][0]["ops"][i]
+        assert faults_of(json.dumps(plan).encode()), (i, op["name"])
+        names.add(op["name"])
+    assert names
+
+
+def test_packets_may_not_come_into_the_last_call() -> None:
+    plan = packed()
+    plan["use_double_scratch_buffer"] = False
+    faults = faults_of(json.dumps(plan).encode())
+    assert {fault.kind for fault in faults} == {"overlap"}
+    assert "may come to rank 1 before it has read the last call" in faults[0].message
+
+
+def test_two_halves_are_not_enough_where_a_rank_hears_of_nobody() -> None:
+    """A rank that only sends may be any number of calls ahead."""
+    plan = packed("allgather", "full:4")
+    ops = plan["gpus"][0]["threadblocks"][0]["ops"]
+    ops[:] = [op for op in ops if op["name"] != "upkt"]
+    kinds = {fault.kind for fault in faults_of(json.dumps(plan).encode())}
+    assert "overlap" in kinds
+
+
+def test_packets_and_data_do_not_meet_in_scratch() -> None:
+    plan = packed("reducescatter")
+    assert broken_rules(plan_of(json.dumps(plan).encode(), "plan")) == []
+    for op in plan["gpus"][0]["threadblocks"][0]["ops"]:
+        for part in op.get("dst_buff", [])[:1]:
+            if op["name"] == "respkt" and part.get("type") == "s":
+                part["index"] = 0
+    (rule,) = broken_rules(plan_of(json.dumps(plan).encode(), "plan"))
+    assert "as packets and as data meets 0 chunks into scratch" in rule
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_sums_are_sent_on_where_they_are_made(machine: str) -> None:
+    for algorithm in frontier(machine, "allreduce"):
+        for gpu in plan_of(written(algorithm), "plan").gpus:
+            for block in gpu.threadblocks:
+                sums = [op.dst_buff[0] for op in block.ops if op.name in {"re", "res"}]
+                ports = [op.src_buff for op in block.ops if op.name == "put"]
+                assert not [part for parts in ports for part in parts if part in sums]
 
 
 def test_a_fault_has_its_place() -> None:
@@ -137,11 +201,11 @@ def test_more_thread_blocks_are_used_where_operations_do_not_fit(
     one = plan_of(written(algorithm, blocks=1), "plan")
     assert {len(gpu.threadblocks) for gpu in one.gpus} == {1}
     most = max(len(gpu.threadblocks[0].ops) for gpu in one.gpus)
-    monkeypatch.setattr(mscclpp_plan, "MAX_OPERATION", most - 1)
+    monkeypatch.setattr(mscclpp_rules, "MAX_OPERATION", most - 1)
     more = plan_of(written(algorithm, blocks=1), "plan")
     assert max(len(gpu.threadblocks) for gpu in more.gpus) > 1
     assert max(len(block.ops) for gpu in more.gpus for block in gpu.threadblocks) < most
-    monkeypatch.setattr(mscclpp_plan, "MAX_OPERATION", 1)
+    monkeypatch.setattr(mscclpp_rules, "MAX_OPERATION", 1)
     with pytest.raises(TooLargeError, match="give an algorithm of fewer chunks or steps"):
         written(algorithm)
 
@@ -165,7 +229,7 @@ def test_what_its_executor_does_not_run_is_refused() -> None:
 
 
 def test_plans_of_2024_are_refused_with_what_to_do() -> None:
-    with pytest.raises(FormatError, match="of 2024 or before"):
+    with pytest.raises(FormatError, match=r"MSCCL\+\+ 0\.5 to 0\.7 read"):
         mscclpp.read(b'{"gpus": [{"inputChunks": 1, "threadblocks": []}]}', "old.json")
 
 

@@ -1,0 +1,137 @@
+"""Thread blocks of MSCCL++ while they are written: their operations, channels and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from sccl.formats.mscclpp_plan import (
+    BlockPart,
+    BufferPart,
+    BufferRefPart,
+    ChannelRefPart,
+    GroupPart,
+    OpPart,
+)
+from sccl.formats.mscclpp_rules import MAX_CHANNEL_PER_OPERATION
+from sccl.formats.mscclpp_script import At, Sending
+
+KINDS = ("memory", "port")
+T = TypeVar("T")
+ADDING = frozenset({"re", "res", "repkt", "respkt"})
+
+
+def at_once(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield as many as an operation has channels for."""
+    for begin in range(0, len(items), MAX_CHANNEL_PER_OPERATION):
+        yield items[begin : begin + MAX_CHANNEL_PER_OPERATION]
+
+
+class BlockWriter:
+    """Writes the operations of a thread block.
+
+    Args:
+        kind: over what kind of channel a peer is reached.
+        first_plain: where, in chunks of data, what is no packets begins in scratch.
+    """
+
+    def __init__(
+        self,
+        peers: Sequence[int],
+        kind: Callable[[int], str],
+        group: GroupPart | None,
+        first_plain: int,
+    ) -> None:
+        self.ops: list[OpPart] = []
+        self.kind = kind
+        self.channels = {k: [p for p in peers if kind(p) == k] for k in KINDS}
+        self.buffers: dict[str, dict[tuple[int, str], int]] = {k: {} for k in KINDS}
+        self.group = group
+        self.first_plain = first_plain
+        self.loose = False  # whether threads have touched data since they met
+        self.waited = False
+        self.touched: set[At] = set()
+
+    def packets(
+        self, name: str, srcs: Sequence[At], dsts: Sequence[At], sends: Sequence[Sending]
+    ) -> None:
+        """Write an operation of packets: each thread does the same words in all of them."""
+        self._write(name, srcs, dsts, sends)
+        self.touched |= {*srcs, *dsts}
+        self.loose = True
+
+    def data(
+        self, name: str, srcs: Sequence[At], dsts: Sequence[At], sends: Sequence[Sending]
+    ) -> None:
+        """Write an operation whose words any thread may do, before which threads meet if needed."""
+        if self.waited or self.touched & {*srcs, *dsts}:
+            self.meet()
+        self._write(name, srcs, dsts, sends)
+        self.touched |= set(dsts)
+        self.loose = True
+
+    def tell(self, name: str, peers: Sequence[int]) -> None:
+        """Signal to some, or wait for some."""
+        waits = name in {"wait", "rlxwait"}
+        for kind in KINDS:
+            for some in at_once([p for p in peers if self.kind(p) == kind]):
+                if self.loose and not waits:
+                    self.meet()
+                relaxed = name if kind == "memory" else name.removeprefix("rlx")
+                ids = [self.channels[kind].index(p) for p in some]
+                self.ops.append(OpPart(relaxed, channel_type=kind, channel_ids=ids))
+                self.waited |= waits
+
+    def flush(self, sends: Sequence[Sending]) -> None:
+        """Write that ports are done with what they send; as many as there are destinations."""
+        for some in at_once(sends):
+            self._write("flush", [], [], some)
+
+    def meet(self) -> None:
+        """Let threads wait for one another."""
+        self.ops.append(OpPart("nop"))
+        self.loose, self.waited = False, False
+        self.touched.clear()
+
+    def _write(
+        self, name: str, srcs: Sequence[At], dsts: Sequence[At], sends: Sequence[Sending]
+    ) -> None:
+        kinds = [self.kind(s.peer) for s in sends]
+        kind = kinds[0] if kinds else None
+        outs = [self._part(at) for at in dsts]
+        for send in sends:
+            own = self.buffers[kind or ""]
+            number = own.setdefault((send.peer, send.dst[0]), len(own))
+            outs.append(BufferPart(send.dst[1], 1, buffer_id=number))
+        self.ops.append(
+            OpPart(
+                name,
+                channel_type=kind,
+                channel_ids=[self.channels[kind or ""].index(s.peer) for s in sends],
+                src_buff=[self._part(at) for at in srcs],
+                dst_buff=outs,
+                tbg_info=self.group,
+                reduce_op="sum" if name in ADDING else None,
+            )
+        )
+
+    def _part(self, at: At) -> BufferPart:
+        if at[0] == "p":
+            return BufferPart(self.first_plain + at[1], 1, type="s")
+        return BufferPart(at[1], 1, type=at[0])
+
+    def block(
+        self, number: int, remotes: dict[tuple[int, str], int], peers: dict[str, list[int]]
+    ) -> BlockPart:
+        """Return the thread block; its rank's channels and remote buffers are added to."""
+        channels, refs = [], []
+        for kind in KINDS:
+            own = self.channels[kind]
+            if own:
+                ids = list(range(len(peers[kind]), len(peers[kind]) + len(own)))
+                channels.append(ChannelRefPart(kind, ids))
+                peers[kind] += own
+            if self.buffers[kind]:
+                known = [remotes.setdefault(key, len(remotes)) for key in self.buffers[kind]]
+                refs.append(BufferRefPart(kind, known))
+        return BlockPart(number, self.ops, channels, refs)

@@ -1,0 +1,155 @@
+"""What a thread block of MSCCL++ does for its chunks, over signals or as packets.
+
+Over signals each call begins by every rank telling its senders that it has entered, since their
+writes could come before it has; any one-sided write into a buffer of the user's has to wait for
+that. Packets go to scratch alone, and calls take turns with its two halves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from sccl.formats.mscclpp_blocks import BlockWriter, at_once
+from sccl.formats.mscclpp_plan import GroupPart
+from sccl.formats.mscclpp_rules import MAX_BUFFERS_PER_OPERATION, MAX_CHANNEL_PER_OPERATION
+from sccl.formats.mscclpp_script import Adding, At, Doing, Script, Sending
+
+Kind = Callable[[int], str]
+
+
+class Lane:
+    """A thread block and its chunks.
+
+    Args:
+        kind: over what kind of channel the rank reaches a peer.
+        group: which slice of each chunk it does; None: all.
+    """
+
+    def __init__(
+        self, script: Script, rank: int, chunks: Sequence[int], kind: Kind, group: GroupPart | None
+    ) -> None:
+        self.kind = kind
+        self.steps: dict[int, dict[int, Doing]] = defaultdict(dict)
+        for chunk in chunks:
+            for step, one in sorted(script.doing.get((rank, chunk), {}).items()):
+                self.steps[step][chunk] = one
+        self.copies = [script.copies[rank, c] for c in chunks if (rank, c) in script.copies]
+        everything = [one for found in self.steps.values() for one in found.values()]
+        self.to = sorted({s.peer for one in everything for s in one.sends})
+        self.froms = sorted({peer for one in everything for peer in one.froms})
+        peers = sorted({*self.to, *self.froms})
+        self.out = BlockWriter(peers, kind, group, 2 * script.packets)
+        self.gone: set[Sending] = set()
+
+    def onward(self, step: int, chunk: int) -> Sequence[Sending]:
+        """Return what of a chunk is sent in the step after one."""
+        return self.steps[step + 1][chunk].sends if chunk in self.steps.get(step + 1, {}) else ()
+
+    def sends(self, step: int) -> list[Sending]:
+        """Return what is sent in a step."""
+        return [s for one in self.steps[step].values() for s in one.sends]
+
+    def add(self, name: str, adds: Sequence[Adding], onward: Sequence[Sending]) -> None:
+        """Add up what has come: all to one place in as few operations as there is room for.
+
+        The last sum is sent on in the same operation, where the next step sends it within the node.
+        """
+        srcs: list[At] = []
+        dst: At | None = None
+        for adding in adds:
+            goes_on = len(srcs) > 1 and adding.srcs[0] == dst
+            if goes_on and len(srcs) < MAX_BUFFERS_PER_OPERATION:
+                srcs += adding.srcs[1:]
+            else:
+                self._sum(name, srcs, dst, ())
+                srcs = list(adding.srcs)
+            dst = adding.dst
+        near = [s for s in onward if s.src == dst and self.kind(s.peer) == "memory"]
+        self._sum(name, srcs, dst, near[:MAX_CHANNEL_PER_OPERATION])
+
+    def _sum(self, name: str, srcs: Sequence[At], dst: At | None, sends: Sequence[Sending]) -> None:
+        if dst is None:
+            return
+        operation = self.out.data if name == "re" else self.out.packets
+        if len(srcs) == 1:
+            operation("upkt", srcs, [dst], ())
+            return
+        operation(name.replace("re", "res") if sends else name, srcs, [dst], sends)
+        self.gone.update(sends)
+
+
+def write_signalled(lane: Lane, *, flushes: bool) -> None:
+    """Write what a thread block does over signals.
+
+    Args:
+        flushes: whether ports are flushed by an operation of its own.
+    """
+    out = lane.out
+    out.tell("rlxsignal", lane.froms)
+    for copy in lane.copies:
+        out.data("copy", copy.srcs, [copy.dst], ())
+    out.tell("rlxwait", lane.to)
+    last = {s.peer: step for step in sorted(lane.steps) for s in lane.sends(step)}
+    for step in sorted(lane.steps):
+        found = lane.steps[step]
+        sends = lane.sends(step)
+        near = [s for s in sends if lane.kind(s.peer) == "memory"]
+        _put(out, "put", [s for s in near if s not in lane.gone])
+        _send_far(out, [s for s in sends if lane.kind(s.peer) == "port"], step, last, flushes)
+        out.tell("signal", sorted({s.peer for s in near}))
+        out.tell("wait", sorted({peer for one in found.values() for peer in one.froms}))
+        for chunk, one in found.items():
+            lane.add("re", one.adds, lane.onward(step, chunk))
+
+
+def _send_far(
+    out: BlockWriter, sends: Sequence[Sending], step: int, last: Mapping[int, int], flushes: bool
+) -> None:
+    """Send over ports: with the last to each peer goes the signal, with the very last a flush."""
+    closing = {s.peer: s for s in sends}
+    _put(out, "put", [s for s in sends if closing[s.peer] is not s])
+    ends = [s for s in closing.values() if last[s.peer] == step]
+    _put(out, "pws" if flushes else "pwsf", ends)
+    _put(out, "pws", [s for s in closing.values() if last[s.peer] != step])
+    if flushes:
+        out.flush(ends)
+
+
+def _put(out: BlockWriter, name: str, sends: Sequence[Sending]) -> None:
+    for kind in sorted({s.src[0] for s in sends}):
+        for some in at_once([s for s in sends if s.src[0] == kind]):
+            out.data(name, [s.src for s in some], [], some)
+
+
+def write_packets(lane: Lane) -> None:
+    """Write what a thread block does as packets.
+
+    What has come is sent on before it is unpacked, as its receivers wait.
+    """
+    out = lane.out
+    left: list[Adding] = []
+    for step in sorted(lane.steps):
+        found = lane.steps[step]
+        _put_packets(out, [s for s in lane.sends(step) if s not in lane.gone])
+        _unpack(out, left)
+        for chunk, one in found.items():
+            lane.add("repkt", one.adds, lane.onward(step, chunk))
+        left = [unpack for one in found.values() for unpack in one.unpacks]
+    _unpack(out, left)
+    for copy in lane.copies:
+        out.data("copy", copy.srcs, [copy.dst], ())
+
+
+def _put_packets(out: BlockWriter, sends: Sequence[Sending]) -> None:
+    for kind in sorted({s.src[0] for s in sends} - {"s"}):
+        for some in at_once([s for s in sends if s.src[0] == kind]):
+            out.packets("ppkt", [s.src for s in some], [], some)
+    for src in sorted({s.src for s in sends if s.src[0] == "s"}):
+        for some in at_once([s for s in sends if s.src == src]):
+            out.packets("rppkt", [src], [], some)
+
+
+def _unpack(out: BlockWriter, unpacks: Sequence[Adding]) -> None:
+    for unpack in unpacks:
+        out.packets("upkt", unpack.srcs, [unpack.dst], ())

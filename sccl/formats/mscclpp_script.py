@@ -1,0 +1,179 @@
+"""What ranks do for each chunk in each step, and where everything lies; not yet by which threads.
+
+Senders write: over signals what ends in the output goes there at once, which is one copy less than
+over scratch, and what is still to be added up goes to a place of its own in scratch; as packets all
+goes to places of their own in scratch, from where whoever it is for takes it. So nobody has to be
+told within a call that a place is free again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.collective import Collective
+from sccl.lower.layout import BufferLayout, layout_of
+from sccl.lower.values import Trace, Value, trace
+
+At = tuple[str, int]
+"""(i, o, s or p; index): a place of a rank; p is scratch that holds data where s holds packets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A place is sent into another, at a peer."""
+
+    src: At
+    dst: At
+    peer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """Places are added up; of one it is a copy."""
+
+    srcs: tuple[At, ...]
+    dst: At
+
+
+@dataclass(slots=True)
+class Doing:
+    """What a rank does for a chunk in a step: sends, then awaits, then adds up and copies.
+
+    Attributes:
+        unpacks: of packets that have come.
+    """
+
+    sends: list[Sending] = field(default_factory=list)
+    froms: set[int] = field(default_factory=set)
+    adds: list[Adding] = field(default_factory=list)
+    unpacks: list[Adding] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Script:
+    """What ranks do.
+
+    Attributes:
+        doing: by rank and chunk, of each step.
+        copies: by rank and chunk, what is only moved from input to output.
+        scratch: places of it, by rank.
+        plain: places of scratch that hold data where the others hold packets, by rank.
+    """
+
+    layout: BufferLayout
+    doing: dict[tuple[int, int], dict[int, Doing]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(Doing))
+    )
+    copies: dict[tuple[int, int], Adding] = field(default_factory=dict)
+    scratch: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    plain: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def fresh(self, rank: int) -> At:
+        """Return a place of scratch that nothing else uses."""
+        self.scratch[rank] += 1
+        return ("s", self.scratch[rank] - 1)
+
+    def fresh_plain(self, rank: int) -> At:
+        """Return a place of scratch for data, that nothing else uses."""
+        self.plain[rank] += 1
+        return ("p", self.plain[rank] - 1)
+
+    @property
+    def packets(self) -> int:
+        """Return the most places of scratch that a rank has packets or, without any, data in."""
+        return max(self.scratch.values(), default=0)
+
+    @property
+    def scratch_chunks(self) -> int:
+        """Return the chunks of scratch: two places for data take the room of one of packets."""
+        return self.packets + -(-max(self.plain.values(), default=0) // 2)
+
+    def sent(self, value: Value, place: Sequence[At], there: At, found: Trace) -> None:
+        """Note that a value came into being by being sent from another rank."""
+        assert value.arrived_from is not None
+        source = found.values[value.arrived_from].rank
+        sending = Sending(place[value.arrived_from], there, value.rank)
+        self.doing[source, value.chunk][value.step].sends.append(sending)
+        self.doing[value.rank, value.chunk][value.step].froms.add(source)
+
+
+def script_of(algorithm: Algorithm) -> Script:
+    """Return what ranks do where arrivals are told of by signals."""
+    found, collective = trace(algorithm), algorithm.collective
+    layout = layout_of(collective)
+    script = Script(layout)
+    place: list[At] = [("", 0)] * len(found.values)
+    operands = {value.operands[1] for value in found.values if value.operands}
+    for number, value in enumerate(found.values):
+        if not found.needed[number]:
+            continue
+        rank, chunk = value.rank, value.chunk
+        output = _output(found, layout, collective, number)
+        if value.operands is not None:
+            older, come = value.operands
+            target = output or place[come]
+            adding = Adding((place[older], place[come]), target)
+            script.doing[rank, chunk][value.step].adds.append(adding)
+            place[number] = target
+        elif value.arrived_from is None:
+            place[number] = ("i", layout.input_index(rank, chunk))
+            if output:
+                script.copies[rank, chunk] = Adding((place[number],), output)
+        else:
+            there = output if output and number not in operands else script.fresh(rank)
+            place[number] = there
+            script.sent(value, place, there, found)
+    return script
+
+
+def packet_script_of(algorithm: Algorithm) -> Script:
+    """Return what ranks do where arrivals are packets, which say themselves that they have come.
+
+    What a rank adds up of a chunk it keeps where the chunk ends, or else in one place of scratch:
+    no sum is sent any more when the next takes its place.
+    """
+    found, collective = trace(algorithm), algorithm.collective
+    layout = layout_of(collective)
+    script = Script(layout)
+    place: list[At] = [("", 0)] * len(found.values)
+    sums: dict[tuple[int, int], At] = {}
+    for number, value in enumerate(found.values):
+        if not found.needed[number]:
+            continue
+        rank, chunk = value.rank, value.chunk
+        output = _output(found, layout, collective, number)
+        if value.operands is not None:
+            older, come = (place[operand] for operand in value.operands)
+            if (rank, chunk) not in sums:
+                ends = rank in collective.wanted(chunk)
+                at = ("o", layout.output_index(rank, chunk)) if ends else script.fresh_plain(rank)
+                sums[rank, chunk] = at
+            place[number] = target = sums[rank, chunk]
+            doing = script.doing[rank, chunk][value.step]
+            if older[0] == "s":  # packets are added to data
+                doing.adds.append(Adding((older,), target))
+                older = target
+            doing.adds.append(Adding((older, come), target))
+        elif value.arrived_from is None:
+            place[number] = ("i", layout.input_index(rank, chunk))
+            if output:
+                script.copies[rank, chunk] = Adding((place[number],), output)
+        else:
+            place[number] = script.fresh(rank)
+            script.sent(value, place, place[number], found)
+            if output:
+                unpack = Adding((place[number],), output)
+                script.doing[rank, chunk][value.step].unpacks.append(unpack)
+    return script
+
+
+def _output(found: Trace, layout: BufferLayout, collective: Collective, number: int) -> At | None:
+    """Return the place of the output where a value is to end; None: it does not."""
+    value = found.values[number]
+    ends = found.final[value.chunk, value.rank] == number
+    if not ends or value.rank not in collective.wanted(value.chunk):
+        return None
+    return ("o", layout.output_index(value.rank, value.chunk))

@@ -1,0 +1,54 @@
+"""Where the threads of a thread block of MSCCL++ do not wait for one another.
+
+Most operations leave any word to any thread, and none waits for the others before ``nop`` or
+``barrier``; operations of packets leave the same words to the same threads.
+Source: ``execution_kernel.hpp`` of microsoft/mscclpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sccl.formats.mscclpp_plan import PACKETS, WAITS, OpPart
+from sccl.lower.step_graph import Move, Place
+
+PACKET = "packets of scratch"
+"""The buffer of packets, which lies where the data of scratch does."""
+
+
+class Threads:
+    """What the threads of a thread block have done since they last waited for one another."""
+
+    def __init__(self) -> None:
+        self.waited = False
+        self.read: set[Place] = set()
+        self.written: set[Place] = set()
+        self.by_packets: set[Place] = set()
+
+    def meet(self, op: OpPart, moves: Sequence[Move]) -> str:
+        """Take the next operation; return what it does too early, empty: nothing."""
+        if op.name in {"nop", "barrier"}:
+            self.waited = False
+            for touched in (self.read, self.written, self.by_packets):
+                touched.clear()
+            return ""
+        text = ""
+        reads = {p for move in moves for p in move.srcs if p[1] != PACKET}
+        writes = {move.dst for move in moves if move.dst[1] != PACKET}
+        if op.name in {"signal", "rlxsignal", "sem_release"} and (
+            self.written or self.read or self.by_packets
+        ):
+            text = "comes before all threads have done what it tells of: put nop before it"
+        elif moves and (reads or writes) and self.waited:
+            text = "comes before all threads know that the wait is over: put nop before it"
+        elif (reads & self.written or writes & (self.read | self.written)) or (
+            op.name not in PACKETS and (reads | writes) & self.by_packets
+        ):
+            text = "touches what other threads of the block may not have done with: put nop before"
+        self.waited |= op.name in WAITS or op.name == "sem_acquire"
+        if op.name in PACKETS:  # of these a thread does the same words
+            self.by_packets |= reads | writes
+            return text
+        self.read |= reads
+        self.written |= writes
+        return text
