@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Generator
@@ -26,6 +27,9 @@ NO_SHARED = "the data that lies beside the project is not here"
 
 # What tests keep and find again is their own, not the user's.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sccl-tests-")
+
+# Jobs in the background of a shell begin with Ctrl-C ignored, and hand that on to all they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A run starts hundreds of interpreters: what one has compiled, the next need not.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

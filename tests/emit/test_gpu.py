@@ -122,7 +122,7 @@ def check_no_spills(report: str, archs: Sequence[str]) -> None:
 def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     tmp_path: Path, rows: Sequence[Hard]
 ) -> None:
-    archs = [a for a in ("100", "90", "80") if f"sm_{a}" in listed_by_nvcc()]
+    archs = [a for a in ("100", "80") if f"sm_{a}" in listed_by_nvcc()]
     directory = project(tmp_path / "p", "cuda", rows)
     extra = f"EXTRA={STRICT['cuda']} -Xptxas -v --keep -Xfatbin -compress=false"
     report = make(directory, f"ARCHS={' '.join(archs)}", extra)
@@ -221,11 +221,12 @@ def test_hipcc_compiles_without_spills_and_16_bytes_wide(
 ) -> None:
     tool("hipcc", "apt-get install hipcc rocm-device-libs libamdhip64-dev")
     directory = project(tmp_path / "p", "hip", rows)
-    make(directory, f"EXTRA={STRICT['hip']} -save-temps", "ARCHS=gfx906 gfx90a")
+    archs = ("gfx906", "gfx90a") if rows == LONG else ("gfx906",)
+    make(directory, f"EXTRA={STRICT['hip']} -save-temps", f"ARCHS={' '.join(archs)}")
     check_is_found_and_keeps_to_itself(directory)
     check_says_why_it_serves_nobody(directory)
     kept = {file.stem.split("-")[-1]: file for file in directory.glob("communicator-hip-*.s")}
-    for arch in ("gfx906", "gfx90a"):
+    for arch in archs:
         assert set(reloads(kept[arch].read_text()).values()) == {0}, arch
     assembly = kept["gfx906"].read_text()
     assert "flat_load_dwordx4" in assembly
@@ -259,7 +260,10 @@ WAYS = {
 EACH = [(*COMBINING, "--type", dtype, "--op", op) for dtype in (*FLOATS, *INTEGERS) for op in OPS]
 """Every type with every reduction."""
 
-TYPES_OF = {"four ranks, one block": len(EACH), "four ranks, dma": 1}
+IN_TURN = [EACH[len(OPS) * i + i % len(OPS)] for i in range(len(EACH) // len(OPS))]
+"""Every type with a reduction, and every reduction with types."""
+
+TYPES_OF = {"four ranks, one block": IN_TURN, "four ranks, dma": EACH[:1]}
 """The table of types and reductions is one for all: one way goes through it, and one looks in."""
 
 NIGHTLY = "eight ranks, dma"
@@ -274,7 +278,7 @@ def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
     directory = project(tmp_path / "p", "cuda", *WAYS[way])
     make(directory, "emulated", UNOPTIMISED)
     chosen: list[tuple[str, ...]] = [("--counts", "1,1000,70001")]
-    chosen += [(*words, "--counts", "5,1000") for words in EACH[: TYPES_OF.get(way, 0)]]
+    chosen += [(*words, "--counts", "5,1000") for words in TYPES_OF.get(way, [])]
     for words in chosen:
         done = loopback(directory / "emulated", *words)
         assert done.returncode == 0, done.stderr
