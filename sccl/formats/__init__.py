@@ -39,11 +39,12 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Format:
-    """Return a format.
+    """Return a format, also by the name that it has elsewhere: ``msccl++``.
 
     Raises:
         UnknownNameError: there is none of that name.
     """
+    name = name.replace("++", "pp")
     if name not in names():
         raise unknown_name("format", name, names(), f"the formats are {', '.join(names())}")
     return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))

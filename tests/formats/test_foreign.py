@@ -109,7 +109,7 @@ def test_other_verbs_say_what_to_do_with_them(tmp_path: Path, verb: str, suffix:
     path = tmp_path / f"plan{suffix}"
     (algorithm, *_) = frontier("star:4", "allgather")
     (tmp_path / "a.json").write_text(text_of(algorithm_to_wire(algorithm)))
-    assert sccl("export", tmp_path / "a.json", "--format", "mscclpp", "-o", path)[0] == 0
+    assert sccl("export", tmp_path / "a.json", "--format", "msccl++", "-o", path)[0] == 0
     words = {"show": (), "simulate": (), "codegen": ("-o", tmp_path / "p")}
     rest = words.get(verb, ("-o", tmp_path / "p.html"))
     code, out, err = sccl(verb, path, *rest, *(("--format", "csv") if verb == "export" else ()))
