@@ -33,7 +33,11 @@ def export(
     format_name: Name,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", help="The file, or of formats with several the folder."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="The file; a folder of several, and for runtimes where it has no suffix.",
+        ),
     ],
     size: Annotated[
         str | None,
@@ -69,6 +73,6 @@ def export(
             console.print(
                 f"  {entry.name}: from {bytes_text(float(entry.min_bytes))} {to}", markup=False
             )
-    for note in found.written.notes:
+    for note in found.notes:
         console.print(f"note: {on_a_line(note)}", markup=False)
     console.print(f"to run it: {on_a_line(found.command)}", markup=False, soft_wrap=True)

@@ -102,6 +102,8 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
             program = MscclProgram(attributes | placed, _chunks(algorithm), gpus)
             files[f"{plan.name}{name}.xml"] = _checked(program, runtime)
         notes += _notes(plan, algorithm, runtime, scratch)
+    if runtime.name != "msccl":
+        notes.append("every file in MSCCL_ALGO_DIR has to be a program: keep others out of it")
     return WrittenFiles(files, _command(runtime, sorted(files)), tuple(dict.fromkeys(notes)))
 
 

@@ -61,27 +61,34 @@ class Exported:
 
     Attributes:
         given: the plans, by file.
+        left_out: names of those that are the fastest at no size.
     """
 
     format: Format
     path: Path
     given: Mapping[str, Plan]
     entries: tuple[SizedPlan, ...]
+    left_out: tuple[str, ...]
     written: WrittenFiles
 
     @property
     def is_folder(self) -> bool:
-        """Return whether it is a folder of several files."""
-        return _is_folder(self.written)
+        """Return whether it is a folder: of several files, or where runtimes read folders."""
+        return len(self.written.files) > 1 or (self.format.MIXES and not self.path.suffix)
 
     @property
     def command(self) -> str:
         """Return what runs it."""
-        return self.written.command.replace("{path}", quote(str(self.path)))
+        path, names = self.path, list(self.written.files)
+        if self.is_folder and len(names) == 1:
+            path = path / names[0]
+        return self.written.command.replace("{path}", quote(str(path)))
 
-
-def _is_folder(written: WrittenFiles) -> bool:
-    return len(written.files) > 1
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what has to be known of it."""
+        left_out = [f"{name} is the fastest at no size, and left out" for name in self.left_out]
+        return (*left_out, *self.written.notes)
 
 
 def export(
@@ -107,7 +114,9 @@ def export(
     entries = _entries(form, loaded, size_bytes)
     written = form.write(entries, options)
     given = {str(one.file): one.plan for one in loaded}
-    found = Exported(form, path, given, entries, written)
+    taken = {entry.name for entry in entries}
+    left_out = tuple(name for one in loaded if (name := slug(one.file.stem)) not in taken)
+    found = Exported(form, path, given, entries, left_out, written)
     _write(found)
     return found
 
@@ -139,18 +148,11 @@ def _entries(
     form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None
 ) -> tuple[SizedPlan, ...]:
     plans = [_taken(form, one, size_bytes) for one in loaded]
-    first, where = plans[0], loaded[0].file
-    for one, plan in zip(loaded, plans, strict=True):
-        same = form.MIXES or plan.collective.name == first.collective.name
-        if not same or (plan.topology, plan.collective.root) != (
-            first.topology,
-            first.collective.root,
-        ):
-            raise InputError(
-                f"{one.file}: it is {plan.collective.name} on {plan.topology.name!r}, and "
-                f"{where} is {first.collective.name} on {first.topology.name!r}: {form.NAME} takes "
-                f"plans of {'one machine' if form.MIXES else 'one collective'} together: name those"
-            )
+    firsts: dict[str, int] = {}
+    for i, (one, plan) in enumerate(zip(loaded, plans, strict=True)):
+        beside = firsts.setdefault(plan.collective.name, i) if form.MIXES else 0
+        _check_together(form, (one, plan), (loaded[beside], plans[beside]))
+        _check_together(form, (one, plan), (loaded[0], plans[0]), mixed=form.MIXES)
     names = [slug(one.file.stem) for one in loaded]
     of_one: dict[str, list[int]] = {}
     for i, plan in enumerate(plans):
@@ -159,6 +161,34 @@ def _entries(
         entry
         for those in of_one.values()
         for entry in _ranges([names[i] for i in those], [plans[i] for i in those], size_bytes)
+    )
+
+
+_Taken = tuple[LoadedPlan, "Algorithm | Schedule"]
+
+
+def _check_together(form: Format, one: _Taken, first: _Taken, *, mixed: bool = False) -> None:
+    """Check that two plans are for one machine, and if not mixed for one collective and root.
+
+    Raises:
+        InputError: they are not.
+    """
+    (file, plan), (other, beside) = ((loaded.file, plan) for loaded, plan in (one, first))
+    same = mixed or (plan.collective.name, plan.collective.root) == (
+        beside.collective.name,
+        beside.collective.root,
+    )
+    if same and plan.topology == beside.topology:
+        return
+    what, whose = (
+        f"{each.collective.name} on {each.topology.name!r}"
+        + ("" if each.collective.root is None else f" with root {each.collective.root}")
+        for each in (plan, beside)
+    )
+    raise InputError(
+        f"{file}: it is {what}, and {other} is {whose}: {form.NAME} takes plans of "
+        f"{'one machine, and of a collective one root,' if form.MIXES else 'one collective'} "
+        "together: name those"
     )
 
 
@@ -236,6 +266,6 @@ def export_output(found: Exported) -> ExportOutput:
             for e in found.entries
         ),
         command=found.command,
-        notes=found.written.notes,
+        notes=found.notes,
         bytes=sum(map(len, found.written.files.values())),
     )

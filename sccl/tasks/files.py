@@ -104,6 +104,8 @@ def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
         if is_folder(path):
             chosen = _in_folder(path, kinds)
             if not (chosen or matched):
+                for file in sorted(path.iterdir()):
+                    refuse_foreign(file)
                 names = sorted(kind.name for kind in kinds - {SYMMETRIC_ALGORITHM})
                 raise InputError(
                     f"{path} holds no {' and no '.join(names)}, expected the --out folder of "

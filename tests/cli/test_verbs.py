@@ -63,6 +63,13 @@ def test_folders_files_and_patterns_are_the_same(form: str, found: Path, tmp_pat
     assert (code, "6 algorithms of allgather, broadcast for 4 ranks" in out) == (0, True)
     code, out, _ = sccl("explore", *given, "-o", tmp_path / "p.html")
     assert (code, out.startswith("6 algorithms in ")) == (0, True)
+    code, out, _ = sccl("simulate", *given, "--size", "1MB", "--json")
+    assert (code, len(json.loads(out)["runs"])) == (0, len(files))
+    programs = ("--format", "msccl-xml", "-o", tmp_path / "plans")
+    code, out, err = sccl("export", *given, *programs, "--json")
+    assert err == ""
+    assert code == 0
+    assert set(json.loads(out)["inputs"]) == set(map(str, algorithm_files(given)))
 
 
 @pytest.mark.parametrize("form", ["folder", "files", "pattern"])

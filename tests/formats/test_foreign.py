@@ -71,7 +71,7 @@ def test_programs_come_back_as_what_they_were_made_of(
 ) -> None:
     """In no more steps, and right on the machine that they were made for."""
     for algorithm in frontier("star:4", collective):
-        plan, program, back = (tmp_path / name for name in ("a.json", "program", "b.json"))
+        plan, program, back = (tmp_path / name for name in ("a.json", "a.program", "b.json"))
         plan.write_text(text_of(algorithm_to_wire(algorithm)))
         assert sccl("export", plan, "--format", form, "-o", program)[0] == 0
         words = ("import", program, "-o", back, "--topo", "star:4", "--json")
@@ -114,8 +114,9 @@ def test_other_verbs_say_what_to_do_with_them(tmp_path: Path, verb: str, suffix:
     rest = words.get(verb, ("-o", tmp_path / "p.html"))
     code, out, err = sccl(verb, path, *rest, *(("--format", "csv") if verb == "export" else ()))
     assert (code, out) == (2, "")
-    assert f"{path}: it is in the format mscclpp" in err
-    assert f"'sccl import {path} -o ours.json'" in err
+    file = path if suffix else path / "a.json"
+    assert f"{file}: it is in the format mscclpp" in err
+    assert f"'sccl import {file} -o ours.json'" in err
     assert not (tmp_path / "p").exists()
     assert not (tmp_path / "p.html").exists()
 
