@@ -9,15 +9,13 @@ Source: ``execution_kernel.hpp`` and ``executor.cc`` of microsoft/mscclpp.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from math import lcm
 
-from sccl.collectives import named
-from sccl.core.collective import Collective, Relation, RelationKind
-from sccl.core.topology import as_ranks
-from sccl.errors import InputError, TooLargeError
+from sccl.errors import TooLargeError
 from sccl.formats.mscclpp_calls import too_early
+from sccl.formats.mscclpp_demand import MAX_MOVES, PlanDemand
+from sccl.formats.mscclpp_lines import PIECES, PlanLine, numbered, served, unrolled
 from sccl.formats.mscclpp_plan import (
     MOVES,
     PACKETS,
@@ -31,24 +29,16 @@ from sccl.formats.mscclpp_plan import (
     name_of,
 )
 from sccl.formats.mscclpp_threads import PACKET, Threads
-from sccl.lower.layout import BufferLayout, layout_of
 from sccl.lower.step_graph import (
     Calling,
     Content,
     GraphFault,
     GraphStep,
-    Label,
     Move,
     Place,
     StepGraph,
     StepProgram,
 )
-
-MAX_MOVES = 2**22
-"""Of a plan: parts of chunks that are moved."""
-
-PIECES = 2
-"""In so many pieces a pipeline goes here: enough that one meets the next."""
 
 _BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 _ONE_TO_ONE = frozenset({"put", "pws", "pwsf", "get", "ppkt", "copy", "cpkt", "upkt"})
@@ -60,7 +50,7 @@ def graph_program(plan: PlanPart) -> StepProgram:
     Raises:
         TooLargeError: it moves more than is followed.
     """
-    demand = _Demand(plan)
+    demand = PlanDemand(plan)
     builder = _Builder(plan, demand)
     builder.build()
     graph = StepGraph(tuple(builder.steps), builder.given(), builder.wanted())
@@ -70,132 +60,48 @@ def graph_program(plan: PlanPart) -> StepProgram:
     return StepProgram(plan.name, demand.collective, demand.chunks, (calling,))
 
 
-class _Demand:
-    """What a plan's collective asks for; of one that is not known nothing."""
-
-    def __init__(self, plan: PlanPart) -> None:
-        found = _collective(plan)
-        self.known = found is not None
-        self.sizes = [(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus]
-        self.collective = found or _kept(self.sizes)
-        self.layout: BufferLayout = layout_of(self.collective)
-        self.chunks: dict[Label, int] = {}
-        self.holders: dict[int, list[Label]] = defaultdict(list)
-        first = 0
-        for rank, (inputs, _) in enumerate(self.sizes):
-            for i in range(inputs):
-                chunk = self.layout.chunk_of_input(rank, i) if self.known else first + i
-                self.chunks[rank, i] = chunk
-                self.holders[chunk].append((rank, i))
-            first += inputs
-        self.alias = _alias(plan, self.sizes)
-
-    def wanted(self) -> Iterator[tuple[int, int, Content]]:
-        """Yield a rank, an index of its output and what is to be there."""
-        for rank, (_, outputs) in enumerate(self.sizes if self.known else ()):
-            for i in range(outputs):
-                labels = self.holders[self.layout.chunk_of_output(rank, i)]
-                yield rank, i, frozenset(labels)
-
-
-def _collective(plan: PlanPart) -> Collective | None:
-    """Return the collective that a plan's buffers fit; None: there is none."""
-    ranks, gpu = len(plan.gpus), plan.gpus[0]
-    sizes = {(g.input_chunks, g.output_chunks) for g in plan.gpus}
-    if plan.collective == "sendrecv" or ranks == 1 or len(sizes) > 1:
-        return None
-    try:
-        spec = named(plan.collective, ranks, None)
-    except InputError:
-        return None
-    chunks = gpu.input_chunks
-    whole = {"allgather": chunks * ranks, "reducescatter": chunks // ranks}
-    blocks = {"alltoall", "reducescatter"}
-    if gpu.output_chunks != whole.get(plan.collective, chunks) or not chunks:
-        return None
-    if plan.collective in blocks and chunks % ranks:
-        return None
-    in_all = chunks * ranks if plan.collective in {"allgather", "alltoall"} else chunks
-    return Collective(
-        *(plan.collective, ranks, chunks, in_all, spec.pre, spec.post),
-        combining=spec.combining,
-        root=spec.root,
-    )
-
-
-def _kept(sizes: Sequence[tuple[int, int]]) -> Collective:
-    holders = tuple(
-        as_ranks((rank,)) for rank, (count, _) in enumerate(sizes) for _ in range(count)
-    )
-    if len(holders) > MAX_MOVES:
-        raise TooLargeError(f"{len(holders)} chunks, and up to {MAX_MOVES} are followed")
-    pattern = holders or (as_ranks((0,)),)
-    kept = Relation(RelationKind.PAIRS, pattern=pattern)
-    return Collective("custom", max(2, len(sizes)), 1, len(pattern), kept, kept)
-
-
-def _alias(plan: PlanPart, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], int]:
-    """Return, of calls in place, which buffers are part of another, and where they begin in it."""
-    if not plan.inplace:
-        return {}
-    inside: dict[tuple[int, str], int] = {}
-    for rank, (inputs, outputs) in enumerate(sizes):
-        if inputs > outputs:
-            inside[rank, "output"] = rank * outputs
-        else:
-            inside[rank, "input"] = rank * inputs if inputs < outputs else 0
-    return inside
-
-
-@dataclass(slots=True)
-class _Line:
-    """An operation as it is run: of a pipeline once for each piece."""
-
-    rank: int
-    block: int
-    index: int
-    op: OpPart
-    piece: int = 0
-    pieces: int = 1
-    moves: list[Move] = field(default_factory=list)
-    after: list[int] = field(default_factory=list)
-    never: str = ""
-
-
 Counter = tuple[object, ...]
 """Something that is counted up by some and awaited by others."""
 
 
 class _Builder:
-    def __init__(self, plan: PlanPart, demand: _Demand) -> None:
+    def __init__(self, plan: PlanPart, demand: PlanDemand) -> None:
         self.plan = plan
         self.demand = demand
-        self.lines: list[_Line] = []
+        self.lines: list[PlanLine] = []
         self.steps: list[GraphStep] = []
         self.faults: list[GraphFault] = []
         self.grain = _grain(plan)
         self.moves = 0
         self.given_counts: dict[Counter, list[int]] = defaultdict(list)
         self.taken: dict[Counter, list[int]] = defaultdict(list)
+        self.ports: dict[int, list[int]] = defaultdict(list)
+        self.last: dict[tuple[int, int, int], int] = {}
 
     def build(self) -> None:
         """Say what each operation moves and awaits."""
         entries = len(self.plan.gpus)
         for rank in range(entries):
-            self.lines.append(_Line(rank, -1, 0, OpPart("start of the call")))
+            self.lines.append(PlanLine(rank, -1, 0, OpPart("start of the call")))
         for rank, gpu in enumerate(self.plan.gpus):
             for b, block in enumerate(gpu.threadblocks):
-                self.lines += _unrolled(rank, b, block.ops)
-        for number, line in enumerate(self.lines[entries:], entries):
+                self.lines += unrolled(rank, b, block.ops)
+        own = len(self.lines)
+        for origin, port in list(served(self.lines, [len(g.threadblocks) for g in self.plan.gpus])):
+            self.ports[origin].append(len(self.lines))
+            self.lines.append(port)
+        for number, line in enumerate(self.lines[entries:own], entries):
             before = self.lines[number - 1]
             if (before.rank, before.block) != (line.rank, line.block):
                 line.after.append(line.rank)
             self._moves(line)
+            self._serve(number, line)
             self._count(number, line)
         self._await()
         self._barriers()
         self._packets()
         self._enter()
+        self._leave(own)
         self._unsynced()
         self.steps = [
             GraphStep(
@@ -204,7 +110,7 @@ class _Builder:
                 tuple(n.after),
                 n.never,
             )
-            for i, n in _numbered(self.lines)
+            for i, n in numbered(self.lines)
         ]
 
     def given(self) -> dict[Place, Content]:
@@ -232,7 +138,9 @@ class _Builder:
         other = "output" if buffer == "input" else "input"
         return (rank, other, offset * self.grain + index)
 
-    def _parts(self, line: _Line, part: BufferPart, *, packets: bool = False) -> list[list[Place]]:
+    def _parts(
+        self, line: PlanLine, part: BufferPart, *, packets: bool = False
+    ) -> list[list[Place]]:
         """Return, for each rank at which a buffer is, the places that a line touches."""
         gpu = self.plan.gpus[line.rank]
         block = gpu.threadblocks[line.block]
@@ -255,7 +163,7 @@ class _Builder:
         name = PACKET if packets and kind == "s" else _BUFFERS[kind]
         return [[self._place(r, name, begin + i) for i in range(size)] for r in ranks]
 
-    def _moves(self, line: _Line) -> None:
+    def _moves(self, line: PlanLine) -> None:
         op = line.op
         if op.name not in MOVES | PACKETS | SWITCHED:
             return
@@ -281,24 +189,49 @@ class _Builder:
         else:
             pairs = ((dst, srcs) for dst in dsts)
         for dst, sources in pairs:
-            for j, place in enumerate(dst):
-                line.moves.append(Move(place, tuple(s[j] for s in sources if j < len(s))))
-        line.moves = [m for m in line.moves if m.srcs and m.srcs != (m.dst,)]
+            moves = (
+                Move(place, tuple(s[j] for s in sources if j < len(s)))
+                for j, place in enumerate(dst)
+            )
+            line.each.append([m for m in moves if m.srcs and m.srcs != (m.dst,)])
+        line.moves = [move for moves in line.each for move in moves]
 
-    def _count(self, number: int, line: _Line) -> None:
+    def _serve(self, number: int, line: PlanLine) -> None:
+        """Let ports do what is theirs, and who flushes them wait for it."""
+        ports = self.ports.get(number, [])
+        first = (self.lines[number - 1].rank, self.lines[number - 1].block) != (
+            line.rank,
+            line.block,
+        )
+        for i, port in enumerate(ports):
+            served = self.lines[port]
+            served.moves = line.each[i] if i < len(line.each) else []
+            if line.op.name == "pwsf":  # is over when the port is done
+                served.after.append(line.rank if first else number - 1)
+                line.after.append(port)
+            else:
+                served.after.append(number)
+            self.last[line.rank, line.block, line.op.channel_ids[i]] = port
+        if ports:
+            line.told, line.moves = line.moves, []
+        for channel in line.op.channel_ids[: len(line.op.dst_buff)]:
+            if line.op.name == "flush" and (line.rank, line.block, channel) in self.last:
+                line.after.append(self.last[line.rank, line.block, channel])
+
+    def _count(self, number: int, line: PlanLine) -> None:
         op = line.op
         if op.name in SIGNALS or op.name in WAITS:
             if op.name in {"pws", "pwsf"} and op.channel_type == "memory":
                 return
-            for counter in self._counters(line):
-                into = self.given_counts if op.name in SIGNALS else self.taken
-                into[counter].append(number)
+            into = self.given_counts if op.name in SIGNALS else self.taken
+            for i, counter in enumerate(self._counters(line)):
+                into[counter].append(self.ports[number][i] if number in self.ports else number)
         elif op.name in {"sem_acquire", "sem_release"}:
             into = self.given_counts if op.name == "sem_release" else self.taken
             for i in op.semaphore_ids:
                 into["semaphore", line.rank, i].append(number)
 
-    def _counters(self, line: _Line) -> Iterator[Counter]:
+    def _counters(self, line: PlanLine) -> Iterator[Counter]:
         gpu, kind = self.plan.gpus[line.rank], line.op.channel_type or ""
         peers = gpu.peers(kind)
         own = gpu.threadblocks[line.block].channels_of(kind)
@@ -382,44 +315,45 @@ class _Builder:
                 Move(place, (place,) if place in given else ()) for place in places
             ]
 
+    def _leave(self, own: int) -> None:
+        """Let each call end with what ports have still to read being the user's again.
+
+        Args:
+            own: lines of thread blocks; the others are of ports.
+        """
+        ends: dict[int, dict[int, int]] = defaultdict(dict)
+        for number, line in enumerate(self.lines[:own]):
+            ends[line.rank][line.block] = number
+        read: dict[int, dict[Place, None]] = defaultdict(dict)
+        for line in self.lines[own:]:
+            read[line.rank].update((p, None) for move in line.moves for p in move.srcs)
+        for rank, places in read.items():
+            moves = [Move(place, (place,)) for place in places if place[1] != PACKET]
+            end = PlanLine(rank, -2, 0, OpPart("end of the call"), moves=moves)
+            end.after = list(ends[rank].values())
+            self.lines.append(end)
+
     def _unsynced(self) -> None:
         """Note where the threads of a thread block do not wait for one another."""
         last: tuple[int, int] | None = None
         sync = Threads()
         for number, line in enumerate(self.lines):
+            if line.origin >= 0:
+                continue
             if (line.rank, line.block) != last:
                 sync, last = Threads(), (line.rank, line.block)
-            if (text := sync.meet(line.op, line.moves)) and line.block >= 0:
+            if (text := sync.meet(line.op, line.told or line.moves)) and line.block >= 0:
                 self._fault("threads", number, text)
 
     def _fault(self, kind: str, number: int, text: str) -> None:
         line = self.lines[number]
+        line = line if line.origin < 0 else self.lines[line.origin]
         where = name_of(line.rank, line.block, line.index, line.op)
         self.faults.append(
             GraphFault(
                 *(kind, f"{where} {text}", line.rank, line.block, line.index, _chunk(line.op))
             )
         )
-
-
-def _numbered(lines: Sequence[_Line]) -> Iterator[tuple[int, _Line]]:
-    """Yield lines with their places among those of their thread block."""
-    last, index = (-1, -2), 0
-    for line in lines:
-        index = index + 1 if (line.rank, line.block) == last else 0
-        last = (line.rank, line.block)
-        yield index, line
-
-
-def _unrolled(rank: int, block: int, ops: Sequence[OpPart]) -> Iterator[_Line]:
-    index = 0
-    for op in ops:
-        if op.name != "pipeline":
-            yield _Line(rank, block, index, op)
-        for piece in range(PIECES if op.ops else 0):
-            for i, inner in enumerate(op.ops):
-                yield _Line(rank, block, index + 1 + i, inner, piece, PIECES)
-        index += 1 + len(op.ops)
 
 
 def _grain(plan: PlanPart) -> int:

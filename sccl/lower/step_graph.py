@@ -35,6 +35,7 @@ class GraphStep:
     """A step of a thread block; it begins when the block's step before it is done.
 
     Attributes:
+        block: negative: what no thread block does, as the start of a call.
         what: its operation, as its format calls it.
         chunk: the first that it is about, as its format counts them; None: of none.
         moves: all read before any of them writes.
@@ -54,6 +55,8 @@ class GraphStep:
     @property
     def name(self) -> str:
         """Return where it stands."""
+        if self.block < 0:
+            return f"the {self.what} of rank {self.rank}"
         return f"rank {self.rank}, thread block {self.block}, step {self.index} ({self.what})"
 
 

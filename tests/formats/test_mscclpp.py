@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sccl.core.algorithm import Algorithm
-from sccl.errors import FormatError, ParameterError, TooLargeError
-from sccl.formats import SizedPlan, mscclpp, mscclpp_rules
-from sccl.formats.mscclpp_graph import graph_program
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.errors import ParameterError, TooLargeError
+from sccl.formats import mscclpp, mscclpp_rules
 from sccl.formats.mscclpp_lowering import nodes_of
 from sccl.formats.mscclpp_plan import plan_of
-from sccl.formats.mscclpp_rules import block_rules, broken_rules
-from sccl.lower.step_graph import GraphFault, StepProgram
-from sccl.lower.step_graph_run import run_graph
-from sccl.topo import resolve
+from sccl.formats.mscclpp_rules import broken_rules
+from sccl.lower.step_graph import StepProgram
+from sccl.tasks.files import load_plans
+from sccl.topo.symmetry.expand import expand
 from tests.kit.found import frontier
-from tests.kit.processes import PATIENCE_S
+from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, written
+from tests.kit.paths import GOLDEN, ROOT
 
 MACHINES = ("ring:4", "ring:8", "full:4", "dgx1")
-PARSER = "SCCL_MSCCLPP_PARSER"
-"""Names a program that holds a plan against MSCCL++'s own parser."""
-
 Plan = dict[str, Any]
-
-
-def written(algorithm: Algorithm, **told: Any) -> bytes:
-    options = mscclpp.Options(**told)
-    (content,) = mscclpp.write([SizedPlan("plan", algorithm)], options).files.values()
-    return content
-
-
-def faults_of(content: bytes) -> list[GraphFault]:
-    """Return what is wrong with a plan, whatever the speed of its thread blocks."""
-    found: list[GraphFault] = []
-    for calling in graph_program(plan_of(content, "plan")).callings:
-        found += [*calling.faults, *run_graph(calling.graph).faults]
-    return found
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -109,7 +91,7 @@ def test_chunks_beside_the_right_ones_are_seen(protocol: mscclpp.PlanProtocol) -
 def packed(collective: str = "allreduce", machine: str = "ring:4") -> Plan:
     """Return a plan of packets."""
     algorithm = frontier(machine, collective)[0]
-    found: Plan = json.loads(written(algorithm, blocks=1, protocol=mscclpp.PlanProtocol.LL))
+    found: Plan = json.loads(written(algorithm, blocks=1, protocol=LL))
     return found
 
 
@@ -168,32 +150,6 @@ def test_a_fault_has_its_place() -> None:
     assert fault.message.startswith(f"rank {fault.rank}, thread block {fault.block}, ")
 
 
-def test_limits_are_tried_at_their_edge() -> None:
-    def ops(many: int) -> Callable[[Plan], None]:
-        return lambda block: block.update(ops=[{"name": "nop"}] * many)
-
-    def channels(many: int) -> Callable[[Plan], None]:
-        chosen = [{"channel_type": "memory", "channel_ids": [0] * many}]
-        return lambda block: block.update(channels=chosen, ops=[])
-
-    def at_once(many: int) -> Callable[[Plan], None]:
-        op = {"name": "wait", "channel_type": "memory", "channel_ids": [0] * many}
-        return lambda block: block.update(ops=[op])
-
-    def adds(many: int) -> Callable[[Plan], None]:
-        part = {"type": "i", "index": 0, "size": 1}
-        op = {"name": "re", "src_buff": [part] * many, "dst_buff": [part]}
-        return lambda block: block.update(ops=[op])
-
-    for change, most in ((ops, 64), (channels, 16), (at_once, 8), (adds, 10)):
-        for many, broken in ((most, False), (most + 1, True)):
-            plan = small()
-            change(many)(plan["gpus"][0]["threadblocks"][0])
-            read = plan_of(json.dumps(plan).encode(), "plan")
-            assert bool(block_rules(read.gpus[0].threadblocks[0])) == broken
-            assert bool(broken_rules(read)) == broken
-
-
 def test_more_thread_blocks_are_used_where_operations_do_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -210,42 +166,42 @@ def test_more_thread_blocks_are_used_where_operations_do_not_fit(
         written(algorithm)
 
 
-@pytest.mark.parametrize(
-    ("machine", "nodes"),
-    [("dgx1", 1), ("gb200-nvl72", 1), ("ring:4", 1), ("ndv2x2", 2), ("rail:8x4", 4)],
-)
-def test_nodes_are_what_a_network_joins(machine: str, nodes: int) -> None:
-    assert len(set(nodes_of(resolve(machine)))) == nodes
-
-
-def test_ports_are_for_what_leaves_a_node() -> None:
-    content = written(frontier("dgx1", "allgather")[0])
-    assert b'"port"' not in content
-
-
 def test_what_its_executor_does_not_run_is_refused() -> None:
     with pytest.raises(ParameterError, match="is no collective of MSCCL"):
         written(frontier("ring:4", "broadcast")[0])
 
 
-def test_plans_of_2024_are_refused_with_what_to_do() -> None:
-    with pytest.raises(FormatError, match=r"MSCCL\+\+ 0\.5 to 0\.7 read"):
-        mscclpp.read(b'{"gpus": [{"inputChunks": 1, "threadblocks": []}]}', "old.json")
-
-
 @pytest.mark.peer(PARSER)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
+@pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
 def test_its_own_parser_takes_what_is_written(
-    machine: str, collective: str, tmp_path: Path
+    machine: str, collective: str, protocol: mscclpp.PlanProtocol, tmp_path: Path
 ) -> None:
     for algorithm in frontier(machine, collective):
-        file = tmp_path / "plan.json"
-        file.write_bytes(written(algorithm))
-        gpu = plan_of(file.read_bytes(), "plan").gpus[0]
-        sizes = [str(count * 4096) for count in (gpu.input_chunks, gpu.output_chunks)]
-        words = [os.environ[PARSER], str(file), str(algorithm.topology.ranks), *sizes]
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-        )
-        assert done.returncode == 0, done.stdout
+        assert complaint(written(algorithm, protocol=protocol), tmp_path) == ""
+
+
+STORED = [
+    file
+    for folder in (GOLDEN / "algorithms", *(ROOT / "benchmarks" / "certificates").iterdir())
+    for file in folder.glob("*-c*-s*.json")
+    if file.name.partition("-")[0] in mscclpp.COLLECTIVES
+]
+"""The points of frontiers that lie in the repository."""
+
+
+@pytest.mark.peer(PARSER)
+@pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
+@pytest.mark.parametrize("file", sorted(STORED), ids=lambda file: file.stem)
+def test_its_own_parser_takes_all_points_that_are_stored(
+    file: Path, protocol: mscclpp.PlanProtocol, tmp_path: Path
+) -> None:
+    found = load_plans([file])[0].plan
+    assert isinstance(found, Algorithm | SymmetricAlgorithm)
+    plan = expand(found)
+    if protocol is LL and len(set(nodes_of(plan.topology))) > 1:
+        with pytest.raises(ParameterError, match="leave protocol=LL out"):
+            written(plan, protocol=protocol)
+        return
+    assert complaint(written(plan, protocol=protocol), tmp_path) == ""

@@ -1,0 +1,94 @@
+"""What a plan of MSCCL++ is to bring about, as its collective and its buffers say."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from sccl.collectives import named
+from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.topology import as_ranks
+from sccl.errors import InputError, TooLargeError
+from sccl.formats.mscclpp_plan import PlanPart
+from sccl.lower.layout import BufferLayout, layout_of
+from sccl.lower.step_graph import Content, Label
+
+MAX_MOVES = 2**22
+"""Of a plan: parts of chunks that are moved."""
+
+
+class PlanDemand:
+    """What a plan's collective asks for; of one that is not known nothing."""
+
+    def __init__(self, plan: PlanPart) -> None:
+        found = _collective(plan)
+        self.known = found is not None
+        self.sizes = [(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus]
+        self.collective = found or _kept(self.sizes)
+        self.layout: BufferLayout = layout_of(self.collective)
+        self.chunks: dict[Label, int] = {}
+        self.holders: dict[int, list[Label]] = defaultdict(list)
+        first = 0
+        for rank, (inputs, _) in enumerate(self.sizes):
+            for i in range(inputs):
+                chunk = self.layout.chunk_of_input(rank, i) if self.known else first + i
+                self.chunks[rank, i] = chunk
+                self.holders[chunk].append((rank, i))
+            first += inputs
+        self.alias = _alias(plan, self.sizes)
+
+    def wanted(self) -> Iterator[tuple[int, int, Content]]:
+        """Yield a rank, an index of its output and what is to be there."""
+        for rank, (_, outputs) in enumerate(self.sizes if self.known else ()):
+            for i in range(outputs):
+                labels = self.holders[self.layout.chunk_of_output(rank, i)]
+                yield rank, i, frozenset(labels)
+
+
+def _collective(plan: PlanPart) -> Collective | None:
+    """Return the collective that a plan's buffers fit; None: there is none."""
+    ranks, gpu = len(plan.gpus), plan.gpus[0]
+    sizes = {(g.input_chunks, g.output_chunks) for g in plan.gpus}
+    if plan.collective == "sendrecv" or ranks == 1 or len(sizes) > 1:
+        return None
+    try:
+        spec = named(plan.collective, ranks, None)
+    except InputError:
+        return None
+    chunks = gpu.input_chunks
+    whole = {"allgather": chunks * ranks, "reducescatter": chunks // ranks}
+    blocks = {"alltoall", "reducescatter"}
+    if gpu.output_chunks != whole.get(plan.collective, chunks) or not chunks:
+        return None
+    if plan.collective in blocks and chunks % ranks:
+        return None
+    in_all = chunks * ranks if plan.collective in {"allgather", "alltoall"} else chunks
+    return Collective(
+        *(plan.collective, ranks, chunks, in_all, spec.pre, spec.post),
+        combining=spec.combining,
+        root=spec.root,
+    )
+
+
+def _kept(sizes: Sequence[tuple[int, int]]) -> Collective:
+    holders = tuple(
+        as_ranks((rank,)) for rank, (count, _) in enumerate(sizes) for _ in range(count)
+    )
+    if len(holders) > MAX_MOVES:
+        raise TooLargeError(f"{len(holders)} chunks, and up to {MAX_MOVES} are followed")
+    pattern = holders or (as_ranks((0,)),)
+    kept = Relation(RelationKind.PAIRS, pattern=pattern)
+    return Collective("custom", max(2, len(sizes)), 1, len(pattern), kept, kept)
+
+
+def _alias(plan: PlanPart, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], int]:
+    """Return, of calls in place, which buffers are part of another, and where they begin in it."""
+    if not plan.inplace:
+        return {}
+    inside: dict[tuple[int, str], int] = {}
+    for rank, (inputs, outputs) in enumerate(sizes):
+        if inputs > outputs:
+            inside[rank, "output"] = rank * outputs
+        else:
+            inside[rank, "input"] = rank * inputs if inputs < outputs else 0
+    return inside

@@ -1,0 +1,142 @@
+"""MSCCL++ plans between nodes: what ports do later than they are told, and who waits for them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sccl.core.algorithm import Algorithm
+from sccl.errors import ParameterError
+from sccl.formats import mscclpp
+from sccl.formats.mscclpp_lowering import nodes_of
+from sccl.formats.mscclpp_plan import plan_of
+from sccl.formats.mscclpp_rules import broken_rules
+from sccl.tasks.files import load_plans
+from sccl.topo import resolve
+from tests.kit.baselines import classical
+from tests.kit.found import frontier
+from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, written
+from tests.kit.paths import GOLDEN
+
+TWO_NODES = ("ndv2x2", "ndv4x2")
+COLLECTIVES = ("allgather", "allreduce", "reducescatter")
+VERSIONS = tuple(mscclpp.Version)
+
+Plan = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes"),
+    [("dgx1", 1), ("gb200-nvl72", 1), ("ring:4", 1), ("ndv2x2", 2), ("rail:8x4", 4)],
+)
+def test_nodes_are_what_a_network_joins(machine: str, nodes: int) -> None:
+    assert len(set(nodes_of(resolve(machine)))) == nodes
+
+
+def test_ports_are_for_what_leaves_a_node() -> None:
+    content = written(frontier("dgx1", "allgather")[0])
+    assert b'"port"' not in content
+
+
+def two_rings(machine: str, collective: str) -> Algorithm:
+    return classical("ring", collective, machine)
+
+
+def hard() -> Algorithm:
+    """Return a point of a frontier over two nodes."""
+    plan = load_plans([GOLDEN / "algorithms" / "allgather-ndv2x2-c2-s5-r19.json"])[0].plan
+    assert isinstance(plan, Algorithm)
+    return plan
+
+
+def names(content: bytes) -> Counter[tuple[str, str | None]]:
+    """Return how often each operation is done over each kind of channel."""
+    gpus = plan_of(content, "plan").gpus
+    ops = (op for gpu in gpus for block in gpu.threadblocks for op in block.all_ops())
+    return Counter((op.name, op.channel_type) for op in ops)
+
+
+@pytest.mark.parametrize("machine", TWO_NODES)
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_plans_over_two_nodes_are_right(
+    machine: str, collective: str, version: mscclpp.Version, in_place: bool
+) -> None:
+    algorithm = two_rings(machine, collective)
+    content = written(algorithm, version=version, in_place=in_place)
+    assert faults_of(content) == []
+    assert broken_rules(plan_of(content, "plan")) == []
+    assert mscclpp.read(content, "plan").notes == ()
+    homes = nodes_of(algorithm.topology)
+    for rank, gpu in enumerate(plan_of(content, "plan").gpus):
+        assert all(homes[peer] == homes[rank] for peer in gpu.peers("memory"))
+        assert all(homes[peer] != homes[rank] for peer in gpu.peers("port"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_points_over_two_nodes_are_right(version: mscclpp.Version) -> None:
+    content = written(hard(), version=version)
+    assert faults_of(content) == []
+    assert names(content)["put", "port"] > 0
+
+
+def test_what_0_9_does_not_flush_is_flushed_by_itself() -> None:
+    """Its kernel takes pwsf for pws."""
+    old, new = (names(written(hard(), version=version)) for version in VERSIONS)
+    assert VERSIONS == (mscclpp.Version.V09, mscclpp.Version.HEAD)
+    assert old["pwsf", "port"] == 0 == new["flush", "port"]
+    assert old["flush", "port"] > 0
+    assert new["pwsf", "port"] > 0
+    assert old["pws", "port"] == new["pws", "port"] + new["pwsf", "port"]
+
+
+@pytest.mark.parametrize(("version", "name"), zip(VERSIONS, ("flush", "pwsf"), strict=True))
+def test_a_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, name: str) -> None:
+    plan: Plan = json.loads(written(hard(), version=version))
+    for gpu in plan["gpus"]:
+        for block in gpu["threadblocks"]:
+            block["ops"] = [
+                {**op, "name": "pws"} if op["name"] == "pwsf" else op
+                for op in block["ops"]
+                if op["name"] != "flush"
+            ]
+    faults = faults_of(json.dumps(plan).encode())
+    assert {fault.kind for fault in faults} == {"race"}, name
+    assert "the end of the call" in faults[0].message
+
+
+@pytest.mark.parametrize("left_out", ["wait", "signal", "pwsf"])
+def test_what_is_left_out_at_ports_is_seen(left_out: str) -> None:
+    content = written(hard())
+    seen = 0
+    for rank, gpu in enumerate(json.loads(content)["gpus"]):
+        for b, block in enumerate(gpu["threadblocks"]):
+            for i, op in enumerate(block["ops"]):
+                if op["name"] != left_out or op["channel_type"] != "port" or seen > 5:
+                    continue
+                plan = json.loads(content)
+                del plan["gpus"][rank]["threadblocks"][b]["ops"][i]
+                assert faults_of(json.dumps(plan).encode()), (rank, b, i)
+                seen += 1
+    assert seen
+
+
+def test_packets_do_not_leave_a_node() -> None:
+    with pytest.raises(ParameterError, match="leave protocol=LL out"):
+        written(hard(), protocol=LL)
+
+
+@pytest.mark.peer(PARSER)
+@pytest.mark.parametrize("machine", TWO_NODES)
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_its_own_parser_takes_plans_over_two_nodes(
+    machine: str, collective: str, version: mscclpp.Version, tmp_path: Path
+) -> None:
+    content = written(two_rings(machine, collective), version=version)
+    assert complaint(content, tmp_path) == ""

@@ -1,0 +1,50 @@
+"""Plans of MSCCL++ for tests: written, judged, and held against its own parser."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from sccl.core.algorithm import Algorithm
+from sccl.formats import SizedPlan, mscclpp
+from sccl.formats.mscclpp_graph import graph_program
+from sccl.formats.mscclpp_plan import plan_of
+from sccl.lower.step_graph import GraphFault
+from sccl.lower.step_graph_run import run_graph
+from tests.kit.processes import PATIENCE_S
+
+PARSER = "SCCL_MSCCLPP_PARSER"
+"""Names a program that holds a plan against MSCCL++'s own parser."""
+
+LL, SIMPLE = mscclpp.PlanProtocol.LL, mscclpp.PlanProtocol.SIMPLE
+
+
+def written(algorithm: Algorithm, **told: Any) -> bytes:
+    """Return an algorithm's plan."""
+    options = mscclpp.Options(**told)
+    (content,) = mscclpp.write([SizedPlan("plan", algorithm)], options).files.values()
+    return content
+
+
+def faults_of(content: bytes) -> list[GraphFault]:
+    """Return what is wrong with a plan, whatever the speed of its thread blocks."""
+    found: list[GraphFault] = []
+    for calling in graph_program(plan_of(content, "plan")).callings:
+        found += [*calling.faults, *run_graph(calling.graph).faults]
+    return found
+
+
+def complaint(content: bytes, folder: Path) -> str:
+    """Return what MSCCL++'s own parser says against a plan, for any of its ranks; empty: nothing.
+
+    Each chunk has 4,096 bytes.
+    """
+    file = folder / "plan.json"
+    file.write_bytes(content)
+    gpus = plan_of(content, "plan").gpus
+    sizes = [str(count * 4096) for count in (gpus[0].input_chunks, gpus[0].output_chunks)]
+    words = [os.environ[PARSER], str(file), str(len(gpus)), *sizes]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    return "" if done.returncode == 0 else done.stdout or done.stderr
