@@ -237,10 +237,9 @@ def compared(
 
 
 BY_DAY = {
-    ("dgx1", "allreduce", AlphaModel.TRAVELS),
+    ("dgx1", "broadcast", AlphaModel.TRAVELS),
     ("mesh:2x3", "alltoall", AlphaModel.OCCUPIES),
-    ("rail:2x2", "broadcast", AlphaModel.TRAVELS),
-    ("rail:2x2", "allreduce", AlphaModel.OCCUPIES),
+    ("rail:2x2", "allreduce", AlphaModel.TRAVELS),
 }
 """Every machine, collective and model once; by night each with each."""
 
