@@ -18,7 +18,7 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.mscclpp_graph import graph_program
+from sccl.formats.mscclpp_graph import graph_program, unflushed
 from sccl.formats.mscclpp_lowering import MAX_BLOCKS, Manner, gpus_of
 from sccl.formats.mscclpp_plan import ALIGNMENT, GpuPart, PlanPart, plan_of, text_of
 from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules
@@ -117,7 +117,7 @@ def read(content: bytes, where: str) -> Foreign:
         f"an MSCCL++ plan of {len(plan.gpus)} ranks, {plan.collective[:20]}, {plan.protocol[:20]}, "
         f"{blocks} thread blocks"
     )
-    return Foreign(graph_program(plan), about, tuple(broken_rules(plan)))
+    return Foreign(graph_program(plan), about, (*broken_rules(plan), *unflushed(plan)))
 
 
 def _manner(options: MscclppOptions) -> Manner:
@@ -177,7 +177,7 @@ def _checked(plan: PlanPart, name: str) -> bytes:
     """
     content = text_of(plan)
     again = plan_of(content, "the file")
-    wrong = broken_rules(again)
+    wrong = [*broken_rules(again), *unflushed(again)]
     for calling in graph_program(again).callings:
         wrong += [fault.message for fault in (*calling.faults, *run_graph(calling.graph).faults)]
     if wrong and plan.inplace:

@@ -39,6 +39,7 @@ from sccl.lower.step_graph import (
     StepGraph,
     StepProgram,
 )
+from sccl.lower.step_graph_run import done_before
 
 _BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 _ONE_TO_ONE = frozenset({"put", "pws", "pwsf", "get", "ppkt", "copy", "cpkt", "upkt"})
@@ -62,6 +63,37 @@ def graph_program(plan: PlanPart) -> StepProgram:
 
 Counter = tuple[object, ...]
 """Something that is counted up by some and awaited by others."""
+
+
+def unflushed(plan: PlanPart) -> list[str]:
+    """Return what ports may still read when its call ends, after which it may change.
+
+    Raises:
+        TooLargeError: it moves more than is followed.
+    """
+    if not any(gpu.peers("port") for gpu in plan.gpus):
+        return []
+    builder = _Builder(plan, PlanDemand(plan))
+    builder.build()
+    before = done_before(builder.steps)
+    ends: dict[int, dict[int, int]] = defaultdict(dict)
+    for number, line in enumerate(builder.lines):
+        if line.origin < 0:
+            ends[line.rank][line.block] = number
+    found = []
+    for rank, own in ends.items():
+        left = list(own.values())
+        done = set(left)
+        while left:
+            fresh = set(before[left.pop()]) - done
+            done |= fresh
+            left += fresh
+        for number, line in enumerate(builder.lines):
+            if line.rank == rank and line.origin >= 0 and line.moves and number not in done:
+                by = builder.lines[line.origin]
+                where = name_of(rank, by.block, by.index, by.op)
+                found.append(f"{where} may not be done when the call ends: flush its port")
+    return found
 
 
 class _Builder:
@@ -101,7 +133,6 @@ class _Builder:
         self._barriers()
         self._packets()
         self._enter()
-        self._leave(own)
         self._unsynced()
         self.steps = [
             GraphStep(
@@ -314,24 +345,6 @@ class _Builder:
             self.lines[rank].moves = [
                 Move(place, (place,) if place in given else ()) for place in places
             ]
-
-    def _leave(self, own: int) -> None:
-        """Let each call end with what ports have still to read being the user's again.
-
-        Args:
-            own: lines of thread blocks; the others are of ports.
-        """
-        ends: dict[int, dict[int, int]] = defaultdict(dict)
-        for number, line in enumerate(self.lines[:own]):
-            ends[line.rank][line.block] = number
-        read: dict[int, dict[Place, None]] = defaultdict(dict)
-        for line in self.lines[own:]:
-            read[line.rank].update((p, None) for move in line.moves for p in move.srcs)
-        for rank, places in read.items():
-            moves = [Move(place, (place,)) for place in places if place[1] != PACKET]
-            end = PlanLine(rank, -2, 0, OpPart("end of the call"), moves=moves)
-            end.after = list(ends[rank].values())
-            self.lines.append(end)
 
     def _unsynced(self) -> None:
         """Note where the threads of a thread block do not wait for one another."""

@@ -95,7 +95,7 @@ def test_what_0_9_does_not_flush_is_flushed_by_itself() -> None:
     assert old["pws", "port"] == new["pws", "port"] + new["pwsf", "port"]
 
 
-@pytest.mark.parametrize(("version", "name"), zip(VERSIONS, ("flush", "pwsf"), strict=True))
+@pytest.mark.parametrize(("version", "name"), [(VERSIONS[0], "flush"), (VERSIONS[1], "pwsf")])
 def test_a_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, name: str) -> None:
     plan: Plan = json.loads(written(hard(), version=version))
     for gpu in plan["gpus"]:
@@ -105,23 +105,26 @@ def test_a_call_does_not_end_while_a_port_still_reads(version: mscclpp.Version, 
                 for op in block["ops"]
                 if op["name"] != "flush"
             ]
-    faults = faults_of(json.dumps(plan).encode())
-    assert {fault.kind for fault in faults} == {"race"}, name
-    assert "the end of the call" in faults[0].message
+    notes = mscclpp.read(json.dumps(plan).encode(), "plan").notes
+    assert notes, name
+    assert all(
+        note.endswith("may not be done when the call ends: flush its port") for note in notes
+    )
 
 
 @pytest.mark.parametrize("left_out", ["wait", "signal", "pwsf"])
 def test_what_is_left_out_at_ports_is_seen(left_out: str) -> None:
-    content = written(hard())
+    whole = written(hard())
     seen = 0
-    for rank, gpu in enumerate(json.loads(content)["gpus"]):
+    for rank, gpu in enumerate(json.loads(whole)["gpus"]):
         for b, block in enumerate(gpu["threadblocks"]):
             for i, op in enumerate(block["ops"]):
                 if op["name"] != left_out or op["channel_type"] != "port" or seen > 5:
                     continue
-                plan = json.loads(content)
+                plan = json.loads(whole)
                 del plan["gpus"][rank]["threadblocks"][b]["ops"][i]
-                assert faults_of(json.dumps(plan).encode()), (rank, b, i)
+                content = json.dumps(plan).encode()
+                assert faults_of(content) or mscclpp.read(content, "plan").notes, (rank, b, i)
                 seen += 1
     assert seen
 
