@@ -86,7 +86,8 @@ MAY_IMPORT = {
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "igraph"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
-    "formats": _NOUNS | {"collectives", "judge", "lower", "defusedxml", "msgspec", "numpy"},
+    "formats": _NOUNS
+    | {"collectives", "judge", "lower", "topo/importers", "defusedxml", "msgspec", "numpy"},
     "synth": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
     | {"transform", "sccl", "msgspec", "platformdirs"},

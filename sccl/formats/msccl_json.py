@@ -1,0 +1,329 @@
+"""Algorithms of msccl-tools: steps of sends, with the collective and the machine that they are for.
+
+``steps`` has rounds and ``[address, src, dst]``. The collective is that of one chunk, whose address
+a becomes a c, a c + 1, ..., where ``instance.chunks`` is c. Chunks of one address are what is added
+up: a send does not say whether it adds or stores, and it can only be seen from what is there.
+Source: microsoft/msccl-tools 2.3.0 (030a750), ``serialization.py``, ``collectives.py`` and
+``algorithm.py`` of ``msccl``; files of older versions say ``sccl_type``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.algorithm import Algorithm, Send, send
+from sccl.core.collective import Collective, Relation
+from sccl.core.topology import Budget, Topology
+from sccl.errors import FormatError, ParameterError, TooLargeError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.msccl_collectives import (
+    MAX_RANKS,
+    MAX_SENDS,
+    CollectivePart,
+    numbered,
+    period_of,
+    wanted_of,
+)
+from sccl.topo import importers
+
+NAME = "msccl-json"
+ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each"
+SOURCE = "microsoft/msccl-tools 2.3.0 (030a750), msccl/serialization.py"
+TAKES = (Algorithm,)
+BY_SIZE = False
+MIXES = True
+
+Options = FormatOptions
+"""Nothing can be told."""
+
+_RUNTIME_NAMES = {"reducescatter": "reduce_scatter"} | {
+    name: name for name in ("allgather", "allreduce", "alltoall")
+}
+"""That msccl-tools gives; all others are custom to a runtime."""
+
+
+class _Instance(msgspec.Struct, frozen=True):
+    chunks: Annotated[int, Meta(ge=1, le=MAX_SENDS)] = 1
+    pipeline: int | None = None
+
+
+class _Step(msgspec.Struct, frozen=True):
+    rounds: Annotated[int, Meta(ge=1, le=2**31)]
+    sends: Annotated[list[tuple[int, int, int]], Meta(max_length=MAX_SENDS)]
+
+
+class _File(msgspec.Struct, frozen=True):
+    instance: _Instance
+    steps: Annotated[list[_Step], Meta(min_length=1, max_length=MAX_SENDS)]
+    collective: CollectivePart
+    topology: msgspec.Raw
+
+
+def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
+    """Return a file for each plan.
+
+    Raises:
+        InputError: a send stores where something is to be added to, or it is too large.
+    """
+    files: dict[str, bytes] = {}
+    notes = ["machines have neither costs nor sizes there: those of the plan are left out"]
+    for plan in plans:
+        algorithm = plan.plan
+        assert isinstance(algorithm, Algorithm)
+        _check_written(plan.name, algorithm)
+        files[f"{plan.name}.json"] = (json.dumps(_algorithm(algorithm)) + "\n").encode()
+        if lost := [
+            b for b in algorithm.topology.budgets if _switch(b, algorithm.topology) is None
+        ]:
+            notes.append(
+                f"{plan.name}: budget {lost[0].name!r} is shared by links that are no product of "
+                "sources and goals, which a switch there is: it is left out"
+            )
+    file = "{path}" if len(plans) == 1 else "{path}/" + f"{plans[0].name}.json"
+    command = f"msccl ncclize {file} -o program.xml && sccl check program.xml"
+    return WrittenFiles(files, command, tuple(notes))
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether bytes say that they are an algorithm of msccl-tools."""
+    if content.lstrip()[:1] != b"{":
+        return False
+    return bool(re.search(rb'"m?sccl_type"\s*:\s*"algorithm"', content))
+
+
+def read(content: bytes, where: str) -> Foreign:
+    """Return the algorithm of a file.
+
+    Raises:
+        InputError: it is none, is pipelined, or what it wants is not one value of each chunk.
+    """
+    file = _file(content, where)
+    text = importers.text_of_bytes(bytes(file.topology), where)
+    _, imported = importers.read(text, importers.Hints("msccl"), where, "msccl-topology")
+    machine, notes = imported.topology, list(imported.assumed)
+    if machine.ranks != file.collective.nodes:
+        raise FormatError(
+            f"{where}: its collective is for {file.collective.nodes} nodes, and its topology has "
+            f"{machine.ranks}: expected the same number"
+        )
+    wanted, chunks = wanted_of(file.collective, where), file.instance.chunks
+    sent = 1 + max((address for step in file.steps for address, *_ in step.sends), default=0)
+    if wanted.combining and len(wanted.moves) == 1 and sent > chunks:
+        notes.append(
+            f"it states {chunks} chunks and sends {sent}, as what 'msccl compose allreduce' makes: "
+            f"taken for {sent}"
+        )
+        chunks = sent
+    collective, numbers = numbered(wanted, chunks, file.collective, where)
+    if (cut := len(next(iter(numbers.values())))) > 1:
+        notes.append(f"each chunk is cut into {cut}: an allreduce has some for each rank")
+    algorithm = _algorithm_of(file, machine, collective, numbers, where)
+    about = (
+        f"an algorithm of msccl-tools: {collective.name} of {machine.ranks} ranks, "
+        f"{algorithm.steps} steps, {algorithm.num_sends} sends"
+    )
+    return Foreign(algorithm, about, tuple(notes))
+
+
+def _check_written(name: str, algorithm: Algorithm) -> None:
+    """Check that a file says what an algorithm does.
+
+    Raises:
+        InputError: it does not.
+    """
+    ranks = algorithm.topology.ranks
+    if ranks > MAX_RANKS or max(algorithm.num_sends, algorithm.collective.num_chunks) > MAX_SENDS:
+        raise TooLargeError(
+            f"{name}: {ranks} ranks and {algorithm.num_sends} sends: files of msccl-tools are "
+            f"written of up to {MAX_RANKS} ranks, {MAX_SENDS} chunks and as many sends"
+        )
+    if algorithm.collective.combining:
+        _check_adds(name, algorithm)
+
+
+def _check_adds(name: str, algorithm: Algorithm) -> None:
+    """Check that what comes is added, and to nothing that leaves meanwhile.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    leaves = {(one.step, one.chunk, one.src) for one in algorithm.sends}
+    for one in algorithm.sends:
+        if one.reduce and (one.step, one.chunk, one.dst) not in leaves:
+            continue
+        why = "also sends it then, which they refuse" if one.reduce else "stores it, and they add"
+        raise ParameterError(
+            f"{name}: in step {one.step} chunk {one.chunk} comes to rank {one.dst}, which {why}: "
+            "msccl-tools run no such sums; give the reducescatter and the allgather of an allreduce"
+        )
+
+
+def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
+    collective, machine = algorithm.collective, algorithm.topology
+    period = period_of(collective)
+    chunks = collective.num_chunks // period
+    steps: list[list[tuple[int, int, int]]] = [[] for _ in range(algorithm.steps)]
+    for one in algorithm.sends:
+        piece, address = divmod(one.chunk, period)
+        steps[one.step].append((address * chunks + piece, one.src, one.dst))
+    instance = {"steps": algorithm.steps, "extra_rounds": algorithm.rounds - algorithm.steps}
+    told = f"steps={algorithm.steps},rounds={algorithm.rounds},chunks={chunks}"
+    return {
+        "msccl_type": "algorithm",
+        "name": f"{_name(collective)}-{machine.name}-{told}",
+        "instance": _typed("instance", {**instance, "chunks": chunks, **_UNUSED}),
+        "input_map": _addresses(collective.pre, collective, period),
+        "output_map": _addresses(collective.post, collective, period),
+        "steps": [
+            _typed("step", {"rounds": rounds, "sends": sorted(sends)})
+            for rounds, sends in zip(algorithm.rounds_per_step, steps, strict=True)
+        ],
+        "collective": _collective(collective, period),
+        "topology": _topology(machine),
+    }
+
+
+_UNUSED = {"pipeline": None, "extra_memory": None, "allow_exchange": False}
+
+
+def _typed(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"msccl_type": kind, **fields}
+
+
+def _addresses(relation: Relation, collective: Collective, period: int) -> dict[str, list[int]]:
+    """Return the addresses of each rank that has any."""
+    chunks = collective.num_chunks // period
+    found: dict[int, list[int]] = defaultdict(list)
+    for address in range(period):
+        for rank in relation.of(address, collective.ranks):
+            found[rank] += range(address * chunks, (address + 1) * chunks)
+    return {str(rank): found[rank] for rank in sorted(found)}
+
+
+def _name(collective: Collective) -> str:
+    name = {"reducescatter": "ReduceScatter"}.get(collective.name, collective.name.capitalize())
+    root = "" if collective.root is None else f",root={collective.root}"
+    return f"{name}(n={collective.ranks}{root})"
+
+
+def _collective(collective: Collective, period: int) -> dict[str, Any]:
+    chunks = []
+    for address in range(period):
+        holders, wanted = sorted(collective.holders(address)), sorted(collective.wanted(address))
+        alone = [[rank] for rank in holders] if collective.combining else [holders]
+        chunks += [_typed("chunk", {"pre": p, "post": wanted, "addr": address}) for p in alone]
+    return _typed(
+        "collective",
+        {
+            "name": _name(collective),
+            "nodes": collective.ranks,
+            "chunks": chunks,
+            "triggers": {},
+            "runtime_name": _RUNTIME_NAMES.get(collective.name, "custom"),
+        },
+    )
+
+
+def _topology(machine: Topology) -> dict[str, Any]:
+    links = [[0] * machine.ranks for _ in range(machine.ranks)]
+    for (src, dst), lanes in machine.lanes().items():
+        links[dst][src] = lanes
+    switches = [switch for b in machine.budgets if (switch := _switch(b, machine)) is not None]
+    return _typed("topology", {"name": machine.name, "switches": switches, "links": links})
+
+
+def _switch(budget: Budget, machine: Topology) -> list[Any] | None:
+    """Return a shared budget as a switch; None: it is not that of all links between its ends."""
+    sources, goals = (sorted({edge[end] for edge in budget.edges}) for end in (0, 1))
+    linked = {(src, dst) for src, dst in machine.edges if src in sources and dst in goals}
+    if linked != set(budget.edges):
+        return None
+    return [sources, goals, budget.chunks_per_round, budget.name]
+
+
+def _file(content: bytes, where: str) -> _File:
+    try:
+        file = msgspec.json.decode(content, type=_File)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise FormatError(f"{where}: no algorithm of msccl-tools: {str(error)[:200]}") from error
+    if file.instance.pipeline is not None:
+        raise FormatError(
+            f"{where}: it is pipelined (a new one begins every {file.instance.pipeline} steps), "
+            "which algorithms of sccl are not: make one without --pipeline"
+        )
+    if file.collective.triggers:
+        raise FormatError(
+            f"{where}: chunks of its collective appear when others arrive (triggers), which is "
+            "part of a larger algorithm: give that"
+        )
+    return file
+
+
+def _algorithm_of(
+    file: _File,
+    machine: Topology,
+    collective: Collective,
+    numbers: Mapping[int, Sequence[int]],
+    where: str,
+) -> Algorithm:
+    """Return what the sends of a file are.
+
+    Raises:
+        InputError: an address or a node is none, or chunks are cut into more than are read.
+    """
+    held: dict[tuple[int, int], int] = {}
+    sends: list[Send] = []
+    cut = len(next(iter(numbers.values())))
+    if cut * sum(len(step.sends) for step in file.steps) > MAX_SENDS:
+        raise TooLargeError(f"{where}: more than {MAX_SENDS} sends, which are read at most")
+    for number, step in enumerate(file.steps):
+        rows = []
+        for address, src, dst in sorted(step.sends):
+            if address not in numbers or not 0 <= min(src, dst) <= max(src, dst) < machine.ranks:
+                raise FormatError(
+                    f"{where}: step {number} sends address {address} from {src} to {dst}, expected "
+                    f"one of {len(numbers)} addresses, and nodes from 0 to {machine.ranks - 1}"
+                )
+            rows += [(chunk, src, dst) for chunk in numbers[address]]
+        sends += _sends(rows, number, collective, held)
+    rounds = tuple(step.rounds * cut for step in file.steps)
+    return Algorithm(machine, collective, rounds, tuple(sends))
+
+
+def _sends(
+    rows: list[tuple[int, int, int]],
+    step: int,
+    collective: Collective,
+    held: dict[tuple[int, int], int],
+) -> Iterator[Send]:
+    """Yield the sends of a step: those of sums store where they bring all that is there already.
+
+    Args:
+        held: by (chunk, rank) the ranks that have contributed, as bits; after the step when done.
+    """
+    if not collective.combining:
+        yield from (send(chunk, src, dst, step) for chunk, src, dst in rows)
+        return
+    after: dict[tuple[int, int], int] = {}
+    for chunk, src, dst in rows:
+        sent, there = (_held(chunk, rank, collective, held) for rank in (src, dst))
+        there = after.get((chunk, dst), there)
+        stores = bool(there) and there & sent == there
+        yield send(chunk, src, dst, step, reduce=not stores)
+        after[chunk, dst] = there | sent
+    held |= after
+
+
+def _held(
+    chunk: int, rank: int, collective: Collective, held: Mapping[tuple[int, int], int]
+) -> int:
+    """Return who has contributed to what a rank has of a chunk, as bits."""
+    own = (1 << rank) if rank in collective.holders(chunk) else 0
+    return held.get((chunk, rank), own)
