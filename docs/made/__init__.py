@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from docs.made import commands, files, python
+from docs.made import commands, files, formats, python
 
 ROOT = Path(__file__).resolve().parents[2]
 PART = re.compile(r"^<!-- made: (\w+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
@@ -48,4 +48,6 @@ _MADE = {
     "outputs": files.outputs,
     "python": python.text,
     "limits": _limits,
+    "machines": formats.machines,
+    "plans": formats.plans,
 }

@@ -1,10 +1,10 @@
 """What somebody else's format of plans is: a module of this room, read and written in one file.
 
 It states ``NAME`` (as in ``--format``), ``ABOUT`` (whose format it is, in a line), ``SOURCE``
-(where it is described, and for which versions), ``TAKES`` (which plans it can hold), ``BY_SIZE``
-(whether it holds bytes, so that a size has to be told), ``MIXES`` (whether its runtime takes plans
-of several collectives together), ``Options`` (a struct; each field with its help and its default),
-and has
+(where it is described, and for which versions), ``TAKES`` (which plans it can hold; none: it is
+only read), ``BY_SIZE`` (whether it holds bytes, so that a size has to be told), ``MIXES`` (whether
+its runtime takes plans of several collectives together), ``Options`` (a struct; each field with its
+help and its default), and has
 
 - ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. What the format
   or its runtime does not allow is an :class:`~sccl.errors.InputError` that names the limit, and

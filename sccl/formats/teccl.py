@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sccl.collectives import named
-from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.errors import FormatError, TooLargeError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
@@ -23,7 +22,7 @@ from sccl.formats.flows import ASSUMED, algorithm_of_flows
 NAME = "teccl"
 ABOUT = "schedules of TE-CCL (read alone)"
 SOURCE = "microsoft/TE-CCL, examples/schedules"
-TAKES = (Algorithm,)
+TAKES = ()
 BY_SIZE = False
 MIXES = False
 

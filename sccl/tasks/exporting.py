@@ -22,7 +22,7 @@ from sccl.core.files.disk import (
     write_folder,
 )
 from sccl.core.files.fields import Count, FileText
-from sccl.errors import InputError, ParameterError, unknown_name
+from sccl.errors import FormatError, InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
 from sccl.tasks.judged import judged, judged_schedule
@@ -109,6 +109,8 @@ def export(
             rejects, the format does not allow them, or nothing can be written there.
     """
     form = formats.load(format_name)
+    if not form.TAKES:
+        raise FormatError(f"{form.NAME}: {form.ABOUT}; 'sccl import' reads such files")
     options = options_of(form, told)
     loaded = load_plans(words)
     entries = _entries(form, loaded, size_bytes)

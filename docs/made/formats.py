@@ -1,0 +1,59 @@
+"""Tables of the formats of others: of plans, and of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from docs.made.markdown import cell
+from sccl import formats
+from sccl.formats import contract
+from sccl.topo import importers
+
+
+def plans() -> str:
+    """Return the table of formats of plans, with what each can be told."""
+    rows = [
+        (
+            f"`{form.NAME}`",
+            cell(form.ABOUT),
+            ", ".join(_ways(form)),
+            cell(form.SOURCE),
+            "; ".join(_options(form.Options)),
+        )
+        for form in map(formats.load, formats.names())
+    ]
+    return _table(("format", "what it is", "sccl", "after", "`--set`"), rows)
+
+
+def machines() -> str:
+    """Return the table of what machines are read from."""
+    found = map(importers.load, importers.names())
+    rows = [(f"`{one.NAME}`", cell(one.ABOUT), cell(one.SOURCE)) for one in found]
+    return _table(("format", "what it is", "after"), rows)
+
+
+def _ways(form: Any) -> Iterator[str]:
+    if form.TAKES:
+        yield "writes"
+    if form.read.__module__ != contract.__name__:
+        yield "reads"
+
+
+def _options(options: type[msgspec.Struct]) -> Iterator[str]:
+    hints = get_type_hints(options, include_extras=True)
+    for field in msgspec.structs.fields(options):
+        notes = [
+            m.description
+            for m in getattr(hints[field.name], "__metadata__", ())
+            if isinstance(m, Meta) and m.description
+        ]
+        yield f"`{field.encode_name.replace('_', '-')}`: {cell(' '.join(notes))}"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
