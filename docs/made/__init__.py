@@ -50,4 +50,5 @@ _MADE = {
     "limits": _limits,
     "machines": formats.machines,
     "plans": formats.plans,
+    "told": formats.told,
 }

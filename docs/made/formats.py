@@ -15,18 +15,22 @@ from sccl.topo import importers
 
 
 def plans() -> str:
-    """Return the table of formats of plans, with what each can be told."""
+    """Return the table of formats of plans."""
     rows = [
-        (
-            f"`{form.NAME}`",
-            cell(form.ABOUT),
-            ", ".join(_ways(form)),
-            cell(form.SOURCE),
-            "; ".join(_options(form.Options)),
-        )
+        (f"`{form.NAME}`", cell(form.ABOUT), ", ".join(_ways(form)), cell(form.SOURCE))
         for form in map(formats.load, formats.names())
     ]
-    return _table(("format", "what it is", "sccl", "after", "`--set`"), rows)
+    return _table(("format", "what it is", "sccl", "after"), rows)
+
+
+def told() -> str:
+    """Return the table of what formats can be told."""
+    whose: dict[tuple[str, str], list[str]] = {}
+    for form in map(formats.load, formats.names()):
+        for option in _options(form.Options):
+            whose.setdefault(option, []).append(f"`{form.NAME}`")
+    rows = [(name, ", ".join(names), text) for (name, text), names in whose.items()]
+    return _table(("`--set`", "of", "what it means"), rows)
 
 
 def machines() -> str:
@@ -43,15 +47,15 @@ def _ways(form: Any) -> Iterator[str]:
         yield "reads"
 
 
-def _options(options: type[msgspec.Struct]) -> Iterator[str]:
+def _options(options: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
     hints = get_type_hints(options, include_extras=True)
     for field in msgspec.structs.fields(options):
         notes = [
-            m.description
-            for m in getattr(hints[field.name], "__metadata__", ())
-            if isinstance(m, Meta) and m.description
+            note.description
+            for note in getattr(hints[field.name], "__metadata__", ())
+            if isinstance(note, Meta) and note.description
         ]
-        yield f"`{field.encode_name.replace('_', '-')}`: {cell(' '.join(notes))}"
+        yield f"`{field.name.replace('_', '-')}`", cell(" ".join(notes))
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
