@@ -1,11 +1,9 @@
-"""Custom collectives of ASTRA-sim: a folder that its congestion-aware analytical binary runs.
+"""Custom collectives of ASTRA-sim: a folder that one of its binaries runs.
 
 Source: ASTRA-sim of 2026-03: a workload (one collective of so many bytes), an algorithm (a Chakra
-trace of each rank, which takes the collective's place: ``sccl.formats.chakra``), and three files of
-settings. Paths are as seen from the folder, in which it is to be run. Its bandwidths are in GiB/s
-(though they say GB), its latencies in nanoseconds, and of several dimensions only one is
-congestion-aware: a ring, a switch, or a link for each pair of ranks. The last holds every machine
-whose links cost alike, since an algorithm sends over links alone.
+trace of each rank, which takes the collective's place: ``sccl.formats.chakra``), and files of
+settings. Paths are as seen from the folder, in which it is to be run. The network is one of the
+congestion-aware analytical backend (``sccl.formats.astra_networks``).
 
 An algorithm runs there as soon as possible, and the binary checks no data: only its clock counts.
 """
@@ -19,19 +17,26 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.topology import Topology
-from sccl.errors import CollectiveError, ParameterError, TopologyError
+from sccl.core.schedule import Schedule
+from sccl.errors import CollectiveError, ParameterError
+from sccl.formats.astra_networks import network_of
 from sccl.formats.chakra import traces
 from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
 from sccl.formats.messages import MessageOptions
+from sccl.formats.timed_messages import sizes_of
 from sccl.formats.traces import Node, NodeKind, trace
 
 NAME = "astra-sim"
 ABOUT = "a custom collective of ASTRA-sim: a folder that its analytical binary runs"
 SOURCE = "ASTRA-sim 518bd51 (2026-03), congestion-aware analytical backend"
-TAKES = (Algorithm,)
+TAKES = (Algorithm, Schedule)
 BY_SIZE = True
 MIXES = False
+
+ALGORITHM, WORKLOAD = "algorithm", "workload"
+SYSTEM, NETWORK, MEMORY = "system.json", "network.yml", "memory.json"
+
+BINARY = "AstraSim_Analytical_Congestion_Aware"
 
 _COLLECTIVES = {"allreduce": 0, "allgather": 2, "alltoall": 6, "reducescatter": 7}
 """Those that it has custom algorithms for, by CollectiveCommType of Chakra."""
@@ -43,10 +48,7 @@ _KEYS = {
     "reducescatter": "reduce-scatter",
 }
 
-_BINARY = "AstraSim_Analytical_Congestion_Aware"
-_GIB = 2**30
-
-_Network = Literal["auto", "Ring", "FullyConnected"]
+_Network = Literal["auto", "Ring", "FullyConnected", "Switch"]
 
 
 class AstraOptions(MessageOptions, frozen=True, kw_only=True):
@@ -54,7 +56,7 @@ class AstraOptions(MessageOptions, frozen=True, kw_only=True):
 
     network: Annotated[
         _Network,
-        Meta(description="Its network: auto (that of the machine), Ring, FullyConnected."),
+        Meta(description="Its network: auto (that of the machine), Ring, FullyConnected, Switch."),
     ] = "auto"
 
 
@@ -62,12 +64,12 @@ Options = AstraOptions
 
 
 def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
-    """Return the folder of one algorithm.
+    """Return the folder of one algorithm or schedule.
 
     Raises:
-        ParameterError: there are several, or chunks are of no whole bytes.
+        ParameterError: there are several, chunks are of no whole bytes, or take no time.
         CollectiveError: it has no custom algorithms for such.
-        TopologyError: its analytical networks do not hold such a machine.
+        TopologyError: its networks do not hold such a machine.
     """
     if len(plans) > 1:
         raise ParameterError(
@@ -81,79 +83,62 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
             f"{plan.name}: ASTRA-sim has no custom algorithms of {name}, only of "
             f"{', '.join(sorted(_COLLECTIVES))}: export it as chakra"
         )
-    network = _network(plan.plan.topology, options.network)
-    files = {f"algorithm.{r}.et": file for r, file in enumerate(traces(plan, options.awaiting))}
-    told: dict[str, int | bool] = {"comm_type": _COLLECTIVES[name], "comm_size": _bytes(plan)}
+    network = network_of(plan.plan.topology, options.network)
+    rank_files = traces(plan, options.awaiting)
+    network.check_bytes(min(_sizes(plan)))
+    files = settings(name, plan.plan.topology.ranks, _bytes(plan))
+    files |= {f"{ALGORITHM}.{rank}.et": file for rank, file in enumerate(rank_files)}
+    files[NETWORK] = network.text().encode()
+    command = (
+        f"cd {{path}} && {BINARY} --workload-configuration={WORKLOAD} "
+        f"--system-configuration={SYSTEM} --network-configuration={NETWORK} "
+        f"--remote-memory-configuration={MEMORY}"
+    )
+    note = "each rank prints when it ends, in nanoseconds (cycles); data are not looked at"
+    return WrittenFiles(files, command, tuple(filter(None, (note, network.note))))
+
+
+sniff, read = only_written("a trace says how many bytes go where, not what they are")
+
+
+def settings(collective: str, ranks: int, size_bytes: int) -> dict[str, bytes]:
+    """Return the files that say that a collective is to be run by the algorithm beside them.
+
+    Args:
+        size_bytes: of the whole call.
+    """
+    told: dict[str, int | bool] = {
+        "comm_type": _COLLECTIVES[collective],
+        "comm_size": size_bytes,
+    }
     workload = trace([Node(0, NodeKind.COLLECTIVE, attributes=told)])
-    files |= {f"workload.{rank}.et": workload for rank in range(plan.plan.topology.ranks)}
     system = {
         "scheduling-policy": "FIFO",
         "preferred-dataset-splits": 1,
         "local-mem-bw": 50,
-        f"{_KEYS[name]}-implementation-custom": ["algorithm"],
+        f"{_KEYS[collective]}-implementation-custom": [ALGORITHM],
     }
-    files |= {
-        "system.json": _json(system),
-        "memory.json": _json({"memory-type": "NO_MEMORY_EXPANSION"}),
-        "network.yml": _network_text(plan.plan.topology, network).encode(),
-    }
-    command = (
-        f"cd {{path}} && {_BINARY} --workload-configuration=workload "
-        "--system-configuration=system.json --network-configuration=network.yml "
-        "--remote-memory-configuration=memory.json"
-    )
-    note = "each rank prints when it ends, in nanoseconds (cycles); data are not looked at"
-    return WrittenFiles(files, command, (note,))
-
-
-sniff, read = only_written("a trace says how many bytes go where, not what they are")
+    files = {f"{WORKLOAD}.{rank}.et": workload for rank in range(ranks)}
+    memory: dict[str, object] = {"memory-type": "NO_MEMORY_EXPANSION"}
+    return files | {SYSTEM: _json(system), MEMORY: _json(memory)}
 
 
 def _json(value: dict[str, object]) -> bytes:
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
+def _sizes(plan: SizedPlan) -> tuple[int, ...]:
+    """Return the bytes of each chunk."""
+    if isinstance(plan.plan, Schedule):
+        return sizes_of(plan.plan, plan.size_bytes)
+    collective = plan.plan.collective
+    assert plan.size_bytes is not None
+    return (plan.size_bytes // collective.chunks,) * collective.num_chunks
+
+
 def _bytes(plan: SizedPlan) -> int:
     """Return the bytes of the whole call: of allgather the result, else a rank's buffer."""
-    collective, size = plan.plan.collective, plan.size_bytes
-    assert size is not None
-    return size // collective.chunks * collective.num_chunks if _gathers(plan) else size
-
-
-def _gathers(plan: SizedPlan) -> bool:
-    return plan.plan.collective.name == "allgather"
-
-
-def _network(topology: Topology, told: str) -> str:
-    """Return which network of ASTRA-sim a machine is.
-
-    Raises:
-        TopologyError: none, or not that which is told.
-    """
-    costs = {(k.alpha_us, k.lanes, k.gb_per_s) for k in topology.links}
-    if topology.switches or topology.budgets or len(costs) > 1:
-        what = "switches" if topology.switches else "budgets" if topology.budgets else "links"
-        cost = " that cost different things" if what == "links" else ""
-        raise TopologyError(
-            f"topology {topology.name!r} has {what}{cost}, and ASTRA-sim's analytical networks "
-            "have one bandwidth and one latency for all links: give a machine of equal links, or "
-            "export chakra traces for its ns-3 backend"
-        )
-    ranks = topology.ranks
-    around = {(r, (r + step) % ranks) for r in range(ranks) for step in (1, -1)}
-    known = "Ring" if topology.edges == around else "FullyConnected"
-    if told in {"auto", known} or told == "FullyConnected":
-        return known if told == "auto" else told
-    raise TopologyError(
-        f"topology {topology.name!r} is no {told} of ASTRA-sim: leave network out, or give "
-        f"network={known}"
-    )
-
-
-def _network_text(topology: Topology, network: str) -> str:
-    link = topology.links[0]
-    speed = link.lanes * link.gb_per_s * 1e9 / _GIB
-    return (
-        f"topology: [ {network} ]\nnpus_count: [ {topology.ranks} ]\n"
-        f"bandwidth: [ {speed!r} ]  # GiB/s\nlatency: [ {link.alpha_us * 1000!r} ]  # ns\n"
-    )
+    collective, whole = plan.plan.collective, sum(_sizes(plan))
+    if collective.name == "allgather":
+        return whole
+    return whole * collective.chunks // collective.num_chunks

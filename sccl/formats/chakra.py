@@ -6,7 +6,8 @@ and ``total_chunk_cnt`` (``workload_chunk_cnt``) of the call's own bytes since; 
 takes ``local_time_step``, ``chunk_offset``, ``tb_id`` and ``is_rrc``. Both sets are written. A send
 and its receive have the same ``comm_tag``, which no other pair has.
 
-A trace says how many bytes go where, and not what they are: so it is only written.
+A trace says how many bytes go where, and not what they are: so it is only written. Of a schedule
+it tells the order, and what waits for what, but not the times.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.schedule import Schedule
+from sccl.errors import TooLargeError
 from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
 from sccl.formats.messages import Awaiting, Message, MessageOptions, messages_of, sized
+from sccl.formats.timed_messages import sizes_of, timed_messages
 from sccl.formats.traces import SCHEMA, Node, NodeKind, trace
 
 NAME = "chakra"
 ABOUT = "Chakra execution traces (MLCommons), one file a rank"
 SOURCE = "et_def.proto of MLCommons Chakra 1.0.0; attributes as ASTRA-sim of 2026-03 reads them"
-TAKES = (Algorithm,)
+TAKES = (Algorithm, Schedule)
 BY_SIZE = True
 MIXES = False
 
@@ -44,8 +48,11 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
         for rank, content in enumerate(traces(plan, options.awaiting))
     }
     command = "chakra_visualizer --input_filename {path}/" + f"{plans[0].name}.0.et"
-    notes = (f"bytes are those of {plans[0].size_bytes} bytes a rank, the C chunks",)
-    return WrittenFiles(files, command + " --output_filename trace.pdf", notes)
+    size = plans[0].size_bytes
+    of = "the schedule" if size is None else f"{size} bytes a rank, the C chunks"
+    return WrittenFiles(
+        files, command + " --output_filename trace.pdf", (f"bytes are those of {of}",)
+    )
 
 
 sniff, read = only_written("a trace says how many bytes go where, not what they are")
@@ -58,11 +65,11 @@ def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
         ParameterError: chunks are of no whole bytes.
         TooLargeError: there are more messages than are numbered.
     """
-    algorithm, chunk_bytes = sized(plan, MAX_MESSAGES)
-    collective = algorithm.collective
+    collective = plan.plan.collective
+    messages, sizes = _messages(plan, awaiting)
     nodes: list[list[Node]] = [[] for _ in range(collective.ranks)]
-    for message in messages_of(algorithm, awaiting):
-        told = _told(message, chunk_bytes, collective.num_chunks)
+    for message in messages:
+        told = _told(message, sizes[message.chunk], collective.num_chunks)
         sent = {"comm_type": int(NodeKind.SEND), "comm_dst": message.dst, **told}
         received = {"comm_type": int(NodeKind.RECEIVE), "comm_src": message.src, **told}
         after = tuple(2 * number for number in message.after)
@@ -71,6 +78,19 @@ def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
         nodes[message.dst].append(Node(number, NodeKind.RECEIVE, attributes=received))
     head = {"schema": SCHEMA, "collective": collective.name}
     return [trace(own or [Node(0, NodeKind.COMPUTE)], head) for own in nodes]
+
+
+def _messages(plan: SizedPlan, awaiting: Awaiting) -> tuple[list[Message], tuple[int, ...]]:
+    """Return the messages of a plan, and the bytes of each chunk."""
+    if not isinstance(plan.plan, Schedule):
+        algorithm, size = sized(plan, MAX_MESSAGES)
+        return messages_of(algorithm, awaiting), (size,) * algorithm.collective.num_chunks
+    if len(plan.plan.start) > MAX_MESSAGES:
+        raise TooLargeError(
+            f"{plan.name}: {len(plan.plan.start)} transfers, and up to {MAX_MESSAGES} are written: "
+            "give a schedule of fewer chunks"
+        )
+    return timed_messages(plan.plan, awaiting), sizes_of(plan.plan, plan.size_bytes)
 
 
 def _told(message: Message, chunk_bytes: int, chunks: int) -> dict[str, int | bool]:

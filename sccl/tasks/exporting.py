@@ -224,10 +224,13 @@ def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> Algorithm |
     from sccl.transform.retime import schedule_of  # noqa: PLC0415
 
     where, plan = str(one.file), one.plan
-    if not isinstance(plan, KSynchronous):
+    if isinstance(plan, KSynchronous):
+        algorithm = judged(plan, where)
+    else:
         schedule = judged_schedule(plan, where)
-        return schedule if Schedule in form.TAKES else algorithm_of(schedule)
-    algorithm = judged(plan, where)
+        if Schedule in form.TAKES:
+            return schedule
+        algorithm = algorithm_of(schedule)
     if form.BY_SIZE:
         if size_bytes is None:
             raise ParameterError(f"{where}: {form.NAME} holds bytes: give --size, such as 1MB")

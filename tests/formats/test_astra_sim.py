@@ -1,0 +1,236 @@
+"""Folders of ASTRA-sim: which network a machine is, schedules, and what its binary says of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sccl import formats
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.clock import Clock
+from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.topology import Link, Switch, Topology, per_rank_budgets
+from sccl.errors import InputError
+from sccl.formats import SizedPlan, WrittenFiles
+from sccl.formats.astra_networks import network_of
+from sccl.formats.messages import Awaiting, Message
+from sccl.formats.timed_messages import timed_messages
+from sccl.sim import Messages, simulate
+from sccl.tasks.exporting import options_of
+from sccl.topo import resolve
+from tests.kit import like_astra
+from tests.kit.found import frontier
+from tests.kit.messages import ring_allgather, steps_of
+
+KB = 50_000
+"""Bytes that take a microsecond at 50 GB/s."""
+
+ASTRA = formats.load("astra-sim")
+
+
+def around(switch: Switch, ranks: int = 4) -> Topology:
+    """Return ranks around a switch."""
+    pairs = [pair for rank in range(ranks) for pair in ((rank, ranks), (ranks, rank))]
+    links = tuple(Link(*pair, 1, 0.5, 50.0) for pair in pairs)
+    return Topology("star", ranks, links, 0.5, 50.0, switches=(switch,))
+
+
+STORING = around(Switch("stores", buffer_chunks=None, cut_through=False))
+
+
+def written(plan: Algorithm | Schedule, size: int | None, *told: str) -> WrittenFiles:
+    return ASTRA.write([SizedPlan("plan", plan, size_bytes=size)], options_of(ASTRA, told))
+
+
+def folder(files: WrittenFiles, path: Path) -> Path:
+    for name, content in files.files.items():
+        (path / name).write_bytes(content)
+    return path
+
+
+def like(files: WrittenFiles, path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Return when each rank ends where the rules are ASTRA-sim's."""
+    monkeypatch.chdir(folder(files, path))
+    return like_astra.ends("workload", "system.json", "network.yml")
+
+
+def timed(machine: Topology, rows: list[tuple[int, int, int, int]], size: int = KB) -> Schedule:
+    """Return the schedule that rows (step, chunk, src, dst) are simulated as."""
+    messages = Messages.of_steps(*steps_of(rows))
+    clock = Clock.of(machine, size, tick_ps=1000)
+    chunks = max(row[1] for row in rows) // machine.ranks + 1
+    collective = named("allgather", machine.ranks).at(chunks)
+    messages = replace(messages, num_chunks=collective.num_chunks)
+    return simulate(messages, machine, clock).schedule(collective)
+
+
+def test_a_switch_that_stores_takes_as_long_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = ring_allgather(4)
+    schedule = timed(STORING, list(zip(*(c.tolist() for c in steps), strict=True)))
+    files = written(schedule, None)
+    assert b"topology: [ Switch ]" in files.files["network.yml"]
+    assert len(files.notes) == 1
+    finish = simulate(Messages.of_steps(*steps), STORING, schedule.clock).finish
+    assert max(end or 0 for end in like(files, tmp_path, monkeypatch)) == finish == 9000
+
+
+def test_a_switch_that_cuts_through_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = timed(around(Switch("cuts")), [(0, 0, 0, 1)])
+    files = written(schedule, None)
+    assert "stores chunks whole" in files.notes[1]
+    ours = simulate(Messages.of_steps([0], [0], [0], [1]), schedule.topology, schedule.clock).finish
+    theirs = max(end or 0 for end in like(files, tmp_path, monkeypatch))
+    assert (ours, theirs) == (2000, 3000)
+
+
+RANK = st.integers(0, 3)
+ROWS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), RANK, RANK).filter(lambda r: r[2] != r[3]),
+    min_size=1,
+    max_size=14,
+    unique=True,
+)
+
+
+def slowly(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
+    """Return the messages of a schedule, each looked for among all others."""
+    links = schedule.topology.links
+    hops: dict[int, list[int]] = {}
+    of = range(len(schedule.start)) if schedule.message is None else schedule.message.tolist()
+    for row, number in enumerate(of):
+        hops.setdefault(number, []).append(row)
+    ways = []
+    for rows in hops.values():
+        first, last = rows[0], rows[-1]
+        come = int(schedule.end[last]) + schedule.clock.lag(int(schedule.link[last]))
+        src, dst = links[schedule.link[first]].src, links[schedule.link[last]].dst
+        chunk, start = int(schedule.chunk[first]), int(schedule.start[first])
+        ways.append((start, chunk, src, dst, come, bool(schedule.reduce[last])))
+    ways.sort()
+    starts = sorted({way[0] for way in ways})
+    found = []
+    for number, (start, chunk, src, dst, _, reduce) in enumerate(ways):
+        there = [
+            (w[4], i)
+            for i, w in enumerate(ways)
+            if w[3] == src and w[4] <= start and (awaiting is Awaiting.STEP or w[1] == chunk)
+        ]
+        there.sort()
+        if awaiting is Awaiting.DATA:
+            stored = [at for at, (_, i) in enumerate(there) if not ways[i][5]]
+            there = there[stored[-1] :] if stored else there
+        after = tuple(i for _, i in there)
+        found.append(Message(number, starts.index(start), chunk, src, dst, reduce, after))
+    return found
+
+
+@given(
+    rows=ROWS,
+    name=st.sampled_from(["full:4", "star"]),
+    awaiting=st.sampled_from(Awaiting),
+    reduce=st.booleans(),
+)
+def test_messages_of_a_schedule_wait_for_what_has_come(
+    rows: list[tuple[int, int, int, int]], name: str, awaiting: Awaiting, *, reduce: bool
+) -> None:
+    schedule = timed(STORING if name == "star" else resolve(name), rows)
+    if reduce:
+        schedule = replace(schedule, reduce=~schedule.reduce)
+    assert timed_messages(schedule, awaiting) == slowly(schedule, awaiting)
+
+
+def test_what_a_rank_passes_on_waits_for_what_came_to_it() -> None:
+    ring = resolve("ring:4")
+    schedule = timed(ring, [(0, 0, 0, 2)])
+    assert schedule.message is not None
+    first, second = timed_messages(schedule, Awaiting.DATA)
+    assert (first.src, first.dst, first.after) == (0, second.src, ())
+    assert (second.dst, second.after) == (2, (0,))
+
+
+@pytest.mark.parametrize(
+    ("links", "says"), [((0, 4, 5), "switches that copy"), ((0, 4), "message")]
+)
+def test_switches_that_are_not_told_are_refused(links: tuple[int, ...], says: str) -> None:
+    star = around(Switch("copies", copies=True))
+    clock = Clock.of(star, KB, tick_ps=1000)
+    rows = [(1000 * i, 1000 * (i + 1), 0, link, False) for i, link in enumerate(links)]
+    messages = [0] * len(rows) if len(rows) == 3 else None
+    schedule = schedule_of(star, named("allgather", 4).at(1), rows, clock, messages)
+    with pytest.raises(InputError, match=says):
+        written(schedule, None)
+
+
+def test_links_for_a_switch_are_refused_unless_it_is_asked_for() -> None:
+    machine = resolve("switch:4x2")
+    with pytest.raises(InputError, match="give network=Switch"):
+        network_of(machine, "auto")
+    network = network_of(machine, "Switch")
+    assert (network.gb_per_s, network.alpha_us) == (50.0, 0.35)
+    assert "expect later times" in network.note
+    assert network_of(resolve("dgx-a100"), "Switch").gb_per_s == 300.0
+
+
+def budgets(machine: Topology, egress: int, ingress: int) -> Topology:
+    return replace(machine, budgets=tuple(per_rank_budgets(machine.edges, egress, ingress)))
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        budgets(resolve("full:4"), 2, 2),
+        budgets(resolve("full:4"), 1, 2),
+        budgets(resolve("ring:4"), 1, 1),
+        replace(STORING, links=STORING.links[1:]),
+        resolve("switch2d:2x2"),
+        resolve("dgx1"),
+    ],
+)
+def test_what_is_no_star_is_no_switch(machine: Topology) -> None:
+    for told in ("auto", "Switch"):
+        with pytest.raises(InputError, match="one bandwidth and one latency"):
+            network_of(machine, told)
+
+
+def test_chunks_that_take_no_time_are_refused() -> None:
+    algorithm = frontier("ring:4", "allgather")[0]
+    chunks = algorithm.collective.chunks
+    assert written(algorithm, 25 * chunks).files
+    with pytest.raises(InputError, match="less than a nanosecond"):
+        written(algorithm, 24 * chunks)
+
+
+def test_a_size_that_is_not_the_schedules_is_refused() -> None:
+    schedule = timed(STORING, [(0, 0, 0, 1)])
+    assert written(schedule, KB).files == written(schedule, None).files
+    with pytest.raises(InputError, match="leave --size out"):
+        written(schedule, KB + 1)
+
+
+@pytest.mark.peer("SCCL_ASTRA_SIM")
+def test_its_binary_ends_as_ours_does(tmp_path: Path) -> None:
+    schedule = timed(STORING, list(zip(*(c.tolist() for c in ring_allgather(4)), strict=True)))
+    files = written(schedule, None)
+    names = ("workload", "system", "network", "remote-memory")
+    values = ("workload", "system.json", "network.yml", "memory.json")
+    options = [f"--{n}-configuration={v}" for n, v in zip(names, values, strict=True)]
+    done = subprocess.run(
+        [os.environ["SCCL_ASTRA_SIM"], *options],
+        cwd=folder(files, tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert {int(end) for end in re.findall(r"finished, (\d+) cycles", done.stdout)} == {9000}
