@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.collective import Collective
+from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology
 
 ALPHA_US = 0.7
@@ -31,7 +32,9 @@ def machine_of(name: str, ranks: int, edges: Sequence[tuple[int, int]]) -> Topol
     return Topology(name, ranks, links, ALPHA_US, GB_PER_S, source="links that a file uses")
 
 
-def algorithm_of_flows(name: str, collective: Collective, flows: Sequence[Flow]) -> Algorithm:
+def algorithm_of_flows(
+    machine: Topology, collective: Collective, flows: Sequence[Flow]
+) -> Algorithm:
     """Return the algorithm of transfers that copy, each as soon as its sender has the chunk."""
     held: dict[tuple[int, int], int] = {
         (chunk, int(rank)): 0
@@ -39,16 +42,15 @@ def algorithm_of_flows(name: str, collective: Collective, flows: Sequence[Flow])
         for rank in collective.holders(chunk)
     }
     sends = []
-    load: Counter[tuple[int, int, int]] = Counter()
+    load: Counter[tuple[int, Edge]] = Counter()
     for chunk, src, dst in flows:
         step = held.get((chunk, src), 0)
         held[chunk, dst] = min(held.get((chunk, dst), step + 1), step + 1)
         sends.append(send(chunk, src, dst, step))
-        load[step, src, dst] += 1
-    steps = 1 + max((one.step for one in sends), default=0)
-    rounds = [1] * steps
-    for (step, *_), count in load.items():
-        rounds[step] = max(rounds[step], count)
-    edges = [(src, dst) for _, src, dst in flows]
-    machine = machine_of(name, collective.ranks, edges)
+        load[step, sends[-1].edge] += 1
+    rounds = [1] * (1 + max((one.step for one in sends), default=0))
+    for constraint in machine.constraints():
+        for step, before in enumerate(rounds):
+            used = sum(load[step, edge] for edge in constraint.edges)
+            rounds[step] = max(before, -(-used // constraint.chunks_per_round))
     return Algorithm(machine, collective, tuple(rounds), tuple(sends))

@@ -17,7 +17,7 @@ from sccl.collectives import named
 from sccl.core.collective import Collective
 from sccl.errors import FormatError, TooLargeError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.flows import ASSUMED, algorithm_of_flows
+from sccl.formats.flows import ASSUMED, algorithm_of_flows, machine_of
 
 NAME = "teccl"
 ABOUT = "schedules of TE-CCL (read alone)"
@@ -75,9 +75,8 @@ def read(content: bytes, where: str) -> Foreign:
             )
     collective, chunk_of = _collective(demands, rank, where)
     ordered = sorted((epoch, chunk_of[c, s], rank[a], rank[b]) for epoch, c, s, a, b in flows)
-    algorithm = algorithm_of_flows(
-        f"teccl-{len(nodes)}", collective, [(chunk, a, b) for _, chunk, a, b in ordered]
-    )
+    machine = machine_of(f"teccl-{len(nodes)}", len(nodes), [(a, b) for *_, a, b in ordered])
+    algorithm = algorithm_of_flows(machine, collective, [row[1:] for row in ordered])
     about = f"a schedule of TE-CCL: {collective.name} of {len(nodes)} GPUs, {len(flows)} transfers"
     notes = [ASSUMED, "epochs became steps: a chunk goes on in the step after it came"]
     if nodes != list(range(len(nodes))):

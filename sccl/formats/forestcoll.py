@@ -1,0 +1,199 @@
+"""Trees of ForestColl, along which each GPU's data go to all others; read alone.
+
+Source: liangyuRain/ForestColl (2025-04-22), ``spanning_trees_to_xml`` of ``pipeline_allgather.py``:
+``Algo`` has ``nchunkspernode``, and a ``tree`` for each ``root`` and ``index``, which carries
+``nchunks`` of these; each ``send`` has ``src``, ``dst``, and the ``path`` between them, over
+switches. A node is a word, or a tuple as Python prints it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import gcd
+from typing import TYPE_CHECKING
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm
+from sccl.core.ids import Edge, Rank
+from sccl.core.topology import Budget, Topology
+from sccl.errors import FormatError, TooLargeError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.flows import ASSUMED, Flow, algorithm_of_flows, machine_of
+from sccl.formats.msccl_program import element_of
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+NAME = "forestcoll"
+ABOUT = "trees of ForestColl (read alone)"
+SOURCE = "liangyuRain/ForestColl (2025-04-22), pipeline_allgather.py"
+TAKES = (Algorithm,)
+BY_SIZE = False
+MIXES = False
+
+Options = FormatOptions
+"""Nothing can be told."""
+
+MAX_FLOWS = 2**20
+"""Sends of all chunks together."""
+
+MAX_CHUNKS = 2**20
+"""Of a node."""
+
+_NODE = re.compile(r"\([^()]{1,80}\)|[^,()]{1,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A tree, and how many chunks of its root go along it.
+
+    Attributes:
+        paths: by (src, dst), from the root on.
+    """
+
+    root: str
+    chunks: int
+    paths: Mapping[tuple[str, str], Sequence[str]]
+
+
+def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
+    """Raise: only ForestColl writes them, and nothing runs them.
+
+    Raises:
+        FormatError: always.
+    """
+    raise FormatError("forestcoll: trees are read, with 'sccl import'; nothing runs them")
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether bytes begin as trees of ForestColl do."""
+    return bool(re.match(rb"\s*(<\?xml[^>]*>\s*)?<Algo\s+nchunkspernode=", content[:4096]))
+
+
+def read(content: bytes, where: str) -> Foreign:
+    """Return the allgather along trees, each chunk a step further at a time.
+
+    Raises:
+        InputError: they are none, do not carry all chunks, or are larger than is read.
+    """
+    root = element_of(content, where)
+    chunks = _number(root, "nchunkspernode", where)
+    trees = [_tree(one, f"{where}, tree {i}") for i, one in enumerate(root.findall("tree"))]
+    nodes = sorted({tree.root for tree in trees}, key=_by_number)
+    _check(trees, nodes, chunks, where)
+    unit = gcd(*(tree.chunks for tree in trees))
+    if sum(tree.chunks // unit * len(tree.paths) for tree in trees) > MAX_FLOWS:
+        raise TooLargeError(f"{where}: chunks are sent over {MAX_FLOWS} times, which are read")
+    rank = {node: number for number, node in enumerate(nodes)}
+    collective = named("allgather", len(nodes)).at(chunks // unit)
+    machine = _machine(trees, rank)
+    flows = list(_flows(trees, rank, unit))
+    algorithm = algorithm_of_flows(machine, collective, flows)
+    about = f"{len(trees)} trees of ForestColl: allgather of {len(nodes)} GPUs, {len(flows)} sends"
+    notes = [ASSUMED, "trees became steps: a chunk goes on in the step after it came"]
+    if machine.budgets:
+        notes.append(f"{len(machine.budgets)} hops of several paths are shared, as one lane each")
+    if nodes != [str(number) for number in range(len(nodes))]:
+        notes.append(f"rank 0 is {nodes[0]}, rank {len(nodes) - 1} is {nodes[-1]}")
+    return Foreign(algorithm, about, tuple(notes))
+
+
+def _tree(element: Element, where: str) -> _Tree:
+    """Return a tree whose sends come after those that bring what they send.
+
+    Raises:
+        FormatError: it is none.
+    """
+    root = element.get("root", "")
+    below: dict[str, list[list[str]]] = defaultdict(list)
+    sends = element.findall("send")
+    for one in sends:
+        path = _NODE.findall(one.get("path", ""))
+        if (path[:1], path[-1:]) != ([one.get("src")], [one.get("dst")]) or len(path) < 2:
+            raise FormatError(
+                f"{where}: a send from {one.get('src', '')[:40]!r} to {one.get('dst', '')[:40]!r} "
+                "whose path does not lead from there to there"
+            )
+        below[path[0]].append(path)
+    paths: dict[tuple[str, str], Sequence[str]] = {}
+    reached = [root]
+    for node in reached:  # grows while it is walked
+        for path in below.pop(node, ()):
+            paths[node, path[-1]] = path
+            reached.append(path[-1])
+    if len(paths) < len(sends) or len(set(reached)) < len(reached):
+        raise FormatError(f"{where}: its sends are no tree from {root[:40]!r}, expected one")
+    return _Tree(root, _number(element, "nchunks", where), paths)
+
+
+def _check(trees: Sequence[_Tree], nodes: Sequence[str], chunks: int, where: str) -> None:
+    """Check that each node's trees carry all of its chunks, to nodes alone.
+
+    Raises:
+        FormatError: they do not.
+    """
+    if len(nodes) < 2:
+        raise FormatError(f"{where}: trees of {len(nodes)} roots, expected those of several GPUs")
+    carried = dict.fromkeys(nodes, 0)
+    for tree in trees:
+        carried[tree.root] += tree.chunks
+        if strange := [dst for _, dst in tree.paths if dst not in carried]:
+            raise FormatError(
+                f"{where}: a tree leads to {strange[0][:40]!r}, which has no tree of its own: "
+                "expected one of each GPU, as of an allgather"
+            )
+    for node, count in carried.items():
+        if count != chunks:
+            raise FormatError(
+                f"{where}: trees of {node[:40]!r} carry {count} chunks, expected the {chunks} of "
+                "nchunkspernode"
+            )
+
+
+def _number(element: Element, name: str, where: str) -> int:
+    text = element.get(name, "")
+    if not re.fullmatch("[0-9]{1,7}", text) or not 1 <= int(text) <= MAX_CHUNKS:
+        raise FormatError(
+            f"{where}: {name} is {text[:20]!r}, expected a whole number from 1 to {MAX_CHUNKS}"
+        )
+    return int(text)
+
+
+def _by_number(node: str) -> list[tuple[int, str]]:
+    """Return what nodes are sorted by: the numbers in their names as numbers."""
+    parts = re.findall(r"[0-9]{1,9}|[^0-9]+", node)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _machine(trees: Sequence[_Tree], rank: Mapping[str, int]) -> Topology:
+    """Return the machine of the paths: those over one hop share it."""
+    over: dict[tuple[str, str], set[Edge]] = defaultdict(set)
+    edges: set[tuple[int, int]] = set()
+    for tree in trees:
+        for (src, dst), path in tree.paths.items():
+            edge = (Rank(rank[src]), Rank(rank[dst]))
+            edges.add(edge)
+            for hop in pairwise(path):
+                over[hop].add(edge)
+    machine = machine_of(f"forestcoll-{len(rank)}", len(rank), sorted(edges))
+    shared = [
+        Budget(f"{src} to {dst}", tuple(sorted(users)), 1)
+        for (src, dst), users in sorted(over.items())
+        if len(users) > 1
+    ]
+    return replace(machine, budgets=tuple(shared))
+
+
+def _flows(trees: Sequence[_Tree], rank: Mapping[str, int], unit: int) -> Iterator[Flow]:
+    """Yield the sends of every chunk, of each tree from its root on."""
+    sent = dict.fromkeys(rank, 0)
+    for tree in trees:
+        first, root = sent[tree.root], rank[tree.root]
+        sent[tree.root] += tree.chunks // unit
+        for src, dst in tree.paths:
+            for chunk in range(first, sent[tree.root]):
+                yield chunk * len(rank) + root, rank[src], rank[dst]
