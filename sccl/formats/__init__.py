@@ -23,7 +23,8 @@ __all__ = [
 
 NO_FORMATS = frozenset(
     {
-        *("contract", "flows", "messages", "timed_messages", "traces", "astra_networks"),
+        *("contract", "flows", "messages", "timed_messages", "traces"),
+        *("astra_networks", "astra_ns3"),
         *("msccl_collectives", "msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),
         *("mscclpp_blocks", "mscclpp_calls", "mscclpp_demand", "mscclpp_graph", "mscclpp_lanes"),
         *("mscclpp_lines", "mscclpp_lowering", "mscclpp_plan", "mscclpp_rules", "mscclpp_script"),

@@ -156,13 +156,13 @@ def _check_alike(topology: Topology, star: Star | None) -> None:
         raise TopologyError(
             f"topology {topology.name!r} has budgets for a switch, and ASTRA-sim's stores each "
             "chunk whole before it sends it on, so that its times are others: give network=Switch "
-            "to have it all the same"
+            "to have it all the same, or network=ns3"
         )
     if topology.switches or topology.budgets or len(costs) > 1:
         what = "switches" if topology.switches else "budgets" if topology.budgets else "links"
         cost = " that cost different things" if what == "links" else ""
         raise TopologyError(
             f"topology {topology.name!r} has {what}{cost}, and ASTRA-sim's analytical networks "
-            "have one bandwidth and one latency for all links, or one switch: give a machine of "
-            "equal links"
+            "have one bandwidth and one latency for all links, or one switch: give network=ns3, or "
+            "a machine of equal links"
         )

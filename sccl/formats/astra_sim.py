@@ -3,7 +3,8 @@
 Source: ASTRA-sim of 2026-03: a workload (one collective of so many bytes), an algorithm (a Chakra
 trace of each rank, which takes the collective's place: ``sccl.formats.chakra``), and files of
 settings. Paths are as seen from the folder, in which it is to be run. The network is one of the
-congestion-aware analytical backend (``sccl.formats.astra_networks``).
+congestion-aware analytical backend (``sccl.formats.astra_networks``), or, as told, one of ns-3
+(``sccl.formats.astra_ns3``), which takes machines of unequal links.
 
 An algorithm runs there as soon as possible, and the binary checks no data: only its clock counts.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -19,6 +21,7 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
+from sccl.formats import astra_ns3
 from sccl.formats.astra_networks import network_of
 from sccl.formats.chakra import traces
 from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
@@ -27,8 +30,8 @@ from sccl.formats.timed_messages import sizes_of
 from sccl.formats.traces import Node, NodeKind, trace
 
 NAME = "astra-sim"
-ABOUT = "a custom collective of ASTRA-sim: a folder that its analytical binary runs"
-SOURCE = "ASTRA-sim 518bd51 (2026-03), congestion-aware analytical backend"
+ABOUT = "a custom collective of ASTRA-sim: a folder that its analytical or its ns-3 binary runs"
+SOURCE = "ASTRA-sim 518bd51 (2026-03), congestion-aware analytical backend and ns-3"
 TAKES = (Algorithm, Schedule)
 BY_SIZE = True
 MIXES = False
@@ -48,15 +51,18 @@ _KEYS = {
     "reducescatter": "reduce-scatter",
 }
 
-_Network = Literal["auto", "Ring", "FullyConnected", "Switch"]
+_Networks = Literal["auto", "Ring", "FullyConnected", "Switch", "ns3"]
 
 
 class AstraOptions(MessageOptions, frozen=True, kw_only=True):
     """What can be told beside what messages wait for."""
 
     network: Annotated[
-        _Network,
-        Meta(description="Its network: auto (that of the machine), Ring, FullyConnected, Switch."),
+        _Networks,
+        Meta(
+            description="Its network: auto (that of the machine), Ring, FullyConnected, Switch; or "
+            "ns3, for its ns-3 binary."
+        ),
     ] = "auto"
 
 
@@ -83,19 +89,45 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
             f"{plan.name}: ASTRA-sim has no custom algorithms of {name}, only of "
             f"{', '.join(sorted(_COLLECTIVES))}: export it as chakra"
         )
-    network = network_of(plan.plan.topology, options.network)
     rank_files = traces(plan, options.awaiting)
-    network.check_bytes(min(_sizes(plan)))
     files = settings(name, plan.plan.topology.ranks, _bytes(plan))
     files |= {f"{ALGORITHM}.{rank}.et": file for rank, file in enumerate(rank_files)}
-    files[NETWORK] = network.text().encode()
-    command = (
-        f"cd {{path}} && {BINARY} --workload-configuration={WORKLOAD} "
-        f"--system-configuration={SYSTEM} --network-configuration={NETWORK} "
-        f"--remote-memory-configuration={MEMORY}"
-    )
+    network = _on_ns3(plan) if options.network == "ns3" else _analytical(plan, options.network)
+    command = f"cd {{path}} && {network.binary} --workload-configuration={WORKLOAD} "
+    command += f"--system-configuration={SYSTEM} --remote-memory-configuration={MEMORY} "
     note = "each rank prints when it ends, in nanoseconds (cycles); data are not looked at"
-    return WrittenFiles(files, command, tuple(filter(None, (note, network.note))))
+    return WrittenFiles(files | network.files, command + network.options, (note, *network.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """What says on which network the algorithm is to run.
+
+    Attributes:
+        options: of the binary, beside those that all have.
+    """
+
+    files: dict[str, bytes]
+    binary: str
+    options: str
+    notes: tuple[str, ...]
+
+
+def _analytical(plan: SizedPlan, told: str) -> _Network:
+    network = network_of(plan.plan.topology, told)
+    network.check_bytes(min(_sizes(plan)))
+    notes = (network.note,) if network.note else ()
+    files = {NETWORK: network.text().encode()}
+    return _Network(files, BINARY, f"--network-configuration={NETWORK}", notes)
+
+
+def _on_ns3(plan: SizedPlan) -> _Network:
+    files = astra_ns3.ns3_files(plan.plan.topology, max(_sizes(plan)))
+    options = (
+        f"--network-configuration={astra_ns3.CONFIG} "
+        f"--logical-topology-configuration={astra_ns3.LOGICAL} --comm-group-configuration=empty"
+    )
+    return _Network(files, astra_ns3.BINARY, options, astra_ns3.NOTES)
 
 
 sniff, read = only_written("a trace says how many bytes go where, not what they are")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -21,14 +22,18 @@ from sccl.core.topology import Link, Switch, Topology, per_rank_budgets
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
 from sccl.formats.astra_networks import network_of
+from sccl.formats.astra_ns3 import ns3_files
 from sccl.formats.messages import Awaiting, Message
 from sccl.formats.timed_messages import timed_messages
 from sccl.sim import Messages, simulate
 from sccl.tasks.exporting import options_of
 from sccl.topo import resolve
+from sccl.topo.importers import load as importer
+from sccl.topo.importers.contract import Hints
 from tests.kit import like_astra
 from tests.kit.found import frontier
 from tests.kit.messages import ring_allgather, steps_of
+from tests.kit.strategies import topologies
 
 KB = 50_000
 """Bytes that take a microsecond at 50 GB/s."""
@@ -217,6 +222,73 @@ def test_a_size_that_is_not_the_schedules_is_refused() -> None:
     assert written(schedule, KB).files == written(schedule, None).files
     with pytest.raises(InputError, match="leave --size out"):
         written(schedule, KB + 1)
+
+
+def ns3(machine: Topology) -> Topology:
+    """Return the machine that is read of what is written for ns-3."""
+    text = ns3_files(machine, KB)["topology.txt"].decode()
+    return importer("ns3").read(text, Hints("read")).topology
+
+
+def speeds(machine: Topology, latency: float) -> dict[tuple[int, int], tuple[float, float]]:
+    """Return what each link costs: GB/s of its lanes together, and a part of its latency."""
+    return {
+        k.edge: (round(k.lanes * k.gb_per_s, 9), round(k.alpha_us * latency, 9))
+        for k in machine.links
+    }
+
+
+@pytest.mark.parametrize("name", ["dgx1", "z52", "ring:4", "mesh:2x3", "switch2d:2x2", "rail:2x2"])
+def test_a_machine_for_ns3_reads_back(name: str) -> None:
+    machine = resolve(name)
+    read = ns3(machine)
+    assert (read.ranks, len(read.switches)) == (machine.ranks, len(machine.switches))
+    assert speeds(read, 1) == speeds(machine, 0.5)
+
+
+@given(topologies())
+def test_any_machine_for_ns3_reads_back_or_is_refused(machine: Topology) -> None:
+    costs = {k.edge: (k.lanes * k.gb_per_s, k.alpha_us) for k in machine.links}
+    alike = all(costs.get((b, a), cost) == cost for (a, b), cost in costs.items())
+    if machine.budgets or not alike:
+        with pytest.raises(InputError, match=r"not those of a switch|costs something else"):
+            ns3(machine)
+        return
+    read = speeds(ns3(machine), 1)
+    assert read.keys() == {edge for a, b in costs for edge in ((a, b), (b, a))}
+    assert {edge: read[edge] for edge in costs} == speeds(machine, 0.5)
+
+
+@pytest.mark.parametrize("name", ["switch:4x2", "dgx-a100"])
+def test_budgets_for_a_switch_are_one_for_ns3(name: str) -> None:
+    machine = resolve(name)
+    budget = machine.budgets[0]
+    read, rate = ns3(machine), budget.chunks_per_round * 25.0
+    assert read.edges == around(Switch("any"), machine.ranks).edges
+    assert set(speeds(read, 1).values()) == {(rate, 0.175)}
+
+
+def test_other_budgets_are_refused_for_ns3() -> None:
+    with pytest.raises(InputError, match="not those of a switch"):
+        ns3(budgets(resolve("full:4"), 1, 2))
+
+
+def test_what_ns3_is_told() -> None:
+    algorithm = frontier("dgx1", "allgather")[0]
+    files = written(algorithm, 48_000 * algorithm.collective.chunks, "network=ns3")
+    told = dict(line.split(None, 1) for line in files.files["ns3.txt"].decode().splitlines())
+    named = {value for key, value in told.items() if key in {"TOPOLOGY_FILE", "FLOW_FILE"}}
+    assert named | {told["TRACE_FILE"]} <= files.files.keys()
+    assert told["KMIN_MAP"] == "2 200000000000 800 400000000000 800"
+    assert json.loads(files.files["logical.json"]) == {"logical-dims": ["8"]}
+    assert "network.yml" not in files.files
+    options = dict(re.findall(r"--([a-z-]+)=(\S+)", files.command))
+    assert options.pop("comm-group-configuration") == "empty"
+    assert options.pop("workload-configuration") == "workload"
+    assert set(options.values()) <= files.files.keys()
+    assert len(options) == 4
+    with pytest.raises(InputError, match="counts up to 2147483647"):
+        written(algorithm, 2**31 * algorithm.collective.chunks, "network=ns3")
 
 
 @pytest.mark.peer("SCCL_ASTRA_SIM")
