@@ -46,6 +46,16 @@ class Version(StrEnum):
     HEAD = "head"
 
 
+WRITTEN_FOR = {
+    Version.V09: "MSCCL++ 0.9.0",
+    Version.HEAD: "MSCCL++ 1f5f065 (2026-08)",
+}
+"""Whose code a plan was held against; the executor passes over what it does not know."""
+
+_TRIED = 1024
+"""Words of a chunk in the size that is tried."""
+
+
 class PlanProtocol(StrEnum):
     """Its ways to move data."""
 
@@ -84,6 +94,7 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
     """
     files: dict[str, bytes] = {}
     notes: list[str] = []
+    commands: list[str] = []
     for plan in plans:
         algorithm = plan.plan
         assert isinstance(algorithm, Algorithm)
@@ -96,7 +107,8 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
         found = _plan(plan, algorithm, gpus, slices, options)
         files[f"{plan.name}.json"] = _checked(found, plan.name)
         notes += _notes(found, gpus)
-    return WrittenFiles(files, _command(plans, options), tuple(dict.fromkeys(notes)))
+        commands.append(_command(plan.name, found, alone=len(plans) == 1))
+    return WrittenFiles(files, commands[0], tuple(dict.fromkeys(notes)))
 
 
 def sniff(content: bytes) -> bool:
@@ -113,9 +125,10 @@ def read(content: bytes, where: str) -> Foreign:
     """
     plan = plan_of(content, where)
     blocks = sum(len(gpu.threadblocks) for gpu in plan.gpus)
+    made_for = f", written for {plan.written_for[:40]}" if plan.written_for else ""
     about = (
         f"an MSCCL++ plan of {len(plan.gpus)} ranks, {plan.collective[:20]}, {plan.protocol[:20]}, "
-        f"{blocks} thread blocks"
+        f"{blocks} thread blocks{made_for}"
     )
     return Foreign(graph_program(plan), about, (*broken_rules(plan), *unflushed(plan)))
 
@@ -152,6 +165,7 @@ def _plan(
         inplace=options.in_place,
         gpus=list(gpus),
         use_double_scratch_buffer=packets,
+        written_for=WRITTEN_FOR[options.version],
         min_message_size=least,
         max_message_size=most,
     )
@@ -197,19 +211,21 @@ def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
         f"buffer has {plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
         f"{ALIGNMENT * chunks}: others are refused"
     )
-    found = [room, "of MSCCL++ 0.9 and later; the executor adds up, whatever else is told"]
+    found = [room, f"for {plan.written_for}; the executor adds up, whatever else is told"]
     if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
         found.append("what leaves a node goes over port channels, which need its proxy and IB")
     return found
 
 
-def _command(plans: Sequence[SizedPlan], options: MscclppOptions) -> str:
-    algorithm = plans[0].plan
-    path = "{path}" if len(plans) == 1 else "{path}/" + f"{plans[0].name}.json"
-    ranks = algorithm.collective.ranks
-    size = ALIGNMENT * 1024 * algorithm.collective.num_chunks
-    inside = " --in_place" if options.in_place else ""
+def _command(name: str, plan: PlanPart, *, alone: bool) -> str:
+    """Return what runs a plan, at about 16 KiB a chunk if that is within its sizes."""
+    chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
+    unit = ALIGNMENT * chunks
+    least = -(-plan.min_message_size // unit)
+    count = max(least, min(_TRIED, plan.max_message_size // unit))
+    inside = " --in_place" if plan.inplace else ""
+    path = "{path}" if alone else "{path}/" + f"{name}.json"
     return (
-        f"mpirun -np {ranks} python3 python/test/executor_test.py -path {path} --size {size}"
-        f"{inside}"
+        f"mpirun -np {len(plan.gpus)} python3 python/test/executor_test.py -path {path} "
+        f"--size {count * unit}{inside}"
     )

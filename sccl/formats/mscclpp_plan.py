@@ -172,7 +172,7 @@ class GpuPart(msgspec.Struct):
 
 
 class PlanPart(msgspec.Struct):
-    """A plan."""
+    """A plan; no field of its own says which MSCCL++ it is for, ``written_for`` is sccl's."""
 
     name: str
     collective: str
@@ -185,6 +185,7 @@ class PlanPart(msgspec.Struct):
     num_threads_per_block: int = 1024
     min_message_size: int = 0
     max_message_size: int = 2**64 - 1
+    written_for: str = ""
 
 
 def plan_of(content: bytes, where: str) -> PlanPart:

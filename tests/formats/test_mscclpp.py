@@ -12,7 +12,7 @@ import pytest
 from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError, TooLargeError
-from sccl.formats import mscclpp, mscclpp_rules
+from sccl.formats import SizedPlan, mscclpp, mscclpp_rules
 from sccl.formats.mscclpp_lowering import nodes_of
 from sccl.formats.mscclpp_plan import plan_of
 from sccl.formats.mscclpp_rules import broken_rules
@@ -164,6 +164,26 @@ def test_more_thread_blocks_are_used_where_operations_do_not_fit(
     monkeypatch.setattr(mscclpp_rules, "MAX_OPERATION", 1)
     with pytest.raises(TooLargeError, match="give an algorithm of fewer chunks or steps"):
         written(algorithm)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "size"),
+    [(0, None, 65536), (0, 4095, 4032), (80000, None, 80000), (80001, 90000, 80064)],
+)
+def test_the_size_that_is_tried_is_one_that_is_served(
+    least: int, most: int | None, size: int
+) -> None:
+    """Multiples of 16 bytes for each of 4 chunks."""
+    plan = SizedPlan("plan", frontier("ring:4", "allreduce")[0], least, most)
+    assert f" --size {size}" in mscclpp.write([plan], mscclpp.Options()).command
+
+
+@pytest.mark.parametrize("version", mscclpp.Version)
+def test_a_plan_says_whom_it_is_for(version: mscclpp.Version) -> None:
+    content = written(frontier("ring:4", "allreduce")[0], version=version)
+    told = mscclpp.WRITTEN_FOR[version]
+    assert json.loads(content)["written_for"] == told
+    assert mscclpp.read(content, "plan").about.endswith(f"written for {told}")
 
 
 def test_what_its_executor_does_not_run_is_refused() -> None:
