@@ -77,7 +77,9 @@ def _compared(folder: Path, collective: str, machine: str) -> Found:
         made = compare(contest, entrants, sizes_of(SIZES))
         if made.ended:
             raise KeyboardInterrupt
-        write_atomically(file, json.dumps(plain(compare_output(made, {}, {}, None)), indent=1))
+        write_atomically(
+            file, json.dumps(plain(compare_output(made, {}, {}, None, None)), indent=1)
+        )
     found: Found = json.loads(file.read_text(encoding="utf-8"))
     return found
 

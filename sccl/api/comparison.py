@@ -97,7 +97,7 @@ class Comparison:
             ParameterError: there is no such chart.
         """
         measured = one_of("what", what, charts.Measured) or charts.Measured.BANDWIDTH
-        shown = compare_output(self.value, {}, {}, None)
+        shown = compare_output(self.value, {}, {}, None, None)
         systems, bound = drawn_of(shown)
         alpha = f"alpha {shown.alpha}"
         drawn = charts.comparison_chart(systems, bound, self._name, alpha, measured)

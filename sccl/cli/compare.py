@@ -16,6 +16,7 @@ from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reporte
 from sccl.cli.subject import SubjectOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text
+from sccl.core.files.disk import check_can_write
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.settings import checked_effort
@@ -68,6 +69,13 @@ Plot = Annotated[
 Measure = Annotated[
     Measured, typer.Option("--what", help="What is drawn: bandwidth (size / time), or time.")
 ]
+Tuner = Annotated[
+    Path | None,
+    typer.Option(
+        help="File for NCCL's tuner plugin: which of its algorithms for which sizes.",
+        show_default=False,
+    ),
+]
 Directory = Annotated[
     Path | None,
     typer.Option(
@@ -90,6 +98,7 @@ def compare(
     plot: Plot = None,
     what: Measure = Measured.BANDWIDTH,
     directory: Directory = None,
+    tuner: Tuner = None,
     json: options.Json = False,
 ) -> None:
     """Compare all synthesisers and classical algorithms by size: who is fastest where.
@@ -108,6 +117,7 @@ def compare(
     from sccl.tasks.compared import compare_output, drawn_of  # noqa: PLC0415 - likewise
     from sccl.tasks.entrants import Contest  # noqa: PLC0415 - likewise
     from sccl.tasks.taking_part import chosen, entrants_of, files_for  # noqa: PLC0415 - likewise
+    from sccl.tasks.tuner import check_tunable, write_tuner  # noqa: PLC0415 - likewise
 
     sizes, names = sizes_of(size), chosen(_split(only), _split(without))
     checked_effort(timeout, seed)
@@ -118,6 +128,9 @@ def compare(
     subject = compared_subject(resolve(about.topo), about.collective, about.root)
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
+    if tuner is not None:
+        check_tunable(subject.spec.name)
+        check_can_write(tuner)
     contest = Contest(subject.topology, subject.spec, alpha, seed, timeout)
     given = files_for(contest, file or [])
     if directory is not None:
@@ -128,7 +141,8 @@ def compare(
         err().print(f"{found.ended}: what was found by then follows")
     kept = write_fastest(directory, found) if directory is not None else {}
     drawn = plot if any(system.rows for system in found.systems) else None
-    shown = compare_output(found, given, kept, drawn)
+    rules = write_tuner(found, tuner) if tuner is not None and not found.ended else None
+    shown = compare_output(found, given, kept, drawn, rules)
     if drawn is not None:
         systems, bound = drawn_of(shown)
         words = f"{shown.collective} on {shown.topology}"
@@ -179,6 +193,11 @@ def _print(console: Console, shown: CompareOutput) -> None:
     if files:
         folder = on_a_line(Path(files[0]).parent)
         console.print(f"{counted(len(files), 'plan')} written to {folder}", markup=False)
+    if shown.tuner:
+        for note in shown.tuner.notes:
+            console.print(f"  {on_a_line(note)}", markup=False, soft_wrap=True)
+        told = f"rules written to {on_a_line(shown.tuner.file)}; to use them: "
+        console.print(f"{told}{on_a_line(shown.tuner.command)} ...", markup=False, soft_wrap=True)
     if shown.plot:
         console.print(f"picture: {on_a_line(shown.plot)}", markup=False, soft_wrap=True)
 

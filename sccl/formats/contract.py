@@ -78,12 +78,13 @@ class Foreign:
     """What was read of a file.
 
     Attributes:
+        plan: None: it has none, as rules by which others choose.
         about: what it is, in words.
         notes: what some runtime would trip over, or was assumed, in sentences.
         refused: why no runtime would run it, in sentences; empty: some would.
     """
 
-    plan: Algorithm | Schedule | StepProgram
+    plan: Algorithm | Schedule | StepProgram | None
     about: str
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()

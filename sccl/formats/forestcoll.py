@@ -17,7 +17,6 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from sccl.collectives import named
-from sccl.core.algorithm import Algorithm
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Budget, Topology
 from sccl.errors import FormatError, TooLargeError
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 NAME = "forestcoll"
 ABOUT = "trees of ForestColl (read alone)"
 SOURCE = "liangyuRain/ForestColl (2025-04-22), pipeline_allgather.py"
-TAKES = (Algorithm,)
+TAKES = ()
 BY_SIZE = False
 MIXES = False
 

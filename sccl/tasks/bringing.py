@@ -89,6 +89,8 @@ def _algorithm(strange: Strange, topology: Topology | None) -> Algorithm:
     plan = strange.foreign.plan
     if isinstance(plan, StepProgram):
         return _of_program(strange.file, plan, topology)
+    if plan is None:
+        raise FormatError(f"{strange.file}: {strange.foreign.about}, and no plan")
     if not isinstance(plan, Algorithm):
         raise FormatError(f"{strange.file}: it holds times, and no steps: 'sccl check' judges it")
     if topology is None:

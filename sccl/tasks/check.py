@@ -137,7 +137,7 @@ def _strange_part(judged: JudgedStrange) -> CheckedFilePart:
         file=str(judged.strange.file),
         valid=judged.passes,
         digest_matches=False,
-        collective=foreign.plan.collective.name,
+        collective=foreign.plan.collective.name if foreign.plan else "",
         topology="",
         finish_us=None,
         alpha=None,

@@ -12,6 +12,7 @@ from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.tasks.compare import Comparison, Standing, System
 from sccl.tasks.outputs import Alpha, Output, plan_digests, question_digests
 from sccl.tasks.taking_part import GivenPlan
+from sccl.tasks.tuner import TunerPart
 from sccl.view.charts import ComparedSystem
 
 GbPerS = Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
@@ -64,10 +65,15 @@ class CompareOutput(Output, frozen=True, kw_only=True):
     systems: tuple[ComparedSystemPart, ...]
     ended: Annotated[str, Meta(description="Why it ended before all was tried; empty: it did not.")]
     plot: FileText | None
+    tuner: Annotated[TunerPart | None, Meta(description="Rules for NCCL's tuner, if asked for.")]
 
 
 def compare_output(
-    found: Comparison, files: Mapping[str, GivenPlan], kept: Mapping[int, Path], plot: Path | None
+    found: Comparison,
+    files: Mapping[str, GivenPlan],
+    kept: Mapping[int, Path],
+    plot: Path | None,
+    tuner: TunerPart | None,
 ) -> CompareOutput:
     """Return what was found.
 
@@ -86,6 +92,7 @@ def compare_output(
         systems=tuple(_system(found, system) for system in found.systems),
         ended=found.ended,
         plot=str(plot) if plot else None,
+        tuner=tuner,
     )
 
 

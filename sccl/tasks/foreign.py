@@ -160,6 +160,8 @@ def faults_of(strange: Strange) -> list[StrangeFault]:
     from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
 
     plan = strange.foreign.plan
+    if plan is None:
+        return []
     if not isinstance(plan, StepProgram):
         return [
             StrangeFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)

@@ -106,6 +106,7 @@ def check_read(form: Format, content: bytes, collective: Collective) -> None:
     """Check that a file is read as a plan of its collective."""
     read = form.read(content, "file")
     assert read.about
+    assert read.plan is not None
     assert read.plan.collective.name == collective.name
     assert read.plan.collective.ranks == collective.ranks
 

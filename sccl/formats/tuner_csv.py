@@ -1,0 +1,177 @@
+"""Rules of NCCL's example tuner plugin: which of its algorithms for which sizes, a line each.
+
+A line is ``collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks``, and may go
+on with ``numPipeOps`` and ``regBuff``; bounds are inclusive, bytes are those of the larger of the
+two buffers, -1 is any. The first line that fits a call decides. What the plugin does not know it
+takes for something else without a word, so that each such line is named here.
+Source: NVIDIA/nccl 2.28 to 2.30, ``plugins/tuner/example`` (``plugin.c``, then ``plugin.cc``), and
+``ncclGetAlgoInfo`` of ``src/enqueue.cc``; ROCm/rccl ``ext-tuner/example`` leaves such lines out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sccl.core.words import counted
+from sccl.errors import FormatError, TooLargeError
+from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+
+NAME = "tuner-csv"
+ABOUT = "rules for NCCL's tuner plugin, made by 'sccl compare --tuner' (read alone)"
+SOURCE = "NVIDIA/nccl 2.30, plugins/tuner/example"
+TAKES = ()
+BY_SIZE = False
+MIXES = False
+
+Options = FormatOptions
+"""Nothing can be told."""
+
+MAX_LINE = 254
+"""Characters: NCCL up to 2.29, and RCCL, read into 256 with a line's end."""
+
+MAX_LINES = 100_000
+"""Of a file that is read."""
+
+MAX_SIZE = 2**64 - 1
+"""Bytes of any call."""
+
+COLLECTIVES = ("allgather", "allreduce", "broadcast", "reduce", "reducescatter")
+ALGORITHMS = ("collnet_chain", "collnet_direct", "nvls", "nvls_tree", "pat", "ring", "tree")
+PROTOCOLS = ("ll", "ll128", "simple")
+
+OWN_CHANNELS = 0
+"""Of a rule: NCCL's own number. The plugin begins with 1, and leaves that where a rule says -1."""
+
+_LEAST, _MOST = 8, 10
+"""Fields of a line."""
+
+_ONLY = {"tree": {"allreduce"}, "pat": {"allgather", "reducescatter"}}
+"""Collectives that an algorithm is for; others have no time for it, and the rule does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An algorithm for calls of some sizes, of the larger of their two buffers."""
+
+    collective: str
+    min_bytes: int
+    max_bytes: int
+    algorithm: str
+    protocol: str
+    channels: int
+    nodes: int
+    ranks: int
+
+    @property
+    def line(self) -> str:
+        """Return it as it stands in a file."""
+        return (
+            f"{self.collective},{self.min_bytes},{self.max_bytes},{self.algorithm},"
+            f"{self.protocol},{self.channels},{self.nodes},{self.ranks}"
+        )
+
+
+def text_of(rules: Iterable[Rule], comments: Iterable[str]) -> str:
+    """Return the file of some rules, below comments that are cut to what lines hold."""
+    head = (f"# {comment}"[:MAX_LINE] for comment in comments)
+    return "".join(f"{line}\n" for line in (*head, *(rule.line for rule in rules)))
+
+
+def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
+    """Raise: a plan of sccl's is none of NCCL's algorithms.
+
+    Raises:
+        FormatError: always.
+    """
+    raise FormatError(
+        "tuner-csv: rules are about NCCL's own algorithms, not about plans: 'sccl compare --tuner "
+        "FILE' writes them"
+    )
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether the first line that is no comment begins as a rule does."""
+    words = "|".join((*COLLECTIVES, "collective_type")).encode()
+    first = rb"(?:[ \t\r]*\n|#[^\n]*\n)*[ \t]*(?:" + words + rb")[ \t]*,[^\n]*,"
+    return bool(re.match(first, content[: 2**16]))
+
+
+def read(content: bytes, where: str) -> Foreign:
+    """Return what the plugin makes of a file: rules, and those that are not what they say.
+
+    Raises:
+        InputError: it is no text, or longer than is read.
+    """
+    try:
+        lines = content.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{where}: not a text file (byte {error.start})") from error
+    if len(lines) > MAX_LINES:
+        raise TooLargeError(f"{where}: {len(lines)} lines; up to {MAX_LINES} are read")
+    refused, notes, whole = list[str](), list[str](), list[Rule]()
+    count = 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        told = f"line {number}: "
+        wrong = list(_wrong(line))
+        refused += [told + text for text in wrong]
+        if not wrong:
+            rule, *rest = _rule(line), *_fields(line)[_LEAST:]
+            notes += [told + text for text in _useless(rule, whole)]
+            whole += [rule] if set(rest) <= {"-1"} else []
+            count += 1
+    about = f"{counted(count, 'rule')} for NCCL's tuner plugin"
+    return Foreign(None, about, tuple(notes), tuple(refused))
+
+
+def _fields(line: str) -> list[str]:
+    return [field.strip(" \t\r") for field in line.split(",")]
+
+
+def _rule(line: str) -> Rule:
+    collective, low, high, algorithm, protocol, channels, nodes, ranks, *_ = _fields(line)
+    numbers = (int(channels), int(nodes), int(ranks))
+    return Rule(collective, int(low), int(high), algorithm, protocol, *numbers)
+
+
+def _wrong(line: str) -> Iterator[str]:
+    """Yield why the plugin does not take a line for what it says."""
+    if len(line.encode()) > MAX_LINE:
+        yield f"{len(line.encode())} bytes long, at most {MAX_LINE} are one line for NCCL"
+        return
+    fields = _fields(line)
+    if not _LEAST <= len(fields) <= _MOST:
+        yield f"{len(fields)} fields, expected {_LEAST} to {_MOST}: the plugin passes over it"
+        return
+    if "" in fields:
+        yield f"field {1 + fields.index('')} is empty, which shifts those after it: write -1"
+        return
+    words = ((0, COLLECTIVES, "allreduce"), (3, ALGORITHMS, "ring"), (4, PROTOCOLS, "simple"))
+    for place, known, instead in words:
+        if fields[place] not in known:
+            yield f"{fields[place][:20]!r} is none of {', '.join(known)}: taken for {instead}"
+    for place in (1, 2):
+        if not re.fullmatch("[0-9]{1,20}", fields[place]) or int(fields[place]) > MAX_SIZE:
+            yield f"{fields[place][:20]!r} is no number of bytes up to 2^64 - 1"
+    for place in range(5, len(fields)):
+        if not re.fullmatch("-1|[0-9]{1,9}", fields[place]):
+            yield f"{fields[place][:20]!r} is no number from -1 on: read as far as there are digits"
+
+
+def _useless(rule: Rule, before: Sequence[Rule]) -> Iterator[str]:
+    """Yield why a rule does nothing, or less than it seems to."""
+    if rule.min_bytes > rule.max_bytes:
+        yield f"no size is {rule.min_bytes} or more and {rule.max_bytes} or less"
+    if rule.collective not in _ONLY.get(rule.algorithm, {rule.collective}):
+        yield f"NCCL has no {rule.algorithm} of {rule.collective}: it does nothing"
+    if rule.channels == -1:
+        yield f"-1 channels are one, as the plugin begins with it; {OWN_CHANNELS} are NCCL's own"
+    for other in before:
+        sizes = other.min_bytes <= rule.min_bytes and rule.max_bytes <= other.max_bytes
+        machines = other.nodes in {-1, rule.nodes} and other.ranks in {-1, rule.ranks}
+        if other.collective == rule.collective and sizes and machines:
+            yield f"'{other.line}' decides all of its calls before"
+            return

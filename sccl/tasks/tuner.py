@@ -1,0 +1,140 @@
+"""``sccl compare --tuner``: which of NCCL's algorithms for which sizes, as its tuner reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+from msgspec import Meta
+
+from sccl.core.cost import bytes_text
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.fields import FileText, Part
+from sccl.core.words import counted
+from sccl.errors import CollectiveError, InputError
+from sccl.formats.tuner_csv import COLLECTIVES, MAX_SIZE, OWN_CHANNELS, Rule, text_of
+from sccl.synth.baselines.nccl import nodes_of
+from sccl.tasks.compare import Comparison, System
+
+OURS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
+"""What NCCL calls classical algorithms."""
+
+ASSUMED = (
+    "times are sccl's, pipelined as is best; NCCL cuts and pipelines in its own way",
+    "tree: two binary trees of all ranks; NCCL's are chains within a node",
+    "protocol: simple, the only one of which times say something",
+    f"channels: {OWN_CHANNELS}, which leaves NCCL its own number, as -1 does not",
+    "not compared: nvls and collnet, which need switches that add up",
+)
+
+
+class TunerPart(Part, frozen=True, kw_only=True):
+    """Rules for NCCL's tuner."""
+
+    file: FileText
+    command: Annotated[str, Meta(description="That uses them; the program comes after it.")]
+    notes: Annotated[tuple[str, ...], Meta(description="What was assumed, and who is faster.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Rules, and what has to be known of them."""
+
+    rules: tuple[Rule, ...]
+    notes: tuple[str, ...]
+
+
+def check_tunable(collective: str) -> None:
+    """Check that NCCL's tuner is asked about a collective.
+
+    Raises:
+        CollectiveError: it is not.
+    """
+    if collective not in COLLECTIVES:
+        raise CollectiveError(
+            f"--tuner: NCCL's tuner is not asked about {collective}: give one of "
+            f"{', '.join(COLLECTIVES)}"
+        )
+
+
+def tuned(found: Comparison) -> Tuned:
+    """Return which of NCCL's algorithms is the fastest at each size that was compared.
+
+    A size stands for all up to the next; the first also for smaller, the last for larger ones.
+
+    Raises:
+        InputError: no algorithm of NCCL's was compared at all sizes.
+    """
+    topology, spec = found.contest.topology, found.contest.spec
+    nodes = nodes_of(topology)
+    usable = {
+        one.name: one
+        for one in found.systems
+        if one.what == "baseline" and _has(one.name, spec.name, nodes, topology.ranks)
+    }
+    whole = [one for one in usable.values() if set(found.sizes) <= one.rows.keys()]
+    if not whole:
+        raise InputError(
+            f"--tuner: none of {', '.join(OURS)} was compared at all sizes: name them with --only, "
+            "or leave --only and --without out"
+        )
+    factor = topology.ranks if spec.name == "allgather" else 1  # NCCL counts the larger buffer
+    best = [(size, min(whole, key=lambda one: one.rows[size].us)) for size in found.sizes]
+    spans = [(name, [size for size, _ in own]) for name, own in groupby(best, lambda x: x[1].name)]
+    begins = [0, *(sizes[0] * factor for _, sizes in spans[1:])]
+    ends = [*(begin - 1 for begin in begins[1:]), MAX_SIZE]
+    rules = tuple(
+        Rule(spec.name, low, high, OURS[name], "simple", OWN_CHANNELS, nodes, topology.ranks)
+        for (name, _), low, high in zip(spans, begins, ends, strict=True)
+    )
+    between = "; where they change is known up to the next size that was compared"
+    sizes = f"compared: {', '.join(sorted(OURS[one.name] for one in whole))} at "
+    sizes += f"{counted(len(found.sizes), 'size')} of a rank's buffer" + between
+    return Tuned(rules, (sizes, *ASSUMED, *_faster(found, dict(best))))
+
+
+def _has(name: str, collective: str, nodes: int, ranks: int) -> bool:
+    """Return whether NCCL has an algorithm for a collective on such a machine."""
+    match OURS.get(name):
+        case None:
+            return False
+        case "tree":
+            return collective == "allreduce"
+        case "pat":
+            return nodes == ranks  # of one GPU a node
+    return True
+
+
+def _faster(found: Comparison, best: dict[int, System]) -> Iterator[str]:
+    """Yield who beats all of NCCL's at which sizes, and by how much at most."""
+    winners = [(size, found.winner(size)) for size in found.sizes]
+    for name, own in groupby(winners, lambda pair: pair[1].name if pair[1] else ""):
+        sizes = [(size, winner) for size, winner in own if winner]
+        gains = [
+            1 - float(w.rows[s].us / best[s].rows[s].us) for s, w in sizes if best[s].rows[s].us
+        ]
+        if not gains or max(gains) <= 0:
+            continue
+        span = " to ".join(dict.fromkeys(bytes_text(sizes[i][0]) for i in (0, -1)))
+        yield f"at {span} {name} takes up to {max(gains):.0%} less than these"
+
+
+def write_tuner(found: Comparison, file: Path) -> TunerPart:
+    """Write rules, and return what there is to say of them.
+
+    Raises:
+        InputError: there are none, or the file cannot be written.
+    """
+    made = tuned(found)
+    about = f"{found.contest.spec.name} on {found.contest.topology.name}, by sccl compare --tuner"
+    about = "".join(c if c.isprintable() else "?" for c in about)
+    write_atomically(file, text_of(made.rules, (about, *made.notes)))
+    command = (
+        "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so "
+        f"NCCL_TUNER_CONFIG_FILE={quote(str(file))} NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
+    )
+    return TunerPart(file=str(file), command=command, notes=made.notes)
