@@ -10,55 +10,76 @@ Source: ``launchKernelHelper`` in ``executor.cc`` of microsoft/mscclpp.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sccl.formats.mscclpp_threads import PACKET
 from sccl.lower.step_graph import GraphFault, GraphStep, Place
 from sccl.lower.step_graph_run import done_before, in_order
 
 
-def too_early(steps: Sequence[GraphStep], *, halves: bool) -> list[GraphFault]:
+def too_early(
+    steps: Sequence[GraphStep], blocks: Sequence[int], *, halves: bool
+) -> list[GraphFault]:
     """Return which packets may come too early; of steps that wait in a circle none.
 
     Args:
         steps: those before any thread block's first begin the call, one of each rank.
+        blocks: thread blocks of each rank; what has a higher number is a port.
         halves: whether calls take turns with two halves of scratch.
     """
-    sends = {
-        (number, place[0])
-        for number, step in enumerate(steps)
-        for place in _packets(step)
-        if place[0] != step.rank
-    }
-    if not sends:
+    readers = _readers(steps)
+    order, faults = in_order(steps)
+    if not readers or faults:
         return []
-    entered, left = _entered(steps)
-    faults: dict[tuple[int, int], GraphFault] = {}
-    for number, reader in sorted(sends):
-        step = steps[number]
-        known = left.get(step.rank, 0) if halves else entered.get(number, 0)
-        if not known >> reader & 1 and entered and (step.rank, reader) not in faults:
+    before = done_before(steps)
+    entered, left = _entered(steps, order, before)
+    done = [done_by_end(steps, before, rank, many) for rank, many in enumerate(blocks)]
+    found: dict[tuple[int, int], GraphFault] = {}
+    for number, step in enumerate(steps):
+        known = left[step.rank] if halves else entered[number]
+        for place in (m.dst for m in step.moves if m.dst[1] == PACKET and m.dst[0] != step.rank):
+            reader = place[0]
+            safe = known >> reader & 1 or readers[place] <= done[step.rank]
+            if safe or (step.rank, reader) in found:
+                continue
             last = "last call but one" if halves else "last call"
             hint = "" if halves else ": use_double_scratch_buffer"
             text = f"{step.name} may come to rank {reader} before it has read the {last}{hint}"
-            place = (step.rank, step.block, step.index, step.chunk)
-            faults[step.rank, reader] = GraphFault("overlap", text, *place)
-    return list(faults.values())
+            at = (step.rank, step.block, step.index, step.chunk)
+            found[step.rank, reader] = GraphFault("overlap", text, *at)
+    return list(found.values())
 
 
-def _packets(step: GraphStep) -> list[Place]:
-    return [move.dst for move in step.moves if move.dst[1] == PACKET]
+def done_by_end(
+    steps: Sequence[GraphStep], before: Sequence[Sequence[int]], rank: int, blocks: int
+) -> set[int]:
+    """Return which steps are certainly done when a rank's thread blocks are."""
+    own = ((n, step) for n, step in enumerate(steps) if step.rank == rank)
+    last = {step.block: n for n, step in own if step.block < blocks}
+    left = list(last.values())
+    done = set(left)
+    while left:
+        fresh = set(before[left.pop()]) - done
+        done |= fresh
+        left += fresh
+    return done
 
 
-def _entered(steps: Sequence[GraphStep]) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """Return, as bits, of whom it is known that they have entered: by step, and by rank at the end.
+def _readers(steps: Sequence[GraphStep]) -> dict[Place, set[int]]:
+    """Return which steps read each packet."""
+    found: dict[Place, set[int]] = defaultdict(set)
+    for number, step in enumerate(steps):
+        for move in step.moves:
+            for place in move.srcs:
+                if place[1] == PACKET:
+                    found[place].add(number)
+    return found
 
-    Both are empty where steps wait in a circle.
-    """
-    order, faults = in_order(steps)
-    if faults:
-        return {}, {}
-    before = done_before(steps)
+
+def _entered(
+    steps: Sequence[GraphStep], order: Sequence[int], before: Sequence[Sequence[int]]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return, as bits, who is known to have entered: by each step, and by each rank's end."""
     known: dict[int, int] = {}
     left: dict[int, int] = defaultdict(int)
     for number in order:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from math import lcm
 
 from sccl.errors import TooLargeError
-from sccl.formats.mscclpp_calls import too_early
+from sccl.formats.mscclpp_calls import done_by_end, too_early
 from sccl.formats.mscclpp_demand import MAX_MOVES, PlanDemand
 from sccl.formats.mscclpp_lines import PIECES, PlanLine, numbered, served, unrolled
 from sccl.formats.mscclpp_plan import (
@@ -56,7 +56,9 @@ def graph_program(plan: PlanPart) -> StepProgram:
     builder.build()
     graph = StepGraph(tuple(builder.steps), builder.given(), builder.wanted())
     name = "in place" if plan.inplace else "out of place"
-    faults = (*builder.faults, *too_early(graph.steps, halves=plan.use_double_scratch_buffer))
+    blocks = [len(gpu.threadblocks) for gpu in plan.gpus]
+    early = too_early(graph.steps, blocks, halves=plan.use_double_scratch_buffer)
+    faults = (*builder.faults, *early)
     calling = Calling(name, graph, faults)
     return StepProgram(plan.name, demand.collective, demand.chunks, (calling,))
 
@@ -75,19 +77,9 @@ def unflushed(plan: PlanPart) -> list[str]:
         return []
     builder = _Builder(plan, PlanDemand(plan))
     builder.build()
-    before = done_before(builder.steps)
-    ends: dict[int, dict[int, int]] = defaultdict(dict)
-    for number, line in enumerate(builder.lines):
-        if line.origin < 0:
-            ends[line.rank][line.block] = number
-    found = []
-    for rank, own in ends.items():
-        left = list(own.values())
-        done = set(left)
-        while left:
-            fresh = set(before[left.pop()]) - done
-            done |= fresh
-            left += fresh
+    before, found = done_before(builder.steps), []
+    for rank, gpu in enumerate(plan.gpus):
+        done = done_by_end(builder.steps, before, rank, len(gpu.threadblocks))
         for number, line in enumerate(builder.lines):
             if line.rank == rank and line.origin >= 0 and line.moves and number not in done:
                 by = builder.lines[line.origin]

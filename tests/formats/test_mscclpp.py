@@ -106,14 +106,6 @@ def test_what_is_left_out_of_packets_is_seen(collective: str) -> None:
     assert names
 
 
-def test_packets_may_not_come_into_the_last_call() -> None:
-    plan = packed()
-    plan["use_double_scratch_buffer"] = False
-    faults = faults_of(json.dumps(plan).encode())
-    assert {fault.kind for fault in faults} == {"overlap"}
-    assert "may come to rank 1 before it has read the last call" in faults[0].message
-
-
 def test_two_halves_are_not_enough_where_a_rank_hears_of_nobody() -> None:
     """A rank that only sends may be any number of calls ahead."""
     plan = packed("allgather", "full:4")
