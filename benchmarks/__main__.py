@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from benchmarks import astra as clocks
-from benchmarks import astra_cases, pictures, process, report, scale, tables
+from benchmarks import astra_cases, astra_exported, pictures, process, report, scale, tables
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
 from benchmarks import frontier as frontiers
@@ -289,6 +289,31 @@ def astra(
     record.write(results, len(results), {"incomplete": lacking})
     out().print(report.astra_table(results))
     out().print(report.incomplete_text(lacking))
+    _leave(r.verdict for r in results)
+
+
+@app.command("astra-exported")
+@reported
+def exported(
+    binary: Annotated[
+        Path | None, typer.Option(help="ASTRA-sim's program.", show_default="the one on the path")
+    ] = None,
+    ns3: Annotated[
+        Path | None, typer.Option(help="Its program with ns-3.", show_default="not run")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Run what "sccl export --format astra-sim" writes of frontier points, and simulate them."""
+    programs = {False: clocks.find(binary), True: str(ns3 and clocks.find(ns3))}
+    record = begin("astra-exported", writable(output), {"smoke": smoke, "ns3": bool(ns3)}, {})
+    results: list[astra_exported.ExportedResult] = []
+    for case in astra_exported.cases(smoke=smoke, ns3=bool(ns3)):
+        results.append(astra_exported.measure(case, programs[case.network == "ns3"]))
+        record.write(results, len(results) + 1)
+        err().print(escape(f"{results[-1].topology}, {results[-1].plan}"))
+    record.write(results, len(results))
+    out().print(report.exported_table(results))
     _leave(r.verdict for r in results)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -14,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.astra_traces import MEMORY, NETWORK, SYSTEM, WORKLOAD, Network, write
+from benchmarks.astra_traces import Network, folder
 from benchmarks.timing import Verdict
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, ScclError
+from sccl.formats import WrittenFiles
 from sccl.judge import violations
 from sccl.sim import Messages, Timeline, simulate
 
@@ -27,12 +29,6 @@ NAME = "AstraSim_Analytical_Congestion_Aware"
 TIMEOUT_S = 300.0
 
 _FINISHED = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles")
-_FILES = {
-    "workload-configuration": WORKLOAD,
-    "system-configuration": SYSTEM,
-    "remote-memory-configuration": MEMORY,
-    "network-configuration": NETWORK,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,12 +188,22 @@ def finish_ns(
         ParameterError: they cannot be told in its files.
         ScclError: it failed.
     """
-    with tempfile.TemporaryDirectory(prefix="sccl-astra-") as folder:
-        write(Path(folder), messages, topology, clock, network)
-        options = [f"--{option}={Path(folder, file)}" for option, file in _FILES.items()]
+    return run_ns(folder(messages, topology, clock, network), binary, topology.ranks)
+
+
+def run_ns(written: WrittenFiles, binary: str, ranks: int) -> int | None:
+    """Return when the last rank ends of a folder that is run as it is told; None: one never does.
+
+    Raises:
+        ScclError: it failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="sccl-astra-") as path:
+        for name, content in written.files.items():
+            Path(path, name).write_bytes(content)
+        told = shlex.split(written.command.partition(" && ")[2])
         done = subprocess.run(
-            [binary, *options],
-            cwd=folder,
+            [binary, *told[1:]],
+            cwd=path,
             capture_output=True,
             text=True,
             check=False,
@@ -207,4 +213,4 @@ def finish_ns(
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise ScclError(f"{binary} ended with {done.returncode}: {said[-1] if said else 'silent'}")
     ends = [int(cycles) for _, cycles in _FINISHED.findall(done.stdout)]
-    return max(ends) if len(ends) == topology.ranks else None
+    return max(ends) if len(ends) == ranks else None

@@ -13,29 +13,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 import numpy as np
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.formats import WrittenFiles
+from sccl.formats.astra_networks import AnalyticalNetwork
+from sccl.formats.astra_sim import analytical, custom
 from sccl.formats.traces import Node, NodeKind, trace
 from sccl.sim import Messages
 from sccl.sim.messages import NOTHING
 from sccl.sim.routes import routes
 from sccl.sim.tables import sizes
 
-ALGORITHM, WORKLOAD = "algorithm", "workload"
-SYSTEM, NETWORK, MEMORY = "system.json", "network.yml", "memory.json"
-
-_SYSTEM = (
-    '{{"scheduling-policy": "FIFO", "preferred-dataset-splits": 1, "local-mem-bw": 50, '
-    '"all-gather-implementation-custom": ["{}"]}}\n'
-)
-_NETWORK = "topology: [ {} ]\nnpus_count: [ {} ]\nbandwidth: [ {!r} ]\nlatency: [ {!r} ]\n"
-_MEMORY = '{"memory-type": "NO_MEMORY_EXPANSION"}\n'
-_GIB = 2**30
 _PS_PER_US = 10**6
 
 
@@ -65,10 +57,8 @@ class _Hop:
     release_us: int
 
 
-def write(
-    folder: Path, messages: Messages, topology: Topology, clock: Clock, network: Network
-) -> None:
-    """Write all that ASTRA-sim reads of a simulation.
+def folder(messages: Messages, topology: Topology, clock: Clock, network: Network) -> WrittenFiles:
+    """Return all that ASTRA-sim reads of a simulation.
 
     Raises:
         ParameterError: links differ in what they cost, or a release is no whole microsecond.
@@ -77,15 +67,8 @@ def write(
         hops = _over_links(messages, topology, clock)
     else:
         hops = _as_they_are(messages, clock)
-    whole = Node(0, NodeKind.COLLECTIVE, attributes={"comm_type": 2, "comm_size": 1})
-    for rank, file in enumerate(_files(hops, topology.ranks)):
-        (folder / f"{ALGORITHM}.{rank}.et").write_bytes(file)
-        (folder / f"{WORKLOAD}.{rank}.et").write_bytes(trace([whole]))
-    (folder / SYSTEM).write_text(_SYSTEM.format(folder / ALGORITHM))
-    (folder / MEMORY).write_text(_MEMORY)
-    gb_per_s, alpha_us = _cost(topology)
-    speed, latency = gb_per_s * 1e9 / _GIB, alpha_us * 1000
-    (folder / NETWORK).write_text(_NETWORK.format(network, topology.ranks, speed, latency))
+    wired = AnalyticalNetwork(network.value, topology.ranks, *_cost(topology))
+    return custom("allgather", 1, _files(hops, topology.ranks), analytical(wired))
 
 
 def _cost(topology: Topology) -> tuple[float, float]:

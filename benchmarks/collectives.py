@@ -55,13 +55,13 @@ class CollectiveResult:
     sizes: tuple[SizeResult, ...]
 
 
-def algorithms(topology: str, collective: str) -> list[Algorithm]:
-    """Return the frontier of a collective, small k."""
+def algorithms(topology: str, collective: str, k: int = 1) -> list[Algorithm]:
+    """Return the frontier of a collective; k is small unless it is told."""
     machine = resolve(topology)
     solve = partial(backends.solve, solver=backends.DEFAULT, effort=backends.Effort(60.0, 0))
     spec = named(collective, machine.ranks)
     found = sweep(
-        machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=1), limits=PackingLimits
+        machine, spec, solve, solver=backends.DEFAULT, covered=Range(k=k), limits=PackingLimits
     )
     return [expand(point.algorithm) for point in found.points if point.algorithm]
 

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.astra import AstraResult, Incomplete
+from benchmarks.astra_exported import ExportedResult
 from benchmarks.certificates import CertificateResult, ProofResult
 from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.frontier import FoundPoint, FrontierResult
@@ -208,6 +209,21 @@ def astra_table(results: Sequence[AstraResult]) -> Table:
         shown = f"[bold red]{off}[/]" if r.verdict != "sat" else off
         known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
         where = (escape(r.case), r.topology, str(r.network), str(r.transfers))
+        table.add_row(*where, *known, shown, str(r.ties))
+    return table
+
+
+def exported_table(results: Sequence[ExportedResult]) -> Table:
+    """Return what both clocks say of what is exported, nanoseconds."""
+    numbers = ("ASTRA-sim", "ours", "rounded down", "ASTRA-sim to ours", "ties")
+    table = _table(
+        "when the last rank ends, ns", "plan", "machine", "network", "chunk", "sends", *numbers
+    )
+    for r in results:
+        off = "never ends" if r.astra_ns is None else f"{r.percent:+.1f}%"
+        shown = f"[bold red]{off}[/]" if r.verdict != "sat" else off
+        known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
+        where = (escape(r.plan), r.topology, r.network, str(r.chunk_bytes), str(r.sends))
         table.add_row(*where, *known, shown, str(r.ties))
     return table
 

@@ -13,6 +13,7 @@ links get half of what ours have. It is sent in packets, which share a link with
 from __future__ import annotations
 
 import json
+import math
 
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError, TopologyError
@@ -29,11 +30,15 @@ CONFIG, TOPOLOGY, LOGICAL, FLOWS, TRACED = (
 MAX_CHUNK_BYTES = 2**31 - 1
 """Of a message: it counts what is left of one in 32 bits."""
 
-PACKET_BYTES = 1000
+LEAST_PACKET, MOST_PACKET = 1000, 60_000
+"""Bytes of a packet beside its headers: those of its examples, and what 16 bits count."""
+
+PACKET_NS = 40
+"""That a packet is to take at least: parts of a nanosecond are cut off, of each packet."""
 
 _PACKETS = (
-    f"packets carry {PACKET_BYTES} bytes beside their headers and are acknowledged, so times are "
-    "some percent above those of sccl simulate"
+    "messages go in packets, which have headers and are acknowledged, so times are some percent "
+    "above those of sccl simulate"
 )
 _SHARED = (
     "messages share a link there and do not queue: with awaiting=step those of later steps do not "
@@ -48,13 +53,9 @@ NOTES = (
 _KB_PER_GBPS, _MOST_KB = 4, 800
 """What a queue has before packets are marked, as in its examples: 100 KB at 25 Gb/s."""
 
-_CONFIG = f"""\
+_CONFIG = """\
 ENABLE_QCN 1
 USE_DYNAMIC_PFC_THRESHOLD 1
-PACKET_PAYLOAD_SIZE {PACKET_BYTES}
-TOPOLOGY_FILE {TOPOLOGY}
-FLOW_FILE {FLOWS}
-TRACE_FILE {TRACED}
 TRACE_OUTPUT_FILE packets.tr
 FCT_OUTPUT_FILE flow_times.txt
 PFC_OUTPUT_FILE pauses.txt
@@ -110,10 +111,18 @@ def ns3_files(topology: Topology, largest: int) -> dict[str, bytes]:
     return {
         TOPOLOGY: ("\n".join(lines) + "\n").encode(),
         LOGICAL: json.dumps({"logical-dims": [str(topology.ranks)]}).encode() + b"\n",
-        CONFIG: (_CONFIG + _marks(rates)).encode(),
+        CONFIG: (_settings(links) + _marks(rates)).encode(),
         FLOWS: b"0\n",
         TRACED: b"0\n",
     }
+
+
+def _settings(links: list[Link]) -> str:
+    """Return what ns-3 is told beside from how much in a queue on packets are marked."""
+    fastest = max(k.lanes * k.gb_per_s for k in links)
+    packet = min(MOST_PACKET, max(LEAST_PACKET, math.ceil(PACKET_NS * fastest)))
+    read = f"TOPOLOGY_FILE {TOPOLOGY}\nFLOW_FILE {FLOWS}\nTRACE_FILE {TRACED}\n"
+    return f"{_CONFIG}PACKET_PAYLOAD_SIZE {packet}\n{read}"
 
 
 def _gbps(link: Link) -> float:

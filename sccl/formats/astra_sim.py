@@ -12,7 +12,7 @@ An algorithm runs there as soon as possible, and the binary checks no data: only
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -22,7 +22,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
 from sccl.formats import astra_ns3
-from sccl.formats.astra_networks import network_of
+from sccl.formats.astra_networks import AnalyticalNetwork, network_of
 from sccl.formats.chakra import traces
 from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
 from sccl.formats.messages import MessageOptions
@@ -36,10 +36,10 @@ TAKES = (Algorithm, Schedule)
 BY_SIZE = True
 MIXES = False
 
-ALGORITHM, WORKLOAD = "algorithm", "workload"
-SYSTEM, NETWORK, MEMORY = "system.json", "network.yml", "memory.json"
+_ALGORITHM, _WORKLOAD = "algorithm", "workload"
+_SYSTEM, _NETWORK, _MEMORY = "system.json", "network.yml", "memory.json"
 
-BINARY = "AstraSim_Analytical_Congestion_Aware"
+_BINARY = "AstraSim_Analytical_Congestion_Aware"
 
 _COLLECTIVES = {"allreduce": 0, "allgather": 2, "alltoall": 6, "reducescatter": 7}
 """Those that it has custom algorithms for, by CollectiveCommType of Chakra."""
@@ -89,73 +89,81 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
             f"{plan.name}: ASTRA-sim has no custom algorithms of {name}, only of "
             f"{', '.join(sorted(_COLLECTIVES))}: export it as chakra"
         )
-    rank_files = traces(plan, options.awaiting)
-    files = settings(name, plan.plan.topology.ranks, _bytes(plan))
-    files |= {f"{ALGORITHM}.{rank}.et": file for rank, file in enumerate(rank_files)}
-    network = _on_ns3(plan) if options.network == "ns3" else _analytical(plan, options.network)
-    command = f"cd {{path}} && {network.binary} --workload-configuration={WORKLOAD} "
-    command += f"--system-configuration={SYSTEM} --remote-memory-configuration={MEMORY} "
-    note = "each rank prints when it ends, in nanoseconds (cycles); data are not looked at"
-    return WrittenFiles(files | network.files, command + network.options, (note, *network.notes))
-
-
-@dataclass(frozen=True, slots=True)
-class _Network:
-    """What says on which network the algorithm is to run.
-
-    Attributes:
-        options: of the binary, beside those that all have.
-    """
-
-    files: dict[str, bytes]
-    binary: str
-    options: str
-    notes: tuple[str, ...]
-
-
-def _analytical(plan: SizedPlan, told: str) -> _Network:
-    network = network_of(plan.plan.topology, told)
-    network.check_bytes(min(_sizes(plan)))
-    notes = (network.note,) if network.note else ()
-    files = {NETWORK: network.text().encode()}
-    return _Network(files, BINARY, f"--network-configuration={NETWORK}", notes)
-
-
-def _on_ns3(plan: SizedPlan) -> _Network:
-    files = astra_ns3.ns3_files(plan.plan.topology, max(_sizes(plan)))
-    options = (
-        f"--network-configuration={astra_ns3.CONFIG} "
-        f"--logical-topology-configuration={astra_ns3.LOGICAL} --comm-group-configuration=empty"
-    )
-    return _Network(files, astra_ns3.BINARY, options, astra_ns3.NOTES)
+    on_ns3 = options.network == "ns3"
+    backend = _ns3(plan) if on_ns3 else _analytical(plan, options.network)
+    return custom(name, _bytes(plan), traces(plan, options.awaiting), backend)
 
 
 sniff, read = only_written("a trace says how many bytes go where, not what they are")
 
 
-def settings(collective: str, ranks: int, size_bytes: int) -> dict[str, bytes]:
-    """Return the files that say that a collective is to be run by the algorithm beside them.
+@dataclass(frozen=True, slots=True)
+class AstraBackend:
+    """What says on which network an algorithm is to run.
+
+    Attributes:
+        options: of the binary, beside those that all have.
+        notes: what has to be known of the network.
+    """
+
+    files: Mapping[str, bytes]
+    binary: str
+    options: str
+    notes: tuple[str, ...]
+
+
+def analytical(network: AnalyticalNetwork) -> AstraBackend:
+    """Return the analytical backend that is aware of congestion, with a network."""
+    notes = (network.note,) if network.note else ()
+    files = {_NETWORK: network.text().encode()}
+    return AstraBackend(files, _BINARY, f"--network-configuration={_NETWORK}", notes)
+
+
+def custom(
+    collective: str, size_bytes: int, rank_files: Sequence[bytes], backend: AstraBackend
+) -> WrittenFiles:
+    """Return the folder of a collective that is run by the traces of ranks.
 
     Args:
         size_bytes: of the whole call.
     """
-    told: dict[str, int | bool] = {
-        "comm_type": _COLLECTIVES[collective],
-        "comm_size": size_bytes,
-    }
+    comm_type = _COLLECTIVES[collective]
+    told: dict[str, int | bool] = {"comm_type": comm_type, "comm_size": size_bytes}
     workload = trace([Node(0, NodeKind.COLLECTIVE, attributes=told)])
     system = {
         "scheduling-policy": "FIFO",
         "preferred-dataset-splits": 1,
         "local-mem-bw": 50,
-        f"{_KEYS[collective]}-implementation-custom": [ALGORITHM],
+        f"{_KEYS[collective]}-implementation-custom": [_ALGORITHM],
     }
-    files = {f"{WORKLOAD}.{rank}.et": workload for rank in range(ranks)}
-    memory: dict[str, object] = {"memory-type": "NO_MEMORY_EXPANSION"}
-    return files | {SYSTEM: _json(system), MEMORY: _json(memory)}
+    files = {_SYSTEM: _json(system), _MEMORY: _json({"memory-type": "NO_MEMORY_EXPANSION"})}
+    files |= {f"{_WORKLOAD}.{rank}.et": workload for rank in range(len(rank_files))}
+    files |= {f"{_ALGORITHM}.{rank}.et": file for rank, file in enumerate(rank_files)}
+    command = (
+        f"cd {{path}} && {backend.binary} --workload-configuration={_WORKLOAD} "
+        f"--system-configuration={_SYSTEM} --remote-memory-configuration={_MEMORY} "
+        f"{backend.options}"
+    )
+    note = "each rank prints when it ends, in nanoseconds (cycles); data are not looked at"
+    return WrittenFiles({**files, **backend.files}, command, (note, *backend.notes))
 
 
-def _json(value: dict[str, object]) -> bytes:
+def _analytical(plan: SizedPlan, told: str) -> AstraBackend:
+    network = network_of(plan.plan.topology, told)
+    network.check_bytes(min(_sizes(plan)))
+    return analytical(network)
+
+
+def _ns3(plan: SizedPlan) -> AstraBackend:
+    files = astra_ns3.ns3_files(plan.plan.topology, max(_sizes(plan)))
+    options = (
+        f"--network-configuration={astra_ns3.CONFIG} "
+        f"--logical-topology-configuration={astra_ns3.LOGICAL} --comm-group-configuration=empty"
+    )
+    return AstraBackend(files, astra_ns3.BINARY, options, astra_ns3.NOTES)
+
+
+def _json(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, indent=1).encode() + b"\n"
 
 

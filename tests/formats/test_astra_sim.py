@@ -279,6 +279,7 @@ def test_what_ns3_is_told() -> None:
     told = dict(line.split(None, 1) for line in files.files["ns3.txt"].decode().splitlines())
     named = {value for key, value in told.items() if key in {"TOPOLOGY_FILE", "FLOW_FILE"}}
     assert named | {told["TRACE_FILE"]} <= files.files.keys()
+    assert told["PACKET_PAYLOAD_SIZE"] == "2000", "40 ns at 50 GB/s"
     assert told["KMIN_MAP"] == "2 200000000000 800 400000000000 800"
     assert json.loads(files.files["logical.json"]) == {"logical-dims": ["8"]}
     assert "network.yml" not in files.files

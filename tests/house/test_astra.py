@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from typer.testing import CliRunner, Result
 from benchmarks.__main__ import app
 from benchmarks.astra import Case, rounded_down, ties
 from benchmarks.astra_cases import KB, priced, storing, told_apart
-from benchmarks.astra_traces import NETWORK, SYSTEM, WORKLOAD, Network, write
+from benchmarks.astra_traces import Network, folder
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -76,8 +77,8 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
     return written
 
 
-def astra(binary: Path, *words: str) -> Result:
-    return CliRunner().invoke(app, ["astra", "--smoke", "--binary", str(binary), *words])
+def astra(binary: Path, *words: str, verb: str = "astra") -> Result:
+    return CliRunner().invoke(app, [verb, "--smoke", "--binary", str(binary), *words])
 
 
 def test_smoke(program: Callable[[str], Path], tmp_path: Path) -> None:
@@ -101,6 +102,33 @@ def test_a_clock_that_differs_is_told(program: Callable[[str], Path]) -> None:
     assert "never ends" in never.output
 
 
+def test_what_is_exported_ends_when_ours_does(
+    program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    done = astra(program("cat"), "-o", str(report), verb="astra-exported")
+    assert done.exit_code == 0, done.output
+    found = json.loads(report.read_text())
+    assert found["complete"] is True
+    results = found["results"]
+    assert {r["network"] for r in results} == {"Ring", "FullyConnected", "Switch"}
+    alike = [r["astra_ns"] == r["rounded_down_ns"] for r in results if r["same"] and not r["ties"]]
+    assert alike == [True, True]
+    stored = [r for r in results if r["topology"] == "switch:4"]
+    assert all(r["astra_ns"] > r["ours_ns"] for r in stored)
+
+
+def test_what_is_exported_and_ends_at_another_time_is_told(
+    program: Callable[[str], Path],
+) -> None:
+    late = astra(program("sed 's/ 1100 cycles/ 1101 cycles/'"), verb="astra-exported")
+    assert late.exit_code == 1
+    assert "+0.1%" in late.output
+    never = astra(program("grep -v 'sys.3.'"), verb="astra-exported")
+    assert never.exit_code == 1
+    assert "never" in never.output
+
+
 def test_what_cannot_be_run_is_told(program: Callable[[str], Path], tmp_path: Path) -> None:
     nowhere = astra(tmp_path / "nowhere")
     assert nowhere.exit_code == 2
@@ -118,10 +146,11 @@ MACHINES = [
 
 
 def theirs(messages: Messages, topology: Topology, clock: Clock, network: Network) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), messages, topology, clock, network)
-        files = (str(Path(folder, name)) for name in (WORKLOAD, SYSTEM, NETWORK))
-        return max(end for end in like_astra.ends(*files) if end is not None)
+    with tempfile.TemporaryDirectory() as path, contextlib.chdir(path):
+        for name, content in folder(messages, topology, clock, network).files.items():
+            Path(name).write_bytes(content)
+        ends = like_astra.ends("workload", "system.json", "network.yml")
+    return max(end for end in ends if end is not None)
 
 
 @given(st.data())
@@ -149,13 +178,13 @@ def test_releases_are_kept(network: Network, machine: Topology) -> None:
         theirs(steps.later(7001), machine, clock, network)
 
 
-def test_links_that_cost_unlike_are_refused(tmp_path: Path) -> None:
+def test_links_that_cost_unlike_are_refused() -> None:
     machine = MACHINES[0][1]
     first, *others = machine.links
     mixed = replace(machine, links=(replace(first, gb_per_s=1.0), *others))
     steps = Messages.of_steps([0], [0], [0], [1])
     with pytest.raises(ParameterError, match="its links cost 2 different things"):
-        write(tmp_path, steps, mixed, Clock.of(mixed, 1), Network.RING)
+        folder(steps, mixed, Clock.of(mixed, 1), Network.RING)
 
 
 def test_costs_are_rounded_down_exactly() -> None:

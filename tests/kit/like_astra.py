@@ -20,6 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 SEND, RECEIVE, COMPUTE = 5, 6, 4
+COLLECTIVES = {
+    f"{name}-implementation-custom": number
+    for name, number in (
+        ("all-reduce", 0), ("all-gather", 2), ("all-to-all", 6), ("reduce-scatter", 7)
+    )
+}  # fmt: skip
 
 Fields = list[tuple[int, int | bytes]]
 
@@ -236,10 +242,11 @@ def ends(workload: str, system: str, network: str) -> list[int | None]:
     found = dict(re.findall(r"(\w+): \[ (\S+) \]", Path(network).read_text()))
     ranks, speed = int(found["npus_count"]), float(found["bandwidth"]) * 2**30 / 10**9
     machine = Machine(found["topology"], ranks, speed, float(found["latency"]))
-    (prefix,) = json.loads(Path(system).read_text())["all-gather-implementation-custom"]
+    told = json.loads(Path(system).read_text())
+    ((key, (prefix,)),) = ((k, v) for k, v in told.items() if k.endswith("-implementation-custom"))
     for rank in range(ranks):
         (whole,) = nodes(Path(f"{workload}.{rank}.et").read_bytes())
-        assert (whole.kind, whole.attributes["comm_type"]) == (7, 2), "a collective: all-gather"
+        assert (whole.kind, whole.attributes["comm_type"]) == (7, COLLECTIVES[key]), "a collective"
     return simulate(machine, [nodes(Path(f"{prefix}.{i}.et").read_bytes()) for i in range(ranks)])
 
 

@@ -1,0 +1,166 @@
+"""What ``sccl export --format astra-sim`` writes, run by ASTRA-sim, beside our own times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.astra import rounded_down, run_ns, ties
+from benchmarks.astra_cases import storing
+from benchmarks.collectives import algorithms
+from benchmarks.timing import Verdict
+from sccl import formats
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm, send
+from sccl.core.clock import Clock
+from sccl.core.schedule import Schedule
+from sccl.core.stepping import Stepping
+from sccl.formats import SizedPlan
+from sccl.judge import require_valid
+from sccl.sim import Messages, simulate
+from sccl.tasks.exporting import options_of
+from sccl.topo import resolve
+
+CHUNKS = (10_000, 1_000_000)
+"""Bytes of a chunk."""
+
+COLLECTIVES = ("allgather", "allreduce", "reducescatter", "alltoall")
+
+Network = Literal["auto", "Switch", "ns3"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportedCase:
+    """A plan, and for which network it is exported.
+
+    Attributes:
+        plan: an algorithm, or a schedule of it around a switch.
+    """
+
+    algorithm: Algorithm
+    plan: Algorithm | Schedule
+    network: Network
+    chunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedResult:
+    """When the last rank ends, nanoseconds.
+
+    Attributes:
+        same: whether the network does what our machine does; else both are told, and no more.
+        ours_ns: costs rounded up to whole nanoseconds; for ns-3 with barriers between steps.
+        rounded_down_ns: costs rounded down, as the analytical networks have them.
+        ties: transfers that came to a link at the nanosecond at which another one did.
+    """
+
+    plan: str
+    topology: str
+    network: str
+    same: bool
+    chunk_bytes: int
+    sends: int
+    astra_ns: int | None
+    ours_ns: int
+    rounded_down_ns: int
+    ties: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return whether both agree where they have to."""
+        if self.astra_ns is None:
+            return "failed"
+        agree = not self.same or self.ties or self.astra_ns == self.rounded_down_ns
+        return "sat" if agree else "unsat"
+
+    @property
+    def percent(self) -> float:
+        """Return by how much ASTRA-sim's time is above ours."""
+        return 100 * ((self.astra_ns or 0) / self.ours_ns - 1)
+
+
+def cases(*, smoke: bool, ns3: bool) -> Iterator[ExportedCase]:
+    """Yield frontier points on machines of all kinds.
+
+    Args:
+        ns3: whether those are among them that need ns-3.
+    """
+    chunks = CHUNKS[:1] if smoke else CHUNKS
+    for machine, network, k in _machines(smoke=smoke, ns3=ns3):
+        for collective in COLLECTIVES[:1] if smoke else COLLECTIVES:
+            for found in algorithms(machine, collective, k):
+                for chunk in chunks:
+                    yield ExportedCase(found, found, network, chunk)
+    ranks = 4 if smoke else 8
+    direct = [a for name in COLLECTIVES for a in algorithms(f"full:{ranks}", name)]
+    for found in (_turning(ranks), *direct):
+        for chunk in chunks:
+            yield ExportedCase(found, _stored(found, chunk), "auto", chunk)
+
+
+def _machines(*, smoke: bool, ns3: bool) -> Iterator[tuple[str, Network, int]]:
+    """Yield machines, networks, and how many more rounds than steps are looked for."""
+    if smoke:
+        yield from (("ring:4", "auto", 1), ("full:4", "auto", 1), ("switch:4", "Switch", 2))
+        return
+    yield from (("ring:8", "auto", 1), ("full:8", "auto", 1), ("switch:8", "Switch", 6))
+    yield from (("dgx-a100", "Switch", 6),)
+    if ns3:
+        yield from (("dgx1", "ns3", 1), ("ring:8", "ns3", 1), ("switch:8", "ns3", 6))
+        yield from (("dgx-a100", "ns3", 6),)
+
+
+def _turning(ranks: int) -> Algorithm:
+    """Return the allgather around a ring, in which no two chunks come to a link at once."""
+    sends = tuple(
+        send((rank - step) % ranks, rank, (rank + 1) % ranks, step)
+        for step in range(ranks - 1)
+        for rank in range(ranks)
+    )
+    once = (1,) * (ranks - 1)
+    made = Algorithm(resolve(f"ring:{ranks}"), named("allgather", ranks).at(1), once, sends)
+    return require_valid(made, "the allgather around a ring")
+
+
+def _stored(found: Algorithm, chunk: int) -> Schedule:
+    """Return the schedule of an algorithm whose sends pass a switch that stores chunks."""
+    machine = storing(found.topology.ranks)
+    messages = Messages.of_algorithm(found)
+    clock = Clock.of(machine, chunk, tick_ps=1000)
+    return simulate(messages, machine, clock).schedule(found.collective)
+
+
+def measure(case: ExportedCase, binary: str) -> ExportedResult:
+    """Return what both say of a case.
+
+    Raises:
+        ScclError: ASTRA-sim failed.
+    """
+    ns3 = case.network == "ns3"
+    form = formats.load("astra-sim")
+    told = [f"network={case.network}", *(["awaiting=step"] if ns3 else ())]
+    size = case.chunk_bytes * case.algorithm.collective.chunks
+    written = form.write([SizedPlan("plan", case.plan, size_bytes=size)], options_of(form, told))
+    machine = case.plan.topology
+    clock = Clock.of(machine, case.chunk_bytes, tick_ps=1000)
+    stepping = Stepping.BARRIER if ns3 else Stepping.PIPELINED
+    messages = Messages.of_algorithm(case.algorithm, stepping)
+    down = simulate(messages, machine, rounded_down(clock, machine))
+    point = (case.algorithm.collective.chunks, case.algorithm.steps, case.algorithm.rounds)
+    return ExportedResult(
+        plan=f"{case.algorithm.collective.name} {point}",
+        topology=machine.name if case.plan is case.algorithm else f"{machine.name}, storing",
+        network="ns-3" if ns3 else _kind(written.files["network.yml"]),
+        same=case.network == "auto",
+        chunk_bytes=case.chunk_bytes,
+        sends=case.algorithm.num_sends,
+        astra_ns=run_ns(written, binary, machine.ranks),
+        ours_ns=simulate(messages, machine, clock).finish,
+        rounded_down_ns=down.finish,
+        ties=ties(down),
+    )
+
+
+def _kind(network: bytes) -> str:
+    return network.decode().split()[2]
