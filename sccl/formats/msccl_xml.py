@@ -228,11 +228,20 @@ def _attributes(
 def _bytes(
     plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int
 ) -> tuple[int, int]:
-    """Return ``minBytes`` and ``maxBytes``: of the larger buffer, as the runtime means them."""
+    """Return ``minBytes`` and ``maxBytes``: of the larger buffer, as the runtime means them.
+
+    Raises:
+        ParameterError: the plan is for no bytes, which the runtime would take for all.
+    """
     factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
     least = plan.min_bytes * factor
     if plan.max_bytes is not None:
         most = plan.max_bytes * factor + factor - 1
+        if runtime.last_byte and not most:
+            raise ParameterError(
+                f"{plan.name}: it is for calls of 0 bytes alone, and 0 stands for all sizes there: "
+                "leave this plan out"
+            )
         return least, most if runtime.last_byte else most + 1
     if runtime.last_byte:
         return least, 0  # no limit
