@@ -5,22 +5,25 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from sccl import formats
-from sccl.core.algorithm import Algorithm
+from sccl.collectives import names
+from sccl.core.algorithm import Algorithm, send
 from sccl.core.clock import Clock
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
+from sccl.judge import violations
 from sccl.tasks.exporting import options_of
 from sccl.transform.retime import schedule_of
 from tests.kit.formats import taken
 from tests.kit.found import frontier
 from tests.kit.like_astra import RECEIVE, SEND, Machine, TraceNode, nodes, simulate
+from tests.kit.like_goal import run_goal
 
 KIB = 1024
 
@@ -45,12 +48,20 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("machine", "collective"), CASES)
+ALL = [
+    (machine, collective)
+    for machine in ("ring:4", "star:4", "line:3", "mesh:2x3")
+    for collective in names()
+]
+
+
+@pytest.mark.parametrize(("machine", "collective"), ALL)
 def test_a_trace_sends_what_has_come(machine: str, collective: str) -> None:
     """Of each chunk a rank sends what it held, or after what it received of it in earlier steps."""
     for algorithm in algorithms(machine, collective):
         chunks = algorithm.collective.chunks
-        ranks = traces(written("chakra", algorithm, KIB * chunks), "plan", 4)
+        count = algorithm.topology.ranks
+        ranks = traces(written("chakra", algorithm, KIB * chunks), "plan", count)
         sends = [(r, n) for r, own in enumerate(ranks) for n in own if n.kind == SEND]
         assert len(sends) == algorithm.num_sends
         for rank, own in enumerate(ranks):
@@ -111,7 +122,7 @@ def test_what_astra_sim_does_not_hold_is_said(
         written("astra-sim", algorithm, 2400 * algorithm.collective.chunks, *told)
 
 
-@pytest.mark.parametrize(("machine", "collective"), CASES)
+@pytest.mark.parametrize(("machine", "collective"), ALL)
 def test_a_goal_schedule_brings_everything(machine: str, collective: str) -> None:
     """It is run by its own words alone: what is sent is what has come by then."""
     for algorithm in algorithms(machine, collective):
@@ -120,41 +131,27 @@ def test_a_goal_schedule_brings_everything(machine: str, collective: str) -> Non
                 "goal", algorithm, 64 * algorithm.collective.chunks, f"awaiting={awaiting}"
             )
             text = files.files["plan.goal"].decode()
-            assert run_goal(text) == algorithm.num_sends
+            assert run_goal(text, 64) == algorithm.num_sends
 
 
-def run_goal(text: str) -> int:
-    """Return how many messages arrive, of a schedule that has one receive for each send."""
-    head, *parts = re.split(r"\nrank (\d+) \{\n", text)
-    assert head == f"num_ranks {len(parts) // 2}\n"
-    waits: dict[tuple[int, str], set[str]] = defaultdict(set)
-    sends: dict[tuple[int, str], tuple[int, int, int]] = {}
-    receives: dict[tuple[int, int, int], str] = {}
-    for number, body in zip(parts[::2], parts[1::2], strict=True):
-        rank = int(number)
-        for line in body.strip().removesuffix("}").splitlines():
-            label, what, *words = re.split(r"[: ]+", line)
-            if what == "requires":
-                waits[rank, label].add(words[0])
-            elif what == "send":
-                size, _, peer, _, tag = words
-                assert size == "64b"
-                sends[rank, label] = (rank, int(peer), int(tag))
-            else:
-                assert what == "recv"
-                receives[int(words[2]), rank, int(words[4])] = label
-    assert len(receives) == len(sends) == len(set(sends.values()))
-    done, arrived = set[tuple[int, str]](), 0
-    while ready := [s for s in sends if s not in done and not waits[s]]:
-        for rank, label in ready:
-            done.add((rank, label))
-            src, dst, tag = sends[rank, label]
-            came = receives[src, dst, tag]
-            arrived += 1
-            for (at, _), labels in waits.items():
-                if at == dst:
-                    labels.discard(came)
-    return arrived
+@pytest.mark.parametrize(("machine", "collective"), ALL)
+def test_tables_and_pictures_are_the_algorithm(machine: str, collective: str) -> None:
+    """What a table says is judged by itself; a picture has a bar for each send, of its length."""
+    for algorithm in algorithms(machine, collective):
+        size = 2500 * algorithm.collective.chunks
+        rows = csv.DictReader(written("csv", algorithm, size).files["plan.csv"].decode().split())
+        sends = [[int(row[name]) for name in SENT] for row in rows]
+        again = tuple(send(*told, reduce=bool(adds)) for *told, adds in sends)
+        assert violations(replace(algorithm, sends=again)) == []
+        assert again == algorithm.sends
+        schedule = schedule_of(algorithm, 2500)
+        text = written("chrome-trace", schedule, size).files["trace.json"]
+        bars = [event for event in json.loads(text)["traceEvents"] if event["ph"] == "X"]
+        assert sorted(bar["args"]["chunk"] for bar in bars) == sorted(s.chunk for s in again)
+        assert max(bar["args"]["arrives_us"] for bar in bars) == schedule.clock.us(schedule.finish)
+
+
+SENT = ("chunk", "src", "dst", "step", "reduce")
 
 
 def test_tables_have_every_send_and_every_transfer() -> None:
