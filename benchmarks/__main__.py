@@ -317,6 +317,49 @@ def exported(
     _leave(r.verdict for r in results)
 
 
+@app.command()
+@reported
+def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
+    inputs: Annotated[
+        int | None, typer.Option(help="So many in all.", min=1, show_default="no end")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Of the clock.", min=0, show_default="no end")
+    ] = None,
+    reader: Annotated[
+        list[str] | None,
+        typer.Option(help="Names that begin so: topo, 'plan mscclpp', own; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of all that is chosen.")] = 0,
+    samples: Annotated[
+        Path | None, typer.Option(help="Folder of more files to begin with.")
+    ] = None,
+    found: Annotated[Path, typer.Option(help="Folder for what a reader fails on.")] = Path("fuzz"),
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Give every reader of files changed ones by the million, kept where they reach new lines."""
+    from benchmarks import fuzz as fuzzer  # noqa: PLC0415 - starts a sweep
+    from benchmarks.fuzz_readers import readers  # noqa: PLC0415
+
+    settings = {"inputs": inputs, "seconds": seconds, "seed": seed, "smoke": smoke}
+    record = begin("fuzz", writable(output), settings, {})
+    chosen = [r for r in readers(samples) if r.name.startswith(tuple(reader or [""]))]
+    inputs = len(chosen) * fuzzer.TURN // 10 if smoke else inputs
+    campaigns = [fuzzer.campaign(one) for one in chosen]
+    try:
+        for done in fuzzer.rounds(campaigns, seed, inputs, seconds):
+            if done % (100 * fuzzer.TURN) == 0:
+                err().print(f"{done} inputs")
+    finally:
+        results = [fuzzer.result(one) for one in campaigns]
+        record.write(results, len(campaigns))
+        out().print(report.fuzz_table(results))
+        for failure in (f for one in campaigns for f in one.failures.values()):
+            err().print(escape(f"{failure.reader}: {failure.what}: {fuzzer.keep(found, failure)}"))
+    _leave("failed" if one.failures else "sat" for one in campaigns)
+
+
 def _progress(what: str, seconds: float) -> None:
     err().print(f"{escape(what)}: {report.seconds_text(seconds)} s")
 

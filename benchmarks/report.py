@@ -13,6 +13,7 @@ from benchmarks.astra_exported import ExportedResult
 from benchmarks.certificates import CertificateResult, ProofResult
 from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.frontier import FoundPoint, FrontierResult
+from benchmarks.fuzz import FuzzResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
 from benchmarks.scale import ScaleResult
@@ -225,6 +226,17 @@ def exported_table(results: Sequence[ExportedResult]) -> Table:
         known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
         where = (escape(r.plan), r.topology, r.network, str(r.chunk_bytes), str(r.sends))
         table.add_row(*where, *known, shown, str(r.ties))
+    return table
+
+
+def fuzz_table(results: Sequence[FuzzResult]) -> Table:
+    """Return what came of each reader's inputs."""
+    numbers = ("inputs", "taken", "lines", "kept", "CPU s", "failures")
+    table = _table("changed files by the million", "reader", *numbers)
+    for r in results:
+        failures = f"[bold red]{len(r.failures)}[/]" if r.failures else "0"
+        counts = (r.inputs, r.accepted, r.lines, r.kept)
+        table.add_row(r.reader, *map(str, counts), seconds_text(r.seconds), failures)
     return table
 
 

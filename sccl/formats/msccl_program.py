@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = 2**19
 """Of a file that is read: a million steps take minutes."""
 
+MAX_COUNT = 128
+"""Chunks of a step: runtimes take up to 71."""
+
 MAX_CHUNKS = 2**22
 """Of all ranks' buffers together, and of all that steps move."""
+
+UNMOVED = 2**12
+"""Chunks of all ranks of which most may be moved by no step: others would only cost time."""
 
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
@@ -167,6 +173,11 @@ def program_of(content: bytes, where: str) -> MscclProgram:
     moved = sum(s.count for g in found.values() for b in g.blocks for s in b.steps)
     if moved > MAX_CHUNKS:
         raise TooLargeError(f"{where}: steps move {moved} chunks; up to {MAX_CHUNKS} are read")
+    if ranks * chunks > 4 * max(moved, UNMOVED):
+        raise TooLargeError(
+            f"{where}: {ranks} ranks of {chunks} chunks, and all steps together move {moved}: "
+            "most would never be moved, so that it is not read"
+        )
     return MscclProgram(dict(root.attrib), chunks, tuple(found[r] for r in range(ranks)))
 
 
@@ -239,11 +250,16 @@ def _step(element: Element, where: str) -> MscclStep:
             raise FormatError(f"{where}: {side}buf is {buffer[:20]!r}, expected i, o or s")
         places.append((buffer, _number(element, f"{side}off", where, -1)))
     block, index = (_number(element, name, where, -1) for name in ("depid", "deps"))
+    count = _number(element, "cnt", where, 0)
+    if count > MAX_COUNT:
+        raise TooLargeError(
+            f"{where}: cnt is {count}; runtimes take up to 71, and up to {MAX_COUNT} are read"
+        )
     return MscclStep(
         kind,
         places[0],
         places[1],
-        _number(element, "cnt", where, 0),
+        count,
         (block, index) if block >= 0 else None,
         _number(element, "hasdep", where, 0) > 0,
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from sccl.core.algorithm import Algorithm
-from sccl.errors import InputError
+from sccl.errors import InputError, TooLargeError
 from sccl.formats import SizedPlan, msccl_xml
 from sccl.formats.msccl_graph import graph_program
 from sccl.formats.msccl_program import (
@@ -307,3 +307,19 @@ def test_public_programs_are_read_and_executed(name: str) -> None:
         assert sum(len(b.steps) for *_, b in raw.blocks()) == 3886
     if name == "allgather_hierarchical_collectiveapi_8gpu.xml":
         assert len(sent) == 32
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('cnt="1"', 'cnt="129"', "cnt is 129; runtimes take up to 71, and up to 128 are read"),
+        ('nchunksperloop="3"', 'nchunksperloop="65539"', "most would never be moved"),
+    ],
+)
+def test_programs_that_would_take_minutes_are_refused(old: str, new: str, says: str) -> None:
+    (algorithm, *_) = frontier("ring:3", "alltoall")
+    plan = SizedPlan("p", algorithm)
+    (content,) = msccl_xml.write([plan], msccl_xml.Options()).files.values()
+    assert old.encode() in content
+    with pytest.raises(TooLargeError, match=says):
+        msccl_xml.read(content.replace(old.encode(), new.encode(), 1), "it")

@@ -17,7 +17,17 @@ from tests.kit.paths import PROGRAMS, ROOT
 
 @pytest.mark.parametrize(
     "verb",
-    ["table4", "table5", "frontier", "scale", "startup", "collectives", "codegen", "certificates"],
+    [
+        "table4",
+        "table5",
+        "frontier",
+        "scale",
+        "startup",
+        "collectives",
+        "codegen",
+        "certificates",
+        "fuzz",
+    ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"

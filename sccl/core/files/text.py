@@ -95,7 +95,10 @@ def _refuse_constant(name: str) -> None:
 
 def _other_kind(text: str, expected: Kind) -> str:
     """Return what a file is that is not of the kind that is expected; empty: perhaps it is."""
-    fields = json.loads(text)
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""  # what is wrong was met before the end of what is JSON
     if not isinstance(fields, dict):
         return ""
     if found := kind_of(fields):

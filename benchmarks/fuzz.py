@@ -1,0 +1,348 @@
+"""Files of strangers by the million: changed at random, kept where they lead to lines not yet seen.
+
+Coverage is what Python's tracing tells of sccl's own lines, for one input in some; inputs that
+reach a line for the first time are kept, and changed further (AFL's idea, Zalewski 2013). A run is
+a function of its seed and its counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from benchmarks.fuzz_readers import Reader
+from sccl.errors import InputError
+
+HANG_S = 2.0
+"""Seconds of processor time that no input of this size may take."""
+
+MAX_INPUT = 2**16
+TURN = 500
+"""Inputs that a reader gets before it is the next one's turn."""
+
+TRACED = 4
+"""One input in so many is traced, which makes it several times as slow."""
+
+_TOKENS = re.compile(rb"[A-Za-z_][A-Za-z0-9_:.\-]*|[0-9]+|[^\sA-Za-z0-9]")
+_ODD = (
+    *(b"0", b"-1", b"1e309", b"NaN", b"99999999999999999999", b"0.1", b"2147483648", b"65536"),
+    *(b"true", b"null", b'""', b"[]", b"{}", b"\x00", b"\xff", "\u0661".encode(), b"\r\n", b"\t"),
+    *(b"]]>", b"<!DOCTYPE a>", b"&lt;"),
+)
+"""Words that readers meet too seldom."""
+
+
+class HangError(BaseException):
+    """An input took too long; no reader catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An input that a reader failed on.
+
+    Attributes:
+        what: exception and place, by which failures are told apart.
+        content: as small as it was made.
+    """
+
+    reader: str
+    what: str
+    content: bytes
+
+
+@dataclass(slots=True)
+class Campaign:
+    """What came of a reader's inputs so far."""
+
+    reader: Reader
+    corpus: list[bytes]
+    inputs: int = 0
+    accepted: int = 0
+    seconds: float = 0.0
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    failures: dict[str, Failure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzResult:
+    """What came of a reader's inputs.
+
+    Attributes:
+        accepted: inputs of which it made something.
+        lines: of sccl that were run in inputs that were traced.
+        kept: inputs that were changed further.
+        seconds: of the processor.
+        failures: what they are.
+    """
+
+    reader: str
+    inputs: int
+    accepted: int
+    lines: int
+    kept: int
+    seconds: float
+    failures: tuple[str, ...]
+
+
+def result(found: Campaign) -> FuzzResult:
+    """Return what is told of a campaign."""
+    return FuzzResult(
+        found.reader.name,
+        found.inputs,
+        found.accepted,
+        len(found.lines),
+        len(found.corpus),
+        found.seconds,
+        tuple(found.failures),
+    )
+
+
+def campaign(reader: Reader) -> Campaign:
+    """Return the beginning: every seed read once, which also compiles and loads what is used."""
+    found = Campaign(reader, [seed for seed in reader.seeds if len(seed) <= MAX_INPUT])
+    for seed in found.corpus:
+        _attempt(found, seed, traced=False, limited=False)
+        _attempt(found, seed, traced=True)
+    return found
+
+
+def turn(found: Campaign, seed: int, inputs: int) -> None:
+    """Give a reader some inputs more; which they are depends on the seed and on those before."""
+    dice = random.Random(f"{seed} {found.reader.name} {found.inputs}")  # noqa: S311 - no secret
+    begin = time.process_time()
+    for _ in range(inputs):
+        content = mutated(dice, found.corpus)
+        traced = dice.randrange(TRACED) == 0
+        if _attempt(found, content, traced=traced):
+            found.corpus.append(content)
+    found.seconds += time.process_time() - begin
+
+
+def _attempt(found: Campaign, content: bytes, *, traced: bool, limited: bool = True) -> bool:
+    """Give a reader an input; return whether it led to a line that none had."""
+    found.inputs += 1
+    seen: set[tuple[str, int]] = set()
+    what = _outcome(found.reader.read, content, seen if traced else None, limited=limited)
+    found.accepted += what == ""
+    if what and what != "refused" and what not in found.failures:
+        small = minimised(found.reader.read, content, what)
+        found.failures[what] = Failure(found.reader.name, what, small)
+    new = seen - found.lines
+    found.lines |= seen
+    return bool(new)
+
+
+def _outcome(
+    read: Callable[[bytes], object],
+    content: bytes,
+    seen: set[tuple[str, int]] | None = None,
+    *,
+    limited: bool = True,
+) -> str:
+    """Return what came of an input: nothing, ``refused``, or the failure."""
+    begin = time.process_time()
+    try:
+        with _Limit(HANG_S if limited else 0.0), _Tracing(seen):
+            read(content)
+    except InputError as error:
+        if "\n" in str(error) or not str(error):
+            return f"a message that is no line: {_place(error)}"
+        return "refused" if not limited or time.process_time() - begin < HANG_S else "slow refusal"
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except HangError:
+        return f"more than {HANG_S:g} s"
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the finding
+        return f"{type(error).__name__} {_place(error)}"
+    return ""
+
+
+def _place(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/sccl/" in f.filename]
+    last = frames[-1] if frames else traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
+
+
+class _Limit:
+    """Raises in the main thread what takes more processor time than it may."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGVTALRM, _hangs)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+
+
+def _hangs(*_: object) -> None:
+    raise HangError
+
+
+class _Tracing:
+    """Notes the lines of sccl that are run; None: notes nothing, and costs nothing."""
+
+    def __init__(self, seen: set[tuple[str, int]] | None) -> None:
+        self.seen = seen
+
+    def __enter__(self) -> None:
+        if self.seen is not None:
+            sys.settrace(self._call)
+
+    def __exit__(self, *_: object) -> None:
+        if self.seen is not None:
+            sys.settrace(None)
+
+    def _call(self, frame: FrameType, _event: str, _: object) -> Any:
+        return self._line if "/sccl/" in frame.f_code.co_filename else None
+
+    def _line(self, frame: FrameType, event: str, _: object) -> Any:
+        if event == "line":
+            assert self.seen is not None
+            self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+
+def minimised(read: Callable[[bytes], object], content: bytes, what: str) -> bytes:
+    """Return a smaller input with the same failure: parts are left out as long as it stays."""
+    size = len(content) // 2
+    while size:
+        at = 0
+        while at < len(content):
+            shorter = content[:at] + content[at + size :]
+            if _outcome(read, shorter) == what:
+                content = shorter
+            else:
+                at += size
+        size //= 2
+        if what.startswith("more than"):
+            break  # every try takes as long
+    return content
+
+
+def mutated(dice: random.Random, corpus: Sequence[bytes]) -> bytes:
+    """Return an input of the corpus, changed in one to six places."""
+    content = dice.choice(corpus)
+    for _ in range(1 + int(dice.expovariate(0.7)) % 6):
+        content = dice.choice(_CHANGES)(dice, content, corpus)
+    return content[:MAX_INPUT]
+
+
+def _spot(dice: random.Random, content: bytes) -> int:
+    return dice.randrange(len(content) + 1)
+
+
+def _flip(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
+    at = _spot(dice, content)
+    return content[:at] + bytes([dice.randrange(256)]) + content[at + dice.randrange(2) :]
+
+
+def _cut(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
+    a, b = sorted((_spot(dice, content), _spot(dice, content)))
+    return content[:a] + content[min(b, a + dice.choice((1, 8, 64, 4096))) :]
+
+
+def _truncate(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
+    return content[: _spot(dice, content)]
+
+
+def _repeat(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
+    a = _spot(dice, content)
+    part = content[a : a + dice.choice((1, 8, 64, 512))]
+    return content[:a] + part * dice.choice((2, 3, 50)) + content[a + len(part) :]
+
+
+def _line_of(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
+    """Leave a line out, say it twice, or put it elsewhere."""
+    lines = content.splitlines(keepends=True)
+    if not lines:
+        return content
+    line = lines.pop(dice.randrange(len(lines)))
+    for _copy in range(dice.randrange(3)):
+        lines.insert(dice.randrange(len(lines) + 1), line)
+    return b"".join(lines)
+
+
+def _token(dice: random.Random, content: bytes, corpus: Sequence[bytes]) -> bytes:
+    """Put another word, number or sign in the place of one."""
+    found = _near(dice, content)
+    if found is None:
+        return content
+    a, b = found
+    if dice.randrange(3) == 0:
+        new = dice.choice(_ODD)
+    else:
+        other = dice.choice(corpus)
+        where = _near(dice, other)
+        new = other[where[0] : where[1]] if where else b""
+    return content[:a] + new + content[b:]
+
+
+def _number(dice: random.Random, content: bytes, _: Sequence[bytes]) -> bytes:
+    numbers = list(re.finditer(rb"[0-9]+", content[: 4 * 4096]))
+    if not numbers:
+        return content
+    one = dice.choice(numbers)
+    value = int(one[0][:30]) + dice.choice((-1, 1, 2, 255, 2**16, 2**31, 2**63, -(10**6)))
+    return content[: one.start()] + str(value).encode() + content[one.end() :]
+
+
+def _splice(dice: random.Random, content: bytes, corpus: Sequence[bytes]) -> bytes:
+    other = dice.choice(corpus)
+    a = _spot(dice, other)
+    return content[: _spot(dice, content)] + other[a : a + dice.choice((16, 256, MAX_INPUT))]
+
+
+def _near(dice: random.Random, content: bytes) -> tuple[int, int] | None:
+    """Return where the first token after some place begins and ends."""
+    found = _TOKENS.search(content, _spot(dice, content))
+    return found.span() if found else None
+
+
+_Change = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
+_CHANGES: tuple[_Change, ...] = (
+    *(_token, _token, _token, _number, _number, _line_of, _line_of),
+    *(_flip, _cut, _truncate, _repeat, _splice),
+)
+
+
+def rounds(
+    campaigns: Sequence[Campaign], seed: int, inputs: int | None, seconds: float | None
+) -> Iterator[int]:
+    """Give readers inputs in turn, and yield how many there were, until it is enough.
+
+    Args:
+        inputs: in all; None: no end.
+        seconds: of the clock; None: no end.
+    """
+    begin, done = time.monotonic(), 0
+    each = TURN if inputs is None else min(TURN, -(-inputs // len(campaigns)))
+    while True:
+        for one in campaigns:
+            left = each if inputs is None else min(each, inputs - done)
+            if left <= 0 or (seconds is not None and time.monotonic() - begin >= seconds):
+                return
+            turn(one, seed, left)
+            done += left
+            yield done
+
+
+def keep(folder: Path, failure: Failure) -> Path:
+    """Write the input of a failure, named after what it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"\W+", "-", f"{failure.reader}-{failure.what}")[:80]
+    path = folder / f"{name}-{hashlib.sha256(failure.content).hexdigest()[:8]}.bin"
+    path.write_bytes(failure.content)
+    return path

@@ -1,0 +1,202 @@
+"""What reads the files of strangers: each importer, each format, and the kinds of sccl's own."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import sccl
+from sccl import formats
+from sccl.core.algorithm import Algorithm
+from sccl.core.files.shapes import TopologyWire
+from sccl.core.files.text import parse, text_of
+from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.outcome import Plan
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.errors import ScclError
+from sccl.formats import SizedPlan
+from sccl.judge import violations
+from sccl.lower.step_graph import StepProgram
+from sccl.lower.step_graph_run import run_graph
+from sccl.synth.tacos import task
+from sccl.tasks.exporting import options_of
+from sccl.tasks.files import load_plan, write_plan
+from sccl.topo import importers, resolve
+from sccl.topo.importers import Hints
+from sccl.transform.retime import schedule_of
+
+MAX_SEED = 2**16
+"""Bytes of a file to begin with: what is found in large ones is found in small ones, sooner."""
+
+_TECCL = b"""{"1-Epoch_Duration": 1.0,
+"7-Flows": ["Chunk 0 from 0 traveled over 0->1 in epoch 0",
+"Chunk 0 from 1 traveled over 1->0 in epoch 0"],
+"8-Chunk paths": {"Demand at 1 for chunk 0 from 0 met by epoch 0": [],
+"Demand at 0 for chunk 0 from 1 met by epoch 0": []}}
+"""
+_FORESTCOLL = (
+    b'<Algo nchunkspernode="1">\n<tree root="0" index="0" nchunks="1" height="1">\n'
+    b'<send src="0" dst="1" path="0,1"/>\n</tree>\n<tree root="1" index="0" nchunks="1" height="1">'
+    b'\n<send src="1" dst="0" path="1,0"/>\n</tree>\n</Algo>\n'
+)
+
+
+class BrokenPromiseError(AssertionError):
+    """A reader took a file and made something of it that is not right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What takes bytes of anybody.
+
+    Attributes:
+        read: raises an :class:`~sccl.errors.InputError` for what it does not take.
+        seeds: files that it takes, or is to take.
+    """
+
+    name: str
+    read: Callable[[bytes], object]
+    seeds: tuple[bytes, ...]
+
+
+def readers(samples: Path | None) -> Iterator[Reader]:
+    """Yield the readers, with files to begin with.
+
+    Args:
+        samples: a folder of more files, each given to whoever knows it as its own.
+    """
+    more = (
+        [] if samples is None else [_content(p) for p in sorted(samples.rglob("*")) if p.is_file()]
+    )
+    for name in importers.names():
+        importer = importers.load(name)
+        texts = [importer.EXAMPLE.encode(), *(c for c in more if _knows(importer.sniff, c))]
+        yield Reader(f"topo {name}", _importing(name), tuple(dict.fromkeys(texts)))
+    for name in formats.names():
+        form = formats.load(name)
+        if not any(form.sniff(content) for content in _written(name)):
+            continue
+        known = [content for content in more if form.sniff(content)]
+        yield Reader(
+            f"plan {name}", form_reader(name), tuple(dict.fromkeys((*_written(name), *known)))
+        )
+    for kind, content in _own().items():
+        yield Reader(f"own {kind}", _loading(kind), (content,))
+
+
+def _content(path: Path) -> bytes:
+    content = path.read_bytes()[: 2 * MAX_SEED]
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(path.read_bytes())
+        except (OSError, EOFError):
+            return b""
+    return content if len(content) <= MAX_SEED else b""
+
+
+def _knows(sniff: Callable[[str], bool], content: bytes) -> bool:
+    return bool(content) and sniff(content.decode("utf-8", "replace"))
+
+
+def _importing(name: str) -> Callable[[bytes], object]:
+    def read(content: bytes) -> object:
+        text = importers.text_of_bytes(content, "it")
+        found = importers.read(text, Hints("it"), "it", name)[1]
+        importers.load(name).sniff(text)
+        _keeps(found.topology)
+        return found.topology.name
+
+    return read
+
+
+def _keeps(topology: Topology) -> None:
+    """Check that a machine is the same when it is written and read.
+
+    Raises:
+        BrokenPromiseError: it is not.
+    """
+    again = topology_of_wire(parse(text_of(topology_to_wire(topology)), TopologyWire, "it"), "it")
+    if again != topology:
+        raise BrokenPromiseError("a machine is not the same when it is written and read again")
+
+
+def form_reader(name: str) -> Callable[[bytes], object]:
+    """Return what reads a format and executes what it has read, as 'sccl check' does."""
+
+    def read(content: bytes) -> object:
+        formats.who_reads(content)
+        plan = formats.load(name).read(content, "it").plan
+        if isinstance(plan, StepProgram):
+            return [len(run_graph(calling.graph).faults) for calling in plan.callings]
+        return len(violations(plan))
+
+    return read
+
+
+def _loading(kind: str) -> Callable[[bytes], object]:
+    place = Path(tempfile.mkdtemp(prefix="sccl-fuzz-")) / kind
+
+    def read(content: bytes) -> object:
+        place.write_bytes(content)
+        if kind == "topology":
+            topology = resolve(str(place.rename(place.with_suffix(".json"))))
+            _keeps(topology)
+            return topology.name
+        return len(violations(load_plan(place, lambda *_: None)[0]))
+
+    return read
+
+
+@cache
+def _plans() -> tuple[Algorithm, ...]:
+    found = [sccl.pareto(c, "ring:3") for c in ("allgather", "reducescatter", "alltoall")]
+    points = [point.algorithm for sweep in found for point in sweep.points]
+    return tuple(one.value for one in points if one and isinstance(one.value, Algorithm))
+
+
+def _schedule() -> Schedule:
+    return schedule_of(_plans()[0], 1000)
+
+
+def _packed() -> Plan:
+    """Return a packed schedule, small as no machine is that gets one."""
+    before, task.PACKED_FROM = task.PACKED_FROM, 0
+    try:
+        return sccl.tacos("allgather", "mesh:3x3", size=9000).value
+    finally:
+        task.PACKED_FROM = before
+
+
+def _written(name: str) -> Sequence[bytes]:
+    """Return what sccl writes of a format, or a file of it."""
+    if name in {"teccl", "forestcoll"}:
+        return [_TECCL if name == "teccl" else _FORESTCOLL]
+    form, found = formats.load(name), []
+    for i, plan in enumerate(_plans()):
+        try:
+            written = form.write([SizedPlan(f"p{i}", plan, size_bytes=None)], options_of(form, []))
+        except (ScclError, AssertionError):
+            continue  # is for others, or holds bytes: then it is not read
+        found += [bytes(content) for content in written.files.values()]
+    return found
+
+
+def _own() -> dict[str, bytes]:
+    """Return small files of sccl's own, by kind."""
+    found = {"topology": text_of(topology_to_wire(resolve("rfs:2x2x2"))).encode()}
+    plans: dict[str, Plan] = {
+        "algorithm": _plans()[0],
+        "schedule": _schedule(),
+        "packed-schedule": _packed(),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, plan in plans.items():
+            path = Path(folder, kind)
+            write_plan(path, plan)
+            found[kind] = path.read_bytes()
+    return found
