@@ -133,7 +133,7 @@ def form_reader(name: str) -> Callable[[bytes], object]:
         plan = formats.load(name).read(content, "it").plan
         if isinstance(plan, StepProgram):
             return [len(run_graph(calling.graph).faults) for calling in plan.callings]
-        return len(violations(plan))
+        return None if plan is None else len(violations(plan))
 
     return read
 
