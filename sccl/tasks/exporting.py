@@ -109,9 +109,9 @@ def export(
             rejects, the format does not allow them, or nothing can be written there.
     """
     form = formats.load(format_name)
-    if not form.TAKES:
-        raise FormatError(f"{form.NAME}: {form.ABOUT}; 'sccl import' reads such files")
     options = options_of(form, told)
+    if not form.TAKES:
+        form.write((), options)  # says why it is only read
     loaded = load_plans(words)
     entries = _entries(form, loaded, size_bytes)
     written = form.write(entries, options)
