@@ -72,7 +72,7 @@ class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
     ] = Version.HEAD
     protocol: Annotated[
         PlanProtocol,
-        Meta(description="How data moves: Simple, or LL (packets: small messages within a node)."),
+        Meta(description="How data moves: Simple, or LL (packets: small messages)."),
     ] = PlanProtocol.SIMPLE
     in_place: Annotated[
         bool, Meta(description="Whether calls have input and output in one buffer.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from sccl.formats.mscclpp_blocks import BlockWriter, at_once
+from sccl.formats.mscclpp_blocks import KINDS, BlockWriter, at_once
 from sccl.formats.mscclpp_plan import GroupPart
 from sccl.formats.mscclpp_rules import MAX_BUFFERS_PER_OPERATION, MAX_CHANNEL_PER_OPERATION
 from sccl.formats.mscclpp_script import Adding, At, Doing, Script, Sending
@@ -129,16 +129,21 @@ def write_packets(lane: Lane) -> None:
     """
     out = lane.out
     left: list[Adding] = []
+    last: dict[int, Sending] = {}
     for step in sorted(lane.steps):
         found = lane.steps[step]
-        _put_packets(out, [s for s in lane.sends(step) if s not in lane.gone])
-        _unpack(out, left)
+        _move_packets(out, "cpkt", [pack for one in found.values() for pack in one.packs])
+        sends = lane.sends(step)
+        last |= {s.peer: s for s in sends if lane.kind(s.peer) == "port"}
+        _put_packets(out, [s for s in sends if s not in lane.gone])
+        _move_packets(out, "upkt", left)
         for chunk, one in found.items():
             lane.add("repkt", one.adds, lane.onward(step, chunk))
         left = [unpack for one in found.values() for unpack in one.unpacks]
-    _unpack(out, left)
+    _move_packets(out, "upkt", left)
     for copy in lane.copies:
         out.data("copy", copy.srcs, [copy.dst], ())
+    out.flush(list(last.values()))
 
 
 def _put_packets(out: BlockWriter, sends: Sequence[Sending]) -> None:
@@ -146,10 +151,11 @@ def _put_packets(out: BlockWriter, sends: Sequence[Sending]) -> None:
         for some in at_once([s for s in sends if s.src[0] == kind]):
             out.packets("ppkt", [s.src for s in some], [], some)
     for src in sorted({s.src for s in sends if s.src[0] == "s"}):
-        for some in at_once([s for s in sends if s.src == src]):
-            out.packets("rppkt", [src], [], some)
+        for kind in KINDS:
+            for some in at_once([s for s in sends if s.src == src and out.kind(s.peer) == kind]):
+                out.packets("rppkt", [src], [], some)
 
 
-def _unpack(out: BlockWriter, unpacks: Sequence[Adding]) -> None:
-    for unpack in unpacks:
-        out.packets("upkt", unpack.srcs, [unpack.dst], ())
+def _move_packets(out: BlockWriter, name: str, moves: Sequence[Adding]) -> None:
+    for move in moves:
+        out.packets(name, move.srcs, [move.dst], ())

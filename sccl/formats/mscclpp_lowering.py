@@ -13,7 +13,7 @@ from functools import partial
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError, TooLargeError
+from sccl.errors import TooLargeError
 from sccl.formats.mscclpp_blocks import KINDS
 from sccl.formats.mscclpp_lanes import Lane, write_packets, write_signalled
 from sccl.formats.mscclpp_plan import BlockPart, ChannelPart, GpuPart, GroupPart, RemotePart
@@ -46,16 +46,10 @@ def gpus_of(algorithm: Algorithm, manner: Manner) -> tuple[list[GpuPart], int]:
 
     Raises:
         TooLargeError: no number of thread blocks is enough.
-        ParameterError: packets would leave a node.
     """
     home = nodes_of(algorithm.topology)
     ported = any(home[s.src] != home[s.dst] for s in algorithm.sends)
-    if ported and manner.packets:
-        raise ParameterError(
-            "packets are written for within a node, and this algorithm leaves it: leave "
-            "protocol=LL out"
-        )
-    script = packet_script_of(algorithm) if manner.packets else script_of(algorithm)
+    script = packet_script_of(algorithm, home) if manner.packets else script_of(algorithm)
     chunks = algorithm.collective.num_chunks
     lanes = min(chunks, manner.blocks, MAX_BLOCKS)
     while True:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from sccl.formats.mscclpp_plan import (
     ALIGNMENT,
+    MOVES,
     PACKETS,
     BlockPart,
     BufferPart,
@@ -167,7 +168,7 @@ def _overlaps(plan: PlanPart) -> Iterator[str]:
     data: dict[int, set[int]] = defaultdict(set)
     for gpu in plan.gpus:
         for block in gpu.threadblocks:
-            for op in block.all_ops():
+            for op in (op for op in block.all_ops() if op.name in MOVES | PACKETS):
                 for source, parts in ((True, op.src_buff), (False, op.dst_buff)):
                     for i, part in enumerate(parts):
                         kind, ranks = _where(gpu, block, op, part)

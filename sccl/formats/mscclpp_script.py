@@ -43,12 +43,14 @@ class Doing:
     """What a rank does for a chunk in a step: sends, then awaits, then adds up and copies.
 
     Attributes:
+        packs: into packets here, which ports send as they are.
         unpacks: of packets that have come.
     """
 
     sends: list[Sending] = field(default_factory=list)
     froms: set[int] = field(default_factory=set)
     adds: list[Adding] = field(default_factory=list)
+    packs: list[Adding] = field(default_factory=list)
     unpacks: list[Adding] = field(default_factory=list)
 
 
@@ -91,11 +93,11 @@ class Script:
         """Return the chunks of scratch: two places for data take the room of one of packets."""
         return self.packets + -(-max(self.plain.values(), default=0) // 2)
 
-    def sent(self, value: Value, place: Sequence[At], there: At, found: Trace) -> None:
-        """Note that a value came into being by being sent from another rank."""
+    def sent(self, value: Value, src: At, there: At, found: Trace) -> None:
+        """Note that a value came into being by being sent from a place of another rank."""
         assert value.arrived_from is not None
         source = found.values[value.arrived_from].rank
-        sending = Sending(place[value.arrived_from], there, value.rank)
+        sending = Sending(src, there, value.rank)
         self.doing[source, value.chunk][value.step].sends.append(sending)
         self.doing[value.rank, value.chunk][value.step].froms.add(source)
 
@@ -125,21 +127,25 @@ def script_of(algorithm: Algorithm) -> Script:
         else:
             there = output if output and number not in operands else script.fresh(rank)
             place[number] = there
-            script.sent(value, place, there, found)
+            script.sent(value, place[value.arrived_from], there, found)
     return script
 
 
-def packet_script_of(algorithm: Algorithm) -> Script:
+def packet_script_of(algorithm: Algorithm, home: Sequence[int]) -> Script:
     """Return what ranks do where arrivals are packets, which say themselves that they have come.
 
     What a rank adds up of a chunk it keeps where the chunk ends, or else in one place of scratch:
     no sum is sent any more when the next takes its place.
+
+    Args:
+        home: the node of each rank; between nodes go packets that lie in scratch already.
     """
     found, collective = trace(algorithm), algorithm.collective
     layout = layout_of(collective)
     script = Script(layout)
     place: list[At] = [("", 0)] * len(found.values)
     sums: dict[tuple[int, int], At] = {}
+    packed: dict[int, At] = {}
     for number, value in enumerate(found.values):
         if not found.needed[number]:
             continue
@@ -162,8 +168,15 @@ def packet_script_of(algorithm: Algorithm) -> Script:
             if output:
                 script.copies[rank, chunk] = Adding((place[number],), output)
         else:
+            source, src = found.values[value.arrived_from].rank, place[value.arrived_from]
             place[number] = script.fresh(rank)
-            script.sent(value, place, place[number], found)
+            if home[source] != home[rank] and src[0] != "s":
+                if value.arrived_from not in packed:
+                    packed[value.arrived_from] = script.fresh(source)
+                    pack = Adding((src,), packed[value.arrived_from])
+                    script.doing[source, chunk][value.step].packs.append(pack)
+                src = packed[value.arrived_from]
+            script.sent(value, src, place[number], found)
             if output:
                 unpack = Adding((place[number],), output)
                 script.doing[rank, chunk][value.step].unpacks.append(unpack)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sccl.core.algorithm import Algorithm
-from sccl.errors import ParameterError
 from sccl.formats import mscclpp
 from sccl.formats.mscclpp_lowering import nodes_of
 from sccl.formats.mscclpp_plan import plan_of
@@ -129,17 +128,23 @@ def test_what_is_left_out_at_ports_is_seen(left_out: str) -> None:
     assert seen
 
 
-def test_packets_do_not_leave_a_node() -> None:
-    with pytest.raises(ParameterError, match="leave protocol=LL out"):
-        written(hard(), protocol=LL)
+@pytest.mark.parametrize("machine", TWO_NODES)
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_packets_over_two_nodes_are_right(machine: str, collective: str) -> None:
+    """What leaves a node is read by ports, so that it lies in scratch as packets before."""
+    content = written(two_rings(machine, collective), protocol=LL)
+    assert faults_of(content) == []
+    assert mscclpp.read(content, "plan").notes == ()
+    assert {name for name, kind in names(content) if kind == "port"} == {"rppkt", "flush"}
+    assert names(content)["cpkt", None] > 0
 
 
 @pytest.mark.peer(PARSER)
 @pytest.mark.parametrize("machine", TWO_NODES)
 @pytest.mark.parametrize("collective", COLLECTIVES)
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("told", [{"version": v} for v in VERSIONS] + [{"protocol": LL}])
 def test_its_own_parser_takes_plans_over_two_nodes(
-    machine: str, collective: str, version: mscclpp.Version, tmp_path: Path
+    machine: str, collective: str, told: dict[str, Any], tmp_path: Path
 ) -> None:
-    content = written(two_rings(machine, collective), version=version)
+    content = written(two_rings(machine, collective), **told)
     assert complaint(content, tmp_path) == ""

@@ -19,10 +19,10 @@ Ready = Callable[[], bool]
 THREADS = 2
 CALLS = 3
 HOLD, LIKED = 0.02, 0.9
-PACKETS = {"ppkt", "rppkt", "upkt", "repkt", "respkt"}
+PACKETS = {"ppkt", "rppkt", "upkt", "cpkt", "repkt", "respkt"}
 
 READ, ADDED = {"rppkt", "upkt"}, {"repkt", "respkt"}
-WRITTEN, SENT = {"ppkt", "rppkt"}, {"respkt"}
+WRITTEN, SENT = {"ppkt", "rppkt", "cpkt"}, {"respkt"}
 """Operations of whose sources and destinations all, or all but the first, are packets."""
 
 
@@ -176,13 +176,20 @@ class Run:
     def push(self, rank: int, b: int, t: int, op: Json) -> Iterator[Ready]:
         """Tell ports what to do; wait for those that are to be flushed."""
         name, peers = op["name"], self.peers(rank, b, op)
+        source: list[Cell] = []
+        if name == "rppkt":
+            source = self.cells(rank, b, op, op["src_buff"][0], packets=True)
+            for cell in source[t::THREADS]:
+                yield lambda cell=cell: self.has_come(cell, self.call[rank])  # type: ignore[misc]
+            yield from self.meet(rank, b)
         for i in range(t, len(peers), THREADS):
             channel, peer, which = peers[i]
             queue = self.queues[rank, channel]
             yield always
-            if name in {"put", "pws", "pwsf"}:
-                source = self.cells(rank, b, op, op["src_buff"][i], packets=False)
-                target = self.cells(rank, b, op, op["dst_buff"][i], packets=False)
+            if name in {"put", "pws", "pwsf", "rppkt"}:
+                if name != "rppkt":
+                    source = self.cells(rank, b, op, op["src_buff"][i], packets=False)
+                target = self.cells(rank, b, op, op["dst_buff"][i], packets=name == "rppkt")
                 for src, dst in zip(source, target, strict=True):
                     queue.append(lambda src=src, dst=dst: self.copy(src, dst))  # type: ignore[misc]
             if name in {"signal", "rlxsignal", "pws", "pwsf"}:
@@ -210,7 +217,7 @@ class Run:
             for i, p in enumerate(op["dst_buff"])
         ]
         jobs: list[tuple[list[list[Cell]], list[list[Cell]]]] = [(source, target)]
-        if name in {"put", "ppkt", "copy", "upkt"}:
+        if name in {"put", "ppkt", "copy", "upkt", "cpkt"}:
             jobs = [([src], [dst]) for src, dst in zip(source, target, strict=True)]
         for come, go in jobs:
             for w in range(len(come[0])):
