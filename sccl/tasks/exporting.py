@@ -22,7 +22,7 @@ from sccl.core.files.disk import (
     write_folder,
 )
 from sccl.core.files.fields import Count, FileText
-from sccl.errors import FormatError, InputError, ParameterError, unknown_name
+from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
 from sccl.tasks.judged import judged, judged_schedule
