@@ -197,7 +197,7 @@ def _print(console: Console, shown: CompareOutput) -> None:
         for note in shown.tuner.notes:
             console.print(f"  {on_a_line(note)}", markup=False, soft_wrap=True)
         told = f"rules written to {on_a_line(shown.tuner.file)}; to use them: "
-        console.print(f"{told}{on_a_line(shown.tuner.command)} ...", markup=False, soft_wrap=True)
+        console.print(f"{told}{on_a_line(shown.tuner.command)}", markup=False, soft_wrap=True)
     if shown.plot:
         console.print(f"picture: {on_a_line(shown.plot)}", markup=False, soft_wrap=True)
 

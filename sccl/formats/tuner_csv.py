@@ -14,14 +14,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sccl.core.algorithm import Algorithm
+from sccl.core.schedule import Schedule
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
 
 NAME = "tuner-csv"
-ABOUT = "rules for NCCL's tuner plugin, made by 'sccl compare --tuner' (read alone)"
+ABOUT = "rules for NCCL's tuner plugin: which of its algorithms for which sizes, by simulated times"
 SOURCE = "NVIDIA/nccl 2.30, plugins/tuner/example"
-TAKES = ()
+TAKES = (Algorithm, Schedule)
 BY_SIZE = False
 MIXES = False
 
@@ -80,15 +82,12 @@ def text_of(rules: Iterable[Rule], comments: Iterable[str]) -> str:
 
 
 def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
-    """Raise: a plan of sccl's is none of NCCL's algorithms.
+    """Raise: rules come of a comparison, which is not for this room to make.
 
     Raises:
         FormatError: always.
     """
-    raise FormatError(
-        "tuner-csv: rules are about NCCL's own algorithms, not about plans: 'sccl compare --tuner "
-        "FILE' writes them"
-    )
+    raise FormatError("tuner-csv: rules come of a comparison: 'sccl export' makes one")
 
 
 def sniff(content: bytes) -> bool:

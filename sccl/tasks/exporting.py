@@ -23,7 +23,7 @@ from sccl.core.files.disk import (
 )
 from sccl.core.files.fields import Count, FileText
 from sccl.errors import InputError, ParameterError, unknown_name
-from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles, tuner_csv
 from sccl.tasks.files import LoadedPlan, load_plans
 from sccl.tasks.judged import judged, judged_schedule
 from sccl.tasks.outputs import Output, plan_digests
@@ -114,7 +114,12 @@ def export(
         form.write((), options)  # says why it is only read
     loaded = load_plans(words)
     entries = _entries(form, loaded, size_bytes)
-    written = form.write(entries, options)
+    if form.NAME == tuner_csv.NAME:
+        from sccl.tasks.tuner import rules_beside  # noqa: PLC0415 - loads the solvers
+
+        written = rules_beside(entries, size_bytes)
+    else:
+        written = form.write(entries, options)
     given = {str(one.file): one.plan for one in loaded}
     taken = {entry.name for entry in entries}
     left_out = tuple(name for one in loaded if (name := slug(one.file.stem)) not in taken)

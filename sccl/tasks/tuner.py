@@ -1,8 +1,8 @@
-"""``sccl compare --tuner``: which of NCCL's algorithms for which sizes, as its tuner reads them."""
+"""Which of NCCL's algorithms for which sizes, as its tuner reads them: ``sccl compare --tuner``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -11,14 +11,20 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text
-from sccl.core.files.disk import write_atomically
+from sccl.core.files.disk import write_bytes_atomically
 from sccl.core.files.fields import FileText, Part
 from sccl.core.words import counted
 from sccl.errors import CollectiveError, InputError
+from sccl.formats import SizedPlan, WrittenFiles
 from sccl.formats.tuner_csv import COLLECTIVES, MAX_SIZE, OWN_CHANNELS, Rule, text_of
 from sccl.synth.baselines.nccl import nodes_of
-from sccl.tasks.compare import Comparison, System
+from sccl.tasks.compare import Comparison, System, compare
+from sccl.tasks.entrants import Contest
+from sccl.tasks.sizes import sizes_of
+from sccl.tasks.subject import spec_of
+from sccl.tasks.taking_part import entrants_of
 
 OURS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
 """What NCCL calls classical algorithms."""
@@ -32,11 +38,21 @@ ASSUMED = (
 )
 
 
+_PERF = {
+    "allgather": "all_gather",
+    "allreduce": "all_reduce",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "reducescatter": "reduce_scatter",
+}
+"""What nccl-tests calls collectives."""
+
+
 class TunerPart(Part, frozen=True, kw_only=True):
     """Rules for NCCL's tuner."""
 
     file: FileText
-    command: Annotated[str, Meta(description="That uses them; the program comes after it.")]
+    command: Annotated[str, Meta(description="That uses them, with nccl-tests.")]
     notes: Annotated[tuple[str, ...], Meta(description="What was assumed, and who is faster.")]
 
 
@@ -123,18 +139,64 @@ def _faster(found: Comparison, best: dict[int, System]) -> Iterator[str]:
         yield f"at {span} {name} takes up to {max(gains):.0%} less than these"
 
 
+def rules_of(found: Comparison, made_by: str) -> WrittenFiles:
+    """Return the file of a comparison's rules.
+
+    Args:
+        made_by: the command, for the file's first line.
+
+    Raises:
+        InputError: there are none.
+    """
+    made = tuned(found)
+    about = f"{found.contest.spec.name} on {found.contest.topology.name}, by {made_by}"
+    about = "".join(c if c.isprintable() else "?" for c in about)
+    content = text_of(made.rules, (about, *made.notes)).encode()
+    return WrittenFiles({"rules.csv": content}, _command(found.contest), made.notes)
+
+
+def _command(contest: Contest) -> str:
+    """Return what runs NCCL with rules: one process for a node, else one for a GPU."""
+    told = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={path}"
+    program = f"{_PERF[contest.spec.name]}_perf -b 1K -e 1G -f 4"
+    ranks = contest.topology.ranks
+    if nodes_of(contest.topology) == 1:
+        return f"{told} {program} -g {ranks}"
+    return f"mpirun -np {ranks} env {told} {program} -g 1"
+
+
 def write_tuner(found: Comparison, file: Path) -> TunerPart:
     """Write rules, and return what there is to say of them.
 
     Raises:
         InputError: there are none, or the file cannot be written.
     """
-    made = tuned(found)
-    about = f"{found.contest.spec.name} on {found.contest.topology.name}, by sccl compare --tuner"
-    about = "".join(c if c.isprintable() else "?" for c in about)
-    write_atomically(file, text_of(made.rules, (about, *made.notes)))
-    command = (
-        "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so "
-        f"NCCL_TUNER_CONFIG_FILE={quote(str(file))} NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
-    )
+    made = rules_of(found, "sccl compare --tuner")
+    (content,) = made.files.values()
+    write_bytes_atomically(file, content)
+    command = made.command.replace("{path}", quote(str(file)))
     return TunerPart(file=str(file), command=command, notes=made.notes)
+
+
+def rules_beside(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenFiles:
+    """Return the rules for the machine and the collective of some plans, and where these win.
+
+    Args:
+        size_bytes: that is compared; None: 1 KB to 1 GB.
+
+    Raises:
+        InputError: there are none.
+        KeyboardInterrupt: it was interrupted.
+    """
+    topology, collective = plans[0].plan.topology, plans[0].plan.collective
+    check_tunable(collective.name)
+    spec = spec_of(topology, collective.name, collective.root)
+    contest = Contest(topology, spec, AlphaModel.TRAVELS)
+    nodes = nodes_of(topology)
+    names = [name for name in OURS if _has(name, spec.name, nodes, topology.ranks)]
+    given = {one.name: one.plan for one in plans}
+    sizes = sizes_of("1KB..1GB") if size_bytes is None else (size_bytes,)
+    found = compare(contest, entrants_of(contest, names, given, lambda _: None), sizes)
+    if found.ended:
+        raise KeyboardInterrupt
+    return rules_of(found, "sccl export")

@@ -109,7 +109,8 @@ EXECUTED: dict[str, Callable[[Files, Algorithm], None]] = {
 
 
 def test_every_format_that_is_written_has_some() -> None:
-    assert set(EXECUTED) == {name for name in formats.names() if formats.load(name).TAKES}
+    by_comparing = {"tuner-csv"}
+    assert set(EXECUTED) | by_comparing == {n for n in formats.names() if formats.load(n).TAKES}
 
 
 def written(name: str, algorithm: Algorithm) -> Files:

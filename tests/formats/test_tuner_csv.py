@@ -93,6 +93,41 @@ def test_who_is_faster_than_nccl_is_said(tmp_path: Path) -> None:
     assert "# at 1 KB to 4 KB direct takes up to 67% less than these" in file.read_text()
 
 
+def test_plans_are_exported_as_rules_beside_them(tmp_path: Path) -> None:
+    """Those that 'sccl compare' gives for the same machine, which say where the plans win."""
+    plans, rules, beside = tmp_path / "found", tmp_path / "rules.csv", tmp_path / "beside.csv"
+    about = ("--collective", "allgather", "--topo", "ring:4")
+    assert sccl("pareto", *about, "--out", plans)[0] == 0
+    code, out, err = sccl("export", plans, "--format", "tuner-csv", "-o", rules)
+    assert (code, err) == (0, "")
+    assert "to run it: mpirun -np 4 env NCCL_TUNER_PLUGIN=libnccl-tuner-example.so" in out
+    assert f"NCCL_TUNER_CONFIG_FILE={rules} all_gather_perf" in out
+    better = [line for line in rules.read_text().splitlines() if "takes up to" in line]
+    assert better
+    assert all("allgather-ring-4-c" in line for line in better)
+    only = ("--only", "multi-ring,pat")
+    assert sccl("compare", *about, *only, "--tuner", beside)[0] == 0
+    own, others = (
+        [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        for file in (rules, beside)
+    )
+    assert own == others
+
+
+def test_rules_at_one_size_hold_for_all(tmp_path: Path) -> None:
+    plan, rules = tmp_path / "plan.json", tmp_path / "rules.csv"
+    about = ("--collective", "alltoall", "--topo", "ring:4")
+    assert sccl("baseline", "direct", *about, "-o", plan)[0] == 0
+    code, _, err = sccl("export", plan, "--format", "tuner-csv", "-o", rules)
+    assert (code, "is not asked about alltoall" in err, rules.exists()) == (2, True, False)
+    about = ("--collective", "allreduce", "--topo", "dgx1")
+    assert sccl("baseline", "multi-ring", *about, "-o", plan)[0] == 0
+    code, out, _ = sccl("export", plan, "--format", "tuner-csv", "--size", "1MB", "-o", rules)
+    assert (code, " all_reduce_perf -b 1K -e 1G -f 4 -g 8" in out) == (0, True)
+    (rule,) = (line for line in rules.read_text().splitlines() if not line.startswith("#"))
+    assert rule.startswith(f"allreduce,0,{MAX_SIZE},")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

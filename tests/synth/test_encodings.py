@@ -133,6 +133,7 @@ def solutions(instance: Instance, *, ordered: bool) -> list[tuple[Schedule, tupl
     problem = cpsat._build(encode(instance, break_symmetry=ordered))
     collector = _Collector(problem)
     solver = cp_model.CpSolver()
+    solver.parameters.catch_sigint_signal = False  # it would stay deadly after
     solver.parameters.enumerate_all_solutions = True
     solver.parameters.num_workers = 1
     solver.solve(problem.cp, collector)
@@ -236,6 +237,7 @@ def test_ordering_chunks_loses_no_verdict(case: Case) -> None:
                 continue
             solver = cp_model.CpSolver()
             solver.parameters.num_workers = 1
+            solver.parameters.catch_sigint_signal = False  # it would stay deadly after
             status = solver.solve(cpsat._build(model).cp)
             verdicts.add("INFEASIBLE" if status == cp_model.INFEASIBLE else "sat")
         assert verdicts == {"sat" if case.sat else "INFEASIBLE"}
