@@ -80,7 +80,7 @@ def test_every_program_between_processes(flavour: str, ranks: int, largest: int)
             assert f"# sccl {name}, {ranks} ranks" in done.stdout
 
 
-@pytest.mark.parametrize("ranks", [3, 4, 8])
+@pytest.mark.parametrize("ranks", [3, 4, pytest.param(8, marks=pytest.mark.nightly)])
 def test_every_program_between_threads(ranks: int) -> None:
     done = loopback(project(ranks, mpich()), "--counts", COUNTS)
     assert done.returncode == 0, done.stderr
@@ -196,6 +196,7 @@ def test_the_thread_sanitizer_finds_no_race_in_exchanges(tmp_path: Path) -> None
     assert "WARNING: ThreadSanitizer" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_more_bytes_than_an_int_counts() -> None:
     mpi = mpich()
     directory = project(2, mpi)

@@ -187,7 +187,15 @@ def _all_vectors(instance: Instance) -> list[tuple[int, ...]]:
     return [q for q in every if sum(q) == instance.rounds]
 
 
-@pytest.mark.parametrize("case", TINY, ids=str)
+LONG = (Case("ring:3", "gather", 1, 2, 3, True, ""),)
+"""Of which the paper's model has many thousand solutions."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=[pytest.mark.nightly] * (c in LONG)) for c in TINY],
+    ids=str,
+)
 def test_the_papers_models_contain_the_schedules(case: Case) -> None:
     """C1 to C6 also admit useless sends; counted without those they are the schedules."""
     instance = case.question.instances[0]
