@@ -23,7 +23,7 @@ from sccl.core.files.disk import (
 )
 from sccl.core.files.fields import Count, FileText
 from sccl.errors import InputError, ParameterError, unknown_name
-from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles, tuner_csv
+from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
 from sccl.tasks.judged import judged, judged_schedule
 from sccl.tasks.outputs import Output, plan_digests
@@ -32,6 +32,9 @@ from sccl.tasks.sizes import check_divides
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
     from sccl.core.schedule import Schedule
+
+_COMPARED = "tuner-csv"
+"""The format that holds what others' algorithms take, beside the plans."""
 
 
 class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,7 +117,7 @@ def export(
         form.write((), options)  # says why it is only read
     loaded = load_plans(words)
     entries = _entries(form, loaded, size_bytes)
-    if form.NAME == tuner_csv.NAME:
+    if form.NAME == _COMPARED:
         from sccl.tasks.tuner import rules_beside  # noqa: PLC0415 - loads the solvers
 
         written = rules_beside(entries, size_bytes)
