@@ -16,6 +16,15 @@ BusIds = Literal["ascending"] | tuple[str, ...]
 _BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])")
 
 
+def plain_bus_id(text: str) -> str:
+    """Return a bus id as ``0000:0a:00.0``, empty where it is none."""
+    found = _BUS_ID.fullmatch(text.lower())
+    if found is None:
+        return ""
+    domain, bus, device, function = (int(part or "0", 16) for part in found.groups())
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
 def checked_bus_ids(given: BusIds, ranks: int, where: str) -> BusIds:
     """Return what is said of ranks, with every bus id as ``0000:0a:00.0``.
 
@@ -34,14 +43,13 @@ def checked_bus_ids(given: BusIds, ranks: int, where: str) -> BusIds:
         )
     known: dict[str, int] = {}
     for rank, text in enumerate(given):
-        found = _BUS_ID.fullmatch(text.lower())
-        if found is None:
+        plain = plain_bus_id(text)
+        if not plain:
             raise TopologyError(
                 f"{where}: pci_bus_ids has {text!r} for rank {rank}, expected hexadecimal "
                 "[domain:]bus:device.function, such as 0000:0a:00.0"
             )
-        domain, bus, device, function = (int(part or "0", 16) for part in found.groups())
-        other = known.setdefault(f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}", rank)
+        other = known.setdefault(plain, rank)
         if other != rank:
             raise TopologyError(
                 f"{where}: pci_bus_ids has {text} for ranks {other} and {rank}, expected a GPU for "

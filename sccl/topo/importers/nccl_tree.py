@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from sccl.core.bus_ids import BusIds
+from sccl.core.bus_ids import BusIds, plain_bus_id
 from sccl.core.ids import Edge
 from sccl.errors import FormatError
+from sccl.topo.fabric import Nic
 from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
-from sccl.topo.importers.pairs import BRIDGE, SOCKETS, SWITCH, SWITCHES
+from sccl.topo.importers.pairs import BRIDGE, SOCKETS, SWITCH, SWITCHES, nics
 from sccl.topo.importers.plain_xml import Element
 
 SWITCH_CLASS = "0x0680"
@@ -22,7 +23,6 @@ _NIC_CLASSES = ("0x0200", "0x0207")
 
 _GT_PER_S = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([0-9]{1,2}(?:\.[0-9])?) GT/s")
-_BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])")
 _NUMBER = re.compile(r"[0-9]{1,9}|0x[0-9a-f]{1,8}")
 
 
@@ -79,15 +79,6 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A NIC: ``gpus`` are the ranks that have none nearer."""
-
-    name: str
-    gb_per_s: float | None
-    gpus: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Inventory:
     """What a file tells.
 
@@ -101,12 +92,12 @@ class Inventory:
     gpus: tuple[Place, ...]
     order: str
     cpus: int
-    cards: tuple[Card, ...]
+    cards: tuple[Nic, ...]
     virtual: int
 
     def rank_at(self, place: Place, target: str) -> int | None:
         """Return the GPU of the same host with a bus id, None where there is none."""
-        bus_id = _plain(target)
+        bus_id = plain_bus_id(target)
         ranks = (i for i, g in enumerate(self.gpus) if (g.host, g.bus_id) == (place.host, bus_id))
         return next(ranks, None)
 
@@ -184,7 +175,7 @@ def _is_gpu(pci: Element, *, detailed: bool) -> bool:
 
 
 def _place(pci: Element, above: tuple[Element, ...]) -> Place:
-    bus_id = _plain(pci.get("busid"))
+    bus_id = plain_bus_id(pci.get("busid"))
     if not bus_id:
         raise FormatError(
             f"line {pci.line}: busid of the GPU is {pci.get('busid')[:40]!r}, expected hexadecimal "
@@ -197,7 +188,7 @@ def _place(pci: Element, above: tuple[Element, ...]) -> Place:
 
 def _check_distinct(places: list[Place], devices: list[Device]) -> None:
     seen: set[tuple[str, str]] = set()
-    lines = {_plain(pci.get("busid")): pci.line for pci, _ in devices}
+    lines = {plain_bus_id(pci.get("busid")): pci.line for pci, _ in devices}
     for place in places:
         if (place.host, place.bus_id) in seen:
             raise FormatError(
@@ -218,7 +209,7 @@ def _ordered(places: list[Place]) -> tuple[tuple[Place, ...], str]:
     return tuple(places), "the order of the file"
 
 
-def _cards(devices: list[Device], gpus: tuple[Place, ...]) -> tuple[Card, ...]:
+def _cards(devices: list[Device], gpus: tuple[Place, ...]) -> tuple[Nic, ...]:
     """Return the NICs; several ports of a device are one each."""
     found = []
     for pci, above in devices:
@@ -227,15 +218,7 @@ def _cards(devices: list[Device], gpus: tuple[Place, ...]) -> tuple[Card, ...]:
         found += [(net.get("name") or pci.get("busid"), _gb_per_s(net), far) for net in nets]
         if not nets and pci.get("class").lower().startswith(_NIC_CLASSES):
             found.append((pci.get("busid"), None, far))
-    least = [min(far) for far in zip(*(far for *_, far in found), strict=True)]
-    return tuple(
-        Card(
-            " ".join(name.split())[:40] or "NIC",
-            speed,
-            tuple(i for i, path in enumerate(far) if path == least[i]),
-        )
-        for name, speed, far in found
-    )
+    return nics(found)
 
 
 def _distance(above: tuple[Element, ...], gpu: Place) -> tuple[int, int]:
@@ -252,15 +235,6 @@ def _gb_per_s(net: Element) -> float | None:
     """Return the speed of a port, which the file has in Mbit/s."""
     text = net.get("speed")
     return int(text) / 8000 if re.fullmatch("[1-9][0-9]{0,8}", text) else None
-
-
-def _plain(bus_id: str) -> str:
-    """Return a bus id as ``0000:0a:00.0``, empty where it is none."""
-    found = _BUS_ID.fullmatch(bus_id.lower())
-    if found is None:
-        return ""
-    domain, bus, device, function = (int(part or "0", 16) for part in found.groups())
-    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
 
 
 def _slot(pci: Element) -> tuple[str, int]:

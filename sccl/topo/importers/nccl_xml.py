@@ -14,12 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import combinations
 
 from sccl.core.ids import Edge
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.gpus import (
     NVLINK,
@@ -31,8 +29,16 @@ from sccl.topo.importers.gpus import (
     nvidia_gpu,
     speed_said,
 )
-from sccl.topo.importers.nccl_tree import SWITCH_CLASS, Card, Inventory, tree_of
-from sccl.topo.importers.pairs import MAX_GPUS, Pairs, Speeds, build, named
+from sccl.topo.importers.nccl_tree import SWITCH_CLASS, Inventory, tree_of
+from sccl.topo.importers.pairs import (
+    MAX_GPUS,
+    Pairs,
+    Speeds,
+    build,
+    links_said,
+    nics_said,
+    with_switches,
+)
 from sccl.topo.importers.plain_xml import Element, parsed
 
 NAME = "nccl-xml"
@@ -84,17 +90,19 @@ def read(text: str, hints: Hints) -> Imported:
     direct, to_switches = _direct(tree), _to_switches(tree)
     kind = _kind(tree)
     gpu = _gpu(tree, hints, needed=bool(direct or to_switches))
-    lanes = _with_switches(direct, to_switches)
+    lanes = with_switches(direct, to_switches)
     pairs = Pairs(len(tree.gpus), lanes, tree.paths(), tuple(g.numa for g in tree.gpus))
-    speeds = Speeds(kind, gpu.gb_per_s if gpu else 0.0, _own(pairs, to_switches), _pcie(tree, gpu))
+    speeds = Speeds(
+        kind, gpu.gb_per_s if gpu else 0.0, pairs.most_links(to_switches), _pcie(tree, gpu)
+    )
     built = build(pairs, speeds, hints, ABOUT)
     topology = replace(built.topology, pci_bus_ids=tree.bus_ids())
-    fast = _of_links(kind, direct, to_switches)
+    fast = links_said(kind, direct, to_switches)
     return Imported(
         topology,
         (*_told(tree), *fast, *_left_out(tree), *built.understood, *_of_nics(tree)),
         (*_of_gpu(tree, gpu, hints, links=bool(fast)), *built.assumed),
-        tuple(Nic(card.name, card.gpus, card.gb_per_s, None) for card in tree.cards if card.gpus),
+        tuple(card for card in tree.cards if card.ranks),
     )
 
 
@@ -168,20 +176,6 @@ def _count(link: Element) -> int:
     return count
 
 
-def _with_switches(direct: dict[Edge, int], to_switches: dict[int, int]) -> dict[Edge, int]:
-    lanes = dict(direct)
-    for a, b in combinations(sorted(to_switches), 2):
-        lanes[a, b] = lanes.get((a, b), 0) + min(to_switches[a], to_switches[b])
-    return lanes
-
-
-def _own(pairs: Pairs, to_switches: dict[int, int]) -> int:
-    """Return how many links a GPU has at most: more are seen where they lead to switches."""
-    if len(to_switches) > 1:
-        return max(to_switches.values())
-    return max(pairs.links_of(gpu) for gpu in range(pairs.gpus))
-
-
 def _kind(tree: Inventory) -> str:
     return XGMI if any(g.architecture().startswith("gfx") for g in tree.gpus) else NVLINK
 
@@ -226,18 +220,6 @@ def _told(tree: Inventory) -> Iterable[str]:
         yield f"slowest on the way up from a GPU: {', '.join(speeds)}"
 
 
-def _of_links(kind: str, direct: dict[Edge, int], to_switches: dict[int, int]) -> list[str]:
-    lines = []
-    if direct:
-        total = counted(sum(direct.values()), kind)
-        lines.append(f"{total} between {counted(len(direct), 'pair')} of GPUs")
-    if to_switches:
-        counts = sorted(set(to_switches.values()))
-        each = " or ".join(map(str, counts))
-        lines.append(f"{counted(len(to_switches), 'GPU')} with {each} {kind}s to switches each")
-    return lines
-
-
 def _left_out(tree: Inventory) -> Iterable[str]:
     if gone := tree.links_elsewhere():
         yield f"{counted(gone, 'link')} to what is no GPU of the file left out"
@@ -246,18 +228,9 @@ def _left_out(tree: Inventory) -> Iterable[str]:
 
 
 def _of_nics(tree: Inventory) -> Iterable[str]:
-    near = [_said(card) for card in tree.cards if card.gpus]
-    if near:
-        yield f"{counted(len(near), 'NIC')} nearest to GPUs: {'; '.join(near)}"
-    if far := [card.name for card in tree.cards if not card.gpus]:
-        yield f"{counted(len(far), 'NIC')} nearest to no GPU: {', '.join(far)}"
+    yield from nics_said(tree.cards)
     if tree.virtual:
         yield f"{counted(tree.virtual, 'network interface')} without a PCI device left out"
-
-
-def _said(card: Card) -> str:
-    speed = "" if card.gb_per_s is None else f" of {card.gb_per_s:g} GB/s"
-    return f"{card.name}{speed} to {named(card.gpus)}"
 
 
 def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> Iterable[str]:

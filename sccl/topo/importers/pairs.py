@@ -13,7 +13,7 @@ tell which GPUs are behind the same one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -21,6 +21,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
+from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints
 from sccl.topo.importers.gpus import (
     ALPHA_US,
@@ -58,6 +59,12 @@ class Pairs:
     def links_of(self, gpu: int) -> int:
         """Return the fast links of a GPU, as if each pair had its own."""
         return sum(lanes for pair, lanes in self.lanes.items() if gpu in pair)
+
+    def most_links(self, to_switches: Mapping[int, int]) -> int:
+        """Return how many links a GPU has at most: those to switches are seen in many pairs."""
+        if len(to_switches) > 1:
+            return max(to_switches.values())
+        return max(self.links_of(gpu) for gpu in range(self.gpus))
 
     def switched(self, links: int) -> frozenset[int]:
         """Return the GPUs whose fast links lead to switches, if a GPU has so many of them."""
@@ -115,6 +122,32 @@ class Built:
     topology: Topology
     understood: tuple[str, ...]
     assumed: tuple[str, ...]
+
+
+def with_switches(direct: Mapping[Edge, int], to_switches: Mapping[int, int]) -> dict[Edge, int]:
+    """Return links of pairs, where those of each GPU to switches join all that have such."""
+    lanes = dict(direct)
+    for a, b in combinations(sorted(to_switches), 2):
+        lanes[a, b] = lanes.get((a, b), 0) + min(to_switches[a], to_switches[b])
+    return lanes
+
+
+def nics(cards: Sequence[tuple[str, float | None, Sequence[tuple[int, ...]]]]) -> tuple[Nic, ...]:
+    """Return network cards, each nearest to the GPUs that have none nearer; to none: far ones.
+
+    Args:
+        cards: name, 10^9 bytes per second, and how far it is from each GPU, the least the nearest.
+    """
+    least = [min(far) for far in zip(*(far for *_, far in cards), strict=True)]
+    return tuple(
+        Nic(
+            " ".join(name.split())[:40] or "NIC",
+            tuple(gpu for gpu, path in enumerate(far) if path == least[gpu]),
+            speed,
+            None,
+        )
+        for name, speed, far in cards
+    )
 
 
 def build(pairs: Pairs, speeds: Speeds, hints: Hints, about: str) -> Built:
@@ -202,6 +235,33 @@ def _doors(pairs: Pairs, speeds: Speeds) -> Iterable[tuple[str, tuple[int, ...],
                 gpus,
                 speeds.sockets if reach == NODE else speeds.slot,
             )
+
+
+def links_said(kind: str, direct: Mapping[Edge, int], to_switches: Mapping[int, int]) -> list[str]:
+    """Return, in words, the links of pairs and of GPUs to switches."""
+    lines = []
+    if direct:
+        total = counted(sum(direct.values()), kind)
+        lines.append(f"{total} between {counted(len(direct), 'pair')} of GPUs")
+    if to_switches:
+        each = " or ".join(map(str, sorted(set(to_switches.values()))))
+        lines.append(f"{counted(len(to_switches), 'GPU')} with {each} {kind}s to switches each")
+    return lines
+
+
+def nics_said(cards: Iterable[Nic]) -> Iterable[str]:
+    """Yield, in words, which GPUs network cards are nearest to."""
+    near, far = [], []
+    for card in cards:
+        speed = "" if card.gb_per_s is None else f" of {card.gb_per_s:g} GB/s"
+        if card.ranks:
+            near.append(f"{card.name}{speed} to {named(card.ranks)}")
+        else:
+            far.append(card.name)
+    if near:
+        yield f"{counted(len(near), 'NIC')} nearest to GPUs: {'; '.join(near)}"
+    if far:
+        yield f"{counted(len(far), 'NIC')} nearest to no GPU: {', '.join(far)}"
 
 
 def named(gpus: Iterable[int]) -> str:
