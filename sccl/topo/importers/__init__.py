@@ -26,6 +26,7 @@ NO_IMPORTERS = frozenset(
     {
         "contract",
         "gpus",
+        "hwloc_tree",
         "infragraph_nodes",
         "infragraph_paths",
         "nccl_tree",

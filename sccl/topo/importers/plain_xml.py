@@ -12,7 +12,7 @@ from typing import Protocol
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 
-from defusedxml import DefusedXmlException
+from defusedxml import DefusedXmlException, EntitiesForbidden
 from defusedxml.sax import make_parser
 
 from sccl.errors import FormatError, TooLargeError
@@ -68,6 +68,7 @@ def parsed(text: str) -> Element:
     parser = make_parser()
     handler = _Builder(parser)
     parser.setContentHandler(handler)
+    parser.forbid_external = False  # a doctype may name a file, which is not read: none is
     try:
         parser.feed(text)
         parser.close()
@@ -128,6 +129,10 @@ class _Builder(ContentHandler):
     def endElement(self, name: str) -> None:  # noqa: ARG002, N802
         """Take the end of the element that was begun last."""
         self.open.pop().text = "".join(self.texts.pop())
+
+    def skippedEntity(self, name: str) -> None:  # noqa: N802
+        """Refuse an entity that a file would tell which is not read."""
+        raise EntitiesForbidden(name, None, None, None, None, None)
 
     def characters(self, content: str) -> None:
         """Take text in the element that was begun last."""

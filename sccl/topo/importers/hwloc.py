@@ -1,0 +1,290 @@
+"""What hwloc writes of a machine: ``lstopo --of xml --whole-io``.
+
+An ``object`` of type Machine, with sockets, host bridges and PCI devices in one another; what a
+library tells of a PCI device, such as NVML of a GPU, is an ``OSDev`` in it. Matrices beside the
+objects tell what the NVLinks (since hwloc 2.4) or xGMI links of each pair of GPUs carry together,
+10^6 bytes per second and direction. Links to NVSwitches become those of
+:mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets of what leaves and enters
+each GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import gcd
+
+from sccl.core.ids import Edge
+from sccl.core.words import counted
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpus import (
+    NVLINK,
+    XGMI,
+    Gpu,
+    gpu_named,
+    gpu_of_user,
+    speed_said,
+)
+from sccl.topo.importers.hwloc_tree import CPU, NVSWITCH, Distances, Hardware, tree_of
+from sccl.topo.importers.pairs import (
+    MAX_GPUS,
+    Pairs,
+    Speeds,
+    build,
+    links_said,
+    nics_said,
+    with_switches,
+)
+from sccl.topo.importers.plain_xml import Element, parsed
+
+NAME = "hwloc"
+ABOUT = "topology of hwloc's lstopo in XML"
+SOURCE = "open-mpi/hwloc, hwloc/topology-xml.c, topology-nvml.c and topology-rsmi.c"
+EXAMPLE = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" gp_index="1">
+    <object type="Package" os_index="0" gp_index="2">
+      <object type="Bridge" gp_index="3" bridge_type="0-1" depth="0" bridge_pci="0000:[00-07]">
+        <object type="PCIDev" gp_index="4" pci_busid="0000:06:00.0" \
+pci_type="0302 [10de:1db1] [10de:1212] a1 00" pci_link_speed="15.753846">
+          <object type="OSDev" gp_index="5" name="nvml0" subtype="NVML" osdev_type="5">
+            <info name="GPUModel" value="Tesla V100-SXM2-16GB"/>
+          </object>
+        </object>
+        <object type="PCIDev" gp_index="6" pci_busid="0000:07:00.0" \
+pci_type="0302 [10de:1db1] [10de:1212] a1 00" pci_link_speed="15.753846">
+          <object type="OSDev" gp_index="7" name="nvml1" subtype="NVML" osdev_type="5">
+            <info name="GPUModel" value="Tesla V100-SXM2-16GB"/>
+          </object>
+        </object>
+      </object>
+    </object>
+  </object>
+  <distances2 type="OSDev" nbobjs="2" kind="25" name="NVLinkBandwidth" indexing="gp">
+    <indexes length="4">5 7 </indexes>
+    <u64values length="30">1000000 50000 50000 1000000 </u64values>
+  </distances2>
+</topology>
+"""
+
+MAX_LANES = 64
+"""Of a pair of GPUs."""
+
+_COMMAND = "lstopo --of xml --whole-io topo.xml"
+_RSMI_CONSTANT = 100_000
+"""What hwloc writes of any xGMI link: ROCm SMI tells no speed."""
+
+_SLOWEST_TOLD = 3
+"""Generation of PCIe below which what is told is of a GPU that sleeps."""
+
+_UNKNOWN_PCIE = 4
+_ROOT = re.compile(r"<topology[\s>]")
+_MACHINE = re.compile(r"<object\s[^<>]{0,200}?type=.Machine")
+
+
+def sniff(text: str) -> bool:
+    """Return whether a text has the root of such a file, and a machine in it."""
+    head = text[:65536]
+    return (
+        head.lstrip("\ufeff \t\r\n").startswith("<")
+        and _ROOT.search(head) is not None
+        and _MACHINE.search(head) is not None
+    )
+
+
+def read(text: str, hints: Hints) -> Imported:
+    """Return the machine that a text describes.
+
+    Raises:
+        InputError: it is no such file, has no GPUs, or its matrices contradict themselves.
+    """
+    tree = tree_of(_topology(parsed(text)))
+    _check_count(tree)
+    gpu, by = _gpu(tree, hints)
+    fast = _fast(tree, gpu)
+    lanes = with_switches(fast.direct, fast.to_switches)
+    places = tuple(one.place for one in tree.gpus)
+    pairs = Pairs(len(tree.gpus), lanes, tree.paths(), places)
+    pcie, told = _pcie(tree, gpu)
+    built = build(
+        pairs, Speeds(fast.kind, fast.lane, pairs.most_links(fast.to_switches), pcie), hints, ABOUT
+    )
+    topology = replace(built.topology, pci_bus_ids=tuple(one.bus_id for one in tree.gpus))
+    models = sorted({model for one in tree.gpus if (model := one.model())})
+    of = f" ({', '.join(models)})" if models else ""
+    sockets = counted(len(set(places)), "socket")
+    return Imported(
+        topology,
+        (
+            f"{counted(len(tree.gpus), 'GPU')}{of} at {sockets}",
+            f"ranks are numbered by {tree.order}",
+            *links_said(fast.kind, fast.direct, fast.to_switches),
+            *fast.said,
+            *built.understood,
+            *nics_said(tree.cards),
+        ),
+        (*by, *fast.assumed, *filter(None, [told]), *built.assumed),
+        tuple(card for card in tree.cards if card.ranks),
+    )
+
+
+def _topology(root: Element) -> Element:
+    machine = next((child for child in root.children if child.tag == "object"), None)
+    if root.tag != "topology" or machine is None or machine.get("type") != "Machine":
+        raise FormatError(
+            f"line {root.line}: the root is <{root.tag[:40]}>, expected a <topology> with an "
+            f"<object> of type Machine, as hwloc writes it with '{_COMMAND}'"
+        )
+    return root
+
+
+def _check_count(tree: Hardware) -> None:
+    if not tree.gpus:
+        raise FormatError(
+            f"it has no GPUs: write it on the machine that has them, with PCI devices: '{_COMMAND}'"
+        )
+    if len(tree.gpus) > MAX_GPUS:
+        raise TooLargeError(f"it has {len(tree.gpus)} GPUs, and files are read to {MAX_GPUS}")
+
+
+def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
+    """Return which GPU these are, by the user or by what they are called, and how that is known."""
+    if hints.gpu is not None:
+        return gpu_of_user(hints.gpu), []
+    model = tree.gpus[0].model()
+    found = gpu_named(model)
+    if found is None:
+        said = f" ({model[:60]})" if model else ""
+        return None, [f"which GPUs these are is not known{said}: --gpu says it"]
+    return found, [f"the GPUs are {found.name}, by what they are called; --gpu: others"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fast:
+    """The fast links of a machine.
+
+    Attributes:
+        lane: what one of them carries per direction, 10^9 bytes per second.
+        direct: of pairs, the lower first.
+        to_switches: of GPUs that have such.
+        said: what else is understood of them.
+        assumed: what is not told.
+    """
+
+    kind: str
+    lane: float
+    direct: dict[Edge, int]
+    to_switches: dict[int, int]
+    said: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+
+def _fast(tree: Hardware, gpu: Gpu | None) -> _Fast:
+    """Return the fast links that matrices tell.
+
+    Raises:
+        InputError: they are not right, or of a kind that is not read.
+    """
+    xe = tree.matrices.get("XeLinkBandwidth")
+    if xe is not None and any(xe.between_gpus().values()):
+        raise FormatError(
+            f"line {xe.line}: its GPUs are joined by Xe Links, which are not read from hwloc's XML:"
+            " write the machine's own file, as docs/how-to/machine.md has it"
+        )
+    if nvlinks := tree.matrices.get("NVLinkBandwidth"):
+        return _of_matrix(NVLINK, nvlinks, _symmetric(nvlinks), gpu)
+    if xgmi := tree.matrices.get("XGMIBandwidth"):
+        hops = tree.matrices.get("XGMIHops")
+        near = hops.between_gpus() if hops else {}
+        direct = {pair: n for pair, n in _symmetric(xgmi).items() if near.get(pair, 1) == 1}
+        return _of_matrix(XGMI, xgmi, direct, gpu)
+    return _Fast(gpu.link if gpu else NVLINK, 0.0, {}, {}, (), tuple(_none_told(gpu)))
+
+
+def _symmetric(matrix: Distances) -> dict[Edge, int]:
+    """Return the numbers of pairs of GPUs that have one, the lower GPU first.
+
+    Raises:
+        FormatError: another is told for the way back.
+    """
+    told = matrix.between_gpus()
+    for (a, b), value in told.items():
+        if told[b, a] != value:
+            raise FormatError(
+                f"line {matrix.line}: {value} from GPU {a} to GPU {b}, and {told[b, a]} back: "
+                f"expected as many; write the file anew: '{_COMMAND}'"
+            )
+    return {(a, b): value for (a, b), value in told.items() if a < b and value}
+
+
+def _of_matrix(kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu | None) -> _Fast:
+    """Return the links of a matrix.
+
+    Raises:
+        InputError: the numbers have no speed in common, or tell none and the GPU is not known.
+    """
+    to_switches = matrix.to(NVSWITCH)
+    told = [*direct.values(), *to_switches.values()]
+    left_out = tuple(_left_out(kind, matrix))
+    if not told:
+        return _Fast(kind, 0.0, {}, {}, left_out, () if left_out else tuple(_none_told(gpu)))
+    own = round(1000 * gpu.gb_per_s) if gpu and gpu.link == kind else 0
+    if kind == XGMI and set(told) == {_RSMI_CONSTANT} and own != _RSMI_CONSTANT:
+        if gpu is None or not own:
+            raise InputError(
+                "the speed of its xGMI links is not told (hwloc writes 100 GB/s for any): say "
+                "which GPU it is with --gpu"
+            )
+        constant = "each pair with xGMI has one link: hwloc tells neither how many nor how fast"
+        return _Fast(
+            kind, gpu.gb_per_s, dict.fromkeys(direct, 1), {}, (), (constant, speed_said(gpu))
+        )
+    known = own and not any(value % own for value in told)
+    lane = own if known else gcd(*told)
+    if max(told) > lane * MAX_LANES:
+        raise InputError(
+            f"line {matrix.line}: the numbers of {matrix.name!r} are no multiples of what one "
+            f"{kind} carries: say which GPU it is with --gpu"
+        )
+    return _Fast(
+        kind,
+        lane / 1000,
+        {pair: value // lane for pair, value in direct.items()},
+        {one: value // lane for one, value in to_switches.items()},
+        left_out,
+        (
+            speed_said(gpu)
+            if gpu and known
+            else f"an {kind} carries {lane / 1000:g} GB/s per direction, of which all that is told "
+            "are multiples",
+        ),
+    )
+
+
+def _left_out(kind: str, matrix: Distances) -> Iterable[str]:
+    for what, said in ((CPU, "CPUs"), (None, "what the file does not have")):
+        if found := matrix.to(what):
+            yield f"{kind}s of {counted(len(found), 'GPU')} to {said} left out: they join no GPUs"
+
+
+def _none_told(gpu: Gpu | None) -> Iterable[str]:
+    if gpu is not None and gpu.links:
+        tool = "nvidia-smi topo -m" if gpu.link == NVLINK else "rocm-smi --showtopo"
+        yield (
+            f"the file tells of no {gpu.link}s, and the GPU {gpu.name} has {gpu.links}: where they "
+            f"join GPUs, import what '{tool}' prints"
+        )
+
+
+def _pcie(tree: Hardware, gpu: Gpu | None) -> tuple[int, str]:
+    """Return the generation of PCIe, and how it is known."""
+    told = max(one.generation() for one in tree.gpus)
+    if told >= _SLOWEST_TOLD:
+        return told, ""
+    found = gpu.pcie if gpu else _UNKNOWN_PCIE
+    slow = "slower than PCIe 3, as GPUs that sleep are" if told else "not told"
+    return found, f"the speed of the slots is {slow}: taken as of generation {found}"

@@ -1,0 +1,306 @@
+"""The tree of hwloc's XML: where GPUs and NICs are, and the matrices of what joins GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from sccl.core.bus_ids import plain_bus_id
+from sccl.core.ids import Edge
+from sccl.errors import FormatError, TooLargeError
+from sccl.topo.fabric import Nic
+from sccl.topo.importers.pairs import BRIDGE, NODE, SOCKETS, SWITCH, SWITCHES, nics
+from sccl.topo.importers.plain_xml import Element
+
+MAX_OBJECTS = 512
+"""In a matrix."""
+
+NVSWITCH, CPU = -1, -2
+"""What a row of a matrix is of, where it is of no GPU."""
+
+_SOCKETS = frozenset({"Package", "Socket"})
+_ON_PCI = frozenset({"Bridge", "PCIDev", "OSDev"})
+
+_NUMBERED = ("nvml", "rsmi", "amdsmi", "cuda", "ze")
+"""What hwloc calls GPUs after the library that told of them, those first that count all."""
+
+_GPU = re.compile(rf"({'|'.join(_NUMBERED)})([0-9]{{1,4}})|opencl[0-9]{{1,4}}d[0-9]{{1,4}}")
+_PCI_TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):")
+_GPU_CLASSES = frozenset({"0302", "0380", "1200"})
+_DISPLAY, _GPU_VENDORS = "0300", frozenset({"10de", "1002"})
+"""A display counts where no other GPU is, of NVIDIA or AMD: boards have one for their consoles."""
+
+_NIC_CLASS = "0207"
+_RAW_GB_PER_S = {1: 4.0, 2: 8.0, 3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0}
+"""What hwloc tells of 16 lanes of PCIe, by generation: what is on the wire, less its coding."""
+
+_INDEX = re.compile(r"(?:[A-Za-z0-9]{1,20}:)?([0-9]{1,19})")
+_VALUE = re.compile("[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """A PCI device.
+
+    Attributes:
+        bus_id: as ``0000:0a:00.0``; empty: not told.
+        kind: its PCI class, ``0302``; empty: not told.
+        vendor: as PCI numbers it, ``10de``.
+        above: the socket that it is at, else what the file has it in, then the bridges above it.
+    """
+
+    element: Element
+    bus_id: str
+    kind: str
+    vendor: str
+    above: tuple[Element, ...]
+
+    @property
+    def place(self) -> str:
+        """Return what tells its socket from others."""
+        return f"{self.above[0].get('type')} {self.above[0].line}"
+
+    def parts(self) -> list[Element]:
+        """Return what the system calls it: one for each library or driver that told of it."""
+        return [child for child in self.element.children if child.get("type") == "OSDev"]
+
+    def is_told_a_gpu(self) -> bool:
+        """Return whether a library told of it as of a GPU."""
+        return any(_GPU.fullmatch(part.get("name")) for part in self.parts())
+
+    def number(self, library: str) -> int | None:
+        """Return its number by a library, None where that does not tell of it."""
+        found = (_GPU.fullmatch(part.get("name")) for part in self.parts())
+        return next((int(m[2]) for m in found if m is not None and m[1] == library), None)
+
+    def model(self) -> str:
+        """Return what it is called, empty where nothing tells."""
+        told = [_info(part, "GPUModel") for part in self.parts()]
+        return next(filter(None, (*told, _info(self.element, "PCIDevice"))), "")
+
+    def generation(self) -> int:
+        """Return the PCIe generation whose 16 lanes are as fast as the slowest on its way up."""
+        ways = (self.element, *(one for one in self.above if one.get("type") == "Bridge"))
+        return min(filter(None, map(_generation, ways)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """A number for each pair of some objects.
+
+    Attributes:
+        name: as ``NVLinkBandwidth``.
+        of: the GPU of each row, or :data:`NVSWITCH`, :data:`CPU`, None: no object of the file.
+        values: by row.
+    """
+
+    name: str
+    line: int
+    of: tuple[int | None, ...]
+    values: tuple[tuple[int, ...], ...]
+
+    def between_gpus(self) -> dict[Edge, int]:
+        """Return the numbers of pairs of GPUs, of which a pair is told once in each direction."""
+        return {
+            (a, b): value
+            for a, row in zip(self.of, self.values, strict=True)
+            for b, value in zip(self.of, row, strict=True)
+            if a is not None and b is not None and min(a, b) >= 0 and a != b
+        }
+
+    def to(self, what: int | None) -> dict[int, int]:
+        """Return the sum that each GPU has with all that is no GPU and so; 0 is left out."""
+        sums = {
+            gpu: sum(n for n, other in zip(row, self.of, strict=True) if other == what)
+            for gpu, row in zip(self.of, self.values, strict=True)
+            if gpu is not None and gpu >= 0
+        }
+        return {gpu: total for gpu, total in sums.items() if total}
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What a file tells.
+
+    Attributes:
+        gpus: by rank.
+        order: what ranks are numbered by, in words.
+        cards: NICs that MPI or NCCL can use.
+        matrices: by name.
+    """
+
+    gpus: tuple[PciDevice, ...]
+    order: str
+    cards: tuple[Nic, ...]
+    matrices: Mapping[str, Distances]
+
+    def paths(self) -> dict[Edge, int]:
+        """Return how far the PCIe path of each pair of GPUs goes."""
+        return {
+            (a, b): path_of(one.above, other.above)
+            for (a, one), (b, other) in combinations(enumerate(self.gpus), 2)
+        }
+
+
+def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
+    """Return how far the way between two devices goes, by what is above each."""
+    shared = _shared(one, other)
+    if shared <= 2:
+        return (SOCKETS, NODE, BRIDGE)[shared]
+    return SWITCH if max(len(one), len(other)) <= shared + 1 else SWITCHES
+
+
+def _shared(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
+    """Return how many of what is above two devices are the same, from the outside."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a is not b), min(len(one), len(other)))
+
+
+def tree_of(root: Element) -> Hardware:
+    """Return what the root of a file tells.
+
+    Raises:
+        InputError: two GPUs have the same bus id, or a matrix is not right or too large.
+    """
+    devices = list(_devices(root))
+    gpus, order = _ordered(_gpus(devices))
+    _check_distinct(gpus)
+    matrices: dict[str, Distances] = {}
+    objects = _objects(root, gpus)
+    for child in root.children:
+        name = child.get("name")
+        if child.tag in {"distances2", "distances2hetero"} and name.endswith(("width", "Hops")):
+            matrices.setdefault(name, _matrix(child, objects))
+    return Hardware(gpus, order, nics(list(_cards(devices, gpus))), matrices)
+
+
+def _devices(root: Element) -> Iterable[PciDevice]:
+    """Yield every PCI device, in the order of the file."""
+    waiting: list[tuple[Element, tuple[Element, ...]]] = [(root, (root,))]
+    while waiting:
+        element, above = waiting.pop()
+        kind = element.get("type")
+        if kind == "PCIDev":
+            found = _PCI_TYPE.match(element.get("pci_type").lower())
+            about = (found[1], found[2]) if found else ("", "")
+            yield PciDevice(element, plain_bus_id(element.get("pci_busid")), *about, above)
+        below = above
+        if kind == "Bridge":
+            below = (*above, element)
+        elif kind not in _ON_PCI and above[0].get("type") not in _SOCKETS:
+            below = (element,)
+        objects = (child for child in element.children if child.tag == "object")
+        waiting.extend((child, below) for child in reversed(list(objects)))
+
+
+def _gpus(devices: list[PciDevice]) -> list[PciDevice]:
+    """Return the GPUs: by what libraries tell, else by their PCI classes."""
+    return (
+        [one for one in devices if one.is_told_a_gpu()]
+        or [one for one in devices if one.kind in _GPU_CLASSES]
+        or [one for one in devices if one.kind == _DISPLAY and one.vendor in _GPU_VENDORS]
+    )
+
+
+def _info(element: Element, name: str) -> str:
+    told = (child for child in element.children if child.tag == "info")
+    return next((one.get("value") for one in told if one.get("name") == name), "")
+
+
+def _generation(element: Element) -> int:
+    text = element.get("pci_link_speed")
+    speed = float(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,9})?", text) else 0.0
+    if not speed:
+        return 0
+    return max((g for g, raw in _RAW_GB_PER_S.items() if raw <= speed * 1.02), default=1)
+
+
+def _ordered(gpus: list[PciDevice]) -> tuple[tuple[PciDevice, ...], str]:
+    """Return GPUs by the numbers of the first library that numbers all, else as the file has."""
+    for library in _NUMBERED:
+        numbers = [gpu.number(library) for gpu in gpus]
+        known = [number for number in numbers if number is not None]
+        if gpus and len(set(known)) == len(gpus):
+            each = sorted(zip(known, gpus, strict=True), key=lambda pair: pair[0])
+            return tuple(gpu for _, gpu in each), f"{library}0, {library}1, ..."
+    return tuple(gpus), "the order of the file"
+
+
+def _check_distinct(gpus: tuple[PciDevice, ...]) -> None:
+    seen: set[str] = set()
+    for gpu in gpus:
+        line, bus_id = gpu.element.line, gpu.bus_id
+        if not bus_id:
+            raise FormatError(
+                f"line {line}: pci_busid of the GPU is {gpu.element.get('pci_busid')[:40]!r}, "
+                "expected hexadecimal domain:bus:device.function, such as 0000:0a:00.0"
+            )
+        if bus_id in seen:
+            raise FormatError(
+                f"line {line}: two GPUs have the pci_busid {bus_id}, expected one of each: was a "
+                "part of the file pasted twice?"
+            )
+        seen.add(bus_id)
+
+
+def _cards(
+    devices: list[PciDevice], gpus: tuple[PciDevice, ...]
+) -> Iterable[tuple[str, None, tuple[tuple[int, int], ...]]]:
+    """Yield the NICs that are more than Ethernet, and how far each is from the GPUs."""
+    for device in devices:
+        parts = device.parts()
+        names = [part.get("name") for part in parts if _info(part, "NodeGUID")]
+        if not names and device.kind == _NIC_CLASS:
+            names = [device.bus_id]
+        far = tuple(
+            (path_of(device.above, gpu.above), -_shared(device.above, gpu.above)) for gpu in gpus
+        )
+        yield from ((name, None, far) for name in names)
+
+
+def _objects(root: Element, gpus: tuple[PciDevice, ...]) -> dict[str, int]:
+    """Return, by its number in the file, which GPU an object is, or what it is else."""
+    found: dict[str, int] = {}
+    for element in root.below():
+        kind, index = element.get("type"), element.get("gp_index")
+        if kind == "PCIDev" and element.get("subtype") == "NVSwitch":
+            found[index] = NVSWITCH
+        elif kind in _SOCKETS or kind == "NUMANode":
+            found[index] = CPU
+    for rank, gpu in enumerate(gpus):
+        for element in (gpu.element, *gpu.parts()):
+            found[element.get("gp_index")] = rank
+    return found
+
+
+def _matrix(element: Element, objects: Mapping[str, int]) -> Distances:
+    """Return a matrix.
+
+    Raises:
+        InputError: it has more or fewer numbers than it says, or too many.
+    """
+    name, text = element.get("name")[:40], element.get("nbobjs")
+    where = f"line {element.line}: <{element.tag}> {name!r}"
+    size = int(text) if re.fullmatch("[0-9]{1,6}", text) else 0
+    if not size:
+        raise FormatError(f"{where} has nbobjs {text[:40]!r}, expected the number of its objects")
+    if size > MAX_OBJECTS:
+        raise TooLargeError(f"{where} is of {size} objects, and matrices are read to {MAX_OBJECTS}")
+    indexes = [_INDEX.fullmatch(word) for word in _words(element, "indexes")]
+    values = [_VALUE.fullmatch(word) for word in _words(element, "u64values")]
+    for said, found, wanted in (("indexes", indexes, size), ("u64values", values, size * size)):
+        if len(found) != wanted or not all(found):
+            raise FormatError(
+                f"{where} has {sum(map(bool, found))} numbers in {said}, expected {wanted}: was it "
+                "cut off?"
+            )
+    of = tuple(objects.get(found[1]) for found in indexes if found)
+    flat = [int(found[0]) for found in values if found]
+    rows = tuple(tuple(flat[i * size : (i + 1) * size]) for i in range(size))
+    return Distances(name, element.line, of, rows)
+
+
+def _words(element: Element, tag: str) -> list[str]:
+    return [word for child in element.children if child.tag == tag for word in child.text.split()]
