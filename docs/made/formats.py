@@ -13,11 +13,13 @@ from sccl import formats
 from sccl.formats import contract
 from sccl.topo import importers
 
+OWN_PAGE = "../reference/files.md#topology"
+
 
 def plans() -> str:
     """Return the table of formats of plans."""
     rows = [
-        (f"`{form.NAME}`", cell(form.ABOUT), ", ".join(_ways(form)), cell(form.SOURCE))
+        (_named(form.NAME), cell(form.ABOUT), ", ".join(_ways(form)), cell(form.SOURCE))
         for form in map(formats.load, formats.names())
     ]
     return _table(("format", "what it is", "sccl", "after"), rows)
@@ -36,8 +38,13 @@ def told() -> str:
 def machines() -> str:
     """Return the table of what machines are read from."""
     found = map(importers.load, importers.names())
-    rows = [(f"`{one.NAME}`", cell(one.ABOUT), cell(one.SOURCE)) for one in found]
+    rows = [(_named(one.NAME), cell(one.ABOUT), cell(one.SOURCE)) for one in found]
     return _table(("format", "what it is", "after"), rows)
+
+
+def _named(name: str) -> str:
+    """Return the name of a format, which leads to its page."""
+    return f"[`{name}`]({OWN_PAGE if name == 'own' else f'{name}.md'})"
 
 
 def _ways(form: Any) -> Iterator[str]:

@@ -9,8 +9,9 @@ _HUGE = Context(prec=3, Emax=10**6)
 
 
 def counted(number: int, thing: str) -> str:
-    """Return ``"1 chunk"``, ``"2 chunks"``; the plural takes an s."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    """Return ``"1 chunk"``, ``"2 chunks"``, ``"3 switches"``; the plural takes an s."""
+    plural = "es" if thing.endswith("ch") else "s"
+    return f"{number} {thing}{'' if number == 1 else plural}"
 
 
 def solved_as(collective: str, *, on_reversed: bool) -> str:

@@ -17,6 +17,9 @@ from docs import house
 from docs.made import ROOT, filled, pages
 from tests.kit.commands import COMMANDS
 
+FLAGS = {"mscclpp": "msccl++"}
+"""Formats that are called something else where they are written."""
+
 FOLDERS = ("docs", "benchmarks", "notebooks")
 PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
 

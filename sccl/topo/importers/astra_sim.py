@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.topology import Link, Switch, Topology, check_cost
+from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.plain_yaml import Node, parsed, shaped
@@ -224,7 +225,8 @@ def _understood(dimensions: tuple[_Dimension, ...], topology: Topology) -> tuple
         for i, d in enumerate(dimensions, 1)
     ]
     lines.append(
-        f"{topology.ranks} ranks, {len(topology.links)} links and {len(topology.switches)} switches"
+        f"{counted(topology.ranks, 'rank')}, {counted(len(topology.links), 'link')} and "
+        f"{counted(len(topology.switches), 'switch')}"
     )
     return tuple(lines)
 

@@ -351,7 +351,8 @@ class _Graph:
         ]
         lines.append(
             f"{counted(topology.ranks, 'rank')}, {counted(len(topology.links), 'link')}, "
-            f"{len(topology.switches)} switches and {len(topology.budgets)} shared budgets"
+            f"{counted(len(topology.switches), 'switch')} and "
+            f"{counted(len(topology.budgets), 'shared budget')}"
         )
         for i, parts in enumerate(self.parts):
             if self.boxes[i].own_fabric:

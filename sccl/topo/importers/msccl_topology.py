@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.topology import Budget, Link, Topology
+from sccl.core.words import counted
 from sccl.errors import FormatError
 from sccl.topo.importers.contract import Hints, Imported
 
@@ -73,7 +74,7 @@ def read(text: str, hints: Hints) -> Imported:
     idle = len(file.switches) - len(topology.budgets)
     understood = (
         f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
-        f"{len(file.switches)} switches, each a limit on what passes it in a round"
+        f"{counted(len(file.switches), 'switch')}, each a limit on what passes it in a round"
         + (f"; {idle} of them on the way of no link" if idle else ""),
     )
     assumed = [f"a lane is a chunk per round, of {_GB_PER_S:g} GB/s (NVLink 2)"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sccl.core.topology import Link, Switch, Topology
+from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
 
@@ -197,7 +198,8 @@ def _value(line: _Words, word: str, units: dict[str, float], expected: str) -> f
 
 def _understood(header: _Header, topology: Topology, pairs: _Pairs) -> tuple[str, ...]:
     kinds = Counter((speed, alpha_us) for speed, alpha_us, _ in pairs.values())
-    lines = [f"{topology.ranks} ranks, {len(topology.switches)} switches, {header.links} links"]
+    nodes = f"{counted(topology.ranks, 'rank')}, {counted(len(topology.switches), 'switch')}"
+    lines = [f"{nodes}, {counted(header.links, 'link')}"]
     lines += [
         f"{count} pairs of nodes joined by {speed:g} GB/s and {alpha_us:g} us"
         for (speed, alpha_us), count in sorted(kinds.items(), reverse=True)[:8]
