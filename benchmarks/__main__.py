@@ -13,6 +13,7 @@ from benchmarks import astra as clocks
 from benchmarks import astra_cases, astra_exported, pictures, process, report, scale, tables
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
+from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
 from benchmarks.record import begin
@@ -160,6 +161,26 @@ def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> 
     results = process.startup(times)
     record.write(results, len(results))
     out().print(report.startup_table(results))
+
+
+@app.command("files")
+@reported
+def foreign(
+    samples: Annotated[
+        Path | None, typer.Option(help="Folder of captured files.", show_default="examples alone")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Time the import of machines from each format, and the export of plans to each."""
+    record = begin("files", writable(output), {"smoke": smoke}, {})
+    results: list[others.FilesResult] = []
+    for result in others.run(samples, smoke=smoke):
+        results.append(result)
+        record.write(results, len(results) + 1)
+        _progress(f"{result.what}: {result.slowest}", result.user_seconds)
+    record.write(results, len(results))
+    out().print(report.files_table(results))
 
 
 @app.command()

@@ -52,12 +52,14 @@ class Run:
 
     Attributes:
         seconds: of the whole process.
+        user_seconds: of the processor, which other work on the machine changes less.
         memory_mb: the most it held (10^6 bytes), its child processes apart; not a number where
             there is no /proc.
         text: what it printed.
     """
 
     seconds: float
+    user_seconds: float
     memory_mb: float
     text: str
 
@@ -71,15 +73,15 @@ def measure(*arguments: str) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         left = Path(folder, "status")
         command = [sys.executable, "-c", _PROGRAM, str(left), *arguments]
-        begin = time.perf_counter()
+        before, begin = os.times().children_user, time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - begin
+        seconds, user = time.perf_counter() - begin, os.times().children_user - before
         status = left.read_text() if left.exists() else ""
     if done.returncode not in (ExitCode.OK, ExitCode.UNKNOWN):
         said = done.stderr.strip() or done.stdout.strip()
         raise ScclError(f"sccl {' '.join(arguments)} ended with {done.returncode}: {said}")
     most = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return Run(seconds, int(most[1]) * 1024 / 1e6 if most else math.nan, done.stdout)
+    return Run(seconds, user, int(most[1]) * 1024 / 1e6 if most else math.nan, done.stdout)
 
 
 _HELP = "import sys; sys.argv = ['sccl', '--help']; from sccl.cli.main import app; app()"

@@ -12,6 +12,7 @@ from benchmarks.astra import AstraResult, Incomplete
 from benchmarks.astra_exported import ExportedResult
 from benchmarks.certificates import CertificateResult, ProofResult
 from benchmarks.collectives import CollectiveResult, GenerationResult
+from benchmarks.files import FilesResult
 from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.fuzz import FuzzResult
 from benchmarks.paper import PaperRow
@@ -133,6 +134,16 @@ def startup_table(results: Sequence[Startup]) -> Table:
     for r in results:
         numbers = (r.target_seconds, r.seconds, r.user_seconds)
         table.add_row(r.command, *map(seconds_text, numbers), str(len(r.runs)))
+    return table
+
+
+def files_table(results: Sequence[FilesResult]) -> Table:
+    """Return what files of others take, beside what they shall take at most."""
+    columns = ("Files", "Target", "Seconds", "Processor", "Slowest")
+    table = _table("Files of others: sccl, the whole process", "What", *columns)
+    for r in results:
+        numbers = (r.target_seconds, r.seconds, r.user_seconds)
+        table.add_row(r.what, str(r.files), *map(seconds_text, numbers), escape(r.slowest))
     return table
 
 

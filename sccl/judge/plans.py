@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +20,13 @@ if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
 
 LONG = 2**17
-"""Transfers from which on compiled code is faster, the time to load it included."""
+"""Transfers that are executed as compiled code is loaded."""
+
+LOADED_LONG = 2**15
+"""The same where Numba is loaded already."""
+
+_executed: Counter[str] = Counter()
+"""Transfers that each of the judges executed in this process without compiled code."""
 
 Told = Callable[[int, int], None]
 """Called with how much was done, and of how much."""
@@ -49,7 +57,7 @@ def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
         from sccl.judge import packed  # noqa: PLC0415 - Numba is slow to load
 
         return packed.violations(plan, told)
-    if plan.num_sends >= LONG:
+    if _compiled_pays("times", plan.num_sends):
         from sccl.judge import large  # noqa: PLC0415 - Numba is slow to load
 
         if large.takes(plan) and large.is_valid(plan):
@@ -57,8 +65,21 @@ def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
     return timed.violations(plan)
 
 
+def _compiled_pays(judge: str, transfers: int) -> bool:
+    """Return whether compiled code is to judge so many more transfers, and count them if not.
+
+    It is loaded once as many were executed without it as could be while it loads: whatever comes
+    after, that takes at most twice as long as the better of the two ways.
+    """
+    long = LOADED_LONG if "numba" in sys.modules else LONG
+    if _executed[judge] + transfers >= long:
+        return True
+    _executed[judge] += transfers
+    return False
+
+
 def _of_algorithm(algorithm: Algorithm) -> list[Violation]:
-    if len(algorithm.sends) >= LONG:
+    if _compiled_pays("steps", len(algorithm.sends)):
         from sccl.judge import long  # noqa: PLC0415 - Numba is slow to load
 
         if long.is_valid(algorithm):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -67,7 +68,7 @@ def test_one_thing_wrong_is_seen_by_both(name: str, collective: str, machine: st
 
 
 def test_long_ones_are_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "LONG", 1)
+    monkeypatch.setattr(plans, "LOADED_LONG", 1)
     right = on_machine(baselines.make("ring", request("allreduce", "ring:4")), resolve("ring:4"))
     wrong = replace(right, sends=right.sends[:-1])
     assert violations(wrong) == steps.violations(wrong) != []
@@ -75,3 +76,19 @@ def test_long_ones_are_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "violations", looked_at.append)
     assert violations(right) == []
     assert looked_at == []
+
+
+def test_many_short_ones_are_judged_so_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = on_machine(baselines.make("ring", request("allreduce", "ring:4")), resolve("ring:4"))
+    monkeypatch.setattr(plans, "LOADED_LONG", 3 * len(right.sends))
+    monkeypatch.setattr(plans, "_executed", Counter())
+    looked_at: list[object] = []
+
+    def look(algorithm: object) -> list[object]:
+        looked_at.append(algorithm)
+        return []
+
+    monkeypatch.setattr(steps, "violations", look)
+    for _ in range(5):
+        assert violations(right) == []
+    assert len(looked_at) == 2

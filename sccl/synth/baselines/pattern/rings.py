@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from sccl.core.ids import Edge
@@ -30,6 +31,7 @@ def ring_of(topology: Topology) -> Order:
     return next(search.rings(), ranks)
 
 
+@lru_cache(maxsize=16)  # searched for once, however many pieces a pattern is made in
 def rings_of(topology: Topology) -> tuple[Order, ...]:
     """Return rings over links that can all be used at once, each of them both ways if it can.
 
