@@ -21,7 +21,7 @@ def compiled(function: F) -> F:
     be written. Signals wait until it returns, so a long loop has to be called piece by piece; other
     threads go on meanwhile.
     """
-    return cast("F", numba.njit(cache=True, nogil=True)(function))
+    return cast("F", _kept(numba.njit(cache=True, nogil=True)(function)))
 
 
 def compiled_in_place(function: F) -> F:
@@ -32,7 +32,27 @@ def compiled_in_place(function: F) -> F:
     ten times as long as all else.
     """
     fast = {"cache": True, "_nrt": False, "forceinline": True}
-    return cast("F", cast("Any", numba.njit)(**fast)(function))
+    return cast("F", _kept(cast("Any", numba.njit)(**fast)(function)))
+
+
+def _kept(dispatcher: Any) -> Any:
+    """Return a compiled function for which what cannot be read back from disk is not there.
+
+    What another version left names its types by modules that may be gone: Numba reads these names
+    before it looks whether the source is the same, and would not go on.
+    """
+    file = dispatcher._cache._cache_file  # noqa: SLF001 - there is no other way to it
+    read = file._load_index  # noqa: SLF001
+
+    def index() -> dict[Any, str]:
+        """Return what there is, by types of arguments."""
+        try:
+            return cast("dict[Any, str]", read())
+        except Exception:  # noqa: BLE001 - pickles raise anything
+            return {}
+
+    file._load_index = index  # noqa: SLF001
+    return dispatcher
 
 
 lowest = cast("Callable[[Any], Any]", trailing_zeros)

@@ -19,9 +19,9 @@ from sccl.synth.contract import Notify, Options, Rejudged, Request, Synthesizer,
 if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
 
-NO_SYNTHESISERS = frozenset({"allreduce", "baselines"})
-"""Folders that put together what the others find, or that search nothing: a classical algorithm is
-what its name says, and sends between ranks that no link need join."""
+NO_SYNTHESISERS = frozenset({"allreduce", "baselines", "network"})
+"""Folders that put together what the others find, that these share, or that search nothing: a
+classical algorithm is what its name says, and sends between ranks that no link need join."""
 
 
 def names() -> tuple[str, ...]:

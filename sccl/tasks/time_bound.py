@@ -12,10 +12,10 @@ from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import TopologyError
 from sccl.prove.bounds import LeastTime, least_time
-from sccl.synth.tacos.crossings import crossings_of
-from sccl.synth.tacos.demands import demand_of
-from sccl.synth.tacos.least import least_of_allreduce, least_ticks
-from sccl.synth.tacos.machine import net_of
+from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.demands import demand_of
+from sccl.synth.network.least import least_of_allreduce, least_ticks
+from sccl.synth.network.machine import net_of
 from sccl.topo import machine_model
 
 MOST_RANKS = 64
@@ -39,7 +39,7 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
     """Return the best lower bound that is known on when all of a collective has arrived.
 
     It holds for every order of transfers, with barriers or without: that of
-    :mod:`sccl.synth.tacos.least`, for chunks of this size; or, where it says more, that of
+    :mod:`sccl.synth.network.least`, for chunks of this size; or, where it says more, that of
     :mod:`sccl.prove.bounds.least_time`, whatever the chunks. (S alphas and R/C bytes bound a sum
     only for steps with barriers; what is pipelined may pay for most of its steps while bytes pass.)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sccl.collectives import named
 from sccl.core.topology import Topology
 from sccl.errors import InputError
-from sccl.synth.tacos import least
+from sccl.synth.network import least
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 from tests.kit.tacos import found

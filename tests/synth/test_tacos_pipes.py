@@ -10,8 +10,8 @@ from sccl.collectives import named
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.errors import InputError
-from sccl.synth.tacos.groups import Ticks
-from sccl.synth.tacos.pipes import Pipes
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.pipes import Pipes
 from sccl.tasks.time_bound import TimeBound, time_bound
 from sccl.topo import resolve
 from tests.kit.nightly import times

@@ -17,12 +17,12 @@ from sccl.collectives import named
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.synth.contract import Request
+from sccl.synth.network.sends import Sends
 from sccl.synth.tacos import Options, crew, in_step, rounds, window
 from sccl.synth.tacos.bits import random_state
 from sccl.synth.tacos.fitted import NEVER, Fitting, fit
 from sccl.synth.tacos.in_step import in_rounds
 from sccl.synth.tacos.listed import sends_of
-from sccl.synth.tacos.sends import Sends
 from sccl.synth.tacos.task import Task, task_of
 from sccl.synth.tacos.window import again
 from sccl.topo import resolve

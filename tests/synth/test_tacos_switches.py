@@ -14,7 +14,7 @@ from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import CollectiveError, InputError, UnreachableError
 from sccl.judge import violations
 from sccl.sim import replay
-from sccl.synth.tacos import crossings
+from sccl.synth.network import crossings
 from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.strategies import specs

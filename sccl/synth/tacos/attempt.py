@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sccl.synth.network.sends import Timed
 from sccl.synth.tacos.improve import SENDS_OF_A_UNIT, Improver
 from sccl.synth.tacos.in_step import Log
-from sccl.synth.tacos.sends import Timed
 from sccl.synth.tacos.task import Matching, Task, first_of
 
 
@@ -16,7 +16,7 @@ class Stopped(Exception):  # noqa: N818 - not an error
 
 
 class Meter:
-    """What an attempt has spent, and may; called as a :data:`~sccl.synth.tacos.sends.Pause`.
+    """What an attempt has spent, and may; called as a :data:`~sccl.synth.network.sends.Pause`.
 
     Attributes:
         spent: units of effort.

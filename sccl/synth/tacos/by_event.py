@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.synth.network.machine import Net
+from sccl.synth.network.sends import Demand, Pause, Sends, stalled
 from sccl.synth.tacos.bits import ALL, rows_of_bits, shuffled
 from sccl.synth.tacos.events import Events, go_on
-from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.resumed import Given, arrived, resume
-from sccl.synth.tacos.sends import Demand, Pause, Sends, stalled
 from sccl.synth.tacos.traffic import traffic_of
 
 _PIECE = 100_000

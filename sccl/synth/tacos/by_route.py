@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.synth.network.machine import Net
+from sccl.synth.network.paths import FAR, Ways
+from sccl.synth.network.sends import Demand, Pause, Sends, stalled
 from sccl.synth.tacos.bits import rows_of_bits
-from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.paths import FAR, Ways
 from sccl.synth.tacos.routes import Routes, go_on, put
-from sccl.synth.tacos.sends import Demand, Pause, Sends, stalled
 from sccl.synth.tacos.traffic import traffic_of
 
 _PIECE = 200_000
 
 MAX_NODES = 4096
 """Of machines: the ways between all pairs are kept."""
-
-
-def is_routed(demand: Demand) -> bool:
-    """Return whether each chunk starts on one rank and is wanted by one."""
-    if demand.wanted is None:
-        return False
-    every = np.arange(demand.chunks)
-    return all(np.array_equal(np.sort(of), every) for of in (demand.held, demand.wanted))
 
 
 def by_route(net: Net, demand: Demand, seed: int, pause: Pause) -> tuple[int, Sends]:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled, lowest
+from sccl.synth.network.groups import Count
+from sccl.synth.network.machine import Net
 from sccl.synth.tacos.bits import ALL, IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, below, bit
-from sccl.synth.tacos.groups import Count
-from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, Traffic, advance, begin, wake
 
 

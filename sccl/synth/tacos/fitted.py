@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled, lowest
+from sccl.synth.network.groups import Count
 from sccl.synth.tacos.bits import ONE, ZERO, Words, below
-from sccl.synth.tacos.groups import Count
 
 NEVER = 2**16 - 1
 """Of a round: a rank does not hold a chunk."""

@@ -14,11 +14,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from sccl.synth.network.demands import with_relays
+from sccl.synth.network.sends import Pause, Timed
 from sccl.synth.tacos.by_event import USUAL, ByEvent, Style
-from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
-from sccl.synth.tacos.demands import with_relays
+from sccl.synth.tacos.by_route import MAX_NODES, by_route
 from sccl.synth.tacos.resumed import Given, before, from_the_start
-from sccl.synth.tacos.sends import Pause, Timed
 from sccl.synth.tacos.task import Matching
 from sccl.synth.tacos.traffic import NEVER
 
@@ -43,7 +43,7 @@ class Improver:
     def __init__(self, half: Matching, seed: int) -> None:
         self.half, self._seed = half, seed
         self.random = np.random.Generator(np.random.PCG64(seed))
-        self.routed = is_routed(half.demand) and half.net.nodes <= MAX_NODES
+        self.routed = half.demand.is_routed() and half.net.nodes <= MAX_NODES
         self._by_event: ByEvent | None = None
 
     def improved(self, part: Timed, least: int, units: float, pause: Pause) -> Iterator[Timed]:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.synth.network.machine import Net
+from sccl.synth.network.sends import PIECE, Demand, Pause, stalled
 from sccl.synth.tacos.bits import IN_WORD, ONE, Words, random_state, shuffled
 from sccl.synth.tacos.crew import Crew, blocks_of
-from sccl.synth.tacos.machine import Net
 from sccl.synth.tacos.rounds import Rounds, Slots, go_on
-from sccl.synth.tacos.sends import PIECE, Demand, Pause, stalled
 
 _GROUPS = 64
 _LINE = 3

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.machine import Net
+from sccl.synth.network.sends import PIECE, Sends
 from sccl.synth.tacos.bits import IN_WORD, ONE, TO_WORD, ZERO, Words
-from sccl.synth.tacos.groups import Ticks
 from sccl.synth.tacos.in_step import Log
-from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.sends import PIECE, Sends
 
 _FEW = np.uint64(8)
 """Chunks for each link: of more, counting all in each round takes longer than sorting some."""

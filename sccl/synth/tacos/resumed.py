@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.machine import Net
+from sccl.synth.network.sends import Sends
 from sccl.synth.tacos.bits import ONE
-from sccl.synth.tacos.groups import Ticks
-from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.sends import Sends
 from sccl.synth.tacos.traffic import BUSY, HEADS, NEVER, Traffic
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled, lowest, meet
+from sccl.synth.network.groups import Count
 from sccl.synth.tacos.bits import IN_WORD, ONE, TO_WORD, WIDTH, ZERO, Words, bit, mixed
-from sccl.synth.tacos.groups import Count
 
 _HALF = np.uint64(32)
 _A_NODE, _A_ROUND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)

@@ -21,19 +21,19 @@ from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
 from sccl.synth.contract import Request
+from sccl.synth.network.crossings import Crossings, crossings_of
+from sccl.synth.network.demands import demand_of, with_relays
+from sccl.synth.network.hops import hops_of, ways_back
+from sccl.synth.network.least import least_of_allreduce, least_ticks
+from sccl.synth.network.machine import Net, net_of
+from sccl.synth.network.sends import Demand, Pause, Sends, Timed
+from sccl.synth.network.turned import joined, turned
 from sccl.synth.tacos.by_event import USUAL, ByEvent
-from sccl.synth.tacos.by_route import MAX_NODES, by_route, is_routed
-from sccl.synth.tacos.crossings import Crossings, crossings_of
-from sccl.synth.tacos.demands import demand_of, with_relays
-from sccl.synth.tacos.hops import hops_of, ways_back
+from sccl.synth.tacos.by_route import MAX_NODES, by_route
 from sccl.synth.tacos.in_step import Log, in_rounds
-from sccl.synth.tacos.least import least_of_allreduce, least_ticks
 from sccl.synth.tacos.listed import sends_of
-from sccl.synth.tacos.machine import Net, net_of
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.resumed import from_the_start
-from sccl.synth.tacos.sends import Demand, Pause, Sends, Timed
-from sccl.synth.tacos.turned import joined, turned
 from sccl.synth.tacos.unwound import Unwound, replayed, unwound
 from sccl.synth.tacos.window import again
 
@@ -184,7 +184,7 @@ class Task:
         Where all chunks go to one rank that decides better which link into it takes which.
         """
         demand = self.forward
-        if demand is None or self.backward is not None or not is_routed(demand):
+        if demand is None or self.backward is not None or not demand.is_routed():
             return False
         assert demand.wanted_by is not None
         narrow = len(np.unique(demand.wanted_by)) < len(np.unique(demand.held_by))
@@ -242,7 +242,7 @@ def task_of(request: Request, options: Options) -> Task:
     clock = Clock.of(topology, size, model, tick)
     crossings = crossings_of(topology, clock)
     net = net_of(topology, clock, crossings)
-    turns = dual.on_reversed or dual.phases == 2 or is_routed(half)
+    turns = dual.on_reversed or dual.phases == 2 or half.is_routed()
     there = topology.reversed() if turns else topology
     back_clock = Clock.of(there, size, model, tick) if turns else clock
     back = crossings_of(there, back_clock) if turns else crossings
@@ -338,7 +338,7 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> Timed:
         log = in_rounds(net, demand, seed, pause)
         finish, sends = len(log.fired) * int(net.busy[0]), sends_of(log, net, demand.chunks)
         return again(net, demand, finish, sends, seed)
-    if is_routed(demand) and net.nodes <= MAX_NODES:
+    if demand.is_routed() and net.nodes <= MAX_NODES:
         return by_route(net, demand, seed, pause)
     return ByEvent(net, with_relays(demand, net), seed).matched(
         seed, pause, from_the_start(), USUAL

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled
+from sccl.synth.network.groups import Count, Ticks
+from sccl.synth.network.machine import Net
 from sccl.synth.tacos.bits import ONE, ZERO, Words, random_state
-from sccl.synth.tacos.groups import Count, Ticks
-from sccl.synth.tacos.machine import Net
 
 TWO = np.uint64(2)
 NEVER = 2**62

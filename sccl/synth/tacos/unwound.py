@@ -20,10 +20,10 @@ import numpy as np
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Link, Topology
-from sccl.synth.tacos.crossings import Crossings, crossings_of
-from sccl.synth.tacos.groups import Ticks
-from sccl.synth.tacos.machine import Net, net_of, turns_of
-from sccl.synth.tacos.sends import Demand, Sends, Timed
+from sccl.synth.network.crossings import Crossings, crossings_of
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.machine import Net, net_of, turns_of
+from sccl.synth.network.sends import Demand, Sends, Timed
 
 
 class Unwound(NamedTuple):

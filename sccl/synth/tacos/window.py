@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.synth.network.machine import Net
+from sccl.synth.network.sends import Demand, Sends
 from sccl.synth.tacos.bits import random_state
 from sccl.synth.tacos.fitted import MOST_LINKS, NEVER, Fitting, fit
-from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.sends import Demand, Sends
 
 MOST_PLACES = 2**22
 """Ranks times chunks: their rounds take 8 MB, and are gone through at every try."""

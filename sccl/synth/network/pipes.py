@@ -11,11 +11,11 @@ import numpy as np
 
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
-from sccl.synth.tacos.budgets import pace_of
-from sccl.synth.tacos.crossings import slowed
-from sccl.synth.tacos.groups import Ticks, kinds_of
-from sccl.synth.tacos.paths import FAR
-from sccl.synth.tacos.sends import stalled
+from sccl.synth.network.budgets import pace_of
+from sccl.synth.network.crossings import slowed
+from sccl.synth.network.groups import Ticks, kinds_of
+from sccl.synth.network.paths import FAR
+from sccl.synth.network.sends import stalled
 
 
 class PipeGroup(NamedTuple):

@@ -1,7 +1,7 @@
 """A machine as the compiled loops take it: flat arrays of its links, their costs and budgets.
 
 What they call a link is a way from rank to rank that keeps a chunk nowhere between: a link, or one
-through switches (:mod:`sccl.synth.tacos.crossings`).
+through switches (:mod:`sccl.synth.network.crossings`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.tacos.budgets import shared_of
-from sccl.synth.tacos.crossings import Crossings
-from sccl.synth.tacos.groups import Count, Ticks, grouped, kinds_of, strong_components
+from sccl.synth.network.budgets import shared_of
+from sccl.synth.network.crossings import Crossings
+from sccl.synth.network.groups import Count, Ticks, grouped, kinds_of, strong_components
 
 
 class Net(NamedTuple):

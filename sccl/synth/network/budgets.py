@@ -20,8 +20,8 @@ import numpy as np
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.tacos.crossings import Crossings
-from sccl.synth.tacos.groups import Count, Ticks, grouped
+from sccl.synth.network.crossings import Crossings
+from sccl.synth.network.groups import Count, Ticks, grouped
 
 _MOST = 2**50
 

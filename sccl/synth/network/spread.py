@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sccl.synth.tacos.groups import Ticks
-from sccl.synth.tacos.paths import FAR, Ways
-from sccl.synth.tacos.pipes import Pipes
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.paths import FAR, Ways
+from sccl.synth.network.pipes import Pipes
 
 MAX_PAIRS = 2**22
 """Of ranks, whose distances are worked out."""

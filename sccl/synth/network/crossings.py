@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.synth.tacos.groups import Ticks
-from sccl.synth.tacos.sends import stalled
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.sends import stalled
 
 MAX_CROSSINGS = 2**20
 """Of a machine with switches: those of 1,024 ranks around one."""

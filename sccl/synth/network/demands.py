@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.collective import Collective, Relation, RelationKind
-from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.paths import Ways
-from sccl.synth.tacos.sends import Demand, stalled
+from sccl.synth.network.machine import Net
+from sccl.synth.network.paths import Ways
+from sccl.synth.network.sends import Demand, stalled
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.sends import Sends
+from sccl.synth.network.machine import Net
+from sccl.synth.network.sends import Sends
 
 
 def ticks(net: Net) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

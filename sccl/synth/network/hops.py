@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.topology import Topology
-from sccl.synth.tacos.crossings import Crossings
-from sccl.synth.tacos.groups import Ticks
-from sccl.synth.tacos.sends import Sends
+from sccl.synth.network.crossings import Crossings
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.sends import Sends
 
 
 class Hops(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled
-from sccl.synth.tacos.machine import Net
+from sccl.synth.network.machine import Net
 
 FAR = 2**61
 """Where no way leads."""

@@ -41,6 +41,13 @@ class Demand(NamedTuple):
         assert self.wanted_by is not None
         return Demand(self.chunks, self.wanted_by, self.wanted, self.held_by, self.held)
 
+    def is_routed(self) -> bool:
+        """Return whether each chunk starts on one rank and is wanted by one."""
+        if self.wanted is None:
+            return False
+        every = np.arange(self.chunks)
+        return all(np.array_equal(np.sort(of), every) for of in (self.held, self.wanted))
+
     def least_sends(self, nodes: int) -> int:
         """Return how many transfers there are at least: all, where all want all."""
         if self.wanted is None:

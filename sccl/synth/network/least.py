@@ -9,7 +9,7 @@ ejection of all chunks at the slowest rank, and the diameter. Here the larger of
   than that carries; likewise the links out of it;
 - the same for groups that triangles of links make, and for all groups of few ranks;
 - where all ranks want all chunks, what that leaves no time for within a group
-  (:mod:`sccl.synth.tacos.spread`);
+  (:mod:`sccl.synth.network.spread`);
 - the longest of the shortest ways from a chunk's nearest source to who wants it;
 - where each chunk goes from one rank to one: the time that all links together need if each chunk
   walks its shortest way.
@@ -29,13 +29,12 @@ from numpy.typing import NDArray
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.tacos.by_route import is_routed
-from sccl.synth.tacos.groups import strong_components
-from sccl.synth.tacos.machine import Net
-from sccl.synth.tacos.paths import FAR, Ways
-from sccl.synth.tacos.pipes import Pipes
-from sccl.synth.tacos.sends import Demand, stalled
-from sccl.synth.tacos.spread import MAX_PAIRS, MOST_TOGETHER, Spread, bears
+from sccl.synth.network.groups import strong_components
+from sccl.synth.network.machine import Net
+from sccl.synth.network.paths import FAR, Ways
+from sccl.synth.network.pipes import Pipes
+from sccl.synth.network.sends import Demand, stalled
+from sccl.synth.network.spread import MAX_PAIRS, MOST_TOGETHER, Spread, bears
 
 Ints = NDArray[np.int64]
 
@@ -70,7 +69,7 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
         found = max(found, _spread(topology, net, pipes, demand))
         if _by_way_of_one(Ways(net), net.nodes) <= found:  # so no way is longer
             return found
-    return max(found, _farthest(net, demand), _work(net, demand) if is_routed(demand) else 0)
+    return max(found, _farthest(net, demand), _work(net, demand) if demand.is_routed() else 0)
 
 
 def _carried_by(pipes: Pipes, group: Ints, crosses: NDArray[np.bool_], needed: Ints) -> int:

@@ -1,0 +1,51 @@
+"""Compiled code that an older version left on the disk."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SOURCE = """\
+from sccl.compiled import compiled
+
+
+@compiled
+def twice(number):
+    return 2 * number
+"""
+
+
+def loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("kept_on_disk", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled_now(module: Any) -> int:
+    """Return how often it was compiled, not read from the disk."""
+    assert module.twice(21) == 42
+    return int(sum(module.twice.stats.cache_misses.values()))
+
+
+def test_what_names_modules_that_are_gone_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kept_on_disk.py"
+    path.write_text(SOURCE)
+    monkeypatch.setitem(sys.modules, "kept_on_disk", ModuleType("kept_on_disk"))
+    assert compiled_now(loaded(path)) == 1
+    assert compiled_now(loaded(path)) == 0
+    (index,) = (tmp_path / "__pycache__").glob("*.nbi")
+    content = index.read_bytes()
+    for kept in (b"csccl.gone\nGone\n.", content[: len(content) // 2], b""):
+        index.write_bytes(kept)
+        assert compiled_now(loaded(path)) == 1
+        assert compiled_now(loaded(path)) == 0
