@@ -56,7 +56,8 @@ def _print_strange(console: Console, judged: JudgedStrange) -> None:
     foreign, wrong = judged.strange.foreign, judged.faults
     verdict = f"[red]{counted(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
     if foreign.refused:
-        verdict += ", [red]and no runtime takes it[/]"
+        before = f"{verdict}, and " if wrong else ""
+        verdict = f"{before}[red]no runtime takes it[/]"
     title = escape(on_a_line(f"{judged.strange.file}: {foreign.about}"))
     console.print(f"{title}: {verdict}", soft_wrap=True)
     for fault in wrong:

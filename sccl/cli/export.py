@@ -20,8 +20,8 @@ Name = Annotated[
     str,
     typer.Option(
         "--format",
-        help=f"Whose format: {', '.join(formats.names())}.",
-        autocompletion=complete.words(formats.names(), "a format"),
+        help=f"Whose format: {', '.join(formats.written())}.",
+        autocompletion=complete.words(formats.written(), "a format"),
         show_default=False,
     ),
 ]

@@ -27,8 +27,8 @@ from sccl.topo import (
     generators,
     importers,
     links_of,
-    measure,
     rank_of,
+    unreachable,
 )
 from sccl.topo import resolve as resolve_topology
 from sccl.topo.costs import EXAMPLE
@@ -153,7 +153,7 @@ def _write(changed: Topology, output: Path) -> None:
 def _print_written(changed: Topology, output: Path) -> None:
     console = out()
     console.print(f"written to {on_a_line(output)}: {on_a_line(size_text(changed))}", markup=False)
-    if pair := measure(changed).unreachable:
+    if pair := unreachable(changed):
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
 
 

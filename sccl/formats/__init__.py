@@ -18,7 +18,9 @@ __all__ = [
     "WrittenFiles",
     "load",
     "names",
+    "read",
     "who_reads",
+    "written",
 ]
 
 NO_FORMATS = frozenset(
@@ -33,11 +35,25 @@ NO_FORMATS = frozenset(
 )
 """Files that formats share."""
 
+READ_ALONE = frozenset({"forestcoll", "teccl"})
+WRITTEN_ALONE = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
+"""Formats of one direction: told apart without loading them."""
+
 
 def names() -> tuple[str, ...]:
     """Return the names of the formats, as ``--format`` takes them; none is loaded."""
     files = {module.name for module in pkgutil.iter_modules(__path__)} - NO_FORMATS
     return tuple(sorted(name.replace("_", "-") for name in files))
+
+
+def written() -> tuple[str, ...]:
+    """Return the names of the formats that plans are written in; none is loaded."""
+    return tuple(name for name in names() if name not in READ_ALONE)
+
+
+def read() -> tuple[str, ...]:
+    """Return the names of the formats that are read; none is loaded."""
+    return tuple(name for name in names() if name not in WRITTEN_ALONE)
 
 
 def load(name: str) -> Format:
@@ -48,7 +64,7 @@ def load(name: str) -> Format:
     """
     name = name.replace("++", "pp")
     if name not in names():
-        raise unknown_name("format", name, names(), f"the formats are {', '.join(names())}")
+        raise unknown_name("format", name, written(), f"the formats are {', '.join(written())}")
     return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
 
 

@@ -73,6 +73,13 @@ class WrittenFiles:
     notes: tuple[str, ...] = ()
 
 
+NOT_SAID = (
+    "it does not say what is to be where in the end: judged is that it ends, that nothing is read "
+    "before it is written, and that no two steps touch a chunk at a time"
+)
+"""The note on a program whose collective is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """What was read of a file.

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.msccl_graph import graph_program
 from sccl.formats.msccl_lowering import alias_of, gpus_of
 from sccl.formats.msccl_program import MscclGpu, MscclProgram, is_program, program_of, text_of
@@ -130,14 +130,8 @@ def read(content: bytes, where: str) -> Foreign:
     plan = graph_program(program)
     notes = [] if refused else said
     if plan.collective.name == "custom":
-        notes = [_CUSTOM, *notes]
+        notes = [NOT_SAID, *notes]
     return Foreign(plan, about, tuple(notes), said if refused else ())
-
-
-_CUSTOM = (
-    "it does not say what is to be where in the end: judged is that it ends, that nothing is read "
-    "before it is written, and that no two steps touch a chunk at a time"
-)
 
 
 def _said(broken: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

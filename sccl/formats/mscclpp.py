@@ -17,11 +17,11 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
-from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.mscclpp_graph import graph_program, unflushed
 from sccl.formats.mscclpp_lowering import MAX_BLOCKS, Manner, gpus_of
 from sccl.formats.mscclpp_plan import ALIGNMENT, GpuPart, PlanPart, plan_of, text_of
-from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules
+from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules, crashes
 from sccl.lower.step_graph_run import run_graph
 
 NAME = "mscclpp"
@@ -130,7 +130,11 @@ def read(content: bytes, where: str) -> Foreign:
         f"an MSCCL++ plan of {len(plan.gpus)} ranks, {plan.collective[:20]}, {plan.protocol[:20]}, "
         f"{blocks} thread blocks{made_for}"
     )
-    return Foreign(graph_program(plan), about, (*broken_rules(plan), *unflushed(plan)))
+    program, ended = graph_program(plan), tuple(crashes(plan))
+    notes = (*broken_rules(plan), *unflushed(plan))
+    if program.collective.name == "custom":
+        notes = (NOT_SAID, *notes)
+    return Foreign(program, about, () if ended else notes, ended)
 
 
 def _manner(options: MscclppOptions) -> Manner:

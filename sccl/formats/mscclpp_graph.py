@@ -291,7 +291,8 @@ class _Builder:
             return 0
         _, rank, i = counter
         found = self.plan.gpus[int(str(rank))].semaphores
-        return found[int(str(i))].init_value if int(str(i)) < len(found) else 0
+        place = int(str(i))  # of one that is not there the rules tell
+        return found[place].init_value if 0 <= place < len(found) else 0
 
     def _barriers(self) -> None:
         rounds: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))

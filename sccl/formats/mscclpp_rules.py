@@ -56,8 +56,6 @@ def broken_rules(plan: PlanPart) -> list[str]:
     """Return the limits of the executor that a plan is beyond, each with what to do."""
     found = list(_plan_rules(plan))
     for rank, gpu in enumerate(plan.gpus):
-        if not gpu.input_chunks or not gpu.output_chunks:
-            found.append(f"rank {rank}: a buffer of no chunks, by which the executor divides")
         if len(gpu.semaphores) > MAX_DEVICE_SEMAPHORES:
             found.append(
                 f"rank {rank}: {len(gpu.semaphores)} semaphores, and there is room for "
@@ -69,6 +67,13 @@ def broken_rules(plan: PlanPart) -> list[str]:
                 texts = (*_beyond(plan, gpu, block, op), *_semaphores(gpu, op))
                 found += [f"{name_of(rank, b, i, op)} {text}" for text in texts]
     return found + list(_overlaps(plan))
+
+
+def crashes(plan: PlanPart) -> Iterator[str]:
+    """Yield why the executor would end before it does anything."""
+    for rank, gpu in enumerate(plan.gpus):
+        if not gpu.input_chunks or not gpu.output_chunks:
+            yield f"rank {rank}: a buffer of no chunks, by which the executor divides"
 
 
 def _plan_rules(plan: PlanPart) -> Iterator[str]:

@@ -74,13 +74,16 @@ def read(content: bytes, where: str) -> Foreign:
                 "no demand: switches are expected after 'via'"
             )
     collective, chunk_of = _collective(demands, rank, where)
+    for _, chunk, src, *_ends in flows:
+        if (chunk, src) not in chunk_of:
+            raise FormatError(f"{where}: chunk {chunk} of {src} is sent, and nobody demands it")
     ordered = sorted((epoch, chunk_of[c, s], rank[a], rank[b]) for epoch, c, s, a, b in flows)
     machine = machine_of(f"teccl-{len(nodes)}", len(nodes), [(a, b) for *_, a, b in ordered])
     algorithm = algorithm_of_flows(machine, collective, [row[1:] for row in ordered])
     about = f"a schedule of TE-CCL: {collective.name} of {len(nodes)} GPUs, {len(flows)} transfers"
     notes = [ASSUMED, "epochs became steps: a chunk goes on in the step after it came"]
     if nodes != list(range(len(nodes))):
-        notes.append("its nodes are numbered with switches among them: ranks are in their order")
+        notes.append(f"its GPUs are numbered up to {nodes[-1]}: ranks are in their order")
     return Foreign(algorithm, about, tuple(notes))
 
 

@@ -12,12 +12,11 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files.fields import Count, FileText
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
-from sccl.formats import names
 from sccl.formats.flows import machine_of
 from sccl.judge import violations
 from sccl.lower.step_graph import StepProgram
 from sccl.tasks.files import write_plan
-from sccl.tasks.foreign import Strange, faults_of, strange_files
+from sccl.tasks.foreign import Strange, faults_of, refuse_no_plan, strange_files
 from sccl.tasks.outputs import Output
 from sccl.topo import resolve
 
@@ -64,9 +63,10 @@ def bring(file: Path, output: Path, machine: str | None) -> Brought:
         from sccl.tasks.foreign import content_of  # noqa: PLC0415 - says what is wrong with it
 
         content_of(file)
-        raise FormatError(
-            f"{file}: it is of none of the formats that are read: {', '.join(names())}"
-        )
+        refuse_no_plan(file)
+    if len(found) > 1:
+        some = ", ".join(str(one.file) for one in found[:3])
+        raise InputError(f"{file} holds {len(found)} plans, expected one: name it, of {some}")
     (strange,) = found
     if faults := faults_of(strange):
         raise InputError(

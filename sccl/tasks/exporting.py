@@ -22,6 +22,7 @@ from sccl.core.files.disk import (
     write_folder,
 )
 from sccl.core.files.fields import Count, FileText
+from sccl.core.files.text import problem
 from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
@@ -116,6 +117,7 @@ def export(
     if not form.TAKES:
         form.write((), options)  # says why it is only read
     loaded = load_plans(words)
+    size_bytes = _size_of(form, loaded, size_bytes)
     entries = _entries(form, loaded, size_bytes)
     if form.NAME == _COMPARED:
         from sccl.tasks.tuner import rules_beside  # noqa: PLC0415 - loads the solvers
@@ -129,6 +131,29 @@ def export(
     found = Exported(form, path, given, entries, left_out, written)
     _write(found)
     return found
+
+
+def _size_of(form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None) -> int | None:
+    """Return the size that is told, or that schedules have by themselves.
+
+    Raises:
+        ParameterError: theirs is another.
+    """
+    from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
+
+    if not form.BY_SIZE or Schedule in form.TAKES:
+        return size_bytes
+    for one in loaded:
+        if isinstance(one.plan, KSynchronous) or not isinstance(one.plan.chunk_bytes, int):
+            continue
+        own = one.plan.chunk_bytes * one.plan.collective.chunks
+        if size_bytes not in {None, own}:
+            raise ParameterError(
+                f"{one.file}: it is a schedule of {own} bytes, and size is {size_bytes}: leave "
+                "--size out"
+            )
+        size_bytes = own
+    return size_bytes
 
 
 def options_of(form: Format, told: Sequence[str]) -> FormatOptions:
@@ -151,7 +176,8 @@ def options_of(form: Format, told: Sequence[str]) -> FormatOptions:
     try:
         return msgspec.convert(values, form.Options, strict=False)
     except msgspec.ValidationError as error:
-        raise ParameterError(f"--set {' '.join(told)}: {error}; give another value") from error
+        what = problem(error, form.Options)
+        raise ParameterError(f"--set {' '.join(told)}: {what}; give another value") from error
 
 
 def _entries(

@@ -15,6 +15,7 @@ from sccl.core.files.disk import (
     is_folder,
     is_packed,
     read_text,
+    reading,
     write_atomically,
     write_pieces_atomically,
 )
@@ -139,6 +140,16 @@ def refuse_foreign(path: Path) -> None:
             f"{path}: it is in the format {form.NAME}, not in sccl's own: 'sccl check {path}' "
             f"judges it, 'sccl import {path} -o ours.json' makes a plan of it that all verbs take"
         )
+    if not is_packed(path) and not _is_json(path):
+        from sccl.tasks.foreign import refuse_no_plan  # noqa: PLC0415 - likewise
+
+        refuse_no_plan(path)
+
+
+def _is_json(path: Path) -> bool:
+    """Return whether a file begins as JSON of sccl's does; who reads it says what is wrong then."""
+    with reading(path) as stream:
+        return stream.read(1024).lstrip()[:1] in {b"{", b"["}
 
 
 def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from glob import glob
 from os.path import isfile
 from pathlib import Path
+from typing import NoReturn
 
 from sccl import formats
 from sccl.core.files.disk import is_folder, is_packed, reading
+from sccl.core.files.kinds import Kind
 from sccl.core.files.text import kind_in
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.formats import MAX_BYTES, Foreign, Format
 from sccl.judge import violations
 from sccl.lower.step_graph import GraphFault, StepProgram
+from sccl.topo import importers
 
 _HEAD = 4096
 _SUFFIXES = (".json", ".xml")
@@ -122,12 +125,7 @@ def _recognised(path: Path) -> tuple[Format, bytes] | None:
 
 def _is_ours(content: bytes) -> bool:
     """Return whether a file says that it is of a kind of sccl's own."""
-    if content.lstrip()[:1] != b"{":
-        return False
-    try:
-        return kind_in(content.decode(), "") is not None
-    except (InputError, UnicodeDecodeError):
-        return False
+    return content.lstrip()[:1] == b"{" and _kind_of(content) is not None
 
 
 def content_of(path: Path) -> bytes:
@@ -149,6 +147,35 @@ def content_of(path: Path) -> bytes:
             f"{path} is longer than the {MAX_BYTES >> 20} MiB to which files of others are read"
         )
     return content
+
+
+def refuse_no_plan(path: Path) -> NoReturn:
+    """Say what a file is that is of none of the formats of plans that are read.
+
+    Raises:
+        InputError: always.
+    """
+    content = content_of(path)
+    if not content.strip():
+        raise FormatError(f"{path}: it is empty, expected a plan; write it anew")
+    text = content.decode(errors="replace")
+    for name in importers.names():
+        if name != "own" and importers.load(name).sniff(text):
+            raise FormatError(
+                f"{path}: it describes a machine ({name}), and no plan: 'sccl topo import {path} "
+                "-o machine.json' reads it"
+            )
+    known = ", ".join(formats.read())
+    if kind := _kind_of(content):
+        raise FormatError(f"{path}: it holds {kind} of sccl's own, expected a file of {known}")
+    raise FormatError(f"{path}: it is of none of the formats of plans that are read: {known}")
+
+
+def _kind_of(content: bytes) -> Kind | None:
+    try:
+        return kind_in(content.decode(), "")
+    except (InputError, UnicodeDecodeError):
+        return None
 
 
 def faults_of(strange: Strange) -> list[StrangeFault]:

@@ -17,7 +17,7 @@ from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError, ParameterError, TooLargeError
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo import importers, measure
+from sccl.topo import importers, unreachable
 from sccl.topo.fabric import Cards, joined, said
 from sccl.topo.importers import MAX_BYTES, Hints, Imported
 
@@ -81,8 +81,28 @@ def read_machine(
         )
     hints = Hints(name or ("imported" if stdin else file.stem or "imported"), gpu, alpha_us)
     text = importers.text_of_bytes(content, where)
+    if format_name == "auto":
+        _refuse_others(content, text, where)
     importer, imported = importers.read(text, hints, where, format_name)
     return Read(importer.NAME, importer.ABOUT, imported)
+
+
+def _refuse_others(content: bytes, text: str, where: str) -> None:
+    """Refuse what is no description of a machine, but something else that is known.
+
+    Raises:
+        FormatError: it is.
+    """
+    if not text.strip():
+        raise FormatError(f"{where}: it is empty, expected a description of a machine")
+    if not any(importers.load(name).sniff(text) for name in importers.names()):
+        from sccl import formats  # noqa: PLC0415 - where one is met
+
+        if plan := formats.who_reads(content):
+            raise FormatError(
+                f"{where}: it is a plan ({plan.NAME}), and no machine: 'sccl check {where}' judges "
+                "it, 'sccl import' makes an algorithm of it"
+            )
 
 
 def with_fabric(read: Read, chassis: int | None, fabric: Path | None) -> Read:
@@ -168,7 +188,7 @@ def import_output(read: Read, file: Path | None) -> TopoImportOutput:
         assumed=read.imported.assumed,
         ranks=topology.ranks,
         links=len(topology.links),
-        unreachable=measure(topology).unreachable,
+        unreachable=unreachable(topology),
         file=None if file is None else str(file),
         topology=topology_to_wire(topology),
     )

@@ -11,7 +11,7 @@ from msgspec import Meta
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.topology import Topology
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo import generators, measure
+from sccl.topo import generators, unreachable
 
 
 class MachinePart(Part, frozen=True, kw_only=True):
@@ -86,5 +86,5 @@ def changed_output(
         ranks=after.ranks,
         links=len(after.links),
         labels=tuple(map(after.label, range(after.ranks))),
-        unreachable=measure(after).unreachable,
+        unreachable=unreachable(after),
     )

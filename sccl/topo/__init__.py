@@ -3,7 +3,7 @@
 from sccl.topo.catalogue import catalogue_names, resolve
 from sccl.topo.generators import Generator, generators
 from sccl.topo.machine_model import MachineModel, machine_model
-from sccl.topo.measures import Measures, measure
+from sccl.topo.measures import Measures, measure, unreachable
 from sccl.topo.naming import LinkName, added_to, links_of, rank_of
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "measure",
     "rank_of",
     "resolve",
+    "unreachable",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from os.path import isfile
 from pathlib import Path
 
 from sccl.core.files.disk import data_dir
 from sccl.core.files.topologies import load_topology
 from sccl.core.topology import Topology
-from sccl.errors import unknown_name
+from sccl.errors import FormatError, unknown_name
 from sccl.topo.generators import generated, generators
 
 
@@ -30,6 +31,11 @@ def resolve(text: str) -> Topology:
         return load_topology(Path(text))
     if ":" in text:
         return generated(text)
+    if text not in catalogue_names() and isfile(text):  # noqa: PTH113 - never raises
+        raise FormatError(
+            f"{text} is a file, and those of machines end in .json: 'sccl topo import {text} -o "
+            "my.json' makes one of what tools print"
+        )
     if text not in catalogue_names():
         known = (*catalogue_names(), *(g.name for g in generators()))
         hint = (

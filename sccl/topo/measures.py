@@ -26,6 +26,15 @@ class Measures:
     in_lanes: tuple[int, ...]
 
 
+def unreachable(topology: Topology) -> tuple[int, int] | None:
+    """Return two ranks with no path from the one to the other, None if there are none."""
+    there = distances(topology.successors(), [0])[: topology.ranks]
+    if UNREACHED in there:
+        return 0, there.index(UNREACHED)
+    back = distances(topology.reversed().successors(), [0])[: topology.ranks]
+    return (back.index(UNREACHED), 0) if UNREACHED in back else None
+
+
 def measure(topology: Topology) -> Measures:
     """Return the :class:`Measures` of a topology."""
     successors = topology.successors()

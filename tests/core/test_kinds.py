@@ -111,6 +111,7 @@ def test_a_file_of_another_kind_is_named_and_so_is_what_was_expected(
     [
         ('{"kind": "solve"}', "$.kind says 'solve'; expected a topology file"),
         ('{"kind": "topology", "nane": "x"}', "`nane` (did you mean `name`?); expected a topology"),
+        ('{"kind": "topology", "\\n": 1}', "unknown field `?`; expected a topology"),
         ("[1]", "Expected `object`, got `array`; expected a topology file"),
         ("{,}", "file.json, line 1 column 2: not JSON"),
         ('{"schema": NaN}', "file.json: not JSON (NaN is no number of JSON"),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from sccl import formats
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
+from sccl.formats import contract
+from sccl.topo import importers
 from tests.kit.commands import sccl
 from tests.kit.found import frontier
 from tests.kit.samples import sample
@@ -51,7 +55,8 @@ def test_what_no_runtime_takes_is_wrong_too(program: Path) -> None:
     program.write_text('<?xml version="1.0"?>\n' + program.read_text())
     code, out, _ = sccl("check", program)
     assert code == 1
-    assert "valid, and no runtime takes it" in out
+    assert "no runtime takes it" in out
+    assert "valid" not in out
     assert "refused: msccl, azure, rccl: it begins with an XML declaration" in out
 
 
@@ -141,4 +146,103 @@ def test_what_is_nobodys_is_not_imported(tmp_path: Path) -> None:
     path.write_text("hello")
     code, out, err = sccl("import", path, "-o", tmp_path / "b.json")
     assert (code, out, (tmp_path / "b.json").exists()) == (2, "", False)
-    assert "it is of none of the formats that are read" in err
+    assert "it is of none of the formats of plans that are read: forestcoll, msccl-json" in err
+
+
+NCCL = importers.load("nccl-xml").EXAMPLE
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (" \n", "it is empty, expected a plan"),
+        (
+            NCCL,
+            "it describes a machine \\(nccl-xml\\), and no plan: 'sccl topo import .*' reads it",
+        ),
+        ("rank 0 {", "of none of the formats of plans that are read: forestcoll"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["check", "import"])
+def test_what_is_no_plan_is_told(tmp_path: Path, verb: str, content: str, says: str) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text(content)
+    rest = ("-o", tmp_path / "a.json") if verb == "import" else ()
+    code, out, err = sccl(verb, path, *rest)
+    assert (code, out) == (2, "")
+    assert re.search(says, err), err
+
+
+def test_one_plan_is_imported_of_a_folder(tmp_path: Path, program: Path) -> None:
+    program.with_suffix(".json").unlink()
+    assert sccl("import", tmp_path, "-o", tmp_path / "a.gz")[0] == 0
+    (tmp_path / "second.xml").write_bytes(program.read_bytes())
+    code, out, err = sccl("import", tmp_path, "-o", tmp_path / "a.json")
+    assert (code, out) == (2, "")
+    assert "holds 2 plans, expected one: name it" in err
+
+
+def test_a_collective_that_nobody_knows_is_not_judged(tmp_path: Path) -> None:
+    (algorithm, *_) = frontier("ring:4", "allgather")
+    (tmp_path / "a.json").write_text(text_of(algorithm_to_wire(algorithm)))
+    path = tmp_path / "plan.json"
+    assert sccl("export", tmp_path / "a.json", "--format", "msccl++", "-o", path)[0] == 0
+    path.write_text(path.read_text().replace('"allgather"', '"allgater"'))
+    code, out, _ = sccl("check", path)
+    assert code == 0
+    assert "note: it does not say what is to be where in the end: judged is that it ends" in out
+
+
+def test_what_is_sent_is_demanded(tmp_path: Path) -> None:
+    flow = "Chunk {} from 0 traveled over 0->1 in epoch 0"
+    demands: dict[str, list[str]] = {"Demand at 1 for chunk 5 from 0 met by epoch 0": []}
+    demands["Demand at 0 for chunk 0 from 1 met by epoch 0"] = []
+    path = tmp_path / "s.json"
+    path.write_text(
+        json.dumps({"1-Epoch_Duration": 1, "7-Flows": [flow.format(0)], "8-Chunk paths": demands})
+    )
+    code, _, err = sccl("import", path, "-o", tmp_path / "a.json")
+    assert code == 2
+    assert "chunk 0 of 0 is sent, and nobody demands it" in err
+
+
+def test_formats_of_one_direction_are_known_without_loading_them() -> None:
+    for form in map(formats.load, formats.names()):
+        assert bool(form.TAKES) == (form.NAME in formats.written()), form.NAME
+        only = form.read.__module__ == contract.__name__
+        assert only == (form.NAME not in formats.read()), form.NAME
+
+
+def test_a_schedule_without_a_size_has_its_own(tmp_path: Path) -> None:
+    plan, goal = tmp_path / "s.json", tmp_path / "s.goal"
+    words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1MB", "-o", plan)
+    assert sccl("tacos", *words)[0] == 0
+    assert sccl("export", plan, "--format", "goal", "-o", goal)[0] == 0
+    assert "send 1000000b" in goal.read_text()
+    code, _, err = sccl("export", plan, "--format", "goal", "--size", "3MB", "-o", tmp_path / "t")
+    assert code == 2
+    assert "it is a schedule of 1000000 bytes, and size is 3000000: leave --size out" in err
+
+
+def test_words_that_an_option_may_have_are_listed(tmp_path: Path) -> None:
+    words = ("--format", "msccl++", "--set", "protocol=LL64", "-o", tmp_path / "p")
+    (tmp_path / "a.json").write_text(text_of(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
+    code, _, err = sccl("export", tmp_path / "a.json", *words)
+    assert code == 2
+    assert "expected Simple or LL; give another value" in err
+
+
+def test_a_listing_is_no_machine_yet(tmp_path: Path) -> None:
+    path = tmp_path / "topo.txt"
+    path.write_text(importers.load("nvidia-smi").EXAMPLE)
+    code, _, err = sccl("topo", "show", path)
+    assert code == 2
+    assert f"'sccl topo import {path} -o my.json' makes one" in err
+
+
+def test_a_plan_is_no_machine(program: Path) -> None:
+    code, _, err = sccl("topo", "import", program)
+    assert code == 2
+    assert f"it is a plan (msccl-xml), and no machine: 'sccl check {program}' judges it" in err
+    program.write_text("")
+    assert "it is empty, expected a description of a machine" in sccl("topo", "import", program)[2]

@@ -263,7 +263,14 @@ def test_what_a_plan_states_is_looked_at(change: Plan, text: str) -> None:
 def test_buffers_have_chunks() -> None:
     changed = plan()
     changed["gpus"][0].update(input_chunks=0)
-    assert any("a buffer of no chunks, by which the executor divides" in r for r in rules(changed))
+    refused = mscclpp.read(json.dumps(changed).encode(), "it").refused
+    assert refused == ("rank 0: a buffer of no chunks, by which the executor divides",)
+
+
+def test_semaphores_that_are_not_there_are_told() -> None:
+    changed = plan()
+    block(changed)["ops"].insert(0, {"name": "sem_acquire", "semaphore_ids": [-2, 7]})
+    assert any("names a semaphore beyond" in text for text in rules(changed))
 
 
 def _gpu(**told: Any) -> Callable[[Plan], None]:

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from sccl.core.bus_ids import ASCENDING, BusIds
 from sccl.core.files.text import text_of
 from sccl.core.files.topologies import load_topology, topology_of_wire, topology_to_wire
-from sccl.core.topology import Budget, Link, Topology
+from sccl.core.topology import UNREACHED, Budget, Link, Topology, distances
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
-from sccl.topo import catalogue_names, generators, machine_model, measure, resolve
+from sccl.topo import catalogue_names, generators, machine_model, measure, resolve, unreachable
 from sccl.topo.degrade import without
 from sccl.view.text.show import print_topology
 from tests.conftest import NO_SHARED
@@ -385,3 +386,13 @@ def test_topologies_check_themselves() -> None:
         replace(good, links=(Link(0, 1, 1, float("nan"), 1.0),))
     with pytest.raises(ParameterError, match="no link"):
         without(good, links=[(0, 0)])
+
+
+@given(topologies(max_ranks=6), st.data())
+def test_two_ranks_without_a_path_are_found(whole: Topology, data: st.DataObject) -> None:
+    left = data.draw(st.lists(st.sampled_from(whole.links), min_size=1, unique=True))
+    topology = replace(whole, links=tuple(left), budgets=())
+    pair = unreachable(topology)
+    assert (pair is None) == (measure(topology).unreachable is None)
+    if pair is not None:
+        assert distances(topology.successors(), [pair[0]])[pair[1]] == UNREACHED

@@ -59,7 +59,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
         kind = kind_of_shape(wire)
         raise FormatError(
-            f"{where}: {_other_kind(text, kind) or f'{error}{_meant(error, wire)}'}; expected "
+            f"{where}: {_other_kind(text, kind) or problem(error, wire)}; expected "
             f"{kind} file (its shape: 'sccl schema {kind.name}')"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -107,6 +107,32 @@ def _other_kind(text: str, expected: Kind) -> str:
     return f"$.kind says {stated[:40]!r}" if isinstance(stated, str) else ""
 
 
+def problem(error: Exception, wire: type[msgspec.Struct]) -> str:
+    """Return what msgspec finds wrong, on one line, and what was perhaps meant or is allowed."""
+    line = "".join(c if c.isprintable() else "?" for c in str(error))
+    return f"{line}{_meant(error, wire)}{_allowed(error, wire)}"
+
+
+def _allowed(error: Exception, wire: type[msgspec.Struct]) -> str:
+    """Return the words that a field may have; empty: it is no such field."""
+    told = re.fullmatch(r"Invalid enum value .*? - at `\$(.*)`", str(error), re.DOTALL)
+    if not told:
+        return ""
+    path = re.findall(r"[^.\[\]]+", told[1])
+    kinds = _types_at(msgspec.inspect.type_info(wire), path)
+    words = [word for kind in kinds for word in _words(kind)]
+    return f", expected {' or '.join(words)}" if words else ""
+
+
+def _words(kind: msgspec.inspect.Type) -> list[str]:
+    match kind:
+        case msgspec.inspect.LiteralType(values=values):
+            return [str(value) for value in values]
+        case msgspec.inspect.EnumType(cls=cls):
+            return [str(one.value) for one in cls]
+    return []
+
+
 def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:
     """Return a question after the field that was perhaps meant; empty: nothing is like it."""
     # msgspec says which field it does not know, and where, in its message alone.
@@ -114,26 +140,26 @@ def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:
     told = re.fullmatch(unknown, str(error), re.DOTALL)
     if not told:
         return ""
-    known = _fields_at(msgspec.inspect.type_info(wire), re.findall(r"[^.\[\]]+", told[2] or ""))
+    places = _types_at(msgspec.inspect.type_info(wire), re.findall(r"[^.\[\]]+", told[2] or ""))
+    structs = [one for one in places if isinstance(one, msgspec.inspect.StructType)]
+    known = [field.encode_name for one in structs for field in one.fields]
     near = difflib.get_close_matches(told[1].lower(), known, n=1, cutoff=0.5)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
 
-def _fields_at(kind: msgspec.inspect.Type, path: list[str]) -> list[str]:
-    """Return the fields of the object at a path of fields and of places in lists."""
+def _types_at(kind: msgspec.inspect.Type, path: list[str]) -> list[msgspec.inspect.Type]:
+    """Return the types that may be at a path of fields and of places in lists."""
     match kind:
         case msgspec.inspect.Metadata(type=inner):
-            return _fields_at(inner, path)
+            return _types_at(inner, path)
         case msgspec.inspect.UnionType(types=types):
-            return [name for one in types for name in _fields_at(one, path)]
+            return [found for one in types for found in _types_at(one, path)]
         case msgspec.inspect.VarTupleType(item_type=item) if path:
-            return _fields_at(item, path[1:])
-        case msgspec.inspect.StructType(fields=fields):
-            if not path:
-                return [field.encode_name for field in fields]
-            found = [field.type for field in fields if field.encode_name == path[0]]
-            return _fields_at(found[0], path[1:]) if found else []
-    return []
+            return _types_at(item, path[1:])
+        case msgspec.inspect.StructType(fields=fields) if path:
+            inside = [field.type for field in fields if field.encode_name == path[0]]
+            return _types_at(inside[0], path[1:]) if inside else []
+    return [] if path else [kind]
 
 
 class _RepeatedKeyError(ValueError):

@@ -201,7 +201,7 @@ def _understood(header: _Header, topology: Topology, pairs: _Pairs) -> tuple[str
     nodes = f"{counted(topology.ranks, 'rank')}, {counted(len(topology.switches), 'switch')}"
     lines = [f"{nodes}, {counted(header.links, 'link')}"]
     lines += [
-        f"{count} pairs of nodes joined by {speed:g} GB/s and {alpha_us:g} us"
+        f"{counted(count, 'pair')} of nodes joined by {speed:g} GB/s and {alpha_us:g} us"
         for (speed, alpha_us), count in sorted(kinds.items(), reverse=True)[:8]
     ]
     if header.gpu:

@@ -282,11 +282,11 @@ def _understood(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> tuple[str, ..
         islands = "; ".join(named(gpus) for gpus in pairs.islands())
         lines.append(f"{kind} joins {islands}; between these are links of PCIe")
     elif slow:
-        lines.append(f"all GPUs are joined by PCIe, and by no {kind}")
-    elif pairs.paths:
+        lines.append(f"all GPUs are joined by PCIe: it tells of no {kind} between them")
+    elif others := sum(pair not in pairs.lanes for pair in pairs.paths):
         lines.append(
-            f"{counted(len(pairs.paths), 'pair')} without {kind} got no link of PCIe: paths of "
-            f"{kind} join all GPUs"
+            f"{counted(others, 'pair')} without {kind} got no link of PCIe: paths of {kind} join "
+            "all GPUs"
         )
     return tuple(lines)
 

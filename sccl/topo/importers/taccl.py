@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
+from sccl.core.words import counted
 from sccl.errors import FormatError
 from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints, Imported
@@ -110,7 +111,7 @@ def read(text: str, hints: Hints) -> Imported:
     except (msgspec.DecodeError, RecursionError) as error:
         raise FormatError(f"no profile of TACCL ({error}); expected {_in_a_line()}") from error
     check_cost("", file.alpha, 1.0, error=FormatError, names=("alpha", ""))
-    units = _units(file, hints)
+    units = _units(file)
     links, budgets, joined, assumed = _inside(file, units)
     topology = Topology(
         name=file.name or hints.name,
@@ -131,7 +132,7 @@ def read(text: str, hints: Hints) -> Imported:
     return Imported(topology, understood, (*units.assumed, *assumed), nics)
 
 
-def _units(file: _File, hints: Hints) -> _Units:
+def _units(file: _File) -> _Units:
     named = re.search(r"(\d{1,6})([KMG]B)", file.name)
     size = int(named[1]) * _SIZES[named[2]] if named else _SIZES["MB"]
     told = named[0] if named else "1MB"
@@ -139,16 +140,12 @@ def _units(file: _File, hints: Hints) -> _Units:
     assumed = [f"costs are of chunks of {told}, {why}, a MB being 10^6 bytes"]
     if not size:
         raise FormatError(f"name {file.name!r} says chunks of {told}, expected a size above 0")
-    alpha_us = hints.alpha_us
-    if alpha_us and file.alpha:
-        return _Units(size, file.alpha / alpha_us, alpha_us, tuple(assumed))
     scale = _SCALES.get(told, 1.0)
     assumed.append(
-        f"costs are microseconds times {scale:g}, as TACCL's profiles of {told} have them; "
-        "--alpha-us says otherwise"
+        f"costs are microseconds times {scale:g}, as TACCL's profiles of {told} have them: where "
+        "they are not, change the file that -o writes"
     )
-    own = file.alpha / scale
-    return _Units(size, scale, own if alpha_us is None else alpha_us, tuple(assumed))
+    return _Units(size, scale, file.alpha / scale, tuple(assumed))
 
 
 _Inside = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
@@ -218,7 +215,7 @@ def _nics(file: _File, units: _Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]
         for i in range(count)
         for first in (i * ranks // count // each * each,)
     )
-    line = f"{count} NICs of {speed:.4g} GB/s and {alpha_us:g} us to other nodes"
+    line = f"{counted(count, 'NIC')} of {speed:.4g} GB/s and {alpha_us:g} us to other nodes"
     return nics, (f"{line}; --chassis and --fabric join nodes over them",)
 
 
