@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,6 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
 from sccl.core.words import counted
+from sccl.errors import InputError
 from sccl.tasks.check import (
     Judged,
     JudgedStrange,
@@ -36,7 +38,8 @@ def check(
     chunk, whatever the speed of thread blocks, and each rule that its runtime would trip over. Exit
     code 1 if there is a violation, or a file that no runtime would run.
     """
-    strange, ours = judge_strange(files)
+    unread: dict[Path, InputError] = {}
+    strange, ours = judge_strange(files, unread)
     judged: list[Judged] = []
     if ours:
         with share_bar(err(), "reading") as bar:
@@ -48,6 +51,10 @@ def check(
             _print(out(), one)
         for theirs in strange:
             _print_strange(out(), theirs)
+    if unread:
+        first, *others = unread.values()
+        more = f" (and {counted(len(others), 'file')} more cannot be read)" if others else ""
+        raise type(first)(f"{first}{more}")
     wrong = any(one.violations for one in judged) or not all(one.passes for one in strange)
     raise typer.Exit(ExitCode.NO if wrong else ExitCode.OK)
 

@@ -12,6 +12,7 @@ from msgspec import Meta
 from sccl.collectives import misnamed
 from sccl.core.algorithm import KSynchronous
 from sccl.core.files.fields import FileText, Part
+from sccl.errors import InputError
 from sccl.judge import Violation, violations
 from sccl.tasks.files import LoadedPlan, Told, load_plans
 from sccl.tasks.foreign import Strange, StrangeFault, faults_of, strange_files
@@ -90,14 +91,17 @@ class JudgedStrange:
 
 
 def judge_strange(
-    words: Iterable[str | Path],
+    words: Iterable[str | Path], unread: dict[Path, InputError] | None = None
 ) -> tuple[list[JudgedStrange], list[str | Path]]:
     """Return the verdicts on files of others, and the words that name anything else.
+
+    Args:
+        unread: takes, of words that name several files, those that cannot be read, and why.
 
     Raises:
         InputError: a file cannot be read, or is larger than is judged.
     """
-    found, rest = strange_files(words)
+    found, rest = strange_files(words, unread)
     return [JudgedStrange(one, tuple(faults_of(one))) for one in found], rest
 
 

@@ -59,8 +59,13 @@ class StrangeFault:
     chunk: int | None
 
 
-def strange_files(words: Iterable[str | Path]) -> tuple[list[Strange], list[str | Path]]:
+def strange_files(
+    words: Iterable[str | Path], unread: dict[Path, InputError] | None = None
+) -> tuple[list[Strange], list[str | Path]]:
     """Return what is in files of others' formats, and the words that name anything else.
+
+    Args:
+        unread: takes, of words that name several files, those that cannot be read, and why.
 
     Raises:
         InputError: a file of such a format is not one that can be read.
@@ -69,12 +74,13 @@ def strange_files(words: Iterable[str | Path]) -> tuple[list[Strange], list[str 
     rest: list[str | Path] = []
     for word in words:
         named = _named(word)
-        strange = [one for one in map(_strange, named) if one is not None]
+        broken = unread if len(named) > 1 else None
+        strange = [one for path in named if (one := _strange(path, broken)) is not None]
         found += strange
-        if not strange:
+        theirs = {one.file for one in strange} | set(broken or ()) & set(named)
+        if not theirs:
             rest.append(word)
-        elif len(strange) < len(named):
-            theirs = {one.file for one in strange}
+        elif len(theirs) < len(named):
             rest += [path for path in named if path not in theirs and path.suffix == ".json"]
     return found, rest
 
@@ -90,13 +96,19 @@ def _named(word: str | Path) -> list[Path]:
     return [Path(match) for match in matches if isfile(match)]  # noqa: PTH113 - likewise
 
 
-def _strange(path: Path) -> Strange | None:
-    recognised = _recognised(path)
-    if recognised is None:
+def _strange(path: Path, unread: dict[Path, InputError] | None) -> Strange | None:
+    try:
+        recognised = _recognised(path)
+        if recognised is None:
+            return None
+        form, content = recognised
+        foreign = form.read(content, str(path))
+    except InputError as error:
+        if unread is None:
+            raise
+        unread[path] = error
         return None
-    form, content = recognised
-    digest = "sha256:" + hashlib.sha256(content).hexdigest()
-    return Strange(path, digest, form, form.read(content, str(path)))
+    return Strange(path, "sha256:" + hashlib.sha256(content).hexdigest(), form, foreign)
 
 
 def foreign_format(path: Path) -> Format | None:

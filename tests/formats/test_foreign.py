@@ -246,3 +246,17 @@ def test_a_plan_is_no_machine(program: Path) -> None:
     assert f"it is a plan (msccl-xml), and no machine: 'sccl check {program}' judges it" in err
     program.write_text("")
     assert "it is empty, expected a description of a machine" in sccl("topo", "import", program)[2]
+
+
+def test_what_cannot_be_read_keeps_no_other_from_its_verdict(tmp_path: Path, program: Path) -> None:
+    (tmp_path / "broken.xml").write_text(program.read_text()[:300])
+    code, out, err = sccl("check", tmp_path)
+    assert code == 2
+    assert out.count("valid") == 2  # the plan and its program
+    assert "broken.xml" in err
+    (tmp_path / "other.xml").write_text(program.read_text()[:200])
+    assert "(and 1 file more cannot be read)" in sccl("check", tmp_path)[2]
+    program.with_suffix(".json").unlink()
+    program.unlink()
+    code, out, _ = sccl("check", tmp_path)
+    assert (code, out) == (2, "")
