@@ -103,11 +103,15 @@ def compare(
     entrants: Sequence[Entrant],
     sizes: Sequence[int],
     told: Callable[[str], None] = lambda _: None,
+    *,
+    times_alone: bool = False,
 ) -> Comparison:
     """Return what everybody takes at each size, as far as it was found out.
 
     Args:
         told: what is being done, in words.
+        times_alone: whether no plan leaves here, so that the judge need not look at those that have
+            times; what is sent in which order has been judged.
 
     Raises:
         InputError: something cannot be reached, or there are too many ranks.
@@ -119,7 +123,13 @@ def compare(
     try:
         for done, (entrant, system) in enumerate(sorted(pairs, key=_quick_first)):
             system.why = ""
-            _run(entrant, system, found, partial(_tell, told, f"{done} of {len(entrants)} done"))
+            _run(
+                entrant,
+                system,
+                found,
+                judged=not times_alone,
+                told=partial(_tell, told, f"{done} of {len(entrants)} done"),
+            )
     except KeyboardInterrupt:
         found.ended = "interrupted"
     return found
@@ -134,14 +144,22 @@ def _tell(told: Callable[[str], None], before: str, text: str) -> None:
     told(f"{before}; {text}")
 
 
-def _run(entrant: Entrant, system: System, found: Comparison, told: Callable[[str], None]) -> None:
+def _run(
+    entrant: Entrant,
+    system: System,
+    found: Comparison,
+    told: Callable[[str], None],
+    *,
+    judged: bool,
+) -> None:
     """Add what somebody takes at each size."""
     try:
         for done, size in enumerate(found.sizes):
             told(f"{entrant.name}, {done} of {len(found.sizes)} sizes")
             fastest = entrant.fastest(size)
             if fastest is not None:
-                _add(fastest.valid(f"{entrant.name!r}"), size, system, found)
+                timed = fastest.valid(f"{entrant.name!r}") if judged else fastest
+                _add(timed, size, system, found)
     except (InputError, LateError) as error:
         system.why = str(error)
     except KeyboardInterrupt:

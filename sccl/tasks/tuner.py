@@ -196,7 +196,8 @@ def rules_beside(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenF
     names = [name for name in OURS if _has(name, spec.name, nodes, topology.ranks)]
     given = {one.name: one.plan for one in plans}
     sizes = sizes_of("1KB..1GB") if size_bytes is None else (size_bytes,)
-    found = compare(contest, entrants_of(contest, names, given, lambda _: None), sizes)
+    entrants = entrants_of(contest, names, given, lambda _: None)
+    found = compare(contest, entrants, sizes, times_alone=True)
     if found.ended:
         raise KeyboardInterrupt
     return rules_of(found, "sccl export")
