@@ -17,7 +17,7 @@ from math import gcd
 
 from sccl.core.ids import Edge
 from sccl.core.words import counted
-from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.gpus import (
     NVLINK,
@@ -29,7 +29,6 @@ from sccl.topo.importers.gpus import (
 )
 from sccl.topo.importers.hwloc_tree import CPU, NVSWITCH, Distances, Hardware, tree_of
 from sccl.topo.importers.pairs import (
-    MAX_GPUS,
     Pairs,
     Speeds,
     build,
@@ -103,7 +102,7 @@ def read(text: str, hints: Hints) -> Imported:
         InputError: it is no such file, has no GPUs, or its matrices contradict themselves.
     """
     tree = tree_of(_topology(parsed(text)))
-    _check_count(tree)
+    _check_gpus(tree)
     gpu, by = _gpu(tree, hints)
     fast = _fast(tree, gpu)
     lanes = with_switches(fast.direct, fast.to_switches)
@@ -142,13 +141,11 @@ def _topology(root: Element) -> Element:
     return root
 
 
-def _check_count(tree: Hardware) -> None:
+def _check_gpus(tree: Hardware) -> None:
     if not tree.gpus:
         raise FormatError(
             f"it has no GPUs: write it on the machine that has them, with PCI devices: '{_COMMAND}'"
         )
-    if len(tree.gpus) > MAX_GPUS:
-        raise TooLargeError(f"it has {len(tree.gpus)} GPUs, and files are read to {MAX_GPUS}")
 
 
 def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 from sccl.core.bus_ids import plain_bus_id
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.fabric import Nic
-from sccl.topo.importers.pairs import BRIDGE, NODE, SOCKETS, SWITCH, SWITCHES, nics
+from sccl.topo.importers.pairs import (
+    BRIDGE,
+    NODE,
+    SOCKETS,
+    SWITCH,
+    SWITCHES,
+    check_cards,
+    check_gpus,
+    nics,
+)
 from sccl.topo.importers.plain_xml import Element
 
 MAX_OBJECTS = 512
@@ -166,6 +175,7 @@ def tree_of(root: Element) -> Hardware:
     """
     devices = list(_devices(root))
     gpus, order = _ordered(_gpus(devices))
+    check_gpus(len(gpus))
     _check_distinct(gpus)
     matrices: dict[str, Distances] = {}
     objects = _objects(root, gpus)
@@ -249,11 +259,14 @@ def _cards(
     devices: list[PciDevice], gpus: tuple[PciDevice, ...]
 ) -> Iterable[tuple[str, None, tuple[tuple[int, int], ...]]]:
     """Yield the NICs that are more than Ethernet, and how far each is from the GPUs."""
+    seen = 0
     for device in devices:
         parts = device.parts()
         names = [part.get("name") for part in parts if _info(part, "NodeGUID")]
         if not names and device.kind == _NIC_CLASS:
             names = [device.bus_id]
+        seen += len(names)
+        check_cards(seen)
         far = tuple(
             (path_of(device.above, gpu.above), -_shared(device.above, gpu.above)) for gpu in gpus
         )
@@ -288,13 +301,13 @@ def _matrix(element: Element, objects: Mapping[str, int]) -> Distances:
         raise FormatError(f"{where} has nbobjs {text[:40]!r}, expected the number of its objects")
     if size > MAX_OBJECTS:
         raise TooLargeError(f"{where} is of {size} objects, and matrices are read to {MAX_OBJECTS}")
-    indexes = [_INDEX.fullmatch(word) for word in _words(element, "indexes")]
-    values = [_VALUE.fullmatch(word) for word in _words(element, "u64values")]
+    indexes = [_INDEX.fullmatch(word) for word in _words(element, "indexes", size)]
+    values = [_VALUE.fullmatch(word) for word in _words(element, "u64values", size * size)]
     for said, found, wanted in (("indexes", indexes, size), ("u64values", values, size * size)):
         if len(found) != wanted or not all(found):
             raise FormatError(
-                f"{where} has {sum(map(bool, found))} numbers in {said}, expected {wanted}: was it "
-                "cut off?"
+                f"{where} has {_counted(found, wanted)} numbers in {said}, expected {wanted}: was "
+                "it cut off?"
             )
     of = tuple(objects.get(found[1]) for found in indexes if found)
     flat = [int(found[0]) for found in values if found]
@@ -302,5 +315,12 @@ def _matrix(element: Element, objects: Mapping[str, int]) -> Distances:
     return Distances(name, element.line, of, rows)
 
 
-def _words(element: Element, tag: str) -> list[str]:
-    return [word for child in element.children if child.tag == tag for word in child.text.split()]
+def _counted(found: Sequence[object], wanted: int) -> str:
+    return f"more than {wanted}" if len(found) > wanted else str(sum(map(bool, found)))
+
+
+def _words(element: Element, tag: str, most: int) -> Iterator[str]:
+    """Yield what is in elements of a kind; of more words than they may have, one more."""
+    texts = (child.text for child in element.children if child.tag == tag)
+    words = (found[0] for text in texts for found in re.finditer(r"\S+", text))
+    return islice(words, most + 1)

@@ -43,6 +43,7 @@ class Pricing:
     Attributes:
         gpu: what the user says that XPUs are.
         alpha_us: of links that state none.
+        known: which GPU the XPUs of a device are, by the device.
     """
 
     gpu: str | None
@@ -50,6 +51,7 @@ class Pricing:
     assumed: dict[str, None] = field(default_factory=dict)
     alphas: set[float] = field(default_factory=set)
     without_alpha: bool = False
+    known: dict[str, gpus.Gpu | None] = field(default_factory=dict)
 
     def stated(self, kind: EdgeKind) -> tuple[float | None, float | None]:
         """Return the GB/s and the us that a link states.
@@ -106,11 +108,12 @@ class Pricing:
 
     def gpu_of(self, parts: Parts) -> gpus.Gpu | None:
         """Return which GPU the XPUs of a device are, by the user or by its descriptions."""
-        if self.gpu is not None:
-            return gpus.gpu_of_user(self.gpu)
-        return next(
-            (gpu for node in parts.xpus() if (gpu := gpus.gpu_named(parts.about[node]))), None
-        )
+        name = parts.device.name
+        if name not in self.known:
+            told = (gpus.gpu_named(parts.about[node]) for node in parts.xpus())
+            own = None if self.gpu is None else gpus.gpu_of_user(self.gpu)
+            self.known[name] = own or next(filter(None, told), None)
+        return self.known[name]
 
 
 def _gb_per_s(amount: Amount | None, kind: EdgeKind) -> float | None:
@@ -230,40 +233,53 @@ def _fabric_costs(parts: Parts, fabric: dict[Nodes, EdgeKind], costs: Pricing) -
         for node in (a, b):
             count = trunks if between else degree
             count[kind.link.name, node] = count.get((kind.link.name, node), 0) + 1
+    xpus, most = set(parts.xpus()), dict[str, int]()
+    for (name, node), edges in degree.items():
+        if node in xpus:
+            most[name] = max(edges, most.get(name, 0))
     found = {}
     for pair, kind in fabric.items():
         speed, alpha_us = costs.stated(kind)
         if speed is None:
-            speed = _assumed_speed(parts, pair, kind, (degree, trunks), costs)
+            each = _of_gpu(parts, kind.link.name, most[kind.link.name], costs)
+            speed = _assumed_speed(parts, pair, kind.link.name, (degree, trunks), costs, each)
         found[pair] = Cost(speed, costs.alpha(alpha_us))
     return found
 
 
-def _assumed_speed(
+def _of_gpu(parts: Parts, name: str, most: int, costs: Pricing) -> float:
+    """Return what each edge of a link carries over which the links of a GPU are spread.
+
+    Args:
+        most: edges of the link that an XPU has.
+    """
+    gpu = costs.gpu_of(parts)
+    if gpu is None or not gpu.links:
+        costs.assume(f"link {name!r} is 25 GB/s per direction: give --gpu, whose links it has")
+        return 25.0
+    each = gpu.links * gpu.gb_per_s / most
+    costs.assume(
+        f"link {name!r} is {each:g} GB/s per direction: {gpu.links} links of a GPU "
+        f"({gpu.name}) of {gpu.gb_per_s:g} over the {most} edges of each ({gpu.source})"
+    )
+    return each
+
+
+def _assumed_speed(  # noqa: PLR0913, PLR0917 - what an edge is of
     parts: Parts,
     pair: Nodes,
-    kind: EdgeKind,
+    name: str,
     counts: tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]],
     costs: Pricing,
+    each: float,
 ) -> float:
+    if not parts.kinds[pair[0]] == parts.kinds[pair[1]] == SWITCH:
+        return each
     degree, trunks = counts
-    gpu, name = costs.gpu_of(parts), kind.link.name
-    most = max(degree[name, node] for node in parts.xpus() if (name, node) in degree)
-    if gpu is None or not gpu.links:
-        each = 25.0
-        costs.assume(f"link {name!r} is 25 GB/s per direction: give --gpu, whose links it has")
-    else:
-        each = gpu.links * gpu.gb_per_s / most
-        costs.assume(
-            f"link {name!r} is {each:g} GB/s per direction: {gpu.links} links of a GPU "
-            f"({gpu.name}) of {gpu.gb_per_s:g} over the {most} edges of each ({gpu.source})"
-        )
-    if parts.kinds[pair[0]] == parts.kinds[pair[1]] == SWITCH:
-        down = max(degree.get((name, node), 0) for node in pair)
-        up = max(trunks[name, node] for node in pair)
-        costs.assume(f"switches of link {name!r} pass on all that they take in")
-        return each * max(1, down) / up
-    return each
+    down = max(degree.get((name, node), 0) for node in pair)
+    up = max(trunks[name, node] for node in pair)
+    costs.assume(f"switches of link {name!r} pass on all that they take in")
+    return each * max(1, down) / up
 
 
 def _shared(

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from sccl.core.topology import Budget, Link, Topology
 from sccl.core.words import counted
-from sccl.errors import FormatError
+from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
 
 NAME = "msccl-topology"
@@ -24,6 +24,8 @@ SOURCE = "microsoft/msccl-tools, msccl/serialization.py and msccl/topologies"
 EXAMPLE = '{"msccl_type": "topology", "name": "pair", "switches": [], "links": [[0, 2], [2, 0]]}'
 
 MAX_RANKS = 1024
+MAX_PAIRS = 2**20
+"""Of ranks that switches join, of all switches together."""
 
 _GB_PER_S, _ALPHA_US = 25.0, 0.7
 """Of a lane and a link, where nothing is told: NVLink 2, with the alpha of TACCL's Table 1."""
@@ -104,6 +106,9 @@ def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
     One between ranks that no link joins limits nothing, there as here.
     """
     found = []
+    pairs = sum(len(sources) * len(goals) for sources, goals, *_ in file.switches)
+    if pairs > MAX_PAIRS:
+        raise TooLargeError(f"its switches join {pairs} pairs of ranks, and {MAX_PAIRS} are read")
     for i, (sources, goals, lanes, name) in enumerate(file.switches):
         shared = sorted(edges & set(product(sources, goals)))
         if lanes < 1:

@@ -12,7 +12,15 @@ from sccl.core.ids import Edge
 from sccl.errors import FormatError
 from sccl.topo.fabric import Nic
 from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
-from sccl.topo.importers.pairs import BRIDGE, SOCKETS, SWITCH, SWITCHES, nics
+from sccl.topo.importers.pairs import (
+    BRIDGE,
+    SOCKETS,
+    SWITCH,
+    SWITCHES,
+    check_cards,
+    check_gpus,
+    nics,
+)
 from sccl.topo.importers.plain_xml import Element
 
 SWITCH_CLASS = "0x0680"
@@ -144,6 +152,7 @@ def tree_of(system: Element) -> Inventory:
     devices = [found for cpu in cpus for found in _devices(cpu)]
     detailed = any(_gpu_in(pci) for pci, _ in devices)
     places = [_place(pci, above) for pci, above in devices if _is_gpu(pci, detailed=detailed)]
+    check_gpus(len(places))
     _check_distinct(places, devices)
     gpus, order = _ordered(places)
     cards = _cards(devices, gpus)
@@ -211,9 +220,10 @@ def _ordered(places: list[Place]) -> tuple[tuple[Place, ...], str]:
 
 def _cards(devices: list[Device], gpus: tuple[Place, ...]) -> tuple[Nic, ...]:
     """Return the NICs; several ports of a device are one each."""
-    found = []
+    found: list[tuple[str, float | None, tuple[tuple[int, int], ...]]] = []
     for pci, above in devices:
         nets = [net for nic in pci.children for net in _nets(nic)]
+        check_cards(len(found) + len(nets))
         far = tuple(_distance(above, gpu) for gpu in gpus)
         found += [(net.get("name") or pci.get("busid"), _gb_per_s(net), far) for net in nets]
         if not nets and pci.get("class").lower().startswith(_NIC_CLASSES):

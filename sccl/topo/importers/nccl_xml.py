@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from sccl.core.ids import Edge
 from sccl.core.words import counted
-from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.gpus import (
     NVLINK,
@@ -31,7 +31,6 @@ from sccl.topo.importers.gpus import (
 )
 from sccl.topo.importers.nccl_tree import SWITCH_CLASS, Inventory, tree_of
 from sccl.topo.importers.pairs import (
-    MAX_GPUS,
     Pairs,
     Speeds,
     build,
@@ -125,8 +124,6 @@ def _check_count(tree: Inventory) -> None:
         raise FormatError(
             f"it names no GPUs, which NCCL finds when it runs: run with {_DUMP} and give that file"
         )
-    if len(tree.gpus) > MAX_GPUS:
-        raise TooLargeError(f"it has {len(tree.gpus)} GPUs, and files are read to {MAX_GPUS}")
 
 
 def _direct(tree: Inventory) -> dict[Edge, int]:

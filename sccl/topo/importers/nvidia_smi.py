@@ -18,7 +18,7 @@ from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.gpus import GPUS, METAX, NVLINK, Gpu, gpu_of_user, speed_said
 from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, matrix_of, shows_gpus
-from sccl.topo.importers.pairs import Pairs, Speeds, build, named
+from sccl.topo.importers.pairs import Pairs, Speeds, build, check_cards, named
 
 NAME = "nvidia-smi"
 ABOUT = "matrix of nvidia-smi topo -m"
@@ -54,6 +54,7 @@ def read(text: str, hints: Hints) -> Imported:
         InputError: it is none, or rows are missing that are needed.
     """
     matrix = matrix_of(text)
+    check_cards(len(matrix.nics))
     gpu = None if hints.gpu is None else gpu_of_user(hints.gpu)
     pairs, filled = _pairs(matrix, gpu.links if gpu and gpu.links else _MOST_LINKS)
     if gpu is not None:

@@ -20,7 +20,7 @@ from itertools import combinations
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Topology
 from sccl.core.words import counted
-from sccl.errors import FormatError, InputError
+from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints
 from sccl.topo.importers.gpus import (
@@ -33,6 +33,9 @@ from sccl.topo.importers.gpus import (
 
 MAX_GPUS = 64
 """Of a computer; every pair may be a link."""
+
+MAX_CARDS = 1024
+"""Network cards, each of which is held against each GPU."""
 
 SWITCH, SWITCHES, BRIDGE, NODE, SOCKETS = range(5)
 """How far a path over PCIe goes: one PCIe switch, several, a host bridge, several of one NUMA node,
@@ -122,6 +125,26 @@ class Built:
     topology: Topology
     understood: tuple[str, ...]
     assumed: tuple[str, ...]
+
+
+def check_gpus(count: int) -> None:
+    """Check that a computer has no more GPUs than are read: each is held against each other.
+
+    Raises:
+        TooLargeError: it has.
+    """
+    if count > MAX_GPUS:
+        raise TooLargeError(f"it has {count} GPUs, and files are read to {MAX_GPUS}")
+
+
+def check_cards(count: int) -> None:
+    """Check that a computer has no more network cards than are read.
+
+    Raises:
+        TooLargeError: it has.
+    """
+    if count > MAX_CARDS:
+        raise TooLargeError(f"it has more than {MAX_CARDS} network cards, the most that are read")
 
 
 def with_switches(direct: Mapping[Edge, int], to_switches: Mapping[int, int]) -> dict[Edge, int]:
