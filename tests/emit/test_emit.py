@@ -389,7 +389,7 @@ def test_a_project_is_read_back(tmp_path: Path) -> None:
         (("{", "{,"), r"line 1 column 2: not JSON"),
         (
             ('"schema":1', '"schema":2'),
-            r"value 2 - at `\$\.schema`; expected a program",
+            r"value 2 - at `\$\.schema`, expected 1; expected a program",
         ),
         (('"kind":"program"', '"kind":"answer"'), r"it holds an answer; expected a program file"),
         (('"target"', '"targte"'), r"did you mean `target`\?"),
