@@ -47,7 +47,10 @@ def is_valid(algorithm: Algorithm) -> bool:
     collective, ranks = algorithm.collective, algorithm.topology.ranks
     if collective.ranks != ranks or min(algorithm.rounds_per_step, default=1) < 1:
         return False
-    sends = columns(algorithm.sends)
+    try:
+        sends = columns(algorithm.sends)
+    except OverflowError:  # no number of what there is has more than 64 bits
+        return False
     ends = (algorithm.steps, collective.num_chunks, ranks, ranks)
     for column, end in zip(sends[:4], ends, strict=True):
         if len(column) and not 0 <= column.min() <= column.max() < end:
@@ -81,5 +84,6 @@ def _fits(algorithm: Algorithm, sends: SendColumns) -> bool:
     used = np.bincount(of_both, weights=loads[row])  # exact: far fewer than 2^53
     held_by, step = np.divmod(both, algorithm.steps)
     most = np.array([c.chunks_per_round for c in constraints], np.int64)
-    rounds = np.array(algorithm.rounds_per_step, np.int64)
+    enough = algorithm.num_sends  # no step sends more
+    rounds = np.array([min(r, enough) for r in algorithm.rounds_per_step], np.int64)
     return bool((used <= most[held_by] * rounds[step]).all())

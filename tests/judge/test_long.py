@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.ids import ChunkId
+from sccl.core.ids import ChunkId, Rank
 from sccl.judge import long, plans, steps, violations
 from sccl.synth import baselines
 from sccl.synth.baselines import on_machine
@@ -59,6 +59,8 @@ def test_one_thing_wrong_is_seen_by_both(name: str, collective: str, machine: st
         replace(right, rounds_per_step=right.rounds_per_step[:-1]),
         replace(right, sends=(*right.sends, replace(first, chunk=ChunkId(10**6)))),
         replace(right, topology=resolve("line:9")),
+        replace(right, sends=(*others, replace(first, src=Rank(2**63)))),
+        replace(right, rounds_per_step=(*right.rounds_per_step[:-1], 2**63)),
     ]
     for wrong in damaged:
         assert long.is_valid(wrong) == (steps.violations(wrong) == [])
