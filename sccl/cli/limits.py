@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -16,10 +16,34 @@ from sccl.cli.searching import SearchOptions, settings_of
 from sccl.cli.subject import SubjectOptions, subject_from
 from sccl.core.frontier import Point
 from sccl.core.limit import StepLimit
+from sccl.errors import ParameterError
 from sccl.synth.settings import Settings
 from sccl.tasks.certify import certify_limits
 from sccl.tasks.limits import find_limits
 from sccl.view.text.notes import limit_note
+
+InTime = Annotated[
+    bool,
+    typer.Option(
+        "--time",
+        help="The least time of a size over all chunkings and schedules instead, for links that "
+        "each have their own alpha and speed.",
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        help="With --time: bytes of a rank's buffer, 1MB, or from one to another by fours.",
+        show_default="1KB..1GB",
+    ),
+]
+Gap = Annotated[
+    float | None,
+    typer.Option(
+        help="With --time: by which part of its bound a schedule may be above it.",
+        show_default="0.01",
+    ),
+]
 
 
 @reported
@@ -27,6 +51,9 @@ def limits(
     about: SubjectOptions,
     *,
     max_steps: options.MaxSteps = None,
+    in_time: InTime = False,
+    size: Size = None,
+    gap: Gap = None,
     search: SearchOptions,
     timeout: options.LimitTimeout = None,
     delivery: DeliveryOptions,
@@ -34,10 +61,38 @@ def limits(
 ) -> None:
     """The frontier over all k and all C: for every S the infimum of R/C, and what attains it.
 
-    Of allreduce, for every class of algorithms.
+    Of allreduce, for every class of algorithms. With --time, what no plan of any chunks takes less
+    than at a size, alpha travelling, and a schedule near it: -o names its file, or their folder.
+
     Exit code 0: done, 2: bad input, 3: some limit is known only between bounds, 130: interrupted.
     """
+    if in_time:
+        from sccl.cli.time_limit import time_limits  # noqa: PLC0415 - few ask for it
+
+        _refuse(
+            "--time",
+            {
+                "--max-steps": max_steps,
+                "--certify": delivery.certify_dir,
+                "--plot": delivery.plot,
+                "--alpha-us": delivery.alpha_us,
+                "--gb-per-s": delivery.gb_per_s,
+            },
+        )
+        time_limits(about, size or "1KB..1GB", gap, timeout, delivery.out_dir, json=json)
+    _refuse("limits of R/C (add --time)", {"--size": size, "--gap": gap})
     limits_of(about, max_steps, settings_of(search, timeout), delivery, json=json)
+
+
+def _refuse(what: str, given: dict[str, object]) -> None:
+    """Complain of options that have no part in what is asked.
+
+    Raises:
+        ParameterError: one is given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"{name} has no part in {what}: leave it out")
 
 
 def limits_of(

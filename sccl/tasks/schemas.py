@@ -27,6 +27,7 @@ class SchemaOutput(Output, frozen=True, kw_only=True):
 OUTPUTS = {
     "frontier": "sccl.tasks.pareto:FrontierOutput",
     "solve": "sccl.tasks.solve:SolveOutput",
+    "time-limit": "sccl.tasks.time_limit:TimeLimitOutput",
     "tacos": "sccl.tasks.tacos:TacosOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "compare": "sccl.tasks.compared:CompareOutput",

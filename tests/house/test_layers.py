@@ -36,6 +36,7 @@ FLOORS = {
     "runtime": 7,
     "synth/network": 8,
     "synth/limit": 9,
+    "synth/fluid": 9,
     "synth/ksync": 9,
     "synth/baselines": 9,
     "synth/tacos": 9,
@@ -65,7 +66,7 @@ _DOORS = {
     "emit",
     "synth",
 }
-_DOORS |= {"sim", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
+_DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
 _DOORS |= {"synth/network", "synth/tacos", "tasks", "topo", "topo/importers", "topo/symmetry"}
 _DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sccl", "rich"}
 
@@ -98,6 +99,9 @@ MAY_IMPORT = {
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
+    "synth/fluid": _NOUNS
+    | {"collectives", "compiled", "prove/bounds", "solvers", "synth", "topo/symmetry"}
+    | {"msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "numpy"},

@@ -24,6 +24,7 @@ SHARED = {
         "synth.contract",
         "synth.ksync.options",
         "synth.limit.options",
+        "synth.fluid.options",
         "synth.tacos.options",
     },
     # Doors of solvers are alike: each has a ``solve`` and what it returns, read as ``sat.Result``.

@@ -34,18 +34,23 @@ Coming = tuple[int, int, int, frozenset[int], bool]
 """When what arrives where: tick, chunk, rank, value, and whether it is reduced."""
 
 
-def _ps(schedule: Schedule, link: int) -> tuple[Fraction, Fraction]:
+def _bytes(schedule: Schedule, chunk: int) -> int:
+    """Return the size of a chunk."""
+    sizes = schedule.chunk_bytes
+    return sizes if isinstance(sizes, int) else sizes[chunk]
+
+
+def _ps(schedule: Schedule, link: int, chunk: int) -> tuple[Fraction, Fraction]:
     """Return the alpha and the time of a chunk's bytes on a link, in picoseconds."""
-    wire, size = schedule.topology.links[link], schedule.chunk_bytes
-    assert isinstance(size, int)
+    wire, size = schedule.topology.links[link], _bytes(schedule, chunk)
     passing = Fraction(1000 * size) / (wire.lanes * Fraction(str(wire.gb_per_s)))
     return Fraction(str(wire.alpha_us)) * 10**6, passing
 
 
 def _links_bear(schedule: Schedule, rows: Rows) -> bool:
     busy: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for start, end, _, link, _ in rows:
-        alpha, passing = _ps(schedule, link)
+    for start, end, chunk, link, _ in rows:
+        alpha, passing = _ps(schedule, link, chunk)
         least = passing + (alpha if schedule.model is AlphaModel.OCCUPIES else 0)
         if (end - start) * schedule.tick_ps < least:
             return False
@@ -55,15 +60,14 @@ def _links_bear(schedule: Schedule, rows: Rows) -> bool:
 
 def _budgets_bear(schedule: Schedule, rows: Rows) -> bool:
     """Look at each start of bytes: those that pass then go at a pace that the budget bears."""
-    topology, size = schedule.topology, schedule.chunk_bytes
-    assert isinstance(size, int)
+    topology = schedule.topology
     for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
         spans = []
-        for start, end, _, link, _ in rows:
+        for start, end, chunk, link, _ in rows:
             if topology.links[link].edge in budget.edges:
-                alpha = _ps(schedule, link)[0] / schedule.tick_ps
+                alpha = _ps(schedule, link, chunk)[0] / schedule.tick_ps
                 begin = start + (math.ceil(alpha) if schedule.model is AlphaModel.OCCUPIES else 0)
-                spans.append((begin, end, Fraction(size) / (end - begin)))
+                spans.append((begin, end, Fraction(_bytes(schedule, chunk)) / (end - begin)))
         most = budget.chunks_per_round * Fraction(str(speed)) * schedule.tick_ps / 1000
         for at, _, _ in spans:
             if sum(pace for begin, end, pace in spans if begin <= at < end) > most:
@@ -88,7 +92,7 @@ def _moves(schedule: Schedule, rows: Rows) -> bool:
         if (chunk, src) not in value or (reduce and not own):
             return False
         travels = schedule.model is AlphaModel.TRAVELS
-        lag = _ps(schedule, link)[0] / schedule.tick_ps if travels else Fraction(0)
+        lag = _ps(schedule, link, chunk)[0] / schedule.tick_ps if travels else Fraction(0)
         coming.append((end + math.ceil(lag), chunk, dst, value[chunk, src], reduce))
     if not _arrive(coming, value, 2**70):
         return False

@@ -14,7 +14,7 @@ or occupies its link, for a chunk crosses a link in alpha and what its bytes tak
 
 Of cuts those are tried that usually bind: all that is nearer to a rank than some distance, on
 either side, each chassis, and what links as fast as some speed, or faster, join. What is wanted of
-a cut may be narrowed to a source and a destination that are far apart, which counts fewer bytes and
+a cut may be narrowed to sources and destinations that are far from it, which counts fewer bytes and
 more alphas. Any cut is valid, and the largest time counts.
 """
 
@@ -45,6 +45,9 @@ MOST_RANKS = 1024
 MOST_SPEEDS = 16
 """Speeds of links, from the fastest on, by which groups are looked for."""
 
+MOST_DISTANCES = 6
+"""From a cut, of which the ranks that are farther are looked at by themselves."""
+
 MOST_PRICED = 64
 """Ranks up to which the bound on R/C is asked for: it may be a linear program, which grows fast."""
 
@@ -70,7 +73,7 @@ class Crossing:
     share: Fraction
     pipes: tuple[Pipe, ...]
 
-    def us(self, size_bytes: int) -> Fraction:
+    def us(self, size_bytes: int | Fraction) -> Fraction:
         """Return the microseconds by which the pipes can have carried it all."""
         needed, rate, at = self.share * size_bytes, Fraction(0), Fraction(0)
         for delay, more in self.pipes:
@@ -95,7 +98,7 @@ class LeastTime:
     alpha_us: Fraction
     us_per_byte: Fraction
 
-    def us(self, size_bytes: int) -> Fraction:
+    def us(self, size_bytes: int | Fraction) -> Fraction:
         """Return it for a rank's buffer of a size, microseconds."""
         least = self.alpha_us + self.us_per_byte * size_bytes if self.crossings else Fraction(0)
         return max([least, *(crossing.us(size_bytes) for crossing in self.crossings)])
@@ -178,7 +181,8 @@ class _Cuts:
                 yield self._between(groups)
             for inside in groups:
                 for left in (inside, everyone - inside):
-                    yield from self._crossing(left, None, None)
+                    for sources, goals in self._farther(left):
+                        yield from self._crossing(left, sources, goals)
 
     def _groupings(self) -> Iterator[list[frozenset[int]]]:
         """Yield the nodes in groups: by chassis, and by what fast links join."""
@@ -218,24 +222,61 @@ class _Cuts:
             for most in sorted(set(distances.values()))[:-1]:
                 ball = frozenset(node for node, far in distances.items() if far <= most)
                 left = ball if outward else everyone - ball
-                yield from self._crossing(left, centre if outward else None, None)
-                yield from self._crossing(left, None, None if outward else centre)
-                source, goal = (centre, farthest) if outward else (farthest, centre)
+                here, there = frozenset([centre]), frozenset([farthest])
+                yield from self._crossing(left, here if outward else everyone, everyone)
+                yield from self._crossing(left, everyone, everyone if outward else here)
+                source, goal = (here, there) if outward else (there, here)
                 yield from self._crossing(left, source, goal)
 
+    def _farther(self, left: frozenset[int]) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
+        """Yield the ranks that are farther from a cut than some distance, on either side.
+
+        Fewer have to cross it then, but the first of them comes later, or the last goes on longer.
+        """
+        out = [(u, v) for u, v in self.alpha if u in left and v not in left]
+        to: dict[int, list[int]] = {}
+        ranks = range(self.topology.ranks)
+        for rank in ranks:
+            ends = (
+                [self.far[rank].get(u) for u, _ in out]
+                if rank in left
+                else [self.far[v].get(rank) for _, v in out]
+            )
+            if known := [far for far in ends if far is not None]:
+                to.setdefault(min(known), []).append(rank)
+        chosen = sorted(to)[:MOST_DISTANCES]
+        inside, outside = (
+            list(
+                dict.fromkeys(
+                    frozenset(
+                        r
+                        for far, some in to.items()
+                        if far >= least
+                        for r in some
+                        if (r in left) == side
+                    )
+                    for least in chosen
+                )
+            )
+            for side in (True, False)
+        )
+        for sources in inside:
+            for goals in outside:
+                if sources and goals:
+                    yield sources, goals
+
     def _crossing(
-        self, left: frozenset[int], source: int | None, goal: int | None
+        self, left: frozenset[int], among: frozenset[int], to: frozenset[int]
     ) -> Iterator[Crossing]:
         """Yield what has to leave a set of nodes, if anything does.
 
         Args:
-            source: counts only what this rank alone has, or contributes to; None: all.
-            goal: counts only what this rank wants; None: all.
+            among: counts only what these ranks alone have, or contribute to.
+            to: counts only what these ranks want.
         """
         count, sources, goals = 0, set[int](), set[int]()
         for held, wanted, chunks in self.classes:
-            holders = held & left if source is None else held & {source}
-            wanters = wanted - left if goal is None else (wanted - left) & {goal}
+            holders, wanters = held & left & among, (wanted - left) & to
             if not self.collective.combining and holders != held:
                 continue
             if holders and wanters:

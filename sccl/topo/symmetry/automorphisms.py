@@ -1,8 +1,8 @@
 """Symmetries of a machine with its collective: all that there are, and a check of given ones.
 
 A symmetry renames ranks so that links go to links of as many lanes, budgets to equal budgets, and
-the demand to itself. What else a machine has (alpha, names, chassis) plays no part: k-synchronous
-synthesis sees lanes and budgets only.
+the demand to itself. Names and chassis play no part, and alpha and speeds only where they are asked
+for: k-synchronous synthesis sees lanes and budgets only.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ from sccl.errors import ParameterError
 from sccl.topo.symmetry.permutations import Permutation
 
 
-def automorphisms(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
+def automorphisms(
+    topology: Topology, collective: Collective, *, costs: bool = False
+) -> tuple[Permutation, ...]:
     """Return generators of all symmetries of a collective on a topology (igraph's BLISS).
+
+    Args:
+        costs: whether links go to links of equal alpha and rate, and budgets to such of equal rate.
 
     The symmetries are the automorphisms of a coloured graph that preserve colours: links, budgets
     and (where they are lists) pre and post become vertices of their own. Source: Junttila and
@@ -30,14 +35,16 @@ def automorphisms(topology: Topology, collective: Collective) -> tuple[Permutati
     ranks = [graph.vertex(_rank_colour(collective, r)) for r in range(topology.ranks)]
     ranks += [graph.vertex(("switch", *astuple(s)[1:])) for s in topology.switches]
     link = {}
-    for edge, lanes in sorted(topology.lanes().items()):
-        tail, head = graph.vertex(("tail", lanes)), graph.vertex(("head",))
-        graph.join(ranks[edge[0]], tail)
+    for one in topology.links:
+        more: tuple[float, ...] = (one.alpha_us, one.gb_per_s) if costs else ()
+        tail, head = graph.vertex(("tail", one.lanes, *more)), graph.vertex(("head",))
+        graph.join(ranks[one.src], tail)
         graph.join(tail, head)
-        graph.join(head, ranks[edge[1]])
-        link[edge] = tail
-    for budget in topology.budgets:
-        vertex = graph.vertex(("budget", budget.chunks_per_round))
+        graph.join(head, ranks[one.dst])
+        link[one.edge] = tail
+    for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
+        more = (speed,) if costs else ()
+        vertex = graph.vertex(("budget", budget.chunks_per_round, *more))
         for edge in budget.edges:
             graph.join(vertex, link[edge])
     if RelationKind.PAIRS in (collective.pre.kind, collective.post.kind):

@@ -49,7 +49,7 @@ def sampled_groups(topology: Topology, collective: Collective) -> Iterator[Group
         yield from _about_root(generators, collective)
         return
     seen = set()
-    for group in _semiregular(generators, topology.ranks):
+    for group in semiregular_groups(generators, topology.ranks):
         size = len(group)
         if size not in seen:
             seen.add(size)
@@ -65,8 +65,13 @@ def _about_root(generators: Sequence[Permutation], collective: Collective) -> It
             yield Group(f"a turn of order {order}", (Symmetry(image, 1, order),))
 
 
-def _semiregular(generators: Sequence[Permutation], ranks: int) -> list[frozenset[Permutation]]:
-    """Return semiregular groups, the largest first: cyclic ones, and what two of them make."""
+def semiregular_groups(
+    generators: Sequence[Permutation], ranks: int
+) -> list[frozenset[Permutation]]:
+    """Return groups in which only the identity keeps a rank, the largest first.
+
+    Cyclic ones, and what two of them make.
+    """
     cyclic = dict.fromkeys(_cyclic(generators, ranks))  # in the order in which they were met
     largest = sorted(cyclic, key=len, reverse=True)
     groups = list(largest)

@@ -1,0 +1,243 @@
+"""The least time over all chunkings, from above by packings and from below by prices."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from math import inf
+
+import numpy as np
+
+from sccl.core.ids import Edge
+from sccl.prove.bounds.proof import shortest_paths
+from sccl.synth.fluid.packing import Growth, TimedPacking
+from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.problem import FluidProblem
+from sccl.synth.fluid.slots import Rule, TimeSlots, bordered, changes, variable, waits_of
+
+MOST_BORDERS = 44
+"""Slots of which the time of a few alphas is made: of more the program becomes slow."""
+
+MORE_SLOTS = 12
+"""Than a chunk has to go through at least."""
+
+_MOST_SLOTS = 40
+_BOTH, _IDLE = 2, 3
+"""More slots than the fewest with which all units are tried; and times that nothing is gained."""
+
+_STEPS = 24
+"""Intervals of time that are looked at, each with an order of borders of its own."""
+
+
+@dataclass
+class Least:
+    """A search for the least time of a problem.
+
+    Attributes:
+        floor: what no schedule takes less than, microseconds: cuts of the machine say so.
+        gap: by which part of it a packing may be above it.
+        deadline: of ``time.perf_counter()``.
+        notify: called with (bound, best so far).
+        place: makes schedules of a packing, of ever smaller chunks until one takes no more than a
+            time: only of the largest, unless it is told to be thorough; returns what the best of
+            all takes.
+        effort: what may be spent, in units of some seconds.
+        best: the best packing so far.
+        placed_us: what the best schedule takes.
+    """
+
+    problem: FluidProblem
+    pricing: TreePricing
+    floor: Fraction
+    gap: float
+    effort: float
+    deadline: float
+    notify: Callable[[float, float], None]
+    place: Callable[[TimedPacking, float, bool], float]
+    best: TimedPacking | None = None
+    placed_us: float = inf
+    spent: float = 0.0
+
+    @property
+    def enough(self) -> float:
+        """Return the time at which the search ends."""
+        return float(self.floor) * (1 + self.gap)
+
+    @property
+    def us(self) -> float:
+        """Return the time of the best packing."""
+        return self.best.us if self.best is not None else inf
+
+    def is_done(self) -> bool:
+        """Return whether nothing more is to be done."""
+        if self.placed_us <= self.enough or time.perf_counter() > self.deadline:
+            return True
+        return self.best is not None and self.spent > self.effort
+
+    def run(self) -> None:
+        """Find packings, and raise the floor where they stay above it.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted; ``best`` is the best by then.
+        """
+        for step in self._turns():
+            if not self.is_done():
+                step()
+        if self.best is not None and self.placed_us > self.enough:
+            thorough = True
+            self.placed_us = self.place(self.best, self.enough, thorough)
+
+    def _turns(self) -> tuple[Callable[[], None], ...]:
+        lengths = dict(zip(self.problem.edges, self.problem.alpha, strict=True))
+        if self.floor <= 3 * max(self._distances(lengths)):
+            return (self._few_alphas, self._any_lengths, self._raised)
+        return (self._any_lengths, self._few_alphas, self._raised)
+
+    def _search(
+        self, slots: TimeSlots, *, enough: float = 0.0, hopeless: float = inf
+    ) -> TimedPacking | None:
+        """Return the best packing of some slots; None: they are too few."""
+        unit = float(self.floor) or 1.0
+        left = self.effort - self.spent if self.best is not None else self.effort
+        search = Growth(self.problem, slots, self.pricing, unit)
+        try:
+            return search.run(
+                effort=left,
+                deadline=self.deadline,
+                notify=lambda *_: self.notify(float(self.floor), self.placed_us),
+                enough=enough,
+                hopeless=hopeless,
+            )
+        except NoTreeError:
+            return None
+        finally:
+            self.spent += search.spent
+
+    def _take(self, packing: TimedPacking | None) -> None:
+        if packing is not None and packing.whole and packing.us < self.us:
+            self.best = packing
+            thorough = packing.us <= float(self.floor) * (1 + self.gap / 2)
+            self.placed_us = self.place(packing, self.enough, thorough)
+
+    # TimeSlots of any lengths: where bytes take much longer than alphas.
+
+    def _any_lengths(self) -> None:
+        potentials = self.problem.potentials()
+        waits = sorted(wait for wait in set(waits_of(self.problem, potentials)) if wait > 0)
+        units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
+        first, idle = self._fewest_slots(), 0
+        for count in range(first, min(first + MORE_SLOTS, _MOST_SLOTS)):
+            before, took = self.us, {}
+            for unit in units:
+                found = self._search(
+                    variable(self.problem, potentials, unit, count),
+                    enough=float(self.floor) * (1 + self.gap / 2),
+                    hopeless=self.us * (1 - self.gap / 8),
+                )
+                self._take(found)
+                if self.is_done():
+                    return
+                took[unit] = found.us if found is not None and found.whole else inf
+            if count >= first + _BOTH:  # by then it shows which one is the better
+                units = [min(units, key=lambda unit: took[unit])]
+            idle = idle + 1 if before - self.us <= self.gap / 8 * self.us else 0
+            if self.best is not None and idle == _IDLE:
+                return
+
+    def _fewest_slots(self) -> int:
+        """Return how many slots a chunk has to go through, each as long as the longest alpha."""
+        far = self._distances(dict.fromkeys(self.problem.edges, Fraction(1)))
+        return max(1, int(max(far)))
+
+    def _distances(self, lengths: dict[Edge, Fraction]) -> set[Fraction]:
+        """Return the distances from who has something to who wants it."""
+        successors = self.problem.topology.successors()
+        found = set()
+        for commodity in self.problem.commodities:
+            far = shortest_paths(successors, lengths, sorted(commodity.holders))
+            found |= {Fraction(far[rank]) for rank in commodity.wanted}
+        return found
+
+    # TimeSlots between borders: where all takes a few alphas.
+
+    def _few_alphas(self) -> None:
+        sums = self._sums(self.floor * 2)
+        if 2 * len([s for s in sums if s <= self.floor * Fraction(5, 4)]) > MOST_BORDERS:
+            return
+        self._take(self._first_feasible(sums))
+
+    def _sums(self, most: Fraction) -> frozenset[Fraction]:
+        """Return sums of alphas: of the least any number, of the others one each."""
+        least, *others = sorted(set(self.problem.alpha))
+        found = {Fraction(0)}
+        for alpha in others:
+            found |= {s + alpha for s in found}
+        if not least:
+            return frozenset(s for s in found if s <= most)
+        times = range(int(most / least) + 1)
+        return frozenset(s + least * k for s in found for k in times if s + least * k <= most)
+
+    def _first_feasible(self, sums: frozenset[Fraction]) -> TimedPacking | None:
+        """Return a packing of the first times at which everything fits."""
+        points = self._points(sums)
+        low, high = bisect_right(points, self.floor) - 2, len(points) - 1
+        at, step, known = low + 1, 1, False
+        best: TimedPacking | None = None
+        for _ in range(_STEPS):
+            if time.perf_counter() > self.deadline:
+                break
+            begin, end = points[at], points[at + 1]
+            found = self._between(sums, begin, end, "above")
+            if found is not None and found.whole and begin <= found.us < end:
+                return found
+            if found is not None and found.whole and found.us < begin:
+                best, high, known = _stretched(found, begin), at, True
+                inside = bisect_right(points, Fraction(found.us)) - 1
+                at = inside if low < inside < high else (low + high) // 2
+            else:
+                low = at
+                at = (low + high) // 2 if known else min(low + step, len(points) - 2)
+                step *= 2
+            if high - low <= 1 or at in {low, high}:
+                break
+        return best
+
+    def _between(
+        self, borders: frozenset[Fraction], begin: Fraction, end: Fraction, rule: Rule
+    ) -> TimedPacking | None:
+        slots = bordered(self.problem.alpha, borders, borders, (begin + end) / 2, rule)
+        return self._search(slots) if slots.count <= 2 * MOST_BORDERS else None
+
+    # From below.
+
+    def _raised(self) -> None:
+        """Raise the floor by prices of links in slots, where all trees can be looked at."""
+        if not self.pricing.exact:
+            return
+        borders = frozenset(list(self._sums(self.floor))[:8])
+        points = self._points(borders)
+        for begin, end in pairwise(points[bisect_right(points, self.floor) - 1 :]):
+            if time.perf_counter() > self.deadline:
+                return
+            found = self._between(borders, begin, end, "below")
+            if found is None or found.least <= float(self.floor) * (1 + 1e-9):
+                return
+            proved = Fraction(found.least * (1 - 1e-9)).limit_denominator(10**9)
+            self.floor = max(self.floor, min(proved, end))
+            if proved < end:
+                return
+
+    def _points(self, borders: frozenset[Fraction]) -> list[Fraction]:
+        """Return the times at which slots between such borders change, and one long after."""
+        points = changes(self.problem.alpha, borders, borders)
+        return [*points, 1000 * (1 + max(self.floor, points[-1]))]
+
+
+def _stretched(packing: TimedPacking, us: Fraction) -> TimedPacking:
+    """Return a packing whose slots are those of a longer time."""
+    lengths = packing.slots.lengths(np.array([float(us)]))
+    return replace(packing, us=float(us), lengths=lengths)

@@ -1,0 +1,236 @@
+"""Trees packed into slots: a linear program that grows by columns, until nothing improves it.
+
+Prices are smoothed towards those of the best bound so far (Wentges 1997).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.solvers import lp
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.problem import FluidProblem, Tree
+from sccl.synth.fluid.slots import TimeSlots
+
+Floats = NDArray[np.float64]
+
+_CLOSE = 1e-6
+_SMOOTHING = 0.7
+_PIVOT, _ROUND = 3e-9, 5e-6
+"""Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
+
+_DEAR = 100.0
+"""What serving a commodity by no tree costs, in times of the whole: no packing does it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreePart:
+    """A part of a commodity that goes by a tree."""
+
+    commodity: int
+    tree: Tree
+    part: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedPacking:
+    """What was found for some slots.
+
+    Attributes:
+        us: the time it takes, microseconds.
+        least: no packing of these slots takes less.
+        shares: those of each commodity add up to 1.
+        lengths: of the slots.
+        whole: whether the trees serve everything: else there are too few slots, or too short ones.
+    """
+
+    slots: TimeSlots
+    us: float
+    least: float
+    shares: tuple[TreePart, ...]
+    lengths: Floats
+    whole: bool
+
+
+class _Master:
+    """The program over the trees so far; times are in units of about the whole."""
+
+    def __init__(self, problem: FluidProblem, slots: TimeSlots, unit: float) -> None:
+        self.problem, self.slots, self.unit = problem, slots, unit
+        self.counts = np.array([r.count for r in problem.resources], dtype=np.float64)
+        self.fixed = slots.fixed / unit
+        self.least = slots.least / unit
+        self.model = model = lp.Model()
+        self.z = [model.add_variable(lb=0.0) for _ in range(slots.grows.shape[1])]
+        self.missing = [model.add_variable(lb=0.0) for _ in problem.commodities]
+        model.minimize(lp.fast_sum([*self.z, *(_DEAR * x for x in self.missing)]))
+        self.windows = []
+        for row, least in zip(slots.rows, self.least, strict=True):
+            window = model.add_linear_constraint(lb=float(least))
+            for j in np.flatnonzero(row):
+                window.set_coefficient(self.z[j], float(row[j]))
+            self.windows.append(window)
+        self.whole = []
+        for missing in self.missing:
+            served = model.add_linear_constraint(lb=1.0, ub=1.0)
+            served.set_coefficient(missing, 1.0)
+            self.whole.append(served)
+        self.room = {}
+        for i in range(len(problem.resources)):
+            for k in range(slots.count):
+                row = model.add_linear_constraint(ub=float(self.fixed[k]))
+                for j in np.flatnonzero(slots.grows[k]):
+                    row.set_coefficient(self.z[j], -float(slots.grows[k, j]))
+                self.room[i, k] = row
+        self.of_link: list[list[tuple[int, int]]] = [[] for _ in problem.edges]
+        for i, resource in enumerate(problem.resources):
+            for link, times in resource.links:
+                self.of_link[link].append((i, times))
+        self.columns: dict[tuple[int, Tree], lp.Variable] = {}
+        self.growing = lp.Growing(model)
+        self.spent = 0.0
+
+    def add(self, commodity: int, tree: Tree) -> bool:
+        """Add a tree; return False if it is there already."""
+        if (commodity, tree) in self.columns:
+            return False
+        x = self.model.add_variable(lb=0.0)
+        self.whole[commodity].set_coefficient(x, 1.0)
+        loads: dict[tuple[int, int], int] = {}
+        for link, slot in sorted(tree):
+            for i, times in self.of_link[link]:
+                loads[i, slot] = loads.get((i, slot), 0) + times
+        one = self.problem.commodities[commodity]
+        size = float(one.size * len(one.members)) / self.unit
+        for (i, slot), times in loads.items():
+            resource = self.problem.resources[i]
+            took = size * times / (resource.count * float(resource.rate))
+            self.room[i, slot].set_coefficient(x, took)
+        self.columns[commodity, tree] = x
+        return True
+
+    def solve(self) -> tuple[lp.SolveResult, Floats, Floats]:
+        """Return the optimum, and the prices of one of each resource and of windows."""
+        result = self.growing.optimum()
+        pivots = result.solve_stats.simplex_iterations
+        self.spent += (_PIVOT * pivots + _ROUND) * (len(self.room) + len(self.columns))
+        duals = result.dual_values()
+        prices = np.zeros((len(self.problem.resources), self.slots.count))
+        for (i, k), row in self.room.items():
+            prices[i, k] = max(0.0, -duals[row]) / self.counts[i]
+        return result, prices, np.array([max(0.0, duals[w]) for w in self.windows])
+
+
+class Growth:
+    """Column generation for some slots.
+
+    Args:
+        unit: about the whole time, microseconds.
+    """
+
+    def __init__(
+        self, problem: FluidProblem, slots: TimeSlots, pricing: TreePricing, unit: float
+    ) -> None:
+        pricing.check(slots.count)
+        self.problem, self.slots, self.pricing = problem, slots, pricing
+        self.master = _Master(problem, slots, unit)
+        self.meets = np.zeros((len(problem.resources), len(problem.edges)))
+        for i, resource in enumerate(problem.resources):
+            for link, times in resource.links:
+                self.meets[i, link] = times / float(resource.rate)
+        self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
+        self.least, self.priced = 0.0, 0
+        self.best: tuple[Floats, Floats] | None = None
+
+    @property
+    def spent(self) -> float:
+        """Return the effort so far, in units of some seconds; no clock has a part in it."""
+        return self.master.spent + self.priced * self.pricing.effort(self.slots.count)
+
+    def run(  # noqa: PLR0913 - a start, three ends, and progress
+        self,
+        *,
+        start: Iterable[tuple[int, Tree]] = (),
+        enough: float = 0.0,
+        hopeless: float = np.inf,
+        effort: float = np.inf,
+        deadline: float = np.inf,
+        notify: Callable[[float, float], None] = lambda _low, _high: None,
+    ) -> TimedPacking:
+        """Return a best packing.
+
+        Args:
+            start: trees to begin with.
+            enough: microseconds at which nothing more is done.
+            hopeless: likewise, once no packing takes less.
+            effort: after which nothing more is done.
+            deadline: of ``time.perf_counter()``.
+            notify: called with bounds around the time, for progress.
+
+        Raises:
+            NoTreeError: something cannot be served within the slots.
+            KeyboardInterrupt: the user interrupted.
+        """
+        master, unit = self.master, self.master.unit
+        self._price(np.ones((len(self.problem.resources), self.slots.count)))
+        for commodity, tree in start:
+            if all(k < self.slots.count and self.slots.arrive[e, k] >= 0 for e, k in tree):
+                master.add(commodity, tree)
+        while True:
+            result, prices, windows = master.solve()
+            value = result.objective_value()
+            notify(self.least * unit, value * unit)
+            if value - self.least <= _CLOSE * value or value * unit <= enough:
+                break
+            if self.least * unit >= hopeless or self.spent > effort:
+                break
+            if time.perf_counter() > deadline:
+                break
+            if not self._improve(prices, windows):
+                break
+        values = result.variable_values()
+        z = np.array([values[x] for x in master.z]) * unit
+        parts = [max(0.0, values.get(x, 0.0)) for x in master.columns.values()]
+        shares = tuple(
+            TreePart(c, tree, part)
+            for (c, tree), part in zip(master.columns, parts, strict=True)
+            if part > 1e-9
+        )
+        whole = all(values[x] < 1e-9 for x in master.missing)
+        lengths = self.slots.lengths(z)
+        return TimedPacking(self.slots, value * unit, self.least * unit, shares, lengths, whole)
+
+    def _improve(self, prices: Floats, windows: Floats) -> bool:
+        """Add trees that may improve on a solution; return False if there are none."""
+        if self.best is not None:
+            smooth = tuple(
+                _SMOOTHING * kept + (1 - _SMOOTHING) * now
+                for kept, now in zip(self.best, (prices, windows), strict=True)
+            )
+            if self._bounded(*smooth):
+                return True
+        return self._bounded(prices, windows)
+
+    def _bounded(self, prices: Floats, windows: Floats) -> bool:
+        """Add cheapest trees at some prices, and see what they prove."""
+        cost, added = self._price(prices)
+        each, master = self.master.counts @ prices, self.master
+        least = cost / master.unit + float(windows @ master.least) - float(each @ master.fixed)
+        if not len(master.windows) and len(master.z) == 1:
+            # a time T buys each @ (fixed + grows T), which is at least what all trees cost
+            buys = float(each @ self.slots.grows[:, 0])
+            least = least / buys if buys > 0 else 0.0
+        if least > self.least or self.best is None:
+            self.least, self.best = max(least, self.least), (prices, windows)
+        return added
+
+    def _price(self, prices: Floats) -> tuple[float, bool]:
+        self.priced += 1
+        trees = self.pricing.cheapest(self.meets.T @ prices, self.slots.arrive)
+        added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
+        return float(sum(self.sizes[c] * cost for c, (cost, _) in enumerate(trees))), any(added)

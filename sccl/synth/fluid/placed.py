@@ -1,0 +1,259 @@
+"""From a packing to a schedule: each share of a tree becomes chunks, and each chunk is sent.
+
+A packing says in which slot a send is; all shares of a slot pass it side by side. Here chunks pass
+whole, in the order of planned times: the slot's begin, and a part of its length that is the same
+in all slots of a chunk. Each is sent as soon as it has come and its link is free, so that a
+schedule may even be faster than its packing, which sends nothing before the slot.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from sccl.collectives import Dual
+from sccl.core.clock import Clock
+from sccl.core.topology import Topology
+from sccl.synth.fluid.packing import TimedPacking, TreePart
+from sccl.synth.fluid.problem import FluidProblem
+
+_LEAST_PART = 5e-4
+"""Of a commodity: smaller shares are left out, and the others get theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSend:
+    """A send as it is planned; ascending by time."""
+
+    time: float
+    turn: int
+    chunk: int
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is to be sent.
+
+    Attributes:
+        chunks: C of the dual.
+        sizes: bytes of each chunk.
+        sends: in an order in which each chunk has come before it is sent on.
+    """
+
+    chunks: int
+    sizes: tuple[int, ...]
+    sends: tuple[PlannedSend, ...]
+
+
+Row = tuple[int, int, int, int]
+"""Start, end, chunk and link of a transfer."""
+
+
+def planned(
+    problem: FluidProblem, packing: TimedPacking | None, dual: Dual, pieces: int
+) -> Planned:
+    """Return the sends of a packing, each share in about so many chunks.
+
+    Args:
+        packing: None: nothing is sent.
+    """
+    if packing is None:
+        collective = dual.spec.at(dual.spec.unit)
+        each = max(1, ceil(problem.chunk_bytes))
+        return Planned(collective.chunks, (each,) * collective.num_chunks, ())
+    classes = problem.collective.classes()
+    shares = _by_commodity(problem, packing)
+    several = max(
+        ceil(pieces * len(own) / len(classes[problem.commodities[c].members[0][0]]))
+        for c, own in shares.items()
+    )
+    several = max(1, min(several, int(problem.chunk_bytes)))
+    collective = dual.spec.at(dual.spec.unit * several)
+    chunks_of = collective.classes()
+    chunk_bytes = problem.chunk_bytes
+    begins = np.concatenate([[0.0], np.cumsum(packing.lengths)])
+    number = {edge: i for i, edge in enumerate(problem.edges)}
+    # what is where it is wanted from the start is sent nowhere, and has its bytes too
+    sizes = [max(1, ceil(chunk_bytes / several))] * collective.num_chunks
+    sends: list[PlannedSend] = []
+    for c, commodity in enumerate(problem.commodities):
+        own = shares[c]
+        count = len(chunks_of[commodity.members[0][0]])
+        size = ceil(commodity.size)
+        cuts = _cut(own, count, size)
+        for turn, (one, image) in enumerate(commodity.members):
+            images = [number[image[u], image[v]] for u, v in problem.edges]
+            for place, (chunk, (share, some)) in enumerate(zip(chunks_of[one], cuts, strict=True)):
+                sizes[chunk] = some
+                part = (place + 0.5) / count
+                for link, slot in share.tree:
+                    time = float(begins[slot] + part * packing.lengths[slot])
+                    sends.append(PlannedSend(time, turn, chunk, images[link]))
+    return Planned(collective.chunks, tuple(sizes), tuple(sends))
+
+
+def _by_commodity(problem: FluidProblem, packing: TimedPacking) -> dict[int, list[TreePart]]:
+    """Return the shares of each commodity that are not too small, the largest first."""
+    found: dict[int, list[TreePart]] = {c: [] for c in range(len(problem.commodities))}
+    for share in packing.shares:
+        found[share.commodity].append(share)
+    for c, own in found.items():
+        own.sort(key=lambda s: (-s.part, sorted(s.tree)))
+        found[c] = [s for s in own if s.part >= _LEAST_PART] or own[:1]
+    return found
+
+
+def _cut(shares: Sequence[TreePart], count: int, size: int) -> list[tuple[TreePart, int]]:
+    """Return so many chunks of so many bytes together, each with the share that it is a part of.
+
+    The largest is cut again and again; where there are fewer chunks than shares, the smallest are
+    left out. Chunks of one share lie as far apart as can be.
+    """
+    shares = shares[: min(count, size)]
+    times = [1] * len(shares)
+    queue = [(-share.part, i) for i, share in enumerate(shares)]
+    heapq.heapify(queue)
+    for _ in range(count - len(shares)):
+        _, i = heapq.heappop(queue)
+        times[i] += 1
+        heapq.heappush(queue, (-shares[i].part / times[i], i))
+    whole = sum(share.part for share in shares)
+    each = [
+        max(1, int(share.part / whole * size / n)) for share, n in zip(shares, times, strict=True)
+    ]
+    found = [((k + 0.5) / n, i) for i, n in enumerate(times) for k in range(n)]
+    found.sort()
+    bytes_ = [each[i] for _, i in found]
+    left = size - sum(bytes_)
+    for k in range(abs(left)) if abs(left) <= len(bytes_) else ():
+        bytes_[k] += 1 if left > 0 else -1
+    if abs(left) > len(bytes_):
+        bytes_[bytes_.index(max(bytes_))] += left
+    return [(shares[i], some) for (_, i), some in zip(found, bytes_, strict=True)]
+
+
+class _Pipe:
+    """What a link carries, one transfer after the other: gaps between them are filled."""
+
+    def __init__(self) -> None:
+        self.begins: list[int] = []
+        self.ends: list[int] = []
+
+    def next(self, start: int, busy: int) -> int:
+        """Return the first tick from one on at which it is free for so long."""
+        i = bisect_left(self.ends, start + 1)
+        while i < len(self.begins) and self.begins[i] < start + busy:
+            start = max(start, self.ends[i])
+            i += 1
+        return start
+
+    def take(self, start: int, busy: int) -> None:
+        """Note that it is busy."""
+        insort(self.begins, start)
+        insort(self.ends, start + busy)
+
+
+class _Shared:
+    """What a budget carries: bytes a tick of all transfers at a time."""
+
+    def __init__(self, pace: float) -> None:
+        self.pace = pace * (1 + 1e-12)
+        self.busy: list[tuple[int, int, float]] = []  # begin, end, bytes a tick; by begin
+        self.longest = 0
+
+    def next(self, start: int, busy: int, pace: float) -> int:
+        """Return the first tick from one on at which so much more fits in for so long."""
+        while True:
+            first = bisect_left(self.busy, (start - self.longest,))
+            last = bisect_left(self.busy, (start + busy,))
+            over = [one for one in self.busy[first:last] if one[1] > start]
+            wait = _until(over, start, self.pace - pace)
+            if wait == start:
+                return start
+            start = wait
+
+    def take(self, start: int, busy: int, pace: float) -> None:
+        """Note that so much passes."""
+        insort(self.busy, (start, start + busy, pace))
+        self.longest = max(self.longest, busy)
+
+
+def _until(over: list[tuple[int, int, float]], start: int, room: float) -> int:
+    """Return a tick before which there is too much; ``start``: there is not."""
+    times = sorted({start, *(b for b, _, _ in over if b > start)})
+    for time in times:
+        at = [(e, p) for b, e, p in over if b <= time < e]
+        if sum(p for _, p in at) > room:
+            return min(e for e, _ in at)
+    return start
+
+
+def placed(topology: Topology, plan: Planned, clock: Clock) -> list[Row]:
+    """Return when each send is, as soon as may be in the order that is planned."""
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    budgets: list[list[int]] = [[] for _ in topology.links]
+    speeds = topology.budget_speeds()
+    shared = []
+    for b, (budget, speed) in enumerate(zip(topology.budgets, speeds, strict=True)):
+        rate = budget.chunks_per_round * Fraction(str(speed)) * clock.tick_ps / 1000
+        shared.append(_Shared(float(rate)))
+        for edge in budget.edges:
+            budgets[place[edge]].append(b)
+    pipes = [_Pipe() for _ in topology.links]
+    have: dict[tuple[int, int], int] = {}
+    rows = []
+    for send in _ordered(topology, plan):
+        link = topology.links[send.link]
+        busy = max(
+            [clock.busy(send.link, send.chunk)]
+            + [clock.share(b, send.chunk) for b in budgets[send.link]]
+        )
+        start, before = have.get((send.chunk, link.src), 0), -1
+        pace = plan.sizes[send.chunk] / busy
+        while start != before:
+            before = start
+            start = pipes[send.link].next(start, busy)
+            for b in budgets[send.link]:
+                start = shared[b].next(start, busy, pace)
+        pipes[send.link].take(start, busy)
+        for b in budgets[send.link]:
+            shared[b].take(start, busy, pace)
+        have[send.chunk, link.dst] = start + busy + clock.lag(send.link)
+        rows.append((start, start + busy, send.chunk, send.link))
+    return rows
+
+
+def _ordered(topology: Topology, plan: Planned) -> Iterator[PlannedSend]:
+    """Yield sends by planned time, each after the one that brings its chunk.
+
+    Those of a slot are planned at one time where links have no alpha: there, by how far they are
+    from where the chunk starts.
+    """
+    brings: dict[tuple[int, int], PlannedSend] = {}
+    for send in plan.sends:
+        brings[send.chunk, topology.links[send.link].dst] = send
+    depth: dict[tuple[int, int], int] = {}
+
+    def deep(chunk: int, rank: int) -> int:
+        """Return how many sends bring a chunk to a rank."""
+        way = []
+        while (chunk, rank) in brings and (chunk, rank) not in depth:
+            way.append(rank)
+            rank = topology.links[brings[chunk, rank].link].src
+        far = depth.get((chunk, rank), 0)
+        for rank in reversed(way):
+            far += 1
+            depth[chunk, rank] = far
+        return far
+
+    yield from sorted(
+        plan.sends,
+        key=lambda s: (s.time, deep(s.chunk, topology.links[s.link].dst), s.turn, s.chunk, s.link),
+    )

@@ -1,0 +1,202 @@
+"""A schedule near the least time of all chunkings, and its bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from sccl.collectives import Dual, dual_of
+from sccl.core.clock import Clock
+from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
+from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, TooLargeError, TopologyError
+from sccl.prove.bounds import least_time
+from sccl.solvers.effort import Effort
+from sccl.synth.contract import Notify, Request
+from sccl.synth.fluid.least import Least
+from sccl.synth.fluid.options import Options
+from sccl.synth.fluid.packing import TimedPacking
+from sccl.synth.fluid.placed import Planned, Row, placed, planned
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.problem import FluidProblem, pose
+
+PIECES = (1, 2, 4, 8, 16)
+"""Chunks of each share of a tree, as long as there are not too many sends."""
+
+MOST_SENDS = 60_000
+
+UNITS = 2.0
+"""Of effort, if nothing is said: about as many times some seconds."""
+
+MOST_RANKS = 128
+MOST_COMMODITIES = 5000
+"""Of classes that are no images of one another: of more the program becomes slow."""
+
+_PS_PER_US = 10**6
+
+_LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """No schedule takes less than one time, and one takes the other, microseconds."""
+
+    least_us: float
+    us: float
+
+
+@dataclass
+class _Half:
+    """What is found for one phase: a collective that does not combine, on its machine.
+
+    Attributes:
+        floor: no schedule takes less, microseconds.
+        ticks: what the best takes; picoseconds.
+        ended: why it ended before its time; empty: it did not.
+    """
+
+    topology: Topology
+    problem: FluidProblem
+    dual: Dual
+    floor: Fraction
+    ticks: int = 0
+    ended: str = ""
+    plan: Planned | None = None
+    rows: list[Row] = field(default_factory=list)
+
+    def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
+        """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
+        for pieces in PIECES:
+            plan = planned(self.problem, packing, self.dual, pieces)
+            if self.plan is not None and len(plan.sends) > MOST_SENDS:
+                break
+            clock = Clock.of(self.topology, plan.sizes)
+            rows = placed(self.topology, plan, clock)
+            ticks = max(end + clock.lag(link) for _, end, _, link in rows)
+            if self.plan is None or ticks < self.ticks:
+                self.ticks, self.plan, self.rows = ticks, plan, rows
+            if self.ticks <= enough * _PS_PER_US or not thorough:
+                break
+        return self.ticks / _PS_PER_US
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return a schedule near the infimum over all chunkings, with what none takes less than.
+
+    Raises:
+        InputError: the options do not fit the request, or the machine is too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    if options.alpha != "travels":
+        raise ParameterError(
+            f"alpha is {options.alpha}: the least time over all chunkings is that of an alpha that "
+            "travels, as one that occupies its link is paid for every chunk; leave it out"
+        )
+    topology, dual = request.topology, dual_of(request.spec)
+    if dual.phases > 1 and not _alike(topology.reversed(), topology):
+        raise TopologyError(
+            f"topology {topology.name!r} is not the same both ways, which the least time of "
+            f"{request.spec.name} over all chunkings asks for: ask for reducescatter and allgather"
+        )
+    half = _half(request, dual, options, effort, notify)
+    if half.plan is None:
+        return GaveUp(half.ended or "nothing was found")
+    schedule = _schedule(request, dual, half)
+    attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    floor = half.floor
+    if dual.phases > 1:  # of halves that overlap nothing is known but cuts
+        floor = least_time(topology, request.spec).us(request.size_bytes)
+    found = Found(schedule, Bound(Measure.TIME_US, attained, min(floor, attained)))
+    if half.ended:
+        return GaveUp(effort.why_late if half.ended == _LATE else half.ended, found)
+    return found
+
+
+def _alike(one: Topology, other: Topology) -> bool:
+    """Return whether two machines have the same links and budgets, whatever their names."""
+    mine, theirs = (
+        sorted(
+            (b.edges, b.chunks_per_round, v)
+            for b, v in zip(t.budgets, t.budget_speeds(), strict=True)
+        )
+        for t in (one, other)
+    )
+    return one.links == other.links and mine == theirs
+
+
+def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify: Notify) -> _Half:
+    """Return what is found for a phase.
+
+    Raises:
+        InputError: the machine is too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    deadline = time.perf_counter() + effort.seconds
+    if request.topology.ranks > MOST_RANKS:
+        raise _too_large(request, f"{request.topology.ranks} ranks", f"up to {MOST_RANKS}")
+    machine = request.topology.reversed() if dual.on_reversed else request.topology
+    problem = pose(machine, dual, request.size_bytes)
+    if (many := len(problem.commodities)) > MOST_COMMODITIES:
+        raise _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
+    floor = least_time(machine, dual.spec).us(Fraction(request.size_bytes, dual.chunk_factor))
+    half = _Half(machine, problem, dual, floor)
+    if not problem.commodities:
+        half.plan = planned(problem, None, dual, 1)
+        return half
+    told: Callable[[float, float], None] = lambda low, high: notify(Narrowed(low, high))  # noqa: E731
+    units = UNITS if effort.units is None else effort.units
+    search = Least(
+        problem, TreePricing(problem), floor, options.gap, units, deadline, told, half.place
+    )
+    try:
+        search.run()
+    except KeyboardInterrupt:
+        if half.plan is None:
+            raise
+        half.ended = "interrupted"
+    half.floor = search.floor
+    if not half.ended and time.perf_counter() > deadline:
+        half.ended = _LATE
+    return half
+
+
+def _too_large(request: Request, what: str, most: str) -> TooLargeError:
+    return TooLargeError(
+        f"topology {request.topology.name!r}: {request.spec.name} has {what}, and the least time "
+        f"over all chunkings is worked out for {most}: give fewer ranks; 'sccl tacos' takes them"
+    )
+
+
+def _schedule(request: Request, dual: Dual, half: _Half) -> Schedule:
+    """Return what was found as a schedule of what was asked for."""
+    topology, plan = request.topology, half.plan
+    assert plan is not None
+    clock = Clock.of(half.topology, plan.sizes)
+    rows: list[tuple[int, int, int, int, bool]] = []
+    later = 0
+    if dual.on_reversed or dual.phases > 1:
+        place = {link.edge: i for i, link in enumerate(topology.links)}
+        for start, end, chunk, link in half.rows:
+            back = place[half.topology.links[link].edge[::-1]]
+            lag = clock.lag(link)
+            rows.append(
+                (
+                    half.ticks - end - lag,
+                    half.ticks - start - lag,
+                    chunk,
+                    back,
+                    request.spec.combining,
+                )
+            )
+        later = half.ticks
+    if not dual.on_reversed:
+        rows += [
+            (later + start, later + end, chunk, link, False)
+            for start, end, chunk, link in half.rows
+        ]
+    sizes = plan.sizes[0] if len(set(plan.sizes)) == 1 else plan.sizes
+    collective = request.spec.at(plan.chunks * dual.chunk_factor)
+    return schedule_of(topology, collective, rows, Clock.of(topology, sizes))

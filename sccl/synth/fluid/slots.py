@@ -1,0 +1,173 @@
+"""Slots of time: from which slot on what was sent in another may be sent on.
+
+A schedule of any chunks sends each byte at some time; here it is sent *in a slot*, and links carry
+in a slot what its length allows. Two rules say what may follow on a send over a link of alpha a, in
+a slot from b to e. Proofs: ``docs/mathematics.md``.
+
+- *Below*: a slot that ends after b + a. Whatever a schedule does obeys it, so no schedule finishes
+  sooner than the best packing by this rule.
+- *Above*: a slot that begins at b + a or later, and ends at e + a or later. A packing by this rule
+  is a schedule, of chunks as small as need be: each byte is sent at the same part of each slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.synth.fluid.problem import FluidProblem
+
+Rule = Literal["above", "below"]
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimeSlots:
+    """Slots whose lengths are ``fixed + grows @ z`` for variables z of 0 or more, microseconds.
+
+    The time is the sum of z; its rows ask for combinations of z that are at least something.
+
+    Attributes:
+        fixed: shape (slots,).
+        grows: shape (slots, variables).
+        rows: shape (rows, variables).
+        least: shape (rows,).
+        arrive: shape (links, slots): from which slot on what was sent may be sent on; the number of
+            slots: it has arrived in the end; -1: it has not.
+    """
+
+    fixed: NDArray[np.float64]
+    grows: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    least: NDArray[np.float64]
+    arrive: Whole
+
+    @property
+    def count(self) -> int:
+        """Return how many slots there are."""
+        return len(self.fixed)
+
+    def lengths(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the lengths of all slots."""
+        return np.maximum(self.fixed + self.grows @ z, 0.0)
+
+    def like(self, other: TimeSlots) -> bool:
+        """Return whether both are the same slots, for times that may differ."""
+        return (
+            self.count == other.count
+            and np.array_equal(self.arrive, other.arrive)
+            and np.array_equal(self.grows, other.grows)
+            and np.allclose(self.fixed, other.fixed, rtol=1e-12, atol=1e-12)
+        )
+
+
+def variable(
+    problem: FluidProblem, potentials: tuple[Fraction, ...], unit: Fraction, count: int
+) -> TimeSlots:
+    """Return slots of any lengths, by the rule above.
+
+    What was sent over a link may be sent on so many slots later as its alpha has units, rounded up;
+    so many slots are made to be as long as its alpha is. Beside the slots there is a time at the
+    end in which nothing is sent, and what was sent last arrives.
+
+    Args:
+        potentials: how much later the slots of what each rank sends are: where that is as much as
+            a link's alpha, what it brings is sent on in the slot in which it was sent.
+        unit: one of the waits that these leave.
+    """
+    alpha, waits = problem.alpha, waits_of(problem, potentials)
+    ends = [a + potentials[u] for a, (u, _) in zip(alpha, problem.edges, strict=True)]
+    arrive = np.full((len(alpha), count), -1, np.int64)
+    windows: dict[tuple[int, int], Fraction] = {}
+    for wait, end in sorted(set(zip(waits, ends, strict=True))):
+        delay = int(-(-wait // unit)) if wait > 0 else 0
+        # what has a longer way than others would keep them waiting in the end: it leaves a slot
+        # sooner
+        last = count - max(delay, 1) - (delay == 1 and wait > min(w for w in waits if w > 0))
+        row = [min(k + delay, count) if k <= last else -1 for k in range(count)]
+        arrive[
+            [e for e, both in enumerate(zip(waits, ends, strict=True)) if both == (wait, end)]
+        ] = row
+        if last >= 0:
+            _require(windows, last + 1, count - last, end)
+        for k in range(last + 1) if delay else ():
+            _require(windows, k, delay, wait)
+            _require(windows, k + 1, delay, wait)
+    rows = np.zeros((len(windows), count + 1))
+    for i, (first, slots) in enumerate(windows):
+        rows[i, first : first + slots] = 1.0
+    grows = np.hstack([np.eye(count), np.zeros((count, 1))])
+    least = np.array([float(a) for a in windows.values()])
+    return TimeSlots(np.zeros(count), grows, rows, least, arrive)
+
+
+def waits_of(problem: FluidProblem, potentials: tuple[Fraction, ...]) -> list[Fraction]:
+    """Return, by link, how much later than slots of its source those of its destination must be."""
+    each = zip(problem.alpha, problem.edges, strict=True)
+    return [alpha + potentials[u] - potentials[v] for alpha, (u, v) in each]
+
+
+def _require(
+    windows: dict[tuple[int, int], Fraction], first: int, slots: int, least: Fraction
+) -> None:
+    """Ask for so many slots together, from one on, to be as long as something."""
+    windows[first, slots] = max(least, windows.get((first, slots), least))
+
+
+def bordered(
+    alpha: tuple[Fraction, ...],
+    starts: frozenset[Fraction],
+    ends: frozenset[Fraction],
+    time: Fraction,
+    rule: Rule,
+) -> TimeSlots:
+    """Return slots with borders at some times from the start, and some before the end.
+
+    The one variable is the time; the order of the borders, and what may follow on what, are those
+    of ``time``.
+    """
+    at = {Fraction(0): (Fraction(0), 0), time: (Fraction(0), 1)}
+    for s in starts:
+        if 0 < s < time:
+            at.setdefault(s, (s, 0))
+    for c in ends:
+        if 0 < time - c < time:
+            at.setdefault(time - c, (-c, 1))
+    borders = sorted(at)
+    fixed = np.array([float(at[b][0] - at[a][0]) for a, b in pairwise(borders)])
+    grows = np.array([[at[b][1] - at[a][1]] for a, b in pairwise(borders)])
+    count = len(borders) - 1
+    arrive = np.full((len(alpha), count), -1, np.int64)
+    for a in set(alpha):
+        row = [_follows(borders, k, a, rule) for k in range(count)]
+        arrive[[e for e, other in enumerate(alpha) if other == a]] = row
+    none = np.zeros((0, 1))
+    return TimeSlots(fixed, grows.astype(np.float64), none, np.zeros(0), arrive)
+
+
+def _follows(borders: list[Fraction], k: int, alpha: Fraction, rule: Rule) -> int:
+    """Return from which slot on what is sent in slot k may be sent on; -1: it comes too late."""
+    count = len(borders) - 1
+    begins, ends = borders[k] + alpha, borders[k + 1] + alpha
+    if rule == "below":
+        if begins >= borders[-1]:
+            return -1
+        return next(j for j in range(count) if borders[j + 1] > begins)
+    if ends > borders[-1]:
+        return -1
+    fits = (j for j in range(count) if borders[j] >= begins and borders[j + 1] >= ends)
+    return next(fits, count)
+
+
+def changes(
+    alpha: tuple[Fraction, ...], starts: frozenset[Fraction], ends: frozenset[Fraction]
+) -> list[Fraction]:
+    """Return the times at which slots between such borders change their order or what follows."""
+    met = {s + c for s in starts | {Fraction(0)} for c in ends | {Fraction(0)}}
+    return sorted(met | {m + a for m in met for a in set(alpha)})

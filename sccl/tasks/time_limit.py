@@ -1,0 +1,196 @@
+"""The least time over all chunkings, by size: what no plan takes less than, and plans near it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.cost import bytes_text
+from sccl.core.files.disk import check_can_create, check_can_write
+from sccl.core.files.fields import FileText, Part, Seconds
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.schedule import Schedule
+from sccl.errors import ParameterError
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.tasks.files import write_plan
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.subject import Subject
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Outcome
+
+NAME = "fluid"
+
+UNITS = 12.0
+"""Of effort for each size: half a minute, or so."""
+
+
+class TimePointPart(Part, frozen=True, kw_only=True):
+    """What is known at a size."""
+
+    size_bytes: Annotated[int, Meta(ge=1, description="Of a rank's buffer.")]
+    bound_us: Annotated[
+        float | None, Meta(description="No plan of any chunks finishes earlier; null: none yet.")
+    ]
+    finish_us: Annotated[
+        float | None, Meta(description="When the schedule's last chunk arrives; null: none yet.")
+    ]
+    gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
+    chunks: Annotated[int | None, Meta(description="C of the schedule.")]
+    sends: Annotated[int | None, Meta(description="Transfers over links.")]
+    seconds: Seconds
+    ended: Annotated[str, Meta(description="Why it ended before its time; or empty.")]
+    file: FileText | None
+
+
+class TimeLimitOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl limits --time' found."""
+
+    kind: Literal["time-limit"] = "time-limit"
+    collective: str
+    topology: str
+    within: Annotated[float, Meta(ge=0, description="The gap that was near enough.")]
+    points: tuple[TimePointPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimePoint:
+    """What is known at a size.
+
+    Attributes:
+        ended: why it ended before its time; empty: it did not.
+    """
+
+    size_bytes: int
+    found: Found | None
+    seconds: float
+    ended: str
+
+
+def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+    subject: Subject,
+    sizes: Sequence[int],
+    gap: float,
+    timeout_s: float | None,
+    told: Callable[[str], None] = lambda _: None,
+    first: Callable[[], None] = lambda: None,
+) -> Iterator[TimePoint]:
+    """Yield what is known at each size, one after the other; after an interrupt no more.
+
+    Args:
+        gap: by which part of the bound a schedule may be above it.
+        timeout_s: for each size; None: effort alone ends it.
+        told: called with what is known by then, in words.
+        first: called where something is compiled, as it is not on disk yet.
+
+    Raises:
+        InputError: the machine or the collective is not served, or the gap is out of range.
+    """
+    from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
+
+    synthesizer = registry.load(NAME)
+    try:
+        options = msgspec.convert({"gap": gap}, synthesizer.Options)
+    except msgspec.ValidationError as error:
+        raise ParameterError(f"gap is {gap}, expected 0 to 1, such as 0.01") from error
+    for size in sizes:
+        began = time.perf_counter()
+        request = Request(subject.topology, subject.spec, size)
+
+        def tell(event: object, size: int = size) -> None:
+            """Tell of a progress."""
+            least, us = getattr(event, "least_us", None), getattr(event, "us", None)
+            if least is not None and us is not None:
+                best = f"found {us:.6g} us" if us < float("inf") else "nothing found yet"
+                told(f"{bytes_text(size)}: at least {least:.6g} us, {best}")
+
+        try:
+            with compiling(first):
+                outcome: Outcome = registry.plan(
+                    synthesizer, request, options, Effort(timeout_s, units=UNITS), notify=tell
+                )
+        except KeyboardInterrupt:
+            outcome = GaveUp("interrupted")
+        found, ended = _best_of(outcome)
+        yield TimePoint(size, found, time.perf_counter() - began, ended)
+        if ended == "interrupted":
+            return
+
+
+def _best_of(outcome: Outcome) -> tuple[Found | None, str]:
+    match outcome:
+        case Found():
+            return outcome, ""
+        case GaveUp(reason=reason, best=best):
+            return best, reason
+    return None, "impossible"
+
+
+def check_output(path: Path | None, sizes: Sequence[int]) -> None:
+    """Check that schedules can be written: one into a file, several into a folder.
+
+    Raises:
+        InputError: they cannot.
+    """
+    if path is None:
+        return
+    if len(sizes) == 1:
+        check_can_write(path)
+    else:
+        check_can_create(path)
+
+
+def write_point(path: Path | None, sizes: Sequence[int], point: TimePoint) -> Path | None:
+    """Write a schedule, and return where it is; None: there is none, or none is asked for.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if path is None or point.found is None:
+        return None
+    if len(sizes) > 1:
+        path.mkdir(parents=True, exist_ok=True)
+        path /= f"{point.size_bytes}.json"
+    write_plan(path, point.found.plan, lambda *_: None)
+    return path
+
+
+def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
+    """Return what is printed of a size."""
+    found = point.found
+    plan = found.plan if found else None
+    assert plan is None or isinstance(plan, Schedule)
+    least = found.bound.least if found else None
+    gap = found.bound.gap if found else None
+    return TimePointPart(
+        size_bytes=point.size_bytes,
+        bound_us=None if least is None else float(least),
+        finish_us=float(found.bound.attained) if found else None,
+        gap=None if gap is None else float(gap),
+        chunks=plan.collective.chunks if plan else None,
+        sends=plan.num_sends if plan else None,
+        seconds=round(point.seconds, 3),
+        ended=point.ended,
+        file=str(file) if file else None,
+    )
+
+
+def time_limit_output(
+    subject: Subject, within: float, points: Sequence[TimePointPart]
+) -> TimeLimitOutput:
+    """Return what was found at all sizes."""
+    return TimeLimitOutput(
+        inputs=question_digests(subject.topology, subject.spec),
+        collective=subject.spec.name,
+        topology=subject.topology.name,
+        within=within,
+        points=tuple(points),
+    )

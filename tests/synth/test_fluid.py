@@ -1,0 +1,313 @@
+"""The least time over all chunkings: bounds that hold, schedules near them, and what is known."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import dual_of, named
+from sccl.core.outcome import Bound, Found, GaveUp
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.errors import CollectiveError, ParameterError, TopologyError
+from sccl.judge import violations
+from sccl.sim import replay
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.fluid import problem
+from sccl.synth.fluid.packing import Growth
+from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.problem import FluidProblem, Tree, pose
+from sccl.synth.fluid.slots import TimeSlots, bordered, variable
+from sccl.topo import resolve
+from tests.kit.executed import is_right
+from tests.kit.nightly import times
+from tests.kit.strategies import specs, topologies
+from tests.synth.test_tacos import unequal
+
+FLUID = registry.load("fluid")
+
+
+def found(machine: str | Topology, collective: str, size: int, gap: float = 0.01) -> Found:
+    topology = resolve(machine) if isinstance(machine, str) else machine
+    request = Request(topology, named(collective, topology.ranks), size)
+    outcome = registry.plan(FLUID, request, FLUID.Options(gap=gap))
+    assert isinstance(outcome, Found)
+    return outcome
+
+
+def least_of(bound: Bound) -> float:
+    assert bound.least is not None
+    return float(bound.least)
+
+
+def problem_of(machine: str | Topology, collective: str, size: int) -> FluidProblem:
+    topology = resolve(machine) if isinstance(machine, str) else machine
+    return pose(topology, dual_of(named(collective, topology.ranks)), size)
+
+
+@settings(max_examples=times(25))
+@given(st.data())
+def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    spec = data.draw(specs(topology.ranks))
+    size = data.draw(st.sampled_from([1, 1000, 1 << 20]))
+    try:
+        outcome = registry.plan(FLUID, Request(topology, spec, size), effort=Effort(units=0.5))
+    except (CollectiveError, TopologyError) as error:
+        assume("combines and wants" not in str(error))
+        assume("the same both ways" not in str(error))
+        raise
+    best = outcome.best if isinstance(outcome, GaveUp) else outcome
+    assert isinstance(best, Found)
+    plan = best.plan
+    assert isinstance(plan, Schedule)
+    assert violations(plan) == []
+    assert is_right(plan)
+    assert best.bound.least is not None
+    assert best.bound.least <= best.bound.attained
+    assert replay(plan).finish == plan.finish
+
+
+@settings(max_examples=times(20))
+@given(st.data())
+def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    collective = data.draw(st.sampled_from(["allgather", "alltoall", "broadcast", "reducescatter"]))
+    spec, size = named(collective, topology.ranks), data.draw(st.sampled_from([60, 60_000]))
+    mine = registry.plan(FLUID, Request(topology, spec, size), effort=Effort(units=0.5))
+    best = mine.best if isinstance(mine, GaveUp) else mine
+    assert isinstance(best, Found)
+    tacos = registry.load("tacos")
+    told = tacos.Options(alpha="travels", chunks=data.draw(st.sampled_from([1, 2, 3])))
+    theirs = registry.plan(tacos, Request(topology, spec, size), told)
+    assert isinstance(theirs, Found)
+    assert best.bound.least is not None
+    assert best.bound.least <= theirs.bound.attained
+
+
+ALPHA, LANE = 0.7, 25_000  # of a DGX-1: us, and bytes a us
+
+
+@pytest.mark.parametrize("size", [37_500, 125_000, 125_000_000])
+def test_allgather_on_dgx1_is_an_alpha_above_bandwidth(size: int) -> None:
+    bound = found("dgx1", "allgather", size).bound
+    assert least_of(bound) == pytest.approx(ALPHA + 7 / 6 * size / LANE)
+    assert bound.gap is not None
+    assert bound.gap <= Fraction(1, 100)
+
+
+@pytest.mark.parametrize(
+    ("alphas", "lanes"),
+    [(2.25, 3 / 8), (2.5, 3 / 4), (2.75, 13 / 12), (3, 4 / 3), (3.25, 11 / 6), (3.5, 15 / 7)],
+)
+def test_small_sizes_are_bounded_by_prices_where_cuts_are_not_tight(
+    alphas: float, lanes: float
+) -> None:
+    """What a byte's way and its link's lanes allow, of a rank, in lanes times alpha."""
+    size = round(lanes * ALPHA * LANE)
+    bound = found("dgx1", "allgather", size, gap=0.02).bound
+    assert least_of(bound) == pytest.approx(alphas * ALPHA, rel=2e-3)
+    assert bound.gap is not None
+    assert bound.gap <= Fraction(2, 100)
+
+
+@pytest.mark.parametrize("size", [64, 4000, 16_000, 62_500, 62_500_000])
+def test_two_chassis_wait_for_what_is_near_their_link(size: int) -> None:
+    """NDv2 x2: of 8 ranks 8, 7 and 3 reach it after 0, 1 and 2 alphas, and go as far beyond it."""
+    lanes = size / LANE
+    expected = max(4.1 + 6 * lanes, 3.4 + 14 * lanes, 2.7 + 16 * lanes)
+    bound = found("teccl-ndv2x2", "allgather", size).bound
+    assert least_of(bound) == pytest.approx(expected)
+    assert bound.gap is not None
+    assert bound.gap <= Fraction(1, 100)
+
+
+def test_alltoall_between_chassis_is_what_their_links_carry() -> None:
+    bound = found("teccl-ndv2x2", "alltoall", 1_000_000, gap=0.005).bound
+    assert least_of(bound) == pytest.approx(64 * 62_500 / 12_500 + 1.3 + 0.4, abs=0.5)
+    assert bound.gap is not None
+    assert bound.gap <= Fraction(5, 1000)
+
+
+@pytest.mark.parametrize(
+    ("collective", "size"),
+    [
+        ("reducescatter", 8_000_000),
+        ("reduce", 8000),
+        ("allreduce", 8_000_000),
+        ("scatter", 8_000_000),
+        ("gather", 8_000_000),
+    ],
+)
+def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
+    best = found("dgx1", collective, size, gap=0.05)
+    assert isinstance(best.plan, Schedule)
+    assert violations(best.plan) == []
+    assert best.bound.gap is not None
+    assert best.bound.gap <= Fraction(5, 100)
+
+
+def test_budgets_are_shared() -> None:
+    best = found("dgx-a100", "allgather", 1_000_000)
+    assert best.bound.gap is not None
+    assert best.bound.gap <= Fraction(1, 100)
+
+
+@pytest.mark.parametrize(("steps", "limit"), [(2, Fraction(3, 2)), (3, Fraction(7, 6))])
+def test_as_many_slots_as_steps_take_the_limit_of_that_many_steps(
+    steps: int, limit: Fraction
+) -> None:
+    posed = problem_of("dgx1", "allgather", 10**9)
+    slots = variable(posed, posed.potentials(), Fraction("0.7"), steps)
+    packing = Growth(posed, slots, TreePricing(posed), 10.0**5).run()
+    assert packing.us == pytest.approx(ALPHA + float(limit) * 10**9 / LANE)
+    assert packing.least == pytest.approx(packing.us, rel=1e-5)
+
+
+@settings(max_examples=times(25))
+@given(st.data())
+def test_the_rules_are_about_the_same_where_borders_are_all_sums(data: st.DataObject) -> None:
+    """On a grid with all sums of alphas from both ends no chunking does better than slots."""
+    topology = replace_alphas(
+        data.draw(topologies(max_ranks=4)), data.draw(st.sampled_from([1.0, 2.0]))
+    )
+    posed = problem_of(topology, "allgather", data.draw(st.sampled_from([1000, 5000])))
+    time = Fraction(data.draw(st.integers(4, 9)))
+    borders = frozenset(map(Fraction, range(10)))
+    pricing = TreePricing(posed)
+    both = [
+        Growth(posed, bordered(posed.alpha, borders, borders, time, rule), pricing, 5.0)
+        for rule in ("above", "below")
+    ]
+    try:
+        above, below = (growth.run() for growth in both)
+    except NoTreeError:
+        assume(False)
+    assert below.least <= above.us * (1 + 1e-6)
+    if above.whole and below.whole and abs(above.us - float(time)) < 1e-9:
+        assert below.us == pytest.approx(above.us)
+
+
+def replace_alphas(topology: Topology, alpha: float) -> Topology:
+    return replace(topology, links=tuple(replace(k, alpha_us=alpha) for k in topology.links))
+
+
+def _arrives(posed: FluidProblem, slots: TimeSlots, source: int, tree: Tree) -> set[int]:
+    """Return who has a chunk in the end, by executing (link, slot)s in any order that works."""
+    since = {source: 0}
+    for _ in tree:
+        for link, slot in tree:
+            u, v = posed.edges[link]
+            there = int(slots.arrive[link, slot])
+            if there >= 0 and since.get(u, slots.count + 1) <= slot:
+                since[v] = min(since.get(v, slots.count + 1), there)
+    return set(since)
+
+
+@settings(max_examples=times(15))
+@given(st.integers(0, 10**6))
+def test_the_cheapest_trees_are_those_of_all_sets_of_sends(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    ranks = 4
+    edges = [(u, v) for u in range(ranks) for v in range(ranks) if u != v and rng.random() < 0.8]
+    edges += [(u, (u + 1) % ranks) for u in range(ranks) if (u, (u + 1) % ranks) not in edges]
+    ring = resolve("ring:4")
+    kinds = {edge: rng.choice([0.0, 1.0, 2.5]) for edge in edges}
+    links = tuple(replace(ring.links[0], src=u, dst=v, alpha_us=kinds[u, v]) for u, v in edges)
+    posed = problem_of(replace(ring, links=links), "allgather", 1000)
+    slots = bordered(
+        posed.alpha,
+        frozenset([Fraction(2)]),
+        frozenset([Fraction(1)]),
+        Fraction(6),
+        rng.choice(["above", "below"]),
+    )
+    prices = np.array(
+        [[rng.choice([0.0, 1.0, 2.0, 5.0]) for _ in range(slots.count)] for _ in edges]
+    )
+    uses = [
+        (e, k) for e in range(len(edges)) for k in range(slots.count) if slots.arrive[e, k] >= 0
+    ]
+    try:
+        trees = TreePricing(posed).cheapest(prices, slots.arrive)
+    except NoTreeError:
+        assume(False)
+    for commodity, (price, tree) in zip(posed.commodities, trees, strict=True):
+        (source,) = commodity.holders
+        assert _arrives(posed, slots, source, tree) == set(range(ranks))
+        assert price == pytest.approx(sum(prices[use] for use in tree))
+        best = min(
+            sum(prices[use] for use in some)
+            for some in combinations(uses, ranks - 1)
+            if len({posed.edges[e][1] for e, _ in some} | {source}) == ranks
+            and _arrives(posed, slots, source, frozenset(some)) == set(range(ranks))
+        )
+        assert price == pytest.approx(best)
+
+
+def test_groups_of_ranks_take_the_place_of_sets_of_them() -> None:
+    pricing = TreePricing(problem_of("torus:4x4", "allgather", 1000))
+    assert not pricing.exact
+    assert len(pricing.parts) > 1  # rows, and columns
+    assert TreePricing(problem_of("dgx1", "allgather", 1000)).exact
+    assert len(TreePricing(problem_of("teccl-ndv2x2", "allgather", 1000)).parts) == 1
+
+
+def test_symmetries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = problem_of("dgx1", "allgather", 10**6)
+    monkeypatch.setattr(problem, "semiregular_groups", lambda *_: [])
+    every = problem_of("dgx1", "allgather", 10**6)
+    assert (len(few.commodities), len(every.commodities)) == (2, 8)
+    packed = []
+    for one in (few, every):
+        slots = variable(one, one.potentials(), max(one.alpha), 3)
+        packed.append(Growth(one, slots, TreePricing(one), 40.0).run().us)
+    assert packed[0] == pytest.approx(packed[1], rel=1e-5)
+
+
+def test_the_same_twice() -> None:
+    plans = [found("z52", "allgather", 100_000, gap=0.02).plan for _ in range(2)]
+    assert plans[0] == plans[1]
+
+
+def test_what_is_not_served_is_refused_in_one_sentence() -> None:
+    spec = named("allgather", 64)
+    with pytest.raises(Exception, match="sets of ranks"):
+        registry.plan(FLUID, Request(resolve("torus:4x4x4"), spec, 10**6))
+    with pytest.raises(TopologyError, match="not the same both ways"):
+        found("teccl-ndv2x2", "allreduce", 10**6)
+    with pytest.raises(ParameterError, match="alpha is occupies"):
+        registry.plan(
+            FLUID,
+            Request(resolve("ring:4"), named("allgather", 4), 1000),
+            FLUID.Options(alpha="occupies"),
+        )
+
+
+def test_an_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Growth.run
+    calls: list[int] = []
+
+    def interrupted(self: Growth, **told: object) -> object:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return run(self, **told)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Growth, "run", interrupted)
+    ring = resolve("teccl-ndv2x2")
+    outcome = registry.plan(
+        FLUID, Request(ring, named("allgather", 16), 62_500), FLUID.Options(gap=0)
+    )
+    assert isinstance(outcome, GaveUp)
+    assert outcome.reason == "interrupted"
+    assert outcome.best is not None
