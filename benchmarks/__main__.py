@@ -16,6 +16,7 @@ from benchmarks import collectives as runs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
+from benchmarks import teccl as least
 from benchmarks.record import begin
 from benchmarks.tacos import measure as figure
 from benchmarks.tacos.cases import FIGURES, chosen
@@ -161,6 +162,20 @@ def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> 
     results = process.startup(times)
     record.write(results, len(results))
     out().print(report.startup_table(results))
+
+
+@app.command()
+@reported
+def teccl(smoke: Smoke = False, output: Output = None) -> None:
+    """Least times over all chunkings, beside what TE-CCL published for the machines and sizes."""
+    record = begin("teccl", writable(output), {"smoke": smoke}, {})
+    results: list[least.LeastTimeResult] = []
+    for result in least.run(smoke=smoke):
+        results.append(result)
+        record.write(results, len(least.PUBLISHED))
+        _progress(f"{result.topology} {result.collective} {result.output_bytes}", result.seconds)
+    record.write(results, len(results))
+    out().print(report.least_times_table(results))
 
 
 @app.command("files")

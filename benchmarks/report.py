@@ -19,7 +19,9 @@ from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
+from benchmarks.teccl import LeastTimeResult
 from benchmarks.timing import Raced, Timing
+from sccl.core.cost import bytes_text
 
 _NUMBERS = ("C", "S", "R")
 
@@ -144,6 +146,27 @@ def files_table(results: Sequence[FilesResult]) -> Table:
     for r in results:
         numbers = (r.target_seconds, r.seconds, r.user_seconds)
         table.add_row(r.what, str(r.files), *map(seconds_text, numbers), escape(r.slowest))
+    return table
+
+
+def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
+    """Return least times over all chunkings, and schedules near them, beside published ones."""
+    columns = ("Output", "Published", "Its solver", "Bound", "Found", "Above", "C", "Seconds")
+    table = _table("The least time over all chunkings, alpha travels (us)", "What", *columns)
+    for r in results:
+        published = "" if r.published_us is None else f"{r.published_us:,.6g}"
+        solver = "" if r.published_s is None else seconds_text(r.published_s)
+        table.add_row(
+            f"{r.collective} {escape(r.topology)}",
+            bytes_text(r.output_bytes),
+            published,
+            solver,
+            f"{r.bound_us:,.6g}",
+            f"{r.finish_us:,.6g}",
+            f"{r.gap:.2%}",
+            str(r.chunks),
+            seconds_text(r.seconds),
+        )
     return table
 
 

@@ -26,6 +26,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "collectives",
         "codegen",
         "certificates",
+        "teccl",
         "files",
         "fuzz",
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from sccl.collectives import Spec, custom, named, names
@@ -31,6 +33,15 @@ def topologies(draw: st.DrawFn, max_ranks: int = 4) -> Topology:
         gb_per_s=10.0,
         budgets=tuple(budgets),
     )
+
+
+@st.composite
+def unequal(draw: st.DrawFn) -> Topology:
+    """Return a machine whose links differ in speed, latency and lanes, and may share a bus."""
+    plain = draw(topologies(max_ranks=5))
+    speed, alpha = st.sampled_from([5.0, 10.0, 12.5, 40.0]), st.sampled_from([0.0, 0.7, 3.0])
+    links = [replace(k, gb_per_s=draw(speed), alpha_us=draw(alpha)) for k in plain.links]
+    return replace(plain, links=tuple(links))
 
 
 @st.composite

@@ -30,8 +30,7 @@ from sccl.synth.fluid.slots import TimeSlots, bordered, variable
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
-from tests.kit.strategies import specs, topologies
-from tests.synth.test_tacos import unequal
+from tests.kit.strategies import specs, topologies, unequal
 
 FLUID = registry.load("fluid")
 

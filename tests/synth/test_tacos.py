@@ -24,19 +24,10 @@ from sccl.synth.tacos import Options, attempt, search
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
-from tests.kit.strategies import specs, topologies
+from tests.kit.strategies import specs, topologies, unequal
 from tests.kit.tacos import found, schedule
 
 TACOS = registry.load("tacos")
-
-
-@st.composite
-def unequal(draw: st.DrawFn) -> Topology:
-    """Return a machine whose links differ in speed, latency and lanes, and may share a bus."""
-    plain = draw(topologies(max_ranks=5))
-    speed, alpha = st.sampled_from([5.0, 10.0, 12.5, 40.0]), st.sampled_from([0.0, 0.7, 3.0])
-    links = [replace(k, gb_per_s=draw(speed), alpha_us=draw(alpha)) for k in plain.links]
-    return replace(plain, links=tuple(links))
 
 
 @settings(max_examples=times(60))
