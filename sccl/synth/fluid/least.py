@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from bisect import bisect_right
 from collections.abc import Callable
@@ -28,6 +29,9 @@ MORE_SLOTS = 12
 _MOST_SLOTS = 40
 _BOTH, _IDLE = 2, 3
 """More slots than the fewest with which all units are tried; and times that nothing is gained."""
+
+_ALPHAS, _FIRST = 6, 8
+"""Of links that differ, of which sums are borders; and how many of these bounds look at."""
 
 _STEPS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
@@ -123,7 +127,7 @@ class Least:
             thorough = packing.us <= float(self.floor) * (1 + self.gap / 2)
             self.placed_us = self.place(packing, self.enough, thorough)
 
-    # TimeSlots of any lengths: where bytes take much longer than alphas.
+    # Slots of any lengths: where bytes take much longer than alphas.
 
     def _any_lengths(self) -> None:
         potentials = self.problem.potentials()
@@ -162,24 +166,31 @@ class Least:
             found |= {Fraction(far[rank]) for rank in commodity.wanted}
         return found
 
-    # TimeSlots between borders: where all takes a few alphas.
+    # Slots between borders: where all takes a few alphas.
 
     def _few_alphas(self) -> None:
-        sums = self._sums(self.floor * 2)
-        if 2 * len([s for s in sums if s <= self.floor * Fraction(5, 4)]) > MOST_BORDERS:
+        most = self.floor * Fraction(5, 4)
+        few = self._sums(most, MOST_BORDERS // 2 + 1)
+        if len(few) > MOST_BORDERS // 2:
             return
-        self._take(self._first_feasible(sums))
+        self._take(self._first_feasible(self._sums(most * 2, 2 * MOST_BORDERS)))
 
-    def _sums(self, most: Fraction) -> frozenset[Fraction]:
-        """Return sums of alphas: of the least any number, of the others one each."""
-        least, *others = sorted(set(self.problem.alpha))
-        found = {Fraction(0)}
-        for alpha in others:
-            found |= {s + alpha for s in found}
-        if not least:
-            return frozenset(s for s in found if s <= most)
-        times = range(int(most / least) + 1)
-        return frozenset(s + least * k for s in found for k in times if s + least * k <= most)
+    def _sums(self, most: Fraction, count: int) -> frozenset[Fraction]:
+        """Return the smallest sums of alphas: of the least any number, of the others one each."""
+        alphas = sorted(alpha for alpha in set(self.problem.alpha) if alpha)[:_ALPHAS]
+        queue, found = [(Fraction(0), 0)], set[Fraction]()
+        known = set(queue)
+        while queue and len(found) < count:
+            at, used = heapq.heappop(queue)
+            if at > most:
+                break
+            found.add(at)
+            for i, alpha in enumerate(alphas):
+                then = (at + alpha, used | 1 << i if i else used)
+                if not used >> i & 1 and then not in known:
+                    known.add(then)
+                    heapq.heappush(queue, then)
+        return frozenset(found)
 
     def _first_feasible(self, sums: frozenset[Fraction]) -> TimedPacking | None:
         """Return a packing of the first times at which everything fits."""
@@ -218,7 +229,7 @@ class Least:
         """Raise the floor by prices of links in slots, where all trees can be looked at."""
         if not self.pricing.exact:
             return
-        borders = frozenset(list(self._sums(self.floor))[:8])
+        borders = self._sums(self.floor, _FIRST)
         points = self._points(borders)
         for begin, end in pairwise(points[bisect_right(points, self.floor) - 1 :]):
             if time.perf_counter() > self.deadline:

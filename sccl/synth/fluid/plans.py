@@ -109,7 +109,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     floor = half.floor
     if dual.phases > 1:  # of halves that overlap nothing is known but cuts
         floor = least_time(topology, request.spec).us(request.size_bytes)
-    found = Found(schedule, Bound(Measure.TIME_US, attained, min(floor, attained)))
+    found = Found(schedule, Bound(Measure.TIME_US, attained, floor))
     if half.ended:
         return GaveUp(effort.why_late if half.ended == _LATE else half.ended, found)
     return found

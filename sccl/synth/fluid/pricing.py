@@ -15,8 +15,8 @@ from sccl.synth.fluid.tables import NodeGroups, Whole, fill, walk
 MOST_RANKS = 10
 """To be reached, of which all sets are looked at without a word; of more, if chassis part them."""
 
-MOST_WORK = 5 * 10**9
-"""Pairs of sets times slots times nodes: some seconds for each time that trees are priced."""
+MOST_WORK = 15 * 10**8
+"""Pairs of sets times slots times nodes: a second for each time that trees are priced."""
 
 MOST_PARTED = 3 * 10**8
 """Likewise, of a machine's ranks in groups: tenths of a second."""
