@@ -17,7 +17,7 @@ from sccl.core.cost import bytes_text, us_text
 from sccl.synth.settings import checked_effort
 from sccl.tasks.sizes import sizes_of
 from sccl.tasks.subject import Subject, spec_of
-from sccl.topo import machine_model, resolve
+from sccl.topo import resolve
 
 _WITHIN = 0.01
 
@@ -36,7 +36,8 @@ def time_limits(
 
     sizes, within = sizes_of(size), _WITHIN if gap is None else gap
     checked_effort(timeout, 0)
-    subject = _subject(about)
+    machine = resolve(about.topo)
+    subject = Subject(machine, spec_of(machine, about.collective, about.root), ())
     task.check_output(output, sizes)
     with err().status("") as status:
         words = escape(f"{subject.spec.name} on {on_a_line(subject.topology.name)}")
@@ -55,16 +56,6 @@ def time_limits(
         raise typer.Exit(ExitCode.INTERRUPTED)
     near = all(point.gap is not None and point.gap <= within for point in shown.points)
     raise typer.Exit(ExitCode.OK if near else ExitCode.UNKNOWN)
-
-
-def _subject(about: SubjectOptions) -> Subject:
-    """Return the machine as it is, or with links in place of its switches, and the collective."""
-    machine = resolve(about.topo)
-    made = machine_model(machine) if machine.switches else None
-    for note in made.notes if made else ():
-        err().print(f"{machine.name}: {note}", markup=False, soft_wrap=True)
-    spec = spec_of(machine, about.collective, about.root)
-    return Subject(made.topology if made else machine, spec, made.notes if made else ())
 
 
 def _print(console: Console, shown: object) -> None:

@@ -41,7 +41,7 @@ def test_what_is_not_near_enough_is_told_by_the_exit_code() -> None:
     assert json.loads(out)["points"][0]["gap"] > 0
 
 
-def test_switches_become_links_with_budgets() -> None:
+def test_switches_are_passed() -> None:
     code, out, err = sccl(
         "limits",
         "--time",

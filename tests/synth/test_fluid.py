@@ -155,6 +155,41 @@ def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
     assert best.bound.gap <= Fraction(5, 100)
 
 
+@pytest.mark.parametrize(
+    ("machine", "collective"),
+    [
+        ("switch:4", "alltoall"),
+        ("switch2d:4x2", "reducescatter"),
+        ("fattree:2", "allgather"),
+        ("rail:2x2", "allreduce"),
+    ],
+)
+def test_switches_are_passed(machine: str, collective: str) -> None:
+    plan = found(machine, collective, 1_000_000, gap=1).plan
+    assert isinstance(plan, Schedule)
+    assert violations(plan) == []
+    assert replay(plan).finish == plan.finish
+
+
+def test_four_chassis_around_a_switch() -> None:
+    """NDv2 x4, 1 MB in all: TE-CCL's finish is 69.375 us, after two and a half hours."""
+    bound = found("teccl-ndv2x4", "allgather", 31_250).bound
+    assert least_of(bound) == pytest.approx(64.0)
+    assert bound.gap is not None
+    assert bound.gap <= Fraction(1, 100)
+
+
+def test_symmetries_of_ranks_move_switches() -> None:
+    rail = resolve("rail:4x4")
+    posed = problem_of(rail, "allgather", 10**6)
+    (commodity, *_) = posed.commodities
+    assert len(commodity.members) > 1
+    links = {link.edge for link in rail.links}
+    for _, image in commodity.members:
+        assert sorted(image) == list(range(rail.ranks + len(rail.switches)))
+        assert {(image[u], image[v]) for u, v in links} == links
+
+
 def test_budgets_are_shared() -> None:
     best = found("dgx-a100", "allgather", 1_000_000)
     assert best.bound.gap is not None
@@ -284,6 +319,10 @@ def test_what_is_not_served_is_refused_in_one_sentence() -> None:
         registry.plan(FLUID, Request(resolve("torus:4x4x4"), spec, 10**6))
     with pytest.raises(TopologyError, match="not the same both ways"):
         found("teccl-ndv2x2", "allreduce", 10**6)
+    stores = resolve("rail:2x2")
+    slow = replace(stores.switches[0], cut_through=False, buffer_chunks=1)
+    with pytest.raises(TopologyError, match="has places for 1"):
+        found(replace(stores, switches=(slow, *stores.switches[1:])), "allgather", 1000)
     with pytest.raises(ParameterError, match="alpha is occupies"):
         registry.plan(
             FLUID,

@@ -16,7 +16,8 @@ __all__ = ["FEATURES", "NAME", "SOURCE", "Options", "plan"]
 NAME = "fluid"
 SOURCE = "Edmonds 1973, Fleischer and Tardos 1998, Wentges 1997: trees packed into time"
 FEATURES = (
-    Feature.UNEQUAL_LINKS
+    Feature.SWITCHES
+    | Feature.UNEQUAL_LINKS
     | Feature.COMBINES
     | Feature.CUSTOM
     | Feature.ANYTIME

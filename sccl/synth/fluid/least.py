@@ -13,8 +13,6 @@ from math import inf
 
 import numpy as np
 
-from sccl.core.ids import Edge
-from sccl.prove.bounds.proof import shortest_paths
 from sccl.synth.fluid.packing import Growth, TimedPacking
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.problem import FluidProblem
@@ -96,8 +94,7 @@ class Least:
             self.placed_us = self.place(self.best, self.enough, thorough)
 
     def _turns(self) -> tuple[Callable[[], None], ...]:
-        lengths = dict(zip(self.problem.edges, self.problem.alpha, strict=True))
-        if self.floor <= 3 * max(self._distances(lengths)):
+        if self.floor <= 3 * self._farthest(hops=False):
             return (self._few_alphas, self._any_lengths, self._raised)
         return (self._any_lengths, self._few_alphas, self._raised)
 
@@ -154,17 +151,18 @@ class Least:
 
     def _fewest_slots(self) -> int:
         """Return how many slots a chunk has to go through, each as long as the longest alpha."""
-        far = self._distances(dict.fromkeys(self.problem.edges, Fraction(1)))
-        return max(1, int(max(far)))
+        return max(1, int(self._farthest(hops=True)))
 
-    def _distances(self, lengths: dict[Edge, Fraction]) -> set[Fraction]:
-        """Return the distances from who has something to who wants it."""
-        successors = self.problem.topology.successors()
-        found = set()
+    def _farthest(self, *, hops: bool) -> Fraction:
+        """Return how far something has to go."""
+        goals: dict[frozenset[int], set[int]] = {}
         for commodity in self.problem.commodities:
-            far = shortest_paths(successors, lengths, sorted(commodity.holders))
-            found |= {Fraction(far[rank]) for rank in commodity.wanted}
-        return found
+            goals.setdefault(commodity.holders, set()).update(commodity.wanted)
+        return max(
+            max(far[rank] for rank in ranks)
+            for holders, ranks in goals.items()
+            for far in [self.problem.distances(holders, hops=hops)]
+        )
 
     # Slots between borders: where all takes a few alphas.
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.synth.fluid.packing import TimedPacking, TreePart
 from sccl.synth.fluid.problem import FluidProblem
+from sccl.synth.network.crossings import Crossings, crossings_of
 
 _LEAST_PART = 5e-4
 """Of a commodity: smaller shares are left out, and the others get theirs."""
@@ -56,6 +58,21 @@ Row = tuple[int, int, int, int]
 """Start, end, chunk and link of a transfer."""
 
 
+class Sent(NamedTuple):
+    """What is sent over a way.
+
+    Attributes:
+        start: picoseconds.
+        arrival: likewise.
+        way: from rank to rank.
+    """
+
+    start: int
+    arrival: int
+    chunk: int
+    way: int
+
+
 def planned(
     problem: FluidProblem, packing: TimedPacking | None, dual: Dual, pieces: int
 ) -> Planned:
@@ -79,7 +96,9 @@ def planned(
     chunks_of = collective.classes()
     chunk_bytes = problem.chunk_bytes
     begins = np.concatenate([[0.0], np.cumsum(packing.lengths)])
-    number = {edge: i for i, edge in enumerate(problem.edges)}
+    number = {way: i for i, way in enumerate(problem.ways)}
+    place = {link.edge: i for i, link in enumerate(problem.topology.links)}
+    links = [link.edge for link in problem.topology.links]
     # what is where it is wanted from the start is sent nowhere, and has its bytes too
     sizes = [max(1, ceil(chunk_bytes / several))] * collective.num_chunks
     sends: list[PlannedSend] = []
@@ -89,10 +108,11 @@ def planned(
         size = ceil(commodity.size)
         cuts = _cut(own, count, size)
         for turn, (one, image) in enumerate(commodity.members):
-            images = [number[image[u], image[v]] for u, v in problem.edges]
-            for place, (chunk, (share, some)) in enumerate(zip(chunks_of[one], cuts, strict=True)):
+            there = [place[image[u], image[v]] for u, v in links]
+            images = [number[tuple(there[link] for link in way)] for way in problem.ways]
+            for turned, (chunk, (share, some)) in enumerate(zip(chunks_of[one], cuts, strict=True)):
                 sizes[chunk] = some
-                part = (place + 0.5) / count
+                part = (turned + 0.5) / count
                 for link, slot in share.tree:
                     time = float(begins[slot] + part * packing.lengths[slot])
                     sends.append(PlannedSend(time, turn, chunk, images[link]))
@@ -195,50 +215,85 @@ def _until(over: list[tuple[int, int, float]], start: int, room: float) -> int:
     return start
 
 
-def placed(topology: Topology, plan: Planned, clock: Clock) -> list[Row]:
+class _Costs:
+    """What ways take, for chunks of each size."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._of_size: dict[int, Crossings] = {}
+
+    def hops(self, way: int, size: int) -> tuple[list[tuple[int, int, int]], int]:
+        """Return (link, offset, ticks) of a way's links, and when the chunk has arrived."""
+        costs = self.of(size)
+        rows = range(int(costs.first[way]), int(costs.first[way + 1]))
+        links = [(int(costs.link[r]), int(costs.offset[r]), int(costs.busy[r])) for r in rows]
+        return links, int(costs.cost[way])
+
+    def of(self, size: int) -> Crossings:
+        """Return the ways of a machine, for chunks of a size."""
+        if size not in self._of_size:
+            self._of_size[size] = crossings_of(self.topology, Clock.of(self.topology, size))
+        return self._of_size[size]
+
+
+def placed(problem: FluidProblem, plan: Planned) -> list[Sent]:
     """Return when each send is, as soon as may be in the order that is planned."""
+    topology = problem.topology
     place = {link.edge: i for i, link in enumerate(topology.links)}
     budgets: list[list[int]] = [[] for _ in topology.links]
     speeds = topology.budget_speeds()
     shared = []
     for b, (budget, speed) in enumerate(zip(topology.budgets, speeds, strict=True)):
-        rate = budget.chunks_per_round * Fraction(str(speed)) * clock.tick_ps / 1000
-        shared.append(_Shared(float(rate)))
+        shared.append(_Shared(float(budget.chunks_per_round * Fraction(str(speed)) / 1000)))
         for edge in budget.edges:
             budgets[place[edge]].append(b)
-    pipes = [_Pipe() for _ in topology.links]
+    pipes, costs = [_Pipe() for _ in topology.links], _Costs(topology)
     have: dict[tuple[int, int], int] = {}
-    rows = []
-    for send in _ordered(topology, plan):
-        link = topology.links[send.link]
-        busy = max(
-            [clock.busy(send.link, send.chunk)]
-            + [clock.share(b, send.chunk) for b in budgets[send.link]]
-        )
-        start, before = have.get((send.chunk, link.src), 0), -1
-        pace = plan.sizes[send.chunk] / busy
+    known: dict[tuple[int, int], tuple[list[tuple[int, int, int]], int]] = {}
+    sent = []
+    for send in _ordered(problem, plan):
+        (src, dst), size = problem.edges[send.link], plan.sizes[send.chunk]
+        if (send.link, size) not in known:
+            known[send.link, size] = costs.hops(send.link, size)
+        hops, cost = known[send.link, size]
+        start, before = have.get((send.chunk, src), 0), -1
         while start != before:
             before = start
-            start = pipes[send.link].next(start, busy)
-            for b in budgets[send.link]:
-                start = shared[b].next(start, busy, pace)
-        pipes[send.link].take(start, busy)
-        for b in budgets[send.link]:
-            shared[b].take(start, busy, pace)
-        have[send.chunk, link.dst] = start + busy + clock.lag(send.link)
-        rows.append((start, start + busy, send.chunk, send.link))
-    return rows
+            for link, offset, busy in hops:
+                start = pipes[link].next(start + offset, busy) - offset
+                for b in budgets[link]:
+                    start = shared[b].next(start + offset, busy, size / busy) - offset
+        for link, offset, busy in hops:
+            pipes[link].take(start + offset, busy)
+            for b in budgets[link]:
+                shared[b].take(start + offset, busy, size / busy)
+        have[send.chunk, dst] = start + cost
+        sent.append(Sent(start, start + cost, send.chunk, send.link))
+    return sent
 
 
-def _ordered(topology: Topology, plan: Planned) -> Iterator[PlannedSend]:
+def rows_of(
+    topology: Topology, sizes: Sequence[int], sent: Sequence[Sent]
+) -> tuple[list[Row], list[int]]:
+    """Return what is sent over ways as rows of a schedule, and the message of each."""
+    costs = _Costs(topology)
+    rows: list[Row] = []
+    messages = []
+    for number, (start, _, chunk, way) in enumerate(sent):
+        hops, _ = costs.hops(way, sizes[chunk])
+        for link, offset, busy in hops:
+            rows.append((start + offset, start + offset + busy, chunk, link))
+            messages.append(number)
+    return rows, messages
+
+
+def _ordered(problem: FluidProblem, plan: Planned) -> Iterator[PlannedSend]:
     """Yield sends by planned time, each after the one that brings its chunk.
 
     Those of a slot are planned at one time where links have no alpha: there, by how far they are
     from where the chunk starts.
     """
-    brings: dict[tuple[int, int], PlannedSend] = {}
-    for send in plan.sends:
-        brings[send.chunk, topology.links[send.link].dst] = send
+    brings = {(send.chunk, problem.edges[send.link][1]): send for send in plan.sends}
     depth: dict[tuple[int, int], int] = {}
 
     def deep(chunk: int, rank: int) -> int:
@@ -246,7 +301,7 @@ def _ordered(topology: Topology, plan: Planned) -> Iterator[PlannedSend]:
         way = []
         while (chunk, rank) in brings and (chunk, rank) not in depth:
             way.append(rank)
-            rank = topology.links[brings[chunk, rank].link].src
+            rank = problem.edges[brings[chunk, rank].link][0]
         far = depth.get((chunk, rank), 0)
         for rank in reversed(way):
             far += 1
@@ -255,5 +310,5 @@ def _ordered(topology: Topology, plan: Planned) -> Iterator[PlannedSend]:
 
     yield from sorted(
         plan.sends,
-        key=lambda s: (s.time, deep(s.chunk, topology.links[s.link].dst), s.turn, s.chunk, s.link),
+        key=lambda s: (s.time, deep(s.chunk, problem.edges[s.link][1]), s.turn, s.chunk, s.link),
     )

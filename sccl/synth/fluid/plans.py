@@ -19,9 +19,9 @@ from sccl.synth.contract import Notify, Request
 from sccl.synth.fluid.least import Least
 from sccl.synth.fluid.options import Options
 from sccl.synth.fluid.packing import TimedPacking
-from sccl.synth.fluid.placed import Planned, Row, placed, planned
+from sccl.synth.fluid.placed import Planned, Sent, placed, planned, rows_of
 from sccl.synth.fluid.pricing import TreePricing
-from sccl.synth.fluid.problem import FluidProblem, pose
+from sccl.synth.fluid.problem import FluidProblem, pose, ways_of
 
 PIECES = (1, 2, 4, 8, 16)
 """Chunks of each share of a tree, as long as there are not too many sends."""
@@ -65,7 +65,7 @@ class _Half:
     ticks: int = 0
     ended: str = ""
     plan: Planned | None = None
-    rows: list[Row] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
 
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
@@ -73,11 +73,10 @@ class _Half:
             plan = planned(self.problem, packing, self.dual, pieces)
             if self.plan is not None and len(plan.sends) > MOST_SENDS:
                 break
-            clock = Clock.of(self.topology, plan.sizes)
-            rows = placed(self.topology, plan, clock)
-            ticks = max(end + clock.lag(link) for _, end, _, link in rows)
+            sent = placed(self.problem, plan)
+            ticks = max(one.arrival for one in sent)
             if self.plan is None or ticks < self.ticks:
-                self.ticks, self.plan, self.rows = ticks, plan, rows
+                self.ticks, self.plan, self.sent = ticks, plan, sent
             if self.ticks <= enough * _PS_PER_US or not thorough:
                 break
         return self.ticks / _PS_PER_US
@@ -137,6 +136,13 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
     deadline = time.perf_counter() + effort.seconds
     if request.topology.ranks > MOST_RANKS:
         raise _too_large(request, f"{request.topology.ranks} ranks", f"up to {MOST_RANKS}")
+    for switch in request.topology.switches:
+        if not switch.cut_through and switch.buffer_chunks is not None:
+            raise TopologyError(
+                f"topology {request.topology.name!r}, switch {switch.name!r} stores chunks and has "
+                f"places for {switch.buffer_chunks}: the least time over all chunkings is worked "
+                "out for switches that cut through, or hold any number"
+            )
     machine = request.topology.reversed() if dual.on_reversed else request.topology
     problem = pose(machine, dual, request.size_bytes)
     if (many := len(problem.commodities)) > MOST_COMMODITIES:
@@ -157,6 +163,8 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
         if half.plan is None:
             raise
         half.ended = "interrupted"
+        if search.best is not None:
+            half.place(search.best, search.enough, thorough=True)
     half.floor = search.floor
     if not half.ended and time.perf_counter() > deadline:
         half.ended = _LATE
@@ -174,29 +182,35 @@ def _schedule(request: Request, dual: Dual, half: _Half) -> Schedule:
     """Return what was found as a schedule of what was asked for."""
     topology, plan = request.topology, half.plan
     assert plan is not None
-    clock = Clock.of(half.topology, plan.sizes)
     rows: list[tuple[int, int, int, int, bool]] = []
+    messages: list[int] = []
     later = 0
     if dual.on_reversed or dual.phases > 1:
-        place = {link.edge: i for i, link in enumerate(topology.links)}
-        for start, end, chunk, link in half.rows:
-            back = place[half.topology.links[link].edge[::-1]]
-            lag = clock.lag(link)
-            rows.append(
-                (
-                    half.ticks - end - lag,
-                    half.ticks - start - lag,
-                    chunk,
-                    back,
-                    request.spec.combining,
-                )
-            )
-        later = half.ticks
+        first, numbers = rows_of(topology, plan.sizes, _turned(topology, half))
+        last = dict(zip(numbers, range(len(first)), strict=True))  # a switch only passes on
+        for i, (row, number) in enumerate(zip(first, numbers, strict=True)):
+            rows.append((*row, request.spec.combining and last[number] == i))
+        messages, later = numbers, half.ticks
     if not dual.on_reversed:
-        rows += [
-            (later + start, later + end, chunk, link, False)
-            for start, end, chunk, link in half.rows
-        ]
+        sent = [s._replace(start=s.start + later, arrival=s.arrival + later) for s in half.sent]
+        then, numbers = rows_of(topology, plan.sizes, sent)
+        rows += [(*row, False) for row in then]
+        messages += [number + len(half.sent) for number in numbers]
     sizes = plan.sizes[0] if len(set(plan.sizes)) == 1 else plan.sizes
     collective = request.spec.at(plan.chunks * dual.chunk_factor)
-    return schedule_of(topology, collective, rows, Clock.of(topology, sizes))
+    told = messages if topology.switches else None
+    return schedule_of(topology, collective, rows, Clock.of(topology, sizes), told)
+
+
+def _turned(topology: Topology, half: _Half) -> list[Sent]:
+    """Return what is sent on the reversed machine, read backwards."""
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    back = [place[link.edge[::-1]] for link in topology.reversed().links]
+    ways = {way: i for i, way in enumerate(ways_of(topology))}
+    turned = [
+        ways[tuple(back[link] for link in reversed(way))] for way in ways_of(topology.reversed())
+    ]
+    return [
+        Sent(half.ticks - s.arrival, half.ticks - s.start, s.chunk, turned[s.way])
+        for s in half.sent
+    ]

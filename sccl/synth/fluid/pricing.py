@@ -190,11 +190,13 @@ def _partitions(problem: FluidProblem) -> Iterator[list[list[int]]]:
 
 def _hang_together(problem: FluidProblem, groups: list[list[int]]) -> bool:
     """Return whether in each group all are reached from the first by links within it."""
-    successors = problem.topology.successors()
+    successors: dict[int, list[int]] = {}
+    for u, v in problem.edges:
+        successors.setdefault(u, []).append(v)
     for inside in groups:
         reached = [inside[0]]
         for rank in reached:  # grows while it is walked
-            reached += [n for n in successors[rank] if n in inside and n not in reached]
+            reached += [n for n in successors.get(rank, ()) if n in inside and n not in reached]
         if len(reached) < len(inside):
             return False
     return True

@@ -8,14 +8,18 @@ then a packing of all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from sccl.collectives import Dual
+from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.prove.bounds.proof import shortest_paths
+from sccl.synth.network.crossings import crossings_of
 from sccl.topo.symmetry.automorphisms import automorphisms, image_of
 from sccl.topo.symmetry.orbits import ChunkClass, Orbits
 from sccl.topo.symmetry.permutations import Permutation, identity_of
@@ -61,45 +65,56 @@ class FluidResource:
 class FluidProblem:
     """What is packed.
 
+    What it calls a link is a way from rank to rank: a link, or links through switches.
+
     Attributes:
         collective: not combining, at the fewest chunks that there can be.
-        edges: of all links, in the topology's order.
         chunk_bytes: of each of its chunks.
-        alpha: of each link, microseconds.
+        edges: where each way comes from, and where it leads to.
+        ways: the links of each, by their places in the topology.
+        alpha: of each, microseconds.
     """
 
     topology: Topology
     collective: Collective
     chunk_bytes: Fraction
     edges: tuple[Edge, ...]
+    ways: tuple[tuple[int, ...], ...]
     alpha: tuple[Fraction, ...]
     commodities: tuple[FluidCommodity, ...]
     resources: tuple[FluidResource, ...]
+
+    def distances(
+        self, sources: Iterable[int], *, hops: bool = False, backwards: bool = False
+    ) -> dict[int, Fraction]:
+        """Return how far each rank is from some, by alphas or by ways; backwards: to them."""
+        lengths: dict[Edge, Fraction] = {}
+        for (u, v), alpha in zip(self.edges, self.alpha, strict=True):
+            edge = (v, u) if backwards else (u, v)
+            length = Fraction(1) if hops else alpha
+            lengths[edge] = min(length, lengths.get(edge, length))
+        out: list[list[int]] = [[] for _ in range(self.topology.ranks)]
+        for u, v in lengths:
+            out[u].append(v)
+        far = shortest_paths(out, lengths, sources)
+        return {rank: Fraction(length) for rank, length in far.items()}
 
     def potentials(self) -> tuple[Fraction, ...]:
         """Return how much later slots are at each rank: by how far it is from the one root.
 
         Zeros, where chunks do not all start at one rank, or end at one.
         """
-        none = (Fraction(0),) * self.topology.ranks
-        successors, lengths = (
-            self.topology.successors(),
-            dict(zip(self.edges, self.alpha, strict=True)),
-        )
+        ranks = range(self.topology.ranks)
         roots = {c.holders for c in self.commodities}
         if len(roots) == 1:
-            far = shortest_paths(successors, lengths, sorted(*roots))
-            return tuple(Fraction(far.get(rank, 0)) for rank in range(self.topology.ranks))
+            far = self.distances(*roots)
+            return tuple(far.get(rank, Fraction(0)) for rank in ranks)
         goals = {c.wanted - c.holders for c in self.commodities}
         if len(goals) == 1 and len(*goals) == 1:
-            back = self.topology.reversed().successors()
-            turned = {(v, u): alpha for (u, v), alpha in lengths.items()}
-            far = shortest_paths(back, turned, sorted(*goals))
+            far = self.distances(*goals, backwards=True)
             most = max(far.values())
-            return tuple(
-                Fraction(most - far.get(rank, most)) for rank in range(self.topology.ranks)
-            )
-        return none
+            return tuple(most - far.get(rank, most) for rank in ranks)
+        return (Fraction(0),) * len(ranks)
 
 
 def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
@@ -108,32 +123,89 @@ def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
     Args:
         topology: of the phase: the reversed machine, where the dual is solved on it.
         size_bytes: a rank's buffer.
+
+    Raises:
+        TooLargeError: there are too many ways through switches.
+        UnreachableError: there are none.
     """
     collective = dual.spec.at(dual.spec.unit)
     chunk = Fraction(size_bytes, dual.spec.unit * dual.chunk_factor)
     symmetries = _free(topology, collective)
-    edges = tuple(link.edge for link in topology.links)
+    ways = ways_of(topology)
+    alphas = [Fraction(str(link.alpha_us)) for link in topology.links]
     return FluidProblem(
         topology,
         collective,
         chunk,
-        edges,
-        tuple(Fraction(str(link.alpha_us)) for link in topology.links),
+        tuple((topology.links[way[0]].src, topology.links[way[-1]].dst) for way in ways),
+        ways,
+        tuple(sum((alphas[link] for link in way), Fraction(0)) for way in ways),
         _commodities(collective, chunk, symmetries),
-        _resources(topology, edges, symmetries),
+        _resources(topology, ways, symmetries),
     )
 
 
+def ways_of(topology: Topology) -> tuple[tuple[int, ...], ...]:
+    """Return the links of each way from rank to rank that passes no other."""
+    crossings = crossings_of(topology, Clock.of(topology, 1))
+    links, first = crossings.link.tolist(), crossings.first.tolist()
+    return tuple(tuple(links[a:b]) for a, b in pairwise(first))
+
+
 def _free(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
-    """Return a group of symmetries of which only the identity keeps a rank, or a class."""
-    identity = identity_of(topology.ranks)
+    """Return a group of symmetries of all nodes: only the identity keeps a rank, or a class."""
+    nodes = topology.ranks + len(topology.switches)
+    alone = (identity_of(nodes),)
     generators = automorphisms(topology, collective, costs=True)
     classes = collective.classes()
     for group in semiregular_groups(generators, topology.ranks) if generators else ():
-        others = group - {identity}
+        others = sorted(group - {identity_of(topology.ranks)})
         if all(_image(one, g) != one for g in others for one in classes):
-            return (identity, *sorted(others))
-    return (identity,)
+            whole = [with_switches(topology, g) for g in others]
+            return (*alone, *(g for g in whole if g)) if all(whole) else alone
+    return alone
+
+
+def with_switches(topology: Topology, image: Permutation) -> Permutation | None:
+    """Return a symmetry of the ranks as one of all nodes; None: that is not found.
+
+    Switches are told apart by their links, and by who is at these, and so on; those that are
+    still alike then may stand for one another.
+    """
+    ranks, count = topology.ranks, len(topology.switches)
+    if not count:
+        return image
+    back = {there: rank for rank, there in enumerate(image)}
+    kinds = [astuple(switch)[1:] for switch in topology.switches]
+    here: list[object] = [*range(ranks), *kinds]
+    there: list[object] = [*(back[rank] for rank in range(ranks)), *kinds]
+    for _ in range(count + 1):
+        numbers: dict[object, int] = {}
+        here, there = (_refined(topology, colours, numbers) for colours in (here, there))
+    nodes = range(ranks, ranks + count)
+    mine = sorted(nodes, key=lambda node: str(here[node]))
+    theirs = sorted(nodes, key=lambda node: str(there[node]))
+    switches = dict(zip(mine, theirs, strict=True))
+    whole = (*image, *(switches[node] for node in nodes))
+    links = {(k.src, k.dst, k.lanes, k.alpha_us, k.gb_per_s) for k in topology.links}
+    moved = {(whole[u], whole[v], *cost) for u, v, *cost in links}
+    return whole if moved == links else None
+
+
+def _refined(
+    topology: Topology, colours: Sequence[object], numbers: dict[object, int]
+) -> list[object]:
+    """Return colours of switches by their own and those around them; ranks keep theirs."""
+    around: dict[int, list[object]] = {}
+    for k in topology.links:
+        cost = (k.lanes, k.alpha_us, k.gb_per_s)
+        around.setdefault(k.src, []).append((0, cost, str(colours[k.dst])))
+        around.setdefault(k.dst, []).append((1, cost, str(colours[k.src])))
+    found = list(colours)
+    for node in range(topology.ranks, len(colours)):
+        key = (str(colours[node]), tuple(sorted(around.get(node, []))))  # type: ignore[type-var]
+        found[node] = numbers.setdefault(key, len(numbers)) + topology.ranks
+    return found
 
 
 def _image(one: ChunkClass, image: Permutation) -> ChunkClass:
@@ -164,34 +236,36 @@ def _commodities(
 
 
 def _resources(
-    topology: Topology, edges: tuple[Edge, ...], symmetries: tuple[Permutation, ...]
+    topology: Topology, ways: tuple[tuple[int, ...], ...], symmetries: tuple[Permutation, ...]
 ) -> tuple[FluidResource, ...]:
-    number = {edge: i for i, edge in enumerate(edges)}
     rates = {
         frozenset([link.edge]): 1000 * link.lanes * Fraction(str(link.gb_per_s))
         for link in topology.links
     }
     for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
-        rate, members = (
-            1000 * budget.chunks_per_round * Fraction(str(speed)),
-            frozenset(budget.edges),
-        )
+        members = frozenset(budget.edges)
+        rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
         rates[members] = min(rate, rates.get(members, rate))
     slack = {e for e, rate in rates.items() if len(e) > 1 and rate >= _together(e, rates)}
     things = [(members, rate) for members, rate in rates.items() if members not in slack]
     orbits = Orbits(things)
     for image in symmetries:
         for members, rate in things:
-            orbits.join(
-                (members, rate), (frozenset((image[u], image[v]) for u, v in members), rate)
-            )
+            there = frozenset((image[u], image[v]) for u, v in members)
+            orbits.join((members, rate), (there, rate))
+    over: dict[Edge, list[int]] = {}
+    for w, way in enumerate(ways):
+        for link in way:
+            over.setdefault(topology.links[link].edge, []).append(w)
     found = []
     for (_, rate), orbit in orbits.members().items():
         times: dict[int, int] = {}
         for members, _ in orbit:
             for edge in members:
-                times[number[edge]] = times.get(number[edge], 0) + 1
-        found.append(FluidResource(len(orbit), rate, tuple(sorted(times.items()))))
+                for w in over.get(edge, ()):
+                    times[w] = times.get(w, 0) + 1
+        if times:
+            found.append(FluidResource(len(orbit), rate, tuple(sorted(times.items()))))
     return tuple(found)
 
 
