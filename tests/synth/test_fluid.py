@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sccl.collectives import dual_of, named
 from sccl.core.outcome import Bound, Found, GaveUp
 from sccl.core.schedule import Schedule
-from sccl.core.topology import Topology
+from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import CollectiveError, ParameterError, TopologyError
 from sccl.judge import violations
 from sccl.sim import replay
@@ -194,6 +194,24 @@ def test_budgets_are_shared() -> None:
     best = found("dgx-a100", "allgather", 1_000_000)
     assert best.bound.gap is not None
     assert best.bound.gap <= Fraction(1, 100)
+
+
+@pytest.mark.parametrize("collective", ["allgather", "reducescatter"])
+def test_a_bus_of_links_with_several_alphas_is_shared_both_ways(collective: str) -> None:
+    """Read backwards a chunk holds a bus at another time where its link's alpha is another."""
+    edges = [(u, (u + 1) % 5) for u in range(5)]
+    links = tuple(Link(u, v, 1, 0.7 if u == 3 else 0.0, 25.0) for u, v in edges)
+    ring = Topology("ring", 5, links, 0.0, 25.0, (Budget("bus", tuple(edges[:4]), 1),))
+    best = found(ring, collective, 60, gap=0.1)
+    assert isinstance(best.plan, Schedule)
+    assert violations(best.plan) == []
+
+
+def test_without_alpha_single_ranks_bound() -> None:
+    links = tuple(Link(u, 1 - u, 1, 0.0, 25.0) for u in range(2))
+    pair = Topology("pair", 2, links, 0.0, 25.0)
+    bound = found(pair, "allgather", 50_000).bound
+    assert bound.least == bound.attained
 
 
 @pytest.mark.parametrize(("steps", "limit"), [(2, Fraction(3, 2)), (3, Fraction(7, 6))])

@@ -219,8 +219,14 @@ class _Cuts:
         everyone = frozenset(self.nodes)
         for distances, outward in ((out_of, True), (into, False)):
             farthest = max(range(self.topology.ranks), key=lambda r: (distances.get(r, -1), -r))
-            for most in sorted(set(distances.values()))[:-1]:
-                ball = frozenset(node for node, far in distances.items() if far <= most)
+            balls = [
+                frozenset([centre]),  # by itself, where links have no alpha
+                *(
+                    frozenset(node for node, far in distances.items() if far <= most)
+                    for most in sorted(set(distances.values()))[:-1]
+                ),
+            ]
+            for ball in dict.fromkeys(balls):
                 left = ball if outward else everyone - ball
                 here, there = frozenset([centre]), frozenset([farthest])
                 yield from self._crossing(left, here if outward else everyone, everyone)

@@ -24,7 +24,7 @@ _SMOOTHING = 0.7
 _PIVOT, _ROUND = 3e-9, 5e-6
 """Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
 
-_DEAR = 100.0
+_DEAR = 1000.0
 """What serving a commodity by no tree costs, in times of the whole: no packing does it."""
 
 

@@ -236,37 +236,82 @@ class _Costs:
         return self._of_size[size]
 
 
-def placed(problem: FluidProblem, plan: Planned) -> list[Sent]:
-    """Return when each send is, as soon as may be in the order that is planned."""
-    topology = problem.topology
-    place = {link.edge: i for i, link in enumerate(topology.links)}
-    budgets: list[list[int]] = [[] for _ in topology.links]
-    speeds = topology.budget_speeds()
-    shared = []
-    for b, (budget, speed) in enumerate(zip(topology.budgets, speeds, strict=True)):
-        shared.append(_Shared(float(budget.chunks_per_round * Fraction(str(speed)) / 1000)))
-        for edge in budget.edges:
-            budgets[place[edge]].append(b)
-    pipes, costs = [_Pipe() for _ in topology.links], _Costs(topology)
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How what is placed will be read: as it is, or backwards, from a phase's end.
+
+    Backwards a chunk holds a link as long before it has come as else after it sets out. Where
+    alphas differ, what does not meet on a bus the one way may meet there the other way.
+
+    Attributes:
+        topology: the machine on which it is read.
+        turned: of each way that of this machine; None: it is read as it is.
+    """
+
+    topology: Topology
+    turned: tuple[int, ...] | None = None
+
+
+class _Held:
+    """What is held on a machine, as it is read."""
+
+    def __init__(self, reading: Reading) -> None:
+        topology = reading.topology
+        self.turned, self._costs = reading.turned, _Costs(topology)
+        place = {link.edge: i for i, link in enumerate(topology.links)}
+        self._pipes = [_Pipe() for _ in topology.links]
+        self._shared: list[list[_Shared]] = [[] for _ in topology.links]
+        for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
+            shared = _Shared(float(budget.chunks_per_round * Fraction(str(speed)) / 1000))
+            for edge in budget.edges:
+                self._shared[place[edge]].append(shared)
+        self._known: dict[tuple[int, int], tuple[list[tuple[int, int, int]], int]] = {}
+
+    def hops(self, way: int, size: int) -> tuple[list[tuple[int, int, int]], int]:
+        """Return (link, offset, ticks) of a way's links, and when the chunk has arrived."""
+        if (way, size) not in self._known:
+            turned = way if self.turned is None else self.turned[way]
+            hops, cost = self._costs.hops(turned, size)
+            if self.turned is not None:
+                hops = [(link, cost - offset - busy, busy) for link, offset, busy in hops]
+            self._known[way, size] = hops, cost
+        return self._known[way, size]
+
+    def next(self, start: int, way: int, size: int) -> int:
+        """Return a tick, this or later, before which a way is not free."""
+        for link, offset, busy in self.hops(way, size)[0]:
+            start = self._pipes[link].next(start + offset, busy) - offset
+            for shared in self._shared[link]:
+                start = shared.next(start + offset, busy, size / busy) - offset
+        return start
+
+    def take(self, start: int, way: int, size: int) -> None:
+        """Note that a chunk passes."""
+        for link, offset, busy in self.hops(way, size)[0]:
+            self._pipes[link].take(start + offset, busy)
+            for shared in self._shared[link]:
+                shared.take(start + offset, busy, size / busy)
+
+
+def placed(problem: FluidProblem, plan: Planned, readings: Sequence[Reading]) -> list[Sent]:
+    """Return when each send is, as soon as may be in the order that is planned.
+
+    Args:
+        readings: as each of which it is right.
+    """
+    held = [_Held(reading) for reading in readings]
     have: dict[tuple[int, int], int] = {}
-    known: dict[tuple[int, int], tuple[list[tuple[int, int, int]], int]] = {}
     sent = []
     for send in _ordered(problem, plan):
         (src, dst), size = problem.edges[send.link], plan.sizes[send.chunk]
-        if (send.link, size) not in known:
-            known[send.link, size] = costs.hops(send.link, size)
-        hops, cost = known[send.link, size]
+        cost = max(one.hops(send.link, size)[1] for one in held)
         start, before = have.get((send.chunk, src), 0), -1
         while start != before:
             before = start
-            for link, offset, busy in hops:
-                start = pipes[link].next(start + offset, busy) - offset
-                for b in budgets[link]:
-                    start = shared[b].next(start + offset, busy, size / busy) - offset
-        for link, offset, busy in hops:
-            pipes[link].take(start + offset, busy)
-            for b in budgets[link]:
-                shared[b].take(start + offset, busy, size / busy)
+            for one in held:
+                start = one.next(start, send.link, size)
+        for one in held:
+            one.take(start, send.link, size)
         have[send.chunk, dst] = start + cost
         sent.append(Sent(start, start + cost, send.chunk, send.link))
     return sent

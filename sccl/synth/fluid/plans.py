@@ -19,7 +19,7 @@ from sccl.synth.contract import Notify, Request
 from sccl.synth.fluid.least import Least
 from sccl.synth.fluid.options import Options
 from sccl.synth.fluid.packing import TimedPacking
-from sccl.synth.fluid.placed import Planned, Sent, placed, planned, rows_of
+from sccl.synth.fluid.placed import Planned, Reading, Sent, placed, planned, rows_of
 from sccl.synth.fluid.pricing import TreePricing
 from sccl.synth.fluid.problem import FluidProblem, pose, ways_of
 
@@ -28,7 +28,7 @@ PIECES = (1, 2, 4, 8, 16)
 
 MOST_SENDS = 60_000
 
-UNITS = 2.0
+UNITS = 0.7
 """Of effort, if nothing is said: about as many times some seconds."""
 
 MOST_RANKS = 128
@@ -53,14 +53,15 @@ class _Half:
     """What is found for one phase: a collective that does not combine, on its machine.
 
     Attributes:
+        readings: what is placed is read like this.
         floor: no schedule takes less, microseconds.
         ticks: what the best takes; picoseconds.
         ended: why it ended before its time; empty: it did not.
     """
 
-    topology: Topology
     problem: FluidProblem
     dual: Dual
+    readings: tuple[Reading, ...]
     floor: Fraction
     ticks: int = 0
     ended: str = ""
@@ -73,7 +74,7 @@ class _Half:
             plan = planned(self.problem, packing, self.dual, pieces)
             if self.plan is not None and len(plan.sends) > MOST_SENDS:
                 break
-            sent = placed(self.problem, plan)
+            sent = placed(self.problem, plan, self.readings)
             ticks = max(one.arrival for one in sent)
             if self.plan is None or ticks < self.ticks:
                 self.ticks, self.plan, self.sent = ticks, plan, sent
@@ -148,7 +149,7 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
     if (many := len(problem.commodities)) > MOST_COMMODITIES:
         raise _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
     floor = least_time(machine, dual.spec).us(Fraction(request.size_bytes, dual.chunk_factor))
-    half = _Half(machine, problem, dual, floor)
+    half = _Half(problem, dual, _readings(request.topology, dual), floor)
     if not problem.commodities:
         half.plan = planned(problem, None, dual, 1)
         return half
@@ -186,7 +187,7 @@ def _schedule(request: Request, dual: Dual, half: _Half) -> Schedule:
     messages: list[int] = []
     later = 0
     if dual.on_reversed or dual.phases > 1:
-        first, numbers = rows_of(topology, plan.sizes, _turned(topology, half))
+        first, numbers = rows_of(topology, plan.sizes, _backwards(half))
         last = dict(zip(numbers, range(len(first)), strict=True))  # a switch only passes on
         for i, (row, number) in enumerate(zip(first, numbers, strict=True)):
             rows.append((*row, request.spec.combining and last[number] == i))
@@ -202,14 +203,24 @@ def _schedule(request: Request, dual: Dual, half: _Half) -> Schedule:
     return schedule_of(topology, collective, rows, Clock.of(topology, sizes), told)
 
 
-def _turned(topology: Topology, half: _Half) -> list[Sent]:
-    """Return what is sent on the reversed machine, read backwards."""
+def _readings(topology: Topology, dual: Dual) -> tuple[Reading, ...]:
+    """Return how what is placed will be read: forwards, backwards, or the one and the other."""
+    forwards = () if dual.on_reversed else (Reading(topology),)
+    if not dual.on_reversed and dual.phases == 1:
+        return forwards
     place = {link.edge: i for i, link in enumerate(topology.links)}
     back = [place[link.edge[::-1]] for link in topology.reversed().links]
     ways = {way: i for i, way in enumerate(ways_of(topology))}
-    turned = [
+    turned = tuple(
         ways[tuple(back[link] for link in reversed(way))] for way in ways_of(topology.reversed())
-    ]
+    )
+    return (Reading(topology, turned), *forwards)
+
+
+def _backwards(half: _Half) -> list[Sent]:
+    """Return what is sent, read backwards."""
+    turned = half.readings[0].turned
+    assert turned is not None
     return [
         Sent(half.ticks - s.arrival, half.ticks - s.start, s.chunk, turned[s.way])
         for s in half.sent
