@@ -20,7 +20,8 @@ from sccl.sim import Messages, Timeline, replay, simulate
 from sccl.solvers.effort import Effort
 from sccl.synth import baselines, registry
 from sccl.synth.contract import Feature, Request
-from sccl.tasks.tacos import best_of, options_of
+from sccl.tasks.planned import best_of, options_of
+from sccl.tasks.tacos import NAME
 from sccl.topo import machine_model, resolve
 
 
@@ -127,7 +128,7 @@ def _synthesised(case: Case, machine: Topology, spec: Spec, pieces: int) -> _Mad
     """Return what the schedule that TACOS finds does, and a bound."""
     tacos = registry.load(TACOS)
     model = machine if Feature.SWITCHES in tacos.FEATURES else _by_links(machine)
-    options = options_of(chunks=pieces, alpha=case.alpha.value)
+    options = options_of(NAME, chunks=pieces, alpha=case.alpha.value)
     began = time.perf_counter()
     outcome = tacos.plan(
         Request(model, spec, case.size_bytes), options, Effort(seed=0), lambda _: None

@@ -21,9 +21,10 @@ from sccl.core.stepping import Stepping
 from sccl.errors import TooLargeError
 from sccl.synth.contract import Request
 from sccl.tasks.baseline import placed_on
+from sccl.tasks.planned import best_of, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.subject import subject_of
-from sccl.tasks.tacos import best_of, options_of, synthesise, tacos_subject
+from sccl.tasks.tacos import NAME, synthesise
 from sccl.topo import resolve
 
 Size = int | str
@@ -78,9 +79,10 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     """
     machine = _machine(topology)
     spec = collective if isinstance(collective, Spec) else str(collective)
-    subject = tacos_subject(machine, spec, root)
+    subject = plain_subject(machine, spec, root)
     request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
     options = options_of(
+        NAME,
         chunks=chunks,
         restarts=restarts,
         alpha=alpha,

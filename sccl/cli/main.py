@@ -60,6 +60,14 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "teccl",
+        "teccl",
+        "Schedule chunks over links by models of all that can be sent when: few ranks, near the "
+        "best.",
+        "sccl teccl --collective allgather --topo teccl-ndv2x2 --size 64MB",
+    ),
+    Verb(
+        FIND,
         "baseline",
         "baseline",
         "List the classical algorithms, or make one of them for a machine.",

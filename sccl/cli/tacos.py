@@ -17,15 +17,14 @@ from sccl.core.outcome import Found
 from sccl.core.words import counted
 from sccl.synth.contract import Request
 from sccl.tasks.files import write_plan
+from sccl.tasks.planned import best_of, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.tacos import (
+    NAME,
     TacosOutput,
     again_by,
-    best_of,
-    options_of,
     synthesise,
     tacos_output,
-    tacos_subject,
     write_output,
 )
 from sccl.topo import resolve
@@ -87,11 +86,12 @@ def tacos(
     Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
     then is kept.
     """
-    subject = tacos_subject(resolve(about.topo), about.collective, about.root)
+    subject = plain_subject(resolve(about.topo), about.collective, about.root)
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
     chosen = options_of(
+        NAME,
         chunks=chunks,
         restarts=restarts,
         alpha=alpha.value,

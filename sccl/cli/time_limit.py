@@ -15,8 +15,8 @@ from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, tell_fi
 from sccl.cli.subject import SubjectOptions
 from sccl.core.cost import bytes_text, us_text
 from sccl.synth.settings import checked_effort
+from sccl.tasks.planned import plain_subject
 from sccl.tasks.sizes import sizes_of
-from sccl.tasks.subject import Subject, spec_of
 from sccl.topo import resolve
 
 _WITHIN = 0.01
@@ -36,8 +36,7 @@ def time_limits(
 
     sizes, within = sizes_of(size), _WITHIN if gap is None else gap
     checked_effort(timeout, 0)
-    machine = resolve(about.topo)
-    subject = Subject(machine, spec_of(machine, about.collective, about.root), ())
+    subject = plain_subject(resolve(about.topo), about.collective, about.root)
     task.check_output(output, sizes)
     with err().status("") as status:
         words = escape(f"{subject.spec.name} on {on_a_line(subject.topology.name)}")

@@ -97,7 +97,7 @@ def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
         opened.close()
 
 
-def checked_effort(timeout: float | None, seed: int) -> Effort:
+def checked_effort(timeout: float | None, seed: int, units: float | None = None) -> Effort:
     """Return what a solver may spend.
 
     Raises:
@@ -105,4 +105,4 @@ def checked_effort(timeout: float | None, seed: int) -> Effort:
     """
     if not 0 <= seed < 2**31:
         raise ParameterError(f"seed is {seed}, expected 0 to {2**31 - 1}")
-    return Effort(timeout, seed)
+    return Effort(timeout, seed, units)

@@ -29,6 +29,7 @@ OUTPUTS = {
     "solve": "sccl.tasks.solve:SolveOutput",
     "time-limit": "sccl.tasks.time_limit:TimeLimitOutput",
     "tacos": "sccl.tasks.tacos:TacosOutput",
+    "teccl": "sccl.tasks.teccl:TecclOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "compare": "sccl.tasks.compared:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",

@@ -13,19 +13,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.collectives import Spec
 from sccl.core.algorithm import KSynchronous
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Seconds
-from sccl.core.outcome import Found, GaveUp, Outcome
-from sccl.core.topology import Topology
-from sccl.errors import ParameterError
+from sccl.core.outcome import Found, Outcome
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Options, Rejudged, Request
 from sccl.tasks.files import Told
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plain, question_digests
-from sccl.tasks.subject import Subject, spec_of
 
 NAME = "tacos"
 
@@ -53,30 +49,6 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     ] = True
     again: Annotated[str, Meta(description="The command that makes the same schedule.")] = ""
     file: FileText | None
-
-
-def tacos_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
-    """Return what is asked, on the machine as it is.
-
-    Raises:
-        InputError: there is no such collective or root.
-    """
-    return Subject(machine, spec_of(machine, collective, root), ())
-
-
-def options_of(**chosen: object) -> Options:
-    """Return what TACOS is told.
-
-    Raises:
-        ParameterError: an option is out of its range.
-    """
-    try:
-        options: Options = msgspec.convert(chosen, registry.load(NAME).Options)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$.")
-        name, expected = where.rstrip("`"), what.removeprefix("Expected").replace(" `int`", "")
-        raise ParameterError(f"{name} is {chosen.get(name)}, expected{expected}") from error
-    return options
 
 
 def synthesise(  # noqa: PLR0913 - what is told, and when
@@ -118,16 +90,6 @@ def _tell(told: Told, judging: Told, event: object) -> None:
         told(event.sends, event.of)
     elif isinstance(event, Rejudged):
         judging(event.sends, event.of)
-
-
-def best_of(outcome: Outcome) -> tuple[Found | None, str]:
-    """Return the best that was found, None if nothing was, and why it ended; empty: it is done."""
-    match outcome:
-        case Found():
-            return outcome, ""
-        case GaveUp(reason=reason, best=best):
-            return best, reason
-    return None, "impossible"
 
 
 def again_by(about: tuple[str, str, str | None], options: Options, size: int, seed: int) -> str:

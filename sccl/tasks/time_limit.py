@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
 from sccl.core.cost import bytes_text
@@ -16,12 +15,12 @@ from sccl.core.files.disk import check_can_create, check_can_write
 from sccl.core.files.fields import FileText, Part, Seconds
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
-from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.tasks.files import write_plan
 from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.planned import best_of, options_of
 from sccl.tasks.subject import Subject
 
 if TYPE_CHECKING:
@@ -97,10 +96,7 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     synthesizer = registry.load(NAME)
-    try:
-        options = msgspec.convert({"gap": gap}, synthesizer.Options)
-    except msgspec.ValidationError as error:
-        raise ParameterError(f"gap is {gap}, expected 0 to 1, such as 0.01") from error
+    options = options_of(NAME, gap=gap)
     for size in sizes:
         began = time.perf_counter()
         request = Request(subject.topology, subject.spec, size)
@@ -119,19 +115,10 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
                 )
         except KeyboardInterrupt:
             outcome = GaveUp("interrupted")
-        found, ended = _best_of(outcome)
+        found, ended = best_of(outcome)
         yield TimePoint(size, found, time.perf_counter() - began, ended)
         if ended == "interrupted":
             return
-
-
-def _best_of(outcome: Outcome) -> tuple[Found | None, str]:
-    match outcome:
-        case Found():
-            return outcome, ""
-        case GaveUp(reason=reason, best=best):
-            return best, reason
-    return None, "impossible"
 
 
 def check_output(path: Path | None, sizes: Sequence[int]) -> None:

@@ -88,6 +88,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "limits": ("frontier", lambda _: [*ASKED]),
     "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
     "tacos": ("tacos", lambda _: [*ASKED, "--size", "1MB"]),
+    "teccl": ("teccl", lambda _: [*ASKED, "--size", "1MB"]),
     "baseline": ("baseline", lambda d: ["ring", *ASKED, "-o", d / "ring.json"]),
     "compare": (
         "compare",

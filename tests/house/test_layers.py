@@ -40,6 +40,7 @@ FLOORS = {
     "synth/ksync": 9,
     "synth/baselines": 9,
     "synth/tacos": 9,
+    "synth/teccl": 9,
     "synth/allreduce": 10,
     "view": 11,
     "view/drawing": 12,
@@ -67,8 +68,17 @@ _DOORS = {
     "synth",
 }
 _DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
-_DOORS |= {"synth/network", "synth/tacos", "tasks", "topo", "topo/importers", "topo/symmetry"}
-_DOORS |= {"transform", "view", "view/charts", "view/explorer", "view/text", "sccl", "rich"}
+_DOORS |= {"synth/network", "synth/tacos", "synth/teccl", "tasks", "topo", "topo/importers"}
+_DOORS |= {
+    "topo/symmetry",
+    "transform",
+    "view",
+    "view/charts",
+    "view/explorer",
+    "view/text",
+    "sccl",
+    "rich",
+}
 
 MAY_IMPORT = {
     "errors": set(),
@@ -104,9 +114,12 @@ MAY_IMPORT = {
     | {"topo/symmetry", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
-    "synth/network": {"compiled", "core", "errors", "numpy"},
+    "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "synth/tacos": _NOUNS
     | {"collectives", "compiled", "solvers", "synth", "synth/network", "msgspec", "numpy"},
+    "synth/teccl": _NOUNS
+    | {"collectives", "prove/bounds", "solvers", "synth", "synth/network", "topo/symmetry"}
+    | {"msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},

@@ -26,6 +26,7 @@ SHARED = {
         "synth.limit.options",
         "synth.fluid.options",
         "synth.tacos.options",
+        "synth.teccl.options",
     },
     # Doors of solvers are alike: each has a ``solve`` and what it returns, read as ``sat.Result``.
     "Result": {f"solvers.{door}" for door in ("cpsat", "milp", "sat", "smt")},

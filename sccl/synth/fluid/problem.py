@@ -8,8 +8,8 @@ then a packing of all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -20,10 +20,9 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.prove.bounds.proof import shortest_paths
 from sccl.synth.network.crossings import crossings_of
-from sccl.topo.symmetry.automorphisms import automorphisms, image_of
+from sccl.synth.network.symmetries import free_symmetries, image_class
 from sccl.topo.symmetry.orbits import ChunkClass, Orbits
-from sccl.topo.symmetry.permutations import Permutation, identity_of
-from sccl.topo.symmetry.sampled import semiregular_groups
+from sccl.topo.symmetry.permutations import Permutation
 
 Tree = frozenset[tuple[int, int]]
 """(link, slot)s by which what starts somewhere reaches all who want it."""
@@ -130,7 +129,7 @@ def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
     """
     collective = dual.spec.at(dual.spec.unit)
     chunk = Fraction(size_bytes, dual.spec.unit * dual.chunk_factor)
-    symmetries = _free(topology, collective)
+    symmetries = next(free_symmetries(topology, collective))
     ways = ways_of(topology)
     alphas = [Fraction(str(link.alpha_us)) for link in topology.links]
     return FluidProblem(
@@ -152,66 +151,6 @@ def ways_of(topology: Topology) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(links[a:b]) for a, b in pairwise(first))
 
 
-def _free(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
-    """Return a group of symmetries of all nodes: only the identity keeps a rank, or a class."""
-    nodes = topology.ranks + len(topology.switches)
-    alone = (identity_of(nodes),)
-    generators = automorphisms(topology, collective, costs=True)
-    classes = collective.classes()
-    for group in semiregular_groups(generators, topology.ranks) if generators else ():
-        others = sorted(group - {identity_of(topology.ranks)})
-        if all(_image(one, g) != one for g in others for one in classes):
-            whole = [with_switches(topology, g) for g in others]
-            return (*alone, *(g for g in whole if g)) if all(whole) else alone
-    return alone
-
-
-def with_switches(topology: Topology, image: Permutation) -> Permutation | None:
-    """Return a symmetry of the ranks as one of all nodes; None: that is not found.
-
-    Switches are told apart by their links, and by who is at these, and so on; those that are
-    still alike then may stand for one another.
-    """
-    ranks, count = topology.ranks, len(topology.switches)
-    if not count:
-        return image
-    back = {there: rank for rank, there in enumerate(image)}
-    kinds = [astuple(switch)[1:] for switch in topology.switches]
-    here: list[object] = [*range(ranks), *kinds]
-    there: list[object] = [*(back[rank] for rank in range(ranks)), *kinds]
-    for _ in range(count + 1):
-        numbers: dict[object, int] = {}
-        here, there = (_refined(topology, colours, numbers) for colours in (here, there))
-    nodes = range(ranks, ranks + count)
-    mine = sorted(nodes, key=lambda node: str(here[node]))
-    theirs = sorted(nodes, key=lambda node: str(there[node]))
-    switches = dict(zip(mine, theirs, strict=True))
-    whole = (*image, *(switches[node] for node in nodes))
-    links = {(k.src, k.dst, k.lanes, k.alpha_us, k.gb_per_s) for k in topology.links}
-    moved = {(whole[u], whole[v], *cost) for u, v, *cost in links}
-    return whole if moved == links else None
-
-
-def _refined(
-    topology: Topology, colours: Sequence[object], numbers: dict[object, int]
-) -> list[object]:
-    """Return colours of switches by their own and those around them; ranks keep theirs."""
-    around: dict[int, list[object]] = {}
-    for k in topology.links:
-        cost = (k.lanes, k.alpha_us, k.gb_per_s)
-        around.setdefault(k.src, []).append((0, cost, str(colours[k.dst])))
-        around.setdefault(k.dst, []).append((1, cost, str(colours[k.src])))
-    found = list(colours)
-    for node in range(topology.ranks, len(colours)):
-        key = (str(colours[node]), tuple(sorted(around.get(node, []))))  # type: ignore[type-var]
-        found[node] = numbers.setdefault(key, len(numbers)) + topology.ranks
-    return found
-
-
-def _image(one: ChunkClass, image: Permutation) -> ChunkClass:
-    return (image_of(one[0], image), image_of(one[1], image))
-
-
 def _commodities(
     collective: Collective, chunk: Fraction, symmetries: tuple[Permutation, ...]
 ) -> tuple[FluidCommodity, ...]:
@@ -222,7 +161,7 @@ def _commodities(
         holders, wanted = one
         if wanted <= holders or one in done:
             continue
-        members = {_image(one, g): g for g in symmetries}
+        members = {image_class(one, g): g for g in symmetries}
         done |= members.keys()
         found.append(
             FluidCommodity(

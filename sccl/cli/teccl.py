@@ -1,0 +1,136 @@
+"""``sccl teccl``: the best schedule of chunks of one size."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sccl.cli import options
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
+from sccl.cli.subject import SubjectOptions
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import bytes_text, us_text
+from sccl.core.words import counted
+from sccl.synth.contract import Request
+from sccl.synth.settings import checked_effort
+from sccl.tasks.files import write_plan
+from sccl.tasks.planned import best_of, options_of, plain_subject
+from sccl.tasks.sizes import check_divides, size_in_bytes
+from sccl.tasks.teccl import NAME, UNITS, TecclOutput, scheduled, teccl_output
+from sccl.topo import resolve
+from sccl.view.text.notes import share_bar
+
+Size = Annotated[
+    str,
+    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
+]
+Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or is to get.")]
+Gap = Annotated[
+    float,
+    typer.Option(help="Part of the bound by which a schedule may be above it: it ends there."),
+]
+Alpha = Annotated[
+    AlphaModel,
+    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+]
+Units = Annotated[
+    float, typer.Option("--effort", min=0, help="For bettering it; 1 takes some seconds.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed and effort, the same schedule.")]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", "--time-limit", help="Seconds, after which the best by then is taken."
+    ),
+]
+
+
+@reported
+def teccl(
+    about: SubjectOptions,
+    *,
+    size: Size,
+    chunks: Chunks = 1,
+    alpha: Alpha = AlphaModel.TRAVELS,
+    gap: Gap = 0.0,
+    effort: Units = UNITS,
+    seed: Seed = 0,
+    timeout: TimeLimit = None,
+    output: options.Output = None,
+    json: options.Json = False,
+) -> None:
+    """Schedule chunks over links by models of all that can be sent when: few ranks, near the best.
+
+    Begun with what list scheduling finds, bettered by models of intervals on links, which prove the
+    best where they are small. The schedule is judged, and beside it stands a time that no schedule
+    of such chunks beats.
+
+    Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
+    then is kept.
+    """
+    subject = plain_subject(resolve(about.topo), about.collective, about.root)
+    request = Request(subject.topology, subject.spec, size_in_bytes(size))
+    chosen = options_of(NAME, chunks=chunks, gap=gap, alpha=alpha.value)
+    check_divides(request.size_bytes, request.spec.unit * chunks)
+    options.writable(output)
+    within = checked_effort(timeout, seed, effort)
+    doing = escape(f"{request.spec.name} on {on_a_line(request.topology.name)}")
+    with err().status(doing) as status:
+
+        def tell(us: float, least_us: float) -> None:
+            """Tell of a better schedule."""
+            above = us / least_us - 1 if least_us else 0.0
+            known = f"found {us_text(us)}, at least {us_text(least_us)} ({above:.2%} above)"
+            status.update(f"{doing}: {known}")
+
+        outcome, seconds = scheduled(
+            request, chosen, within, (lambda *_: None) if json else tell, tell_first_use
+        )
+    found, ended = best_of(outcome)
+    if found is None:
+        err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
+        raise typer.Exit(ExitCode.UNKNOWN)
+    shown = teccl_output(
+        request,
+        found,
+        model="continuous",
+        seconds=seconds,
+        seed=seed,
+        ended=ended,
+        file=output,
+    )
+    if output is not None:
+        with share_bar(err(), f"writing {on_a_line(output)}") as bar:
+            write_plan(output, found.plan, bar)
+    if json:
+        print_output(shown)
+    else:
+        _print(shown)
+    if ended:
+        raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
+
+
+def _print(shown: TecclOutput) -> None:
+    console = out()
+    above = shown.finish_us / shown.bound_us - 1 if shown.bound_us else 0.0
+    met = "[green]the bound is met[/]" if shown.proved else f"{above:.2%} above it"
+    title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
+    console.print(
+        f"{title}, {bytes_text(shown.size_bytes)} a rank in C={shown.chunks}: "
+        f"[bold]{us_text(shown.finish_us)}[/] ({counted(shown.sends, 'transfer')}, "
+        f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
+    )
+    console.print(
+        f"no schedule takes less than {us_text(shown.bound_us)} ({escape(shown.bound_of)}): {met}"
+    )
+    if shown.ended:
+        console.print(f"{shown.ended}: this is the best by then", markup=False)
+    if shown.file:
+        judge = f"sccl check {on_a_line(quote(shown.file))}"
+        where = f"written to {on_a_line(shown.file)}; judge it with: {judge}"
+    else:
+        where = "not kept: add -o FILE to write it"
+    console.print(where, markup=False, soft_wrap=True)

@@ -1,0 +1,248 @@
+"""The continuous-time model: an optional interval for each chunk and way, and no epochs.
+
+An interval is there if the chunk goes the way. A link serves one after the other (no overlap), a
+budget no more than it carries at a time (cumulative). Each chunk comes once to each rank that wants
+it, over one way, which leaves a rank only after the chunk has come there. So the size of the model
+depends on machine and chunks alone, and not on how long alpha is beside a chunk's time.
+
+Images of a chunk by a symmetry of machine and collective share its variables: what is found for one
+is found for all. (That leaves out schedules that are not symmetric.)
+
+A part of the chunks may be fixed: the others are scheduled around them, which is a neighbourhood of
+a schedule that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from sccl.solvers import cpsat
+from sccl.solvers.cpsat import CpModel, IntervalVar, IntVar
+from sccl.solvers.effort import Effort
+from sccl.synth.teccl.posed import ChunkSend, Posed
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Where symmetries take what is planned; the first is the identity.
+
+    Attributes:
+        chunks: by symmetry and chunk.
+        ways: by symmetry and way.
+        links: by symmetry and link.
+    """
+
+    chunks: tuple[tuple[int, ...], ...]
+    ways: tuple[tuple[int, ...], ...]
+    links: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def alone(cls, posed: Posed) -> Action:
+        """Return that of the identity."""
+        sizes = (posed.chunks, len(posed.src), len(posed.topology.links))
+        chunks, ways, links = (tuple(range(size)) for size in sizes)
+        return cls((chunks,), (ways,), (links,))
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """Return one chunk of each orbit: the first."""
+        return tuple(sorted({min(images) for images in zip(*self.chunks, strict=True)}))
+
+    def images(self, sends: Iterable[ChunkSend]) -> list[ChunkSend]:
+        """Return sends of first chunks, and all their images, in the order of time."""
+        found = [
+            ChunkSend(s.start, chunks[s.chunk], ways[s.way])
+            for s in sends
+            for chunks, ways in zip(self.chunks, self.ways, strict=True)
+        ]
+        return sorted(found, key=lambda s: (s.start, s.chunk, s.way))
+
+
+@dataclass(frozen=True, slots=True)
+class Improved:
+    """What a model says.
+
+    Attributes:
+        sends: of the first chunks; None: it found none.
+        refuted: whether there are none, of those that are symmetric and in time.
+        optimal: whether none of these finishes earlier.
+        units: of effort that it took.
+    """
+
+    sends: tuple[ChunkSend, ...] | None
+    refuted: bool
+    optimal: bool
+    units: float
+
+
+class IntervalModel:
+    """The model of a problem."""
+
+    def __init__(
+        self,
+        posed: Posed,
+        action: Action,
+        horizon: int,
+        known: Sequence[ChunkSend] = (),
+        free: Collection[int] | None = None,
+    ) -> None:
+        """Make it, without an objective.
+
+        Args:
+            horizon: units by which all has arrived.
+            known: sends of first chunks: of those that are not free as they stay, of the others a
+                hint.
+            free: first chunks that are scheduled; None: all.
+        """
+        self.posed, self.action, self.horizon = posed, action, horizon
+        self.model = CpModel()
+        self.free = sorted(action.firsts if free is None else free)
+        self.x: dict[tuple[int, int], IntVar] = {}
+        self.start: dict[tuple[int, int], IntVar] = {}
+        self.arrive: dict[tuple[int, int], IntVar] = {}
+        self._fixed = [s for s in known if s.chunk not in set(self.free)]
+        for chunk in self.free:
+            self._route(chunk)
+        for thing, intervals in self._held().items():
+            alone = [interval for interval, _ in intervals]
+            if posed.room[thing] == 1:
+                self.model.add_no_overlap(alone)
+            else:
+                weights = [weight for _, weight in intervals]
+                self.model.add_cumulative(alone, weights, posed.room[thing])
+        self._hint([s for s in known if s.chunk in set(self.free)])
+
+    def soonest_finish(self, least: int) -> None:
+        """Minimise the finish.
+
+        Args:
+            least: units that it is not below.
+        """
+        finish = self.model.new_int_var(least, self.horizon, "")
+        for arrive in self._wanted():
+            self.model.add(finish >= arrive)
+        self.model.minimize(finish)
+
+    def least_late(self, target: int) -> None:
+        """Minimise by how much arrivals are later than a target, in all."""
+        late = []
+        for arrive in self._wanted():
+            over = self.model.new_int_var(0, max(0, self.horizon - target), "")
+            self.model.add(over >= arrive - target)
+            late.append(over)
+        self.model.minimize(sum(late))
+
+    def _wanted(self) -> list[IntVar]:
+        """Return when chunks arrive where they are wanted."""
+        wanted = self.posed.wanted
+        return [at for (chunk, rank), at in self.arrive.items() if rank in wanted[chunk]]
+
+    def _route(self, chunk: int) -> None:
+        """Add a chunk: over which ways it goes, and when."""
+        posed, model = self.posed, self.model
+        soonest, holders, wanted = posed.soonest[chunk], posed.holders[chunk], posed.wanted[chunk]
+        latest = self._latest(chunk)
+        for rank in range(posed.ranks):
+            if rank not in holders and soonest[rank] <= latest[rank]:
+                self.arrive[chunk, rank] = model.new_int_var(
+                    int(soonest[rank]), int(latest[rank]), ""
+                )
+        entering: dict[int, list[IntVar]] = {}
+        for way, (src, dst, cost) in enumerate(zip(posed.src, posed.dst, posed.cost, strict=True)):
+            known = src in holders or (chunk, src) in self.arrive
+            if not known or (chunk, dst) not in self.arrive or soonest[src] + cost > latest[dst]:
+                continue
+            x = self.x[chunk, way] = model.new_bool_var("")
+            start = self.start[chunk, way] = model.new_int_var(
+                int(soonest[src]), int(latest[dst] - cost), ""
+            )
+            entering.setdefault(dst, []).append(x)
+            if src not in holders:
+                model.add(start >= self.arrive[chunk, src]).only_enforce_if(x)
+            model.add(self.arrive[chunk, dst] == start + cost).only_enforce_if(x)
+        for rank in range(posed.ranks):
+            if rank in wanted:
+                model.add_exactly_one(entering.get(rank, []))
+            elif (chunk, rank) in self.arrive:
+                model.add_at_most_one(entering.get(rank, []))
+                here = entering.get(rank, [])
+                for way in posed.out[rank]:
+                    if (chunk, way) in self.x:
+                        model.add(sum(here) >= self.x[chunk, way])
+
+    def _latest(self, chunk: int) -> list[int]:
+        """Return of each rank the last unit at which the chunk may come there, and be of use."""
+        wanted = sorted(self.posed.wanted[chunk])
+        ahead = self.posed.far[:, wanted].min(axis=1, initial=self.horizon + 1)
+        return [
+            self.horizon if rank in self.posed.wanted[chunk] else self.horizon - int(ahead[rank])
+            for rank in range(self.posed.ranks)
+        ]
+
+    def _held(self) -> dict[int, list[tuple[IntervalVar, int]]]:
+        """Return when each thing is held, and how much of it; of links of an orbit the first."""
+        posed, action, links = self.posed, self.action, len(self.posed.topology.links)
+        firsts = {min(images) for images in zip(*action.links, strict=True)}
+        back = [_inverse(ways) for ways in action.ways]
+        held: dict[int, list[tuple[IntervalVar, int]]] = {}
+        known: dict[tuple[int, int], list[IntervalVar]] = {}
+        for way, hops in enumerate(posed.hops):
+            for place, hop in enumerate(hops):
+                if hop.thing < links and hop.thing not in firsts:
+                    continue
+                rows = held.setdefault(hop.thing, [])
+                for own in (turn[way] for turn in back):
+                    if (own, place) not in known:
+                        known[own, place] = self._over(own, place)
+                    rows += [(interval, hop.weight) for interval in known[own, place]]
+        return held
+
+    def _over(self, way: int, place: int) -> list[IntervalVar]:
+        """Return the intervals in which chunks hold what a way holds."""
+        hop, model = self.posed.hops[way][place], self.model
+        found = [
+            model.new_optional_fixed_size_interval_var(
+                self.start[chunk, way] + hop.offset, hop.busy, self.x[chunk, way], ""
+            )
+            for chunk in self.free
+            if (chunk, way) in self.x
+        ]
+        stays = [s.start + hop.offset for s in self._fixed if s.way == way]
+        return found + [model.new_fixed_size_interval_var(at, hop.busy, "") for at in stays]
+
+    def _hint(self, sends: Sequence[ChunkSend]) -> None:
+        if not sends:
+            return
+        at = {(s.chunk, s.way): s.start for s in sends}
+        for key, x in self.x.items():
+            self.model.add_hint(x, key in at)
+            if key in at:
+                self.model.add_hint(self.start[key], at[key])
+                arrives = at[key] + self.posed.cost[key[1]]
+                self.model.add_hint(self.arrive[key[0], self.posed.dst[key[1]]], arrives)
+
+    def solved(self, effort: Effort, strategy: cpsat.Strategy) -> Improved:
+        """Return what CP-SAT finds.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted.
+        """
+        result = cpsat.solve(self.model, effort, strategy)
+        if not result.found:
+            return Improved(None, result.refuted, optimal=False, units=result.units)
+        taken = [
+            ChunkSend(result.value(self.start[key]), *key)
+            for key, x in self.x.items()
+            if result.value(x)
+        ]
+        return Improved(
+            (*self._fixed, *taken), refuted=False, optimal=result.optimal, units=result.units
+        )
+
+
+def _inverse(image: Sequence[int]) -> list[int]:
+    found = [0] * len(image)
+    for here, there in enumerate(image):
+        found[there] = here
+    return found

@@ -1,0 +1,230 @@
+"""One phase of a collective: what is sent on one machine, bettered until the bound is met.
+
+What combines is planned as its dual on the reversed machine, and allreduce as both, one after the
+other (:mod:`sccl.collectives.duality`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from math import ceil
+
+import numpy as np
+
+from sccl.collectives import Spec
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
+from sccl.prove.bounds.least_time import MOST_RANKS, least_time
+from sccl.solvers import cpsat
+from sccl.solvers.effort import Effort, Spending
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.network.demands import demand_of
+from sccl.synth.network.least import least_ticks
+from sccl.synth.network.machine import Net, net_of
+from sccl.synth.network.sends import Sends
+from sccl.synth.network.symmetries import free_symmetries
+from sccl.synth.teccl.intervals import Action, IntervalModel
+from sccl.synth.teccl.neighbours import Neighbours
+from sccl.synth.teccl.posed import ChunkSend, Posed, pose
+
+MOST_SENDS = 2**20
+"""Of a schedule that models look at."""
+
+MOST_OPTIONAL = 12_000
+"""Intervals of a model of all chunks at once."""
+
+_GROUPS = 3
+"""Groups of symmetries that are tried, the largest that there are."""
+
+_WHOLE, _SYMMETRIC = 2.0, 1.0
+"""Of effort, for all chunks at once, and for one of each orbit."""
+
+STRATEGY = cpsat.Strategy(conflicts=4000)
+
+
+class NoScheduleError(Exception):
+    """There is no first schedule: its text says why."""
+
+
+@dataclass
+class PhasePlan:
+    """A phase.
+
+    Attributes:
+        sends: the best.
+        least: units that no schedule of such chunks takes less than.
+        by_search: whether that is the solver's word.
+        better: called with the best finish so far and the bound, microseconds.
+        ended: why list scheduling ended before its effort was spent; empty: it did not.
+    """
+
+    posed: Posed
+    net: Net
+    sends: tuple[ChunkSend, ...]
+    least: int
+    better: Callable[[float, float], None]
+    ended: str = ""
+    by_search: bool = False
+
+    @property
+    def finish(self) -> int:
+        """Return the units after which all has arrived."""
+        return max((s.start + self.posed.cost[s.way] for s in self.sends), default=0)
+
+    @property
+    def ticks(self) -> int:
+        """Return the ticks after which all has arrived."""
+        return self.finish * self.posed.unit
+
+    def us(self, units: int) -> float:
+        """Return units in microseconds."""
+        return units * self.posed.unit * self.posed.clock.tick_ps / 10**6
+
+    def columns(self) -> Sends:
+        """Return what is sent, in ticks and by columns."""
+        rows = [(s.start * self.posed.unit, s.chunk, s.way) for s in self.sends]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        return Sends(
+            start=table[:, 0].copy(),
+            chunk=table[:, 1].astype(np.int32),
+            link=table[:, 2].astype(np.int32),
+            reduce=np.zeros(len(rows), dtype=np.bool_),
+        ).ordered()
+
+    def _take(self, sends: tuple[ChunkSend, ...]) -> None:
+        before, kept = self.finish, self.sends
+        self.sends = sends
+        if self.finish < before:
+            self.better(self.us(self.finish), self.us(self.least))
+        elif self.finish > before:
+            self.sends = kept
+
+    def run(self, effort: Effort, gap: float) -> None:
+        """Better the schedule until it is near enough to the bound, or the effort is spent.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted; what was found by then is kept.
+        """
+        enough = max(self.least, int(self.least * (1 + Fraction(gap))))
+        spending = Spending(effort)
+        for action in self._actions():
+            if self.finish > enough:
+                self._all_at_once(action, spending)
+        if self.finish > enough and not self.by_search:
+            search = Neighbours(
+                self.posed,
+                Action.alone(self.posed),
+                self.sends,
+                enough,
+                STRATEGY,
+                self._take,
+            )
+            search.run(spending)
+
+    def _actions(self) -> Iterator[Action]:
+        """Yield groups of symmetries of which all chunks at once are looked at; the last alone."""
+        posed = self.posed
+        if len(posed.room) == len(posed.topology.links):
+            for group in islice(free_symmetries(posed.topology, posed.collective), _GROUPS):
+                if len(group) > 1:
+                    images = [posed.images_of(one) for one in group]
+                    yield Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+        yield Action.alone(posed)
+
+    def _all_at_once(self, action: Action, spending: Spending) -> None:
+        alone = len(action.chunks) == 1
+        left = spending.left(_WHOLE if alone else _SYMMETRIC)
+        if (
+            len(action.firsts) * len(self.posed.src) > MOST_OPTIONAL
+            or not left
+            or spending.used_up()
+        ):
+            return
+        known = self.sends if alone else ()
+        model = IntervalModel(self.posed, action, self.finish - 1, known)
+        model.soonest_finish(self.least)
+        found = model.solved(left, STRATEGY)
+        spending.units += found.units
+        if found.sends is not None:
+            self._take(tuple(action.images(found.sends)))
+        if alone and (found.optimal or found.refuted):
+            self.least, self.by_search = self.finish, True
+
+
+def phase_of(  # noqa: PLR0913 - what is asked, and how
+    machine: Topology,
+    spec: Spec,
+    chunks: int,
+    chunk_bytes: int,
+    model: AlphaModel,
+    *,
+    effort: Effort,
+    better: Callable[[float, float], None],
+) -> PhasePlan:
+    """Return a phase with its first schedule: list scheduling finds it.
+
+    Args:
+        spec: of the phase; it does not combine.
+        chunks: by the unit of the spec.
+        better: called with the best finish so far and the bound, microseconds.
+
+    Raises:
+        InputError: the machine or the collective is not served, or there are too many transfers.
+        NoScheduleError: time ran out before there was one.
+        KeyboardInterrupt: the user interrupted before there was one.
+    """
+    collective = spec.at(spec.unit * chunks)
+    wanted = sum(len(own) * len(post - pre) for (pre, post), own in collective.classes().items())
+    if wanted > MOST_SENDS:
+        raise TooLargeError(
+            f"{spec.name} of {machine.ranks} ranks with C={collective.chunks} takes {wanted} "
+            f"transfers; models are made of up to {MOST_SENDS}: give fewer chunks, or ask "
+            "'sccl tacos'"
+        )
+    listed = registry.load("tacos")
+    request = Request(machine, spec, chunk_bytes * collective.chunks)
+    options = listed.Options(chunks=chunks, alpha=model.value, improve=1.0)
+    outcome = registry.plan(listed, request, options, Effort(effort.timeout_s, effort.seed))
+    found = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if not isinstance(found, Found):
+        raise NoScheduleError(getattr(outcome, "reason", "impossible"))
+    schedule, ended = found.plan, outcome.reason if isinstance(outcome, GaveUp) else ""
+    assert isinstance(schedule, Schedule)
+    clock = Clock.of(machine, chunk_bytes, model, schedule.tick_ps)
+    posed = pose(machine, collective, clock)
+    net = net_of(machine, clock, posed.crossings)
+    sends = _read(posed, schedule)
+    least = least_ticks(machine, clock, net, demand_of(collective), schedule.finish)
+    if machine.ranks <= MOST_RANKS:
+        us = least_time(machine, spec).us(request.size_bytes)
+        least = max(least, ceil(us * 10**6 / clock.tick_ps))
+    phase = PhasePlan(posed, net, sends, -(-least // posed.unit), better, ended)
+    better(phase.us(phase.finish), phase.us(phase.least))
+    return phase
+
+
+def _read(posed: Posed, schedule: Schedule) -> tuple[ChunkSend, ...]:
+    """Return the transfers of a schedule as what is sent over ways."""
+    starts, chunks, links = (
+        column.tolist() for column in (schedule.start, schedule.chunk, schedule.link)
+    )
+    if schedule.message is None:
+        rows = zip(starts, chunks, links, strict=True)
+        return tuple(ChunkSend(start // posed.unit, *where) for start, *where in rows)
+    number = {path: way for way, path in enumerate(posed.paths)}
+    hops: dict[int, list[int]] = {}
+    for row, message in enumerate(schedule.message.tolist()):
+        hops.setdefault(message, []).append(row)
+    return tuple(
+        ChunkSend(
+            starts[rows[0]] // posed.unit, chunks[rows[0]], number[tuple(links[r] for r in rows)]
+        )
+        for rows in hops.values()
+    )

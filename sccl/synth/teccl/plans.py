@@ -1,0 +1,123 @@
+"""From a request to a schedule: its phases, each bettered, and what none takes less than."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.collectives import Dual, dual_of
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.prove.bounds.least_time import MOST_RANKS, least_time
+from sccl.solvers.effort import Effort, Spending
+from sccl.synth.contract import Notify, Request
+from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.hops import hops_of, ways_back
+from sccl.synth.network.least import least_of_allreduce
+from sccl.synth.network.machine import net_of
+from sccl.synth.network.turned import joined, turned
+from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.phases import NoScheduleError, PhasePlan, phase_of
+
+UNITS = 6.0
+"""Of effort, if nothing is said: about as many times some seconds."""
+
+_PS_PER_US = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """The best schedule so far, and what none takes less than, of one phase; microseconds."""
+
+    us: float
+    least_us: float
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the best schedule of chunks of one size that is found, with a lower bound.
+
+    Raises:
+        InputError: the options do not fit the request, or what comes out would be too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    topology, dual, model = request.topology, dual_of(request.spec), AlphaModel(options.alpha)
+    collective = request.spec.at(request.spec.unit * options.chunks)
+    size = -(-request.size_bytes // collective.chunks)
+    machines = _machines(topology, dual)
+    spending, ended = Spending(effort), ""
+    better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
+    phases: list[PhasePlan] = []
+    try:
+        for machine in machines:
+            phase = phase_of(
+                machine, dual.spec, options.chunks, size, model, effort=effort, better=better
+            )
+            phases.append(phase)
+            ended = ended or phase.ended
+    except NoScheduleError as why:
+        return GaveUp(str(why))
+    units = UNITS if effort.units is None else effort.units
+    try:
+        for phase in () if ended else phases:
+            if left := spending.left(units / len(phases)):
+                phase.run(left, options.gap)
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    if not ended and spending.late() and any(phase.finish > phase.least for phase in phases):
+        ended = effort.why_late
+    found = _found(request, collective, model, phases)
+    return GaveUp(ended, found) if ended else found
+
+
+def _machines(topology: Topology, dual: Dual) -> list[Topology]:
+    """Return what the phases are planned on; once, if that is the same for both of allreduce."""
+    if not dual.on_reversed and dual.phases == 1:
+        return [topology]
+    backwards = topology.reversed()
+    alone = dual.on_reversed or _alike(backwards, topology)
+    return [backwards] if alone else [backwards, topology]
+
+
+def _alike(one: Topology, other: Topology) -> bool:
+    """Return whether two machines have the same links and budgets, whatever their names."""
+    speeds = one.budget_speeds() == other.budget_speeds()
+    return one.links == other.links and one.budgets == other.budgets and speeds
+
+
+def _found(
+    request: Request, collective: Collective, model: AlphaModel, phases: list[PhasePlan]
+) -> Found:
+    """Return what was found of the phases as a schedule of the whole, with its bound."""
+    topology, dual, its = request.topology, dual_of(request.spec), phases[0].posed.clock
+    clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
+    crossings = crossings_of(topology, clock)
+    finish, sends = phases[-1].ticks, phases[-1].columns()
+    if dual.on_reversed or dual.phases > 1:
+        first = phases[0]
+        back = ways_back(topology, crossings, first.posed.crossings)
+        before = turned(first.columns(), first.ticks, first.net, back, reduce=True)
+        sends = before if dual.on_reversed else joined(before, first.ticks, sends)
+        finish = first.ticks if dual.on_reversed else first.ticks + finish
+    plan = Schedule(
+        topology=topology,
+        collective=collective,
+        **hops_of(sends.ordered(), crossings)._asdict(),
+        tick_ps=clock.tick_ps,
+        chunk_bytes=clock.chunk_bytes,
+        model=model,
+    )
+    scope = f"{collective.num_chunks} chunks of {clock.sizes[0]} bytes"
+    if dual.phases > 1:
+        net = net_of(topology, clock, crossings)
+        least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
+        if topology.ranks <= MOST_RANKS:
+            us = least_time(topology, request.spec).us(request.size_bytes)
+            least = max(least, us * _PS_PER_US / clock.tick_ps)
+    else:
+        least = Fraction(phases[0].least * phases[0].posed.unit)
+        scope += ", by CP-SAT's search" if phases[0].by_search else ""
+    tick = Fraction(clock.tick_ps, _PS_PER_US)
+    return Found(plan, Bound(Measure.TIME_US, finish * tick, least * tick, scope))

@@ -1,0 +1,222 @@
+"""What is planned: chunks of one size, ways from rank to rank, and what these cost in whole units.
+
+A way is a link, or links through switches that keep a chunk nowhere between
+(:mod:`sccl.synth.network.crossings`). A unit is the greatest that divides all costs, so that models
+in whole units lose nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.clock import Clock
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.errors import UnreachableError
+from sccl.synth.network.budgets import shared_of
+from sccl.synth.network.crossings import Crossings, crossings_of
+from sccl.synth.network.paths import FAR
+from sccl.topo.symmetry.permutations import Permutation
+
+Ticks = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """What a chunk holds of one thing while it goes a way.
+
+    Attributes:
+        thing: a link, or, from the number of links on, something that ways share otherwise.
+        offset: units from the start of the way.
+        busy: units.
+        weight: how much of the thing's room.
+    """
+
+    thing: int
+    offset: int
+    busy: int
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSend:
+    """A chunk that goes a way; by its start, which is in units."""
+
+    start: int
+    chunk: int
+    way: int
+
+
+@dataclass(frozen=True)
+class Posed:
+    """A collective that does not combine, on its machine.
+
+    Attributes:
+        unit: ticks of a unit.
+        src: of each way.
+        dst: of each way.
+        cost: of each way: units until the chunk has arrived.
+        hops: of each way.
+        room: of each thing: how much there is of it; of a link 1. Links come first.
+        holders: of each chunk.
+        wanted: of each chunk: who wants it, and does not hold it.
+    """
+
+    topology: Topology
+    collective: Collective
+    clock: Clock
+    crossings: Crossings
+    unit: int
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    cost: tuple[int, ...]
+    hops: tuple[tuple[Hop, ...], ...]
+    room: tuple[int, ...]
+    holders: tuple[frozenset[int], ...]
+    wanted: tuple[frozenset[int], ...]
+
+    @property
+    def chunks(self) -> int:
+        """Return how many there are in all."""
+        return len(self.holders)
+
+    @property
+    def ranks(self) -> int:
+        """Return how many there are."""
+        return self.topology.ranks
+
+    @cached_property
+    def out(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ways from each rank."""
+        found: list[list[int]] = [[] for _ in range(self.ranks)]
+        for way, rank in enumerate(self.src):
+            found[rank].append(way)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def into(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ways to each rank."""
+        found: list[list[int]] = [[] for _ in range(self.ranks)]
+        for way, rank in enumerate(self.dst):
+            found[rank].append(way)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def far(self) -> Ticks:
+        """Return the units from each rank to each other, if nothing is in the way."""
+        far = np.full((self.ranks, self.ranks), FAR, dtype=np.int64)
+        np.fill_diagonal(far, 0)
+        np.minimum.at(far, (np.array(self.src), np.array(self.dst)), np.array(self.cost))
+        for middle in range(self.ranks):  # Floyd and Warshall
+            np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
+        return far
+
+    @cached_property
+    def soonest(self) -> Ticks:
+        """Return by chunk and rank the units after which it can be there at the earliest."""
+        known: dict[frozenset[int], Ticks] = {}
+        for holders in self.holders:
+            if holders not in known:
+                known[holders] = self.far[sorted(holders)].min(axis=0)
+        return np.array([known[holders] for holders in self.holders])
+
+    def check_reachable(self) -> None:
+        """Check that every chunk can come to where it is wanted.
+
+        Raises:
+            UnreachableError: one cannot.
+        """
+        for chunk, wanted in enumerate(self.wanted):
+            for rank in sorted(wanted):
+                if self.soonest[chunk, rank] >= FAR:
+                    raise UnreachableError(
+                        f"topology {self.topology.name!r}: no way leads from rank "
+                        f"{min(self.holders[chunk])} to rank {rank}, where "
+                        f"{self.collective.name} wants chunk {chunk}: add links"
+                    )
+
+    def images_of(self, image: Permutation) -> tuple[list[int], list[int], list[int]]:
+        """Return where a symmetry of the nodes takes chunks, ways and links.
+
+        Chunks of a class go to those of its image in their order.
+        """
+        place = {link.edge: i for i, link in enumerate(self.topology.links)}
+        links = [place[image[u], image[v]] for u, v in (k.edge for k in self.topology.links)]
+        number = {path: way for way, path in enumerate(self.paths)}
+        ways = [number[tuple(links[k] for k in path)] for path in self.paths]
+        classes = self.collective.classes()
+        chunks = [0] * self.chunks
+        for (held, wanted), own in classes.items():
+            there = tuple(frozenset(image[r] for r in ranks) for ranks in (held, wanted))
+            for chunk, turned in zip(own, classes[there], strict=True):  # type: ignore[index]
+                chunks[chunk] = turned
+        return chunks, ways, links
+
+    @cached_property
+    def paths(self) -> tuple[tuple[int, ...], ...]:
+        """Return the links of each way."""
+        links, first = self.crossings.link.tolist(), self.crossings.first.tolist()
+        return tuple(tuple(links[a:b]) for a, b in pairwise(first))
+
+
+def pose(topology: Topology, collective: Collective, clock: Clock) -> Posed:
+    """Return what is planned, of chunks of one size.
+
+    Raises:
+        TooLargeError: there are too many ways through switches.
+        UnreachableError: a chunk cannot come to where it is wanted.
+    """
+    crossings = crossings_of(topology, clock)
+    hops, room = _hops(topology, clock, crossings)
+    numbers = {number for own in hops for hop in own for number in (hop.offset, hop.busy)}
+    unit = gcd(*numbers, *crossings.cost.tolist()) or 1
+    held = [frozenset(map(int, collective.holders(c))) for c in range(collective.num_chunks)]
+    posed = Posed(
+        topology=topology,
+        collective=collective,
+        clock=clock,
+        crossings=crossings,
+        unit=unit,
+        src=tuple(crossings.src.tolist()),
+        dst=tuple(crossings.dst.tolist()),
+        cost=tuple((crossings.cost // unit).tolist()),
+        hops=tuple(
+            tuple(Hop(h.thing, h.offset // unit, h.busy // unit, h.weight) for h in own)
+            for own in hops
+        ),
+        room=room,
+        holders=tuple(held),
+        wanted=tuple(
+            frozenset(map(int, collective.wanted(c))) - held[c]
+            for c in range(collective.num_chunks)
+        ),
+    )
+    posed.check_reachable()
+    return posed
+
+
+def _hops(
+    topology: Topology, clock: Clock, crossings: Crossings
+) -> tuple[list[list[Hop]], tuple[int, ...]]:
+    """Return what each way holds, in ticks, and how much there is of each thing.
+
+    Links, each for one chunk at a time; then budgets, and places of switches that store chunks.
+    """
+    first, links = crossings.first.tolist(), len(topology.links)
+    columns = (crossings.link.tolist(), crossings.offset.tolist(), crossings.busy.tolist())
+    rows = [Hop(*row) for row in zip(*columns, strict=True)]
+    hops = [rows[a:b] for a, b in pairwise(first)]
+    shared = shared_of(topology, clock, crossings)
+    of_several = int((np.bincount(crossings.link, minlength=links) > 1).sum())
+    for thing in range(of_several, len(shared.room)):
+        for at in np.flatnonzero(shared.pipes == thing).tolist():
+            way = int(np.searchsorted(shared.pipes_first, at, side="right")) - 1
+            number, hold = links + thing - of_several, int(shared.hold[way])
+            hops[way].append(Hop(number, 0, hold, int(shared.weight[at])))
+    return hops, (*(1 for _ in range(links)), *map(int, shared.room[of_several:]))

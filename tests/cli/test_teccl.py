@@ -1,0 +1,73 @@
+"""``sccl teccl``: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.synth import registry
+from tests.kit.commands import sccl
+
+ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
+
+
+def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
+    code, out, err = sccl(*ASKED, "-o", tmp_path / "s.json")
+    assert (code, err) == (0, "")
+    assert "allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us (240 transfers," in out
+    assert (
+        "no schedule takes less than 46.45 us (16 chunks of 62500 bytes): the bound is met" in out
+    )
+    checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
+    assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(46.45))
+    sccl(*ASKED, "-o", tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
+
+
+def test_the_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
+    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--effort", "0.5")
+    code, out, _ = sccl("teccl", *words, "--json", "-o", tmp_path / "s.json")
+    shown = json.loads(out)
+    assert (code, shown["kind"], shown["model"], shown["ended"]) == (0, "teccl", "continuous", "")
+    assert shown["bound_us"] <= shown["finish_us"]
+    simulated = json.loads(sccl("simulate", tmp_path / "s.json", "--json")[1])
+    assert shown["finish_us"] == pytest.approx(simulated["runs"][0]["finish_us"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--size", "0"), "size is '0', expected 1 to"),
+        (("--size", "1GB", "--chunks", "0"), "chunks is 0, expected >= 1"),
+        (("--size", "1GB", "--gap", "2"), "gap is 2.0, expected <= 1.0"),
+        (("--size", "3", "--chunks", "4"), "3 bytes, which do not divide into C=4 chunks"),
+        (("--size", "1GB", "--time-limit", "0"), "timeout is 0.0 seconds"),
+        (("--size", "4", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
+        (("--size", "1MB", "--topo", "mesh:40x40"), "ask 'sccl tacos'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], says: str) -> None:
+    code, out, err = sccl("teccl", "--collective", "allgather", "--topo", "ring:4", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+@pytest.mark.parametrize(("reason", "exit_code"), [("interrupted", 130), ("timeout after 1 s", 3)])
+def test_what_was_found_by_then_is_kept(
+    reason: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = registry.plan
+
+    def cut_off(*arguments: object) -> Outcome:
+        found = plan(*arguments)  # type: ignore[arg-type]
+        assert isinstance(found, Found)
+        return GaveUp(reason, found) if arguments[0] is registry.load("teccl") else found
+
+    monkeypatch.setattr("sccl.tasks.teccl.registry.plan", cut_off)
+    code, out, _ = sccl(*ASKED, "-o", tmp_path / "s.json")
+    assert code == exit_code
+    assert f"{reason}: this is the best by then" in out
+    assert (tmp_path / "s.json").exists()
