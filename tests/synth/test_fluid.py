@@ -22,11 +22,11 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
-from sccl.synth.fluid import problem
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.problem import FluidProblem, Tree, pose
 from sccl.synth.fluid.slots import TimeSlots, bordered, variable
+from sccl.synth.network import symmetries
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
@@ -316,7 +316,7 @@ def test_groups_of_ranks_take_the_place_of_sets_of_them() -> None:
 
 def test_symmetries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     few = problem_of("dgx1", "allgather", 10**6)
-    monkeypatch.setattr(problem, "semiregular_groups", lambda *_: [])
+    monkeypatch.setattr(symmetries, "semiregular_groups", lambda *_: [])
     every = problem_of("dgx1", "allgather", 10**6)
     assert (len(few.commodities), len(every.commodities)) == (2, 8)
     packed = []
