@@ -13,6 +13,7 @@ from sccl.api.progress import Progress, told
 from sccl.api.schedule import Schedule
 from sccl.api.simulation import one_of
 from sccl.collectives import Spec
+from sccl.core import schedule as core_schedule
 from sccl.core import topology as core
 from sccl.core.algorithm import KSynchronous
 from sccl.core.clock import AlphaModel
@@ -20,11 +21,14 @@ from sccl.core.packed import Excerpt, PackedSchedule
 from sccl.core.stepping import Stepping
 from sccl.errors import TooLargeError
 from sccl.synth.contract import Request
+from sccl.synth.settings import checked_effort
 from sccl.tasks.baseline import placed_on
 from sccl.tasks.planned import best_of, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.subject import subject_of
 from sccl.tasks.tacos import NAME, synthesise
+from sccl.tasks.teccl import NAME as TECCL
+from sccl.tasks.teccl import UNITS, scheduled
 from sccl.topo import resolve
 
 Size = int | str
@@ -100,6 +104,69 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     assert found.bound.least is not None
     plan = found.plan.part(Excerpt()) if isinstance(found.plan, PackedSchedule) else found.plan
     return Schedule(plan, float(found.bound.least), ended)
+
+
+@checked
+def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size,
+    chunks: int = 1,
+    root: Root | None = None,
+    alpha: Literal["occupies", "travels"] = "travels",
+    gap: float = 0.0,
+    effort: float = UNITS,
+    seed: int = 0,
+    timeout_s: float | None = None,
+    progress: Progress = True,
+) -> Schedule:
+    """Return the best schedule of equal chunks that models of few ranks find, judged.
+
+    Ctrl-C, or interrupting the kernel, gives the best that was found by then.
+
+    Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        size: of a rank's buffer.
+        chunks: per part that a rank sends or is to get.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
+        alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
+        gap: part of the bound by which it may be above it.
+        effort: for bettering it; 1 takes some seconds.
+        seed: the same seed and effort, the same schedule.
+        timeout_s: seconds, after which the best by then is taken; None: no end.
+        progress: whether to show what is going on; or a function that is told, line by line.
+
+    Raises:
+        InputError: the collective, the size or a setting does not fit the machine, or nothing was
+            found in time.
+
+    Source: Liu et al., TE-CCL, SIGCOMM 2024, section 3; intervals in place of epochs.
+
+    >>> import sccl
+    >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
+    Schedule(allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us; the bound is met)
+    """
+    spec = collective if isinstance(collective, Spec) else str(collective)
+    subject = plain_subject(_machine(topology), spec, root)
+    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
+    options = options_of(TECCL, chunks=chunks, gap=gap, alpha=alpha)
+    check_divides(request.size_bytes, request.spec.unit * chunks)
+    within = checked_effort(timeout_s, seed, effort)
+    with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
+        outcome, _ = scheduled(
+            request,
+            options,
+            within,
+            lambda us, least_us: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
+        )
+    found, ended = best_of(outcome)
+    if found is None:
+        raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
+    assert isinstance(found.plan, core_schedule.Schedule)
+    assert found.bound.least is not None
+    return Schedule(found.plan, float(found.bound.least), ended)
 
 
 @checked

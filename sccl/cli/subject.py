@@ -16,7 +16,8 @@ Collective = Annotated[
     str,
     typer.Option(
         help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
-        "or the .json file of your own.",
+        "or the .json file of your own; in groups of ranks: alltoall@0-3/4-7, or alltoall@2x4; "
+        "several at once: allgather@0-3+alltoall@4-7.",
         autocompletion=complete.collective,
     ),
 ]

@@ -1,6 +1,7 @@
-"""Collectives by name, custom ones from files, their chunk counts and duals."""
+"""Collectives by name, from files, in groups and together; their chunk counts and duals."""
 
 from sccl.collectives.duality import Dual, Phase, dual_of
-from sccl.collectives.spec import Spec, custom, misnamed, named, names, resolve
+from sccl.collectives.spec import Spec, custom, misnamed, named, names
+from sccl.collectives.together import resolve
 
 __all__ = ["Dual", "Phase", "Spec", "custom", "dual_of", "misnamed", "named", "names", "resolve"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from sccl.core.collective import (
     ALL,
@@ -18,7 +17,7 @@ from sccl.core.collective import (
     RelationKind,
     root_relation,
 )
-from sccl.core.files.collectives import load_custom_collective, pattern_of_pairs
+from sccl.core.files.collectives import pattern_of_pairs
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
 
@@ -194,24 +193,6 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
     except CollectiveError as error:
         raise FormatError(f"{where}: {error}") from error
     return spec
-
-
-def resolve(text: str, ranks: int, root: int | None = None) -> Spec:
-    """Return a collective by name, or from the file of a custom one if ``text`` ends in .json.
-
-    Raises:
-        InputError: no such name or file, or it does not fit a machine of ``ranks`` ranks.
-    """
-    if not text.endswith(".json"):
-        return named(text, ranks, root)
-    if root is not None:
-        raise ParameterError("root is given, but a custom collective has none: leave it out")
-    wire = load_custom_collective(Path(text))
-    if wire.ranks != ranks:
-        raise FormatError(
-            f"{text}, $.ranks: the collective is for {wire.ranks} ranks, the topology has {ranks}"
-        )
-    return custom(wire, text)
 
 
 def misnamed(collective: Collective) -> str:

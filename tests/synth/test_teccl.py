@@ -180,6 +180,12 @@ def test_what_combines_is_read_backwards(machine: str, collective: str) -> None:
     assert is_right_with_switches(best.plan)
 
 
+def test_what_models_leave_out_is_not_claimed() -> None:
+    """The model of all chunks at once ends, and a switch might hold or copy what it passes on."""
+    best = found("rail:2x2", "broadcast", 1 << 20, units=20)
+    assert "search" not in best.bound.scope
+
+
 def posed_of(machine: str, collective: str, chunk_bytes: int) -> Posed:
     topology = resolve(machine)
     spec = named(collective, topology.ranks)

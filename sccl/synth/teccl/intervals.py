@@ -102,6 +102,9 @@ class IntervalModel:
         self.start: dict[tuple[int, int], IntVar] = {}
         self.arrive: dict[tuple[int, int], IntVar] = {}
         self._fixed = [s for s in known if s.chunk not in set(self.free)]
+        self._stays: dict[int, list[int]] = {}
+        for send in self._fixed:
+            self._stays.setdefault(send.way, []).append(send.start)
         for chunk in self.free:
             self._route(chunk)
         for thing, intervals in self._held().items():
@@ -208,8 +211,10 @@ class IntervalModel:
             for chunk in self.free
             if (chunk, way) in self.x
         ]
-        stays = [s.start + hop.offset for s in self._fixed if s.way == way]
-        return found + [model.new_fixed_size_interval_var(at, hop.busy, "") for at in stays]
+        return found + [
+            model.new_fixed_size_interval_var(start + hop.offset, hop.busy, "")
+            for start in self._stays.get(way, ())
+        ]
 
     def _hint(self, sends: Sequence[ChunkSend]) -> None:
         if not sends:

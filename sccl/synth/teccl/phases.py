@@ -61,6 +61,7 @@ class PhasePlan:
         sends: the best.
         least: units that no schedule of such chunks takes less than.
         by_search: whether that is the solver's word.
+        exhausted: whether the model of all chunks has nothing better.
         better: called with the best finish so far and the bound, microseconds.
         ended: why list scheduling ended before its effort was spent; empty: it did not.
     """
@@ -72,6 +73,7 @@ class PhasePlan:
     better: Callable[[float, float], None]
     ended: str = ""
     by_search: bool = False
+    exhausted: bool = False
 
     @property
     def finish(self) -> int:
@@ -117,7 +119,7 @@ class PhasePlan:
         for action in self._actions():
             if self.finish > enough:
                 self._all_at_once(action, spending)
-        if self.finish > enough and not self.by_search:
+        if self.finish > enough and not self.exhausted:
             search = Neighbours(
                 self.posed,
                 Action.alone(self.posed),
@@ -155,7 +157,9 @@ class PhasePlan:
         if found.sends is not None:
             self._take(tuple(action.images(found.sends)))
         if alone and (found.optimal or found.refuted):
-            self.least, self.by_search = self.finish, True
+            self.exhausted = True
+            if self.posed.plain:
+                self.least, self.by_search = self.finish, True
 
 
 def phase_of(  # noqa: PLR0913 - what is asked, and how

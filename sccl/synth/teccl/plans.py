@@ -22,7 +22,7 @@ from sccl.synth.network.turned import joined, turned
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import NoScheduleError, PhasePlan, phase_of
 
-UNITS = 6.0
+UNITS = 2.0
 """Of effort, if nothing is said: about as many times some seconds."""
 
 _PS_PER_US = 10**6

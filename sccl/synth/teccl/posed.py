@@ -91,6 +91,16 @@ class Posed:
         """Return how many there are."""
         return self.topology.ranks
 
+    @property
+    def plain(self) -> bool:
+        """Return whether ways and what they hold say all that can be done.
+
+        Through switches a chunk might wait, be copied, or go a longer way; of a budget it might
+        take a smaller part for longer. Over links alone the best schedule has none of that: each
+        chunk comes to a rank once, and passes a link as fast as that can be.
+        """
+        return not self.topology.switches and not self.topology.budgets
+
     @cached_property
     def out(self) -> tuple[tuple[int, ...], ...]:
         """Return the ways from each rank."""
