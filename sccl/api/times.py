@@ -28,7 +28,7 @@ from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.subject import subject_of
 from sccl.tasks.tacos import NAME, synthesise
 from sccl.tasks.teccl import NAME as TECCL
-from sccl.tasks.teccl import UNITS, scheduled
+from sccl.tasks.teccl import UNITS, Switching, scheduled, switched
 from sccl.topo import resolve
 
 Size = int | str
@@ -113,6 +113,12 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     *,
     size: Size,
     chunks: int = 1,
+    model: Literal["auto", "continuous", "milp", "astar"] = "auto",
+    switch: Literal["machine", "copy", "nocopy", "hyperedge"] = "machine",
+    epoch: str = "fastest",
+    multiplier: int = 1,
+    epochs: int = 0,
+    buffers: int | None = None,
     root: Root | None = None,
     alpha: Literal["occupies", "travels"] = "travels",
     gap: float = 0.0,
@@ -130,6 +136,15 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         topology: a name, a file, or a topology.
         size: of a rank's buffer.
         chunks: per part that a rank sends or is to get.
+        model: intervals in continuous time (auto takes that); or epochs, all in one model, or in
+            rounds of A*.
+        switch: whether switches copy: as the machine has it, all, none; or none, and in an epoch
+            each link at a switch takes one chunk.
+        epoch: as long as a chunk takes the fastest, or the slowest link; or microseconds.
+        multiplier: so many times as long is an epoch.
+        epochs: of the horizon, or of a round; 0: the fewest that do.
+        buffers: chunks of others that a rank keeps to send on later, in model milp; None: any
+            number.
         root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
         gap: part of the bound by which it may be above it.
@@ -142,26 +157,38 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         InputError: the collective, the size or a setting does not fit the machine, or nothing was
             found in time.
 
-    Source: Liu et al., TE-CCL, SIGCOMM 2024, section 3; intervals in place of epochs.
+    Source: Liu et al., TE-CCL, SIGCOMM 2024, sections 3 and 4.
 
     >>> import sccl
     >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
     Schedule(allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us; the bound is met)
     """
     spec = collective if isinstance(collective, Spec) else str(collective)
-    subject = plain_subject(_machine(topology), spec, root)
+    taken = Switching(switch)
+    subject = plain_subject(switched(_machine(topology), taken), spec, root)
     request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
-    options = options_of(TECCL, chunks=chunks, gap=gap, alpha=alpha)
+    options = options_of(
+        TECCL,
+        chunks=chunks,
+        gap=gap,
+        alpha=alpha,
+        model=model,
+        ports=taken is Switching.HYPEREDGE,
+        epoch=epoch,
+        multiplier=multiplier,
+        epochs=epochs,
+        buffers=buffers,
+    )
     check_divides(request.size_bytes, request.spec.unit * chunks)
     within = checked_effort(timeout_s, seed, effort)
     with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
-        outcome, _ = scheduled(
+        by = scheduled(
             request,
             options,
             within,
             lambda us, least_us: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
         )
-    found, ended = best_of(outcome)
+    found, ended = best_of(by.outcome)
     if found is None:
         raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
     assert isinstance(found.plan, core_schedule.Schedule)

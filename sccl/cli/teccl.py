@@ -19,7 +19,16 @@ from sccl.synth.settings import checked_effort
 from sccl.tasks.files import write_plan
 from sccl.tasks.planned import best_of, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
-from sccl.tasks.teccl import NAME, UNITS, TecclOutput, scheduled, teccl_output
+from sccl.tasks.teccl import (
+    NAME,
+    UNITS,
+    Model,
+    Switching,
+    TecclOutput,
+    scheduled,
+    switched,
+    teccl_output,
+)
 from sccl.topo import resolve
 from sccl.view.text.notes import share_bar
 
@@ -28,6 +37,33 @@ Size = Annotated[
     typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
 ]
 Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or is to get.")]
+ByModel = Annotated[
+    Model,
+    typer.Option(
+        help="Intervals in continuous time (auto is that); or epochs, at once or in A*'s rounds."
+    ),
+]
+Switches = Annotated[
+    Switching,
+    typer.Option(
+        help="Whether switches copy: as the machine has it, all, none; or none, and in an epoch "
+        "each link at a switch takes one chunk."
+    ),
+]
+Epoch = Annotated[
+    str,
+    typer.Option(
+        help="An epoch: as long as a chunk takes the fastest, or the slowest link; or microseconds."
+    ),
+]
+Multiplier = Annotated[int, typer.Option(help="So many times as long is an epoch.")]
+Horizon = Annotated[
+    int, typer.Option("--epochs", help="Of the horizon, or of a round; 0: the fewest that do.")
+]
+Buffers = Annotated[
+    int | None,
+    typer.Option(help="Chunks of others that a rank keeps to send on later, in model milp."),
+]
 Gap = Annotated[
     float,
     typer.Option(help="Part of the bound by which a schedule may be above it: it ends there."),
@@ -54,6 +90,12 @@ def teccl(
     *,
     size: Size,
     chunks: Chunks = 1,
+    model: ByModel = Model.AUTO,
+    switch: Switches = Switching.MACHINE,
+    epoch: Epoch = "fastest",
+    multiplier: Multiplier = 1,
+    epochs: Horizon = 0,
+    buffers: Buffers = None,
     alpha: Alpha = AlphaModel.TRAVELS,
     gap: Gap = 0.0,
     effort: Units = UNITS,
@@ -65,15 +107,26 @@ def teccl(
     """Schedule chunks over links by models of all that can be sent when: few ranks, near the best.
 
     Begun with what list scheduling finds, bettered by models of intervals on links, which prove the
-    best where they are small. The schedule is judged, and beside it stands a time that no schedule
-    of such chunks beats.
+    best where they are small; or by TE-CCL's own models of epochs. The schedule is judged, and
+    beside it stands a time that no schedule of such chunks beats.
 
     Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
     then is kept.
     """
-    subject = plain_subject(resolve(about.topo), about.collective, about.root)
+    subject = plain_subject(switched(resolve(about.topo), switch), about.collective, about.root)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
-    chosen = options_of(NAME, chunks=chunks, gap=gap, alpha=alpha.value)
+    chosen = options_of(
+        NAME,
+        chunks=chunks,
+        gap=gap,
+        alpha=alpha.value,
+        model=model.value,
+        ports=switch is Switching.HYPEREDGE,
+        epoch=epoch,
+        multiplier=multiplier,
+        epochs=epochs,
+        buffers=buffers,
+    )
     check_divides(request.size_bytes, request.spec.unit * chunks)
     options.writable(output)
     within = checked_effort(timeout, seed, effort)
@@ -86,18 +139,17 @@ def teccl(
             known = f"found {us_text(us)}, at least {us_text(least_us)} ({above:.2%} above)"
             status.update(f"{doing}: {known}")
 
-        outcome, seconds = scheduled(
-            request, chosen, within, (lambda *_: None) if json else tell, tell_first_use
-        )
-    found, ended = best_of(outcome)
+        by = scheduled(request, chosen, within, (lambda *_: None) if json else tell, tell_first_use)
+    found, ended = best_of(by.outcome)
     if found is None:
         err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     shown = teccl_output(
         request,
         found,
-        model="continuous",
-        seconds=seconds,
+        by,
+        model=model,
+        switch=switch,
         seed=seed,
         ended=ended,
         file=output,
@@ -126,6 +178,8 @@ def _print(shown: TecclOutput) -> None:
     console.print(
         f"no schedule takes less than {us_text(shown.bound_us)} ({escape(shown.bound_of)}): {met}"
     )
+    if shown.epochs is not None:
+        console.print(f"found in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.file:

@@ -10,7 +10,7 @@ _HUGE = Context(prec=3, Emax=10**6)
 
 def counted(number: int, thing: str) -> str:
     """Return ``"1 chunk"``, ``"2 chunks"``, ``"3 switches"``; the plural takes an s."""
-    plural = "es" if thing.endswith("ch") else "s"
+    plural = "es" if thing.endswith("tch") else "s"
     return f"{number} {thing}{'' if number == 1 else plural}"
 
 

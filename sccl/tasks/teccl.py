@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +15,8 @@ from msgspec import Meta
 from sccl.core.algorithm import KSynchronous
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.outcome import Found, Outcome
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Options, Request
@@ -35,6 +39,9 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     ]
     chunks: Count
     model: Annotated[str, Meta(description="Which model it was asked of.")]
+    switch: Annotated[str, Meta(description="What switches do.")]
+    epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
+    epochs: Annotated[int | None, Meta(description="In how many of them the schedule was found.")]
     alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="No schedule of such chunks finishes earlier.")]
@@ -47,14 +54,65 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     file: FileText | None
 
 
+class Switching(StrEnum):
+    """What switches are taken to do."""
+
+    MACHINE = "machine"
+    COPY = "copy"
+    NOCOPY = "nocopy"
+    HYPEREDGE = "hyperedge"
+
+
+class Model(StrEnum):
+    """By what chunks are scheduled."""
+
+    AUTO = "auto"
+    CONTINUOUS = "continuous"
+    MILP = "milp"
+    ASTAR = "astar"
+
+
+def switched(topology: Topology, switch: Switching) -> Topology:
+    """Return a machine whose switches do what they are taken to do.
+
+    Raises:
+        ParameterError: there are none.
+    """
+    if switch is not Switching.MACHINE and not topology.switches:
+        raise ParameterError(
+            f"switch is {switch}, and topology {topology.name!r} has no switches: leave it out"
+        )
+    if switch in {Switching.MACHINE, Switching.HYPEREDGE}:
+        return topology
+    copies = switch is Switching.COPY
+    switches = tuple(replace(one, copies=copies) for one in topology.switches)
+    return replace(topology, switches=switches)
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """What TE-CCL says.
+
+    Attributes:
+        seconds: that it took.
+        epoch_us: how long an epoch is; None: the best was not found in epochs.
+        epochs: how many there are.
+    """
+
+    outcome: Outcome
+    seconds: float
+    epoch_us: float | None
+    epochs: int | None
+
+
 def scheduled(
     request: Request,
     options: Options,
     effort: Effort,
     told: Callable[[float, float], None],
     first: Callable[[], None] = lambda: None,
-) -> tuple[Outcome, float]:
-    """Return what TE-CCL says, judged, and the seconds it took.
+) -> Scheduled:
+    """Return what TE-CCL says, judged.
 
     Args:
         told: called with each best finish and the bound, microseconds.
@@ -67,23 +125,33 @@ def scheduled(
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     began = time.perf_counter()
+    last: list[tuple[float | None, int | None]] = [(None, None)]
     with compiling(first):
-        outcome = registry.plan(registry.load(NAME), request, options, effort, partial(_tell, told))
-    return outcome, time.perf_counter() - began
+        outcome = registry.plan(
+            registry.load(NAME), request, options, effort, partial(_tell, told, last)
+        )
+    return Scheduled(outcome, time.perf_counter() - began, *last[-1])
 
 
-def _tell(told: Callable[[float, float], None], event: object) -> None:
+def _tell(
+    told: Callable[[float, float], None],
+    last: list[tuple[float | None, int | None]],
+    event: object,
+) -> None:
     least, us = getattr(event, "least_us", None), getattr(event, "us", None)
     if least is not None and us is not None:
         told(us, least)
+    if (epochs := getattr(event, "epochs", None)) is not None:
+        last.append((getattr(event, "epoch_us", None), epochs))
 
 
 def teccl_output(  # noqa: PLR0913 - what is told
     request: Request,
     found: Found,
+    by: Scheduled,
     *,
-    model: str,
-    seconds: float,
+    model: Model,
+    switch: Switching,
     seed: int,
     ended: str,
     file: Path | None,
@@ -98,14 +166,17 @@ def teccl_output(  # noqa: PLR0913 - what is told
         topology=request.topology.name,
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
-        model=model,
+        model=Model.CONTINUOUS if model is Model.AUTO else model,
+        switch=switch,
+        epoch_us=by.epoch_us,
+        epochs=by.epochs,
         alpha=alpha_of(plan),
         finish_us=float(bound.attained),
         bound_us=float(bound.least),
         bound_of=bound.scope,
         proved=found.proved,
         sends=plan.num_sends,
-        seconds=round(seconds, 3),
+        seconds=round(by.seconds, 3),
         seed=seed,
         ended=ended,
         file=str(file) if file else None,

@@ -37,6 +37,19 @@ def test_the_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
     assert shown["finish_us"] == pytest.approx(simulated["runs"][0]["finish_us"])
 
 
+def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
+    words = ("--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "--switch", "copy")
+    code, out, _ = sccl("teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json")
+    shown = json.loads(out)
+    assert (code, shown["model"], shown["switch"]) == (0, "astar", "copy")
+    assert shown["epochs"] * shown["epoch_us"] > 0
+    checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
+    assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
+    code, out, _ = sccl("teccl", *words, "--model", "astar", "--epoch", "slowest")
+    assert code == 0
+    assert "found in " in out
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -47,6 +60,10 @@ def test_the_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
         (("--size", "1GB", "--time-limit", "0"), "timeout is 0.0 seconds"),
         (("--size", "4", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
         (("--size", "1MB", "--topo", "mesh:40x40"), "ask 'sccl tacos'"),
+        (("--size", "1MB", "--switch", "copy"), "topology 'ring:4' has no switches"),
+        (("--size", "4KB", "--buffers", "0"), "in model auto, expected milp"),
+        (("--size", "4KB", "--model", "milp", "--epoch", "x"), "epoch is 'x', expected 'fastest'"),
+        (("--size", "4KB", "--multiplier", "0"), "multiplier is 0, expected >= 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], says: str) -> None:

@@ -50,6 +50,36 @@ def hops_of(sends: Sends, crossings: Crossings) -> Hops:
     )
 
 
+def merged(hops: Hops) -> Hops:
+    """Return rows in which a switch copies: those of ways that pass a link together are one.
+
+    A message is then all ways of a chunk that share a row.
+    """
+    assert hops.message is not None
+    rows = np.column_stack([hops.start, hops.end, hops.chunk, hops.link])
+    _, first, same = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    message = hops.message.astype(np.int64)
+    while True:
+        least = np.full(len(first), np.iinfo(np.int64).max)
+        np.minimum.at(least, same.ravel(), message)
+        of_message = np.arange(message.max(initial=0) + 1)
+        np.minimum.at(of_message, message, least[same.ravel()])
+        joined = of_message[message]
+        if (joined == message).all():
+            break
+        message = joined
+    keep = np.sort(first)
+    numbers = np.unique(message[keep], return_inverse=True)[1].astype(np.int32)
+    return Hops(
+        start=hops.start[keep],
+        end=hops.end[keep],
+        chunk=hops.chunk[keep],
+        link=hops.link[keep],
+        reduce=hops.reduce[keep],
+        message=numbers.ravel(),
+    )
+
+
 def ways_back(topology: Topology, forwards: Crossings, backwards: Crossings) -> Ticks:
     """Return which way of a machine goes against each way of the reversed one."""
     place = {link.edge: i for i, link in enumerate(topology.links)}

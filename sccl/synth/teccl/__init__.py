@@ -1,4 +1,4 @@
-"""TE-CCL: collectives as flows of chunks over time, here without epochs: intervals on links.
+"""TE-CCL: collectives as flows of chunks over time: in epochs, or as intervals on links.
 
 It names its contract alone: NumPy and the solver are loaded when something is planned.
 """
@@ -13,7 +13,7 @@ from sccl.synth.teccl.options import Options
 __all__ = ["FEATURES", "NAME", "SOURCE", "Options", "plan"]
 
 NAME = "teccl"
-SOURCE = "Liu et al., TE-CCL, SIGCOMM 2024, section 3; intervals in place of epochs"
+SOURCE = "Liu et al., TE-CCL, SIGCOMM 2024, sections 3 and 4.2; also without epochs"
 FEATURES = (
     Feature.SWITCHES
     | Feature.UNEQUAL_LINKS

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntervalVar, IntVar
@@ -23,7 +24,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.teccl.posed import ChunkSend, Posed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
     """Where symmetries take what is planned; the first is the identity.
 
@@ -48,6 +49,11 @@ class Action:
     def firsts(self) -> tuple[int, ...]:
         """Return one chunk of each orbit: the first."""
         return tuple(sorted({min(images) for images in zip(*self.chunks, strict=True)}))
+
+    @cached_property
+    def back(self) -> tuple[tuple[int, ...], ...]:
+        """Return by symmetry of each way which one goes there."""
+        return tuple(_inverse(ways) for ways in self.ways)
 
     def images(self, sends: Iterable[ChunkSend]) -> list[ChunkSend]:
         """Return sends of first chunks, and all their images, in the order of time."""
@@ -102,9 +108,9 @@ class IntervalModel:
         self.start: dict[tuple[int, int], IntVar] = {}
         self.arrive: dict[tuple[int, int], IntVar] = {}
         self._fixed = [s for s in known if s.chunk not in set(self.free)]
-        self._stays: dict[int, list[int]] = {}
+        self._stays: dict[int, list[tuple[int, int]]] = {}
         for send in self._fixed:
-            self._stays.setdefault(send.way, []).append(send.start)
+            self._stays.setdefault(send.way, []).append((send.chunk, send.start))
         for chunk in self.free:
             self._route(chunk)
         for thing, intervals in self._held().items():
@@ -187,34 +193,52 @@ class IntervalModel:
         """Return when each thing is held, and how much of it; of links of an orbit the first."""
         posed, action, links = self.posed, self.action, len(self.posed.topology.links)
         firsts = {min(images) for images in zip(*action.links, strict=True)}
-        back = [_inverse(ways) for ways in action.ways]
         held: dict[int, list[tuple[IntervalVar, int]]] = {}
-        known: dict[tuple[int, int], list[IntervalVar]] = {}
+        known: dict[int, list[IntervalVar]] = {}
+        taken: set[tuple[int, int, int]] = set()
         for way, hops in enumerate(posed.hops):
             for place, hop in enumerate(hops):
                 if hop.thing < links and hop.thing not in firsts:
                     continue
                 rows = held.setdefault(hop.thing, [])
-                for own in (turn[way] for turn in back):
-                    if (own, place) not in known:
-                        known[own, place] = self._over(own, place)
-                    rows += [(interval, hop.weight) for interval in known[own, place]]
+                for which, turn in enumerate(action.back):
+                    stem = posed.hops[turn[way]][place].stem
+                    if (hop.thing, which, stem) in taken:
+                        continue
+                    taken.add((hop.thing, which, stem))
+                    if stem not in known:
+                        known[stem] = self._over(stem)
+                    rows += [(interval, hop.weight) for interval in known[stem]]
         return held
 
-    def _over(self, way: int, place: int) -> list[IntervalVar]:
-        """Return the intervals in which chunks hold what a way holds."""
-        hop, model = self.posed.hops[way][place], self.model
-        found = [
-            model.new_optional_fixed_size_interval_var(
-                self.start[chunk, way] + hop.offset, hop.busy, self.x[chunk, way], ""
-            )
-            for chunk in self.free
-            if (chunk, way) in self.x
-        ]
+    def _over(self, stem: int) -> list[IntervalVar]:
+        """Return the intervals in which chunks hold what ways of a stem hold."""
+        ways, model = self.posed.stems[stem], self.model
+        hop = self.posed.hops[ways[0][0]][ways[0][1]]
+        found = []
+        for chunk in self.free:
+            taken = [(chunk, way) for way, _ in ways if (chunk, way) in self.x]
+            if taken:
+                start, x = self._together(taken)
+                found.append(
+                    model.new_optional_fixed_size_interval_var(start + hop.offset, hop.busy, x, "")
+                )
+        stays = {one for way, _ in ways for one in self._stays.get(way, ())}
         return found + [
             model.new_fixed_size_interval_var(start + hop.offset, hop.busy, "")
-            for start in self._stays.get(way, ())
+            for _, start in sorted(stays)
         ]
+
+    def _together(self, taken: list[tuple[int, int]]) -> tuple[IntVar, IntVar]:
+        """Return when a chunk sets out on some ways together, and whether it does."""
+        if len(taken) == 1:
+            return self.start[taken[0]], self.x[taken[0]]
+        model = self.model
+        start, any_of = model.new_int_var(0, self.horizon, ""), model.new_bool_var("")
+        for key in taken:
+            model.add_implication(self.x[key], any_of)
+            model.add(start == self.start[key]).only_enforce_if(self.x[key])
+        return start, any_of
 
     def _hint(self, sends: Sequence[ChunkSend]) -> None:
         if not sends:
@@ -246,8 +270,8 @@ class IntervalModel:
         )
 
 
-def _inverse(image: Sequence[int]) -> list[int]:
+def _inverse(image: Sequence[int]) -> tuple[int, ...]:
     found = [0] * len(image)
     for here, there in enumerate(image):
         found[there] = here
-    return found
+    return tuple(found)

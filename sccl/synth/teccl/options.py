@@ -15,6 +15,34 @@ class Options(contract.Options, frozen=True, kw_only=True):
     chunks: Annotated[
         int, Meta(ge=1, le=1024, description="Chunks per part that a rank sends or is to get.")
     ] = 1
+    model: Annotated[
+        Literal["auto", "continuous", "milp", "astar"],
+        Meta(
+            description="Intervals in continuous time; or epochs: all in one model, or in rounds."
+        ),
+    ] = "auto"
+    ports: Annotated[
+        bool, Meta(description="Whether a link at a switch takes one chunk in an epoch, no more.")
+    ] = False
+    epoch: Annotated[
+        str,
+        Meta(description="As long as a chunk takes the fastest, or the slowest link; or us."),
+    ] = "fastest"
+    multiplier: Annotated[
+        int, Meta(ge=1, le=1024, description="So many times as long is an epoch.")
+    ] = 1
+    epochs: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=4096,
+            description="Of the horizon, or of a round: 0: the fewest; as alpha asks.",
+        ),
+    ] = 0
+    buffers: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Chunks of others that a rank keeps to send on later; none: any."),
+    ] = None
     gap: Annotated[
         float,
         Meta(ge=0, le=1, description="Part of the bound by which a schedule may be above it."),

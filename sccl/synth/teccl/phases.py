@@ -28,11 +28,15 @@ from sccl.synth.contract import Request
 from sccl.synth.network.demands import demand_of
 from sccl.synth.network.least import least_ticks
 from sccl.synth.network.machine import Net, net_of
+from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
 from sccl.synth.network.symmetries import free_symmetries
+from sccl.synth.teccl.epochs import epochs_of, length_of
 from sccl.synth.teccl.intervals import Action, IntervalModel
 from sccl.synth.teccl.neighbours import Neighbours
+from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.posed import ChunkSend, Posed, pose
+from sccl.synth.teccl.searched import EpochSearch
 
 MOST_SENDS = 2**20
 """Of a schedule that models look at."""
@@ -42,6 +46,12 @@ MOST_OPTIONAL = 12_000
 
 _GROUPS = 3
 """Groups of symmetries that are tried, the largest that there are."""
+
+EPOCHS = frozenset({"milp", "astar"})
+"""Models whose time is in epochs."""
+
+_ROUND = 4
+"""Epochs that a round of A* has at least, beside the longest alpha's."""
 
 _WHOLE, _SYMMETRIC = 2.0, 1.0
 """Of effort, for all chunks at once, and for one of each orbit."""
@@ -53,24 +63,38 @@ class NoScheduleError(Exception):
     """There is no first schedule: its text says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who is told what.
+
+    Attributes:
+        better: the best finish so far and the bound, microseconds.
+        counted: how long an epoch is, microseconds, and in how many of them there is a schedule.
+    """
+
+    better: Callable[[float, float], None]
+    counted: Callable[[float, int], None]
+
+
 @dataclass
 class PhasePlan:
     """A phase.
 
     Attributes:
-        sends: the best.
+        options: how it is scheduled.
+        sends: the best; None: there is none yet.
         least: units that no schedule of such chunks takes less than.
         by_search: whether that is the solver's word.
         exhausted: whether the model of all chunks has nothing better.
-        better: called with the best finish so far and the bound, microseconds.
         ended: why list scheduling ended before its effort was spent; empty: it did not.
     """
 
     posed: Posed
     net: Net
-    sends: tuple[ChunkSend, ...]
+    options: Options
+    sends: tuple[ChunkSend, ...] | None
     least: int
-    better: Callable[[float, float], None]
+    told: Listeners
     ended: str = ""
     by_search: bool = False
     exhausted: bool = False
@@ -78,6 +102,8 @@ class PhasePlan:
     @property
     def finish(self) -> int:
         """Return the units after which all has arrived."""
+        if self.sends is None:
+            return FAR
         return max((s.start + self.posed.cost[s.way] for s in self.sends), default=0)
 
     @property
@@ -91,7 +117,7 @@ class PhasePlan:
 
     def columns(self) -> Sends:
         """Return what is sent, in ticks and by columns."""
-        rows = [(s.start * self.posed.unit, s.chunk, s.way) for s in self.sends]
+        rows = [(s.start * self.posed.unit, s.chunk, s.way) for s in self.sends or ()]
         table = np.array(rows, dtype=np.int64).reshape(-1, 3)
         return Sends(
             start=table[:, 0].copy(),
@@ -104,22 +130,30 @@ class PhasePlan:
         before, kept = self.finish, self.sends
         self.sends = sends
         if self.finish < before:
-            self.better(self.us(self.finish), self.us(self.least))
+            self.told.better(self.us(self.finish), self.us(self.least))
         elif self.finish > before:
             self.sends = kept
 
-    def run(self, effort: Effort, gap: float) -> None:
+    def run(self, effort: Effort) -> None:
         """Better the schedule until it is near enough to the bound, or the effort is spent.
 
         Raises:
+            ParameterError: the options ask for what cannot be.
+            TooLargeError: a model would be too large.
             KeyboardInterrupt: the user interrupted; what was found by then is kept.
         """
-        enough = max(self.least, int(self.least * (1 + Fraction(gap))))
+        enough = max(self.least, int(self.least * (1 + Fraction(self.options.gap))))
         spending = Spending(effort)
+        if self.options.model in EPOCHS:
+            self._in_epochs(spending, enough)
+        else:
+            self._in_continuous_time(spending, enough)
+
+    def _in_continuous_time(self, spending: Spending, enough: int) -> None:
         for action in self._actions():
             if self.finish > enough:
                 self._all_at_once(action, spending)
-        if self.finish > enough and not self.exhausted:
+        if self.finish > enough and not self.exhausted and self.sends is not None:
             search = Neighbours(
                 self.posed,
                 Action.alone(self.posed),
@@ -129,6 +163,28 @@ class PhasePlan:
                 self._take,
             )
             search.run(spending)
+
+    def _in_epochs(self, spending: Spending, enough: int) -> None:
+        asked = self.options
+        length = length_of(self.posed, asked.epoch, asked.multiplier)
+        epochs = epochs_of(self.posed, length, ports=asked.ports)
+        actions = list(self._actions())
+        take = lambda sends, count: self._take_epochs(sends, epochs.us, count)  # noqa: E731
+        if asked.buffers is not None:
+            actions = actions[-1:]
+        search = EpochSearch(epochs, actions, self.least, asked.buffers, take)
+        if asked.model == "astar":
+            search.rounds(spending, asked.epochs or max(_ROUND, *epochs.delay) + 1)
+        elif asked.epochs:
+            search.within(asked.epochs, spending)
+        else:
+            search.fewest(spending, enough, None if self.sends is None else self.finish)
+
+    def _take_epochs(self, sends: tuple[ChunkSend, ...], epoch_us: float, count: int) -> None:
+        before = self.finish
+        self._take(sends)
+        if self.finish < before:
+            self.told.counted(epoch_us, count)
 
     def _actions(self) -> Iterator[Action]:
         """Yield groups of symmetries of which all chunks at once are looked at; the last alone."""
@@ -149,7 +205,7 @@ class PhasePlan:
             or spending.used_up()
         ):
             return
-        known = self.sends if alone else ()
+        known = (self.sends or ()) if alone else ()
         model = IntervalModel(self.posed, action, self.finish - 1, known)
         model.soonest_finish(self.least)
         found = model.solved(left, STRATEGY)
@@ -165,26 +221,23 @@ class PhasePlan:
 def phase_of(  # noqa: PLR0913 - what is asked, and how
     machine: Topology,
     spec: Spec,
-    chunks: int,
+    options: Options,
     chunk_bytes: int,
-    model: AlphaModel,
     *,
     effort: Effort,
-    better: Callable[[float, float], None],
+    told: Listeners,
 ) -> PhasePlan:
-    """Return a phase with its first schedule: list scheduling finds it.
+    """Return a phase, with its first schedule, if list scheduling does as it is told.
 
     Args:
         spec: of the phase; it does not combine.
-        chunks: by the unit of the spec.
-        better: called with the best finish so far and the bound, microseconds.
 
     Raises:
         InputError: the machine or the collective is not served, or there are too many transfers.
         NoScheduleError: time ran out before there was one.
         KeyboardInterrupt: the user interrupted before there was one.
     """
-    collective = spec.at(spec.unit * chunks)
+    collective = spec.at(spec.unit * options.chunks)
     wanted = sum(len(own) * len(post - pre) for (pre, post), own in collective.classes().items())
     if wanted > MOST_SENDS:
         raise TooLargeError(
@@ -192,26 +245,42 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
             f"transfers; models are made of up to {MOST_SENDS}: give fewer chunks, or ask "
             "'sccl tacos'"
         )
-    listed = registry.load("tacos")
     request = Request(machine, spec, chunk_bytes * collective.chunks)
-    options = listed.Options(chunks=chunks, alpha=model.value, improve=1.0)
-    outcome = registry.plan(listed, request, options, Effort(effort.timeout_s, effort.seed))
-    found = outcome.best if isinstance(outcome, GaveUp) else outcome
-    if not isinstance(found, Found):
-        raise NoScheduleError(getattr(outcome, "reason", "impossible"))
-    schedule, ended = found.plan, outcome.reason if isinstance(outcome, GaveUp) else ""
-    assert isinstance(schedule, Schedule)
-    clock = Clock.of(machine, chunk_bytes, model, schedule.tick_ps)
+    model = AlphaModel(options.alpha)
+    first, ended = None, ""
+    if options.model != "astar" and options.buffers is None and not options.epochs:
+        first, ended = _listed(request, options, effort)
+    tick_ps = 1 if first is None else first.tick_ps
+    clock = Clock.of(machine, chunk_bytes, model, tick_ps)
     posed = pose(machine, collective, clock)
     net = net_of(machine, clock, posed.crossings)
-    sends = _read(posed, schedule)
-    least = least_ticks(machine, clock, net, demand_of(collective), schedule.finish)
+    attained = FAR if first is None else first.finish
+    least = least_ticks(machine, clock, net, demand_of(collective), attained)
     if machine.ranks <= MOST_RANKS:
         us = least_time(machine, spec).us(request.size_bytes)
         least = max(least, ceil(us * 10**6 / clock.tick_ps))
-    phase = PhasePlan(posed, net, sends, -(-least // posed.unit), better, ended)
-    better(phase.us(phase.finish), phase.us(phase.least))
+    sends = None if first is None else _read(posed, first)
+    phase = PhasePlan(posed, net, options, sends, -(-least // posed.unit), told, ended)
+    if sends is not None:
+        told.better(phase.us(phase.finish), phase.us(phase.least))
     return phase
+
+
+def _listed(request: Request, options: Options, effort: Effort) -> tuple[Schedule, str]:
+    """Return what list scheduling finds, and why that ended before its effort was spent.
+
+    Raises:
+        InputError: it does not take what is asked.
+        NoScheduleError: time ran out before there was one.
+    """
+    listed = registry.load("tacos")
+    told = listed.Options(chunks=options.chunks, alpha=options.alpha, improve=1.0)
+    outcome = registry.plan(listed, request, told, Effort(effort.timeout_s, effort.seed))
+    found = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if not isinstance(found, Found):
+        raise NoScheduleError(getattr(outcome, "reason", "impossible"))
+    assert isinstance(found.plan, Schedule)
+    return found.plan, outcome.reason if isinstance(outcome, GaveUp) else ""
 
 
 def _read(posed: Posed, schedule: Schedule) -> tuple[ChunkSend, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.collectives import Dual, dual_of
@@ -11,19 +11,29 @@ from sccl.core.collective import Collective
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
+from sccl.errors import ParameterError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.network.crossings import crossings_of
-from sccl.synth.network.hops import hops_of, ways_back
+from sccl.synth.network.hops import hops_of, merged, ways_back
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
 from sccl.synth.network.turned import joined, turned
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phases import NoScheduleError, PhasePlan, phase_of
+from sccl.synth.teccl.phases import Listeners, NoScheduleError, PhasePlan, phase_of
 
 UNITS = 2.0
 """Of effort, if nothing is said: about as many times some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class InEpochs:
+    """The best schedule so far is in so many epochs of so many microseconds."""
+
+    epoch_us: float
+    epochs: int
+
 
 _PS_PER_US = 10**6
 
@@ -43,18 +53,21 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or what comes out would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    topology, dual, model = request.topology, dual_of(request.spec), AlphaModel(options.alpha)
+    dual, model = dual_of(request.spec), AlphaModel(options.alpha)
+    topology = request.topology
+    _check(options)
     collective = request.spec.at(request.spec.unit * options.chunks)
     size = -(-request.size_bytes // collective.chunks)
     machines = _machines(topology, dual)
     spending, ended = Spending(effort), ""
-    better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
+    told = Listeners(
+        lambda us, least_us: notify(Incumbent(us, least_us)),
+        lambda us, count: notify(InEpochs(us, count)),
+    )
     phases: list[PhasePlan] = []
     try:
         for machine in machines:
-            phase = phase_of(
-                machine, dual.spec, options.chunks, size, model, effort=effort, better=better
-            )
+            phase = phase_of(machine, dual.spec, options, size, effort=effort, told=told)
             phases.append(phase)
             ended = ended or phase.ended
     except NoScheduleError as why:
@@ -63,20 +76,37 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     try:
         for phase in () if ended else phases:
             if left := spending.left(units / len(phases)):
-                phase.run(left, options.gap)
+                phase.run(left)
     except KeyboardInterrupt:
         ended = "interrupted"
+    if any(phase.sends is None for phase in phases):
+        late = effort.why_late if spending.late() else ""
+        return GaveUp(ended or late or f"nothing found with an effort of {units:g}")
     if not ended and spending.late() and any(phase.finish > phase.least for phase in phases):
         ended = effort.why_late
     found = _found(request, collective, model, phases)
     return GaveUp(ended, found) if ended else found
 
 
+def _check(options: Options) -> None:
+    """Check that options fit one another.
+
+    Raises:
+        ParameterError: they do not.
+    """
+    if options.buffers is not None and options.model != "milp":
+        raise ParameterError(
+            f"buffers are limited to {options.buffers} in model {options.model}, expected milp, "
+            "the one that knows when a rank keeps what"
+        )
+
+
 def _machines(topology: Topology, dual: Dual) -> list[Topology]:
     """Return what the phases are planned on; once, if that is the same for both of allreduce."""
     if not dual.on_reversed and dual.phases == 1:
         return [topology]
-    backwards = topology.reversed()
+    forwards = tuple(replace(switch, copies=False) for switch in topology.switches)
+    backwards = replace(topology.reversed(), switches=forwards)  # what copies would reduce
     alone = dual.on_reversed or _alike(backwards, topology)
     return [backwards] if alone else [backwards, topology]
 
@@ -84,7 +114,8 @@ def _machines(topology: Topology, dual: Dual) -> list[Topology]:
 def _alike(one: Topology, other: Topology) -> bool:
     """Return whether two machines have the same links and budgets, whatever their names."""
     speeds = one.budget_speeds() == other.budget_speeds()
-    return one.links == other.links and one.budgets == other.budgets and speeds
+    things = (one.links, one.budgets, one.switches)
+    return things == (other.links, other.budgets, other.switches) and speeds
 
 
 def _found(
@@ -101,10 +132,11 @@ def _found(
         before = turned(first.columns(), first.ticks, first.net, back, reduce=True)
         sends = before if dual.on_reversed else joined(before, first.ticks, sends)
         finish = first.ticks if dual.on_reversed else first.ticks + finish
+    hops = hops_of(sends.ordered(), crossings)
     plan = Schedule(
         topology=topology,
         collective=collective,
-        **hops_of(sends.ordered(), crossings)._asdict(),
+        **(merged(hops) if phases[-1].posed.copied else hops)._asdict(),
         tick_ps=clock.tick_ps,
         chunk_bytes=clock.chunk_bytes,
         model=model,

@@ -2,12 +2,13 @@
 
 A way is a link, or links through switches that keep a chunk nowhere between
 (:mod:`sccl.synth.network.crossings`). A unit is the greatest that divides all costs, so that models
-in whole units lose nothing.
+in whole units lose nothing. Where switches copy, ways of one chunk that part at a switch share the
+links before it: their stem.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import gcd
@@ -36,12 +37,14 @@ class Hop:
         offset: units from the start of the way.
         busy: units.
         weight: how much of the thing's room.
+        stem: ways with one stem hold the thing once for a chunk that sets out on them together.
     """
 
     thing: int
     offset: int
     busy: int
-    weight: int = 1
+    weight: int
+    stem: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,20 @@ class Posed:
         chunk comes to a rank once, and passes a link as fast as that can be.
         """
         return not self.topology.switches and not self.topology.budgets
+
+    @cached_property
+    def stems(self) -> dict[int, list[tuple[int, int]]]:
+        """Return the ways of each stem, each with the place of what it holds."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for way, hops in enumerate(self.hops):
+            for place, hop in enumerate(hops):
+                found.setdefault(hop.stem, []).append((way, place))
+        return found
+
+    @property
+    def copied(self) -> bool:
+        """Return whether ways share what they hold."""
+        return any(len(ways) > 1 for ways in self.stems.values())
 
     @cached_property
     def out(self) -> tuple[tuple[int, ...], ...]:
@@ -197,7 +214,7 @@ def pose(topology: Topology, collective: Collective, clock: Clock) -> Posed:
         dst=tuple(crossings.dst.tolist()),
         cost=tuple((crossings.cost // unit).tolist()),
         hops=tuple(
-            tuple(Hop(h.thing, h.offset // unit, h.busy // unit, h.weight) for h in own)
+            tuple(replace(h, offset=h.offset // unit, busy=h.busy // unit) for h in own)
             for own in hops
         ),
         room=room,
@@ -220,13 +237,43 @@ def _hops(
     """
     first, links = crossings.first.tolist(), len(topology.links)
     columns = (crossings.link.tolist(), crossings.offset.tolist(), crossings.busy.tolist())
-    rows = [Hop(*row) for row in zip(*columns, strict=True)]
-    hops = [rows[a:b] for a, b in pairwise(first)]
+    rows = list(zip(*columns, strict=True))
+    stem = _Stems(topology)
+    hops = [stem.hops(rows[a:b]) for a, b in pairwise(first)]
     shared = shared_of(topology, clock, crossings)
     of_several = int((np.bincount(crossings.link, minlength=links) > 1).sum())
+    room = [1] * links
     for thing in range(of_several, len(shared.room)):
         for at in np.flatnonzero(shared.pipes == thing).tolist():
             way = int(np.searchsorted(shared.pipes_first, at, side="right")) - 1
-            number, hold = links + thing - of_several, int(shared.hold[way])
-            hops[way].append(Hop(number, 0, hold, int(shared.weight[at])))
-    return hops, (*(1 for _ in range(links)), *map(int, shared.room[of_several:]))
+            hold, weight = int(shared.hold[way]), int(shared.weight[at])
+            hops[way].append(Hop(len(room), 0, hold, weight, stem.fresh()))
+        room.append(int(shared.room[thing]))
+    return hops, tuple(room)
+
+
+class _Stems:
+    """Numbers of stems: of all links of a way up to the next switch that copies, or its end."""
+
+    def __init__(self, topology: Topology) -> None:
+        ranks = topology.ranks
+        self._copies = [
+            link.dst >= ranks and topology.switches[link.dst - ranks].copies
+            for link in topology.links
+        ]
+        self._numbers: dict[object, int] = {}
+
+    def fresh(self) -> int:
+        """Return a number that is nobody else's."""
+        return self._numbers.setdefault(object(), len(self._numbers))
+
+    def hops(self, rows: list[tuple[int, int, int]]) -> list[Hop]:
+        """Return what a way holds, of the (link, offset, busy) of its links."""
+        found: list[Hop] = []
+        ends = [i for i, (link, _, _) in enumerate(rows) if self._copies[link]] + [len(rows) - 1]
+        for i, (link, offset, busy) in enumerate(rows):
+            end = next(e for e in ends if e >= i)
+            key = (i, tuple(rows[: end + 1]))
+            number = self._numbers.setdefault(key, len(self._numbers))
+            found.append(Hop(link, offset, busy, 1, number))
+        return found

@@ -1,0 +1,172 @@
+"""Time in epochs: how many a chunk is on its way, and what it holds in which (TE-CCL, section 3).
+
+A chunk that is sent in an epoch sets out within it. It may be sent on from the first epoch that
+begins no earlier than it has come, wherever in the epoch it set out. Where a chunk takes a link
+longer than an epoch it holds it for as many as that takes (appendix F); else a link carries in an
+epoch as many as pass it one after the other. What lasts into an epoch by less than a tenth of it is
+not counted as one more, as in the paper's own code: a short alpha would cost a long epoch. So
+schedules are placed anew in exact time (:mod:`sccl.synth.teccl.placing`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sccl.core.words import counted
+from sccl.errors import ParameterError
+from sccl.synth.network.paths import FAR
+from sccl.synth.teccl.posed import Hop, Posed, Ticks
+
+FASTEST, SLOWEST = "fastest", "slowest"
+
+_TENTH = 10
+"""The part of an epoch that is let go is one of so many."""
+
+MOST = 4096
+"""Epochs of a horizon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a chunk on a way holds of a thing: in which epochs, and how much.
+
+    Attributes:
+        first: epochs after that in which it sets out.
+        last: likewise; it is held in that one, too.
+        load: in each of these, of what the thing has in an epoch: its room, times the length.
+        stem: ways with one stem hold it once for a chunk that sets out on them together.
+    """
+
+    thing: int
+    first: int
+    last: int
+    load: int
+    stem: int
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """A problem's epochs.
+
+    Attributes:
+        length: units.
+        delay: of each way: epochs from that of the send to that from which the chunk is there.
+        spans: of each way.
+        far: epochs from each rank to each other, if nothing is in the way.
+    """
+
+    posed: Posed
+    length: int
+    delay: tuple[int, ...]
+    spans: tuple[tuple[Span, ...], ...]
+    far: Ticks
+
+    @property
+    def us(self) -> float:
+        """Return how long one is, microseconds."""
+        return self.length * self.posed.unit * self.posed.clock.tick_ps / 10**6
+
+    def room(self, thing: int) -> int:
+        """Return what there is of a thing in an epoch."""
+        return self.posed.room[thing] * self.length
+
+    def soonest(self, chunk: int) -> list[int]:
+        """Return of each rank the first epoch from which a chunk can be there."""
+        return [int(k) for k in self.far[sorted(self.posed.holders[chunk])].min(axis=0)]
+
+    @property
+    def least(self) -> int:
+        """Return the fewest epochs after which all can be where it is wanted."""
+        posed = self.posed
+        needed = [self.soonest(c)[r] for c in range(posed.chunks) for r in posed.wanted[c]]
+        return max(needed, default=0)
+
+
+def length_of(posed: Posed, epoch: str, multiplier: int) -> int:
+    """Return the units of an epoch.
+
+    Args:
+        epoch: how long a chunk takes the fastest or the slowest link; or microseconds.
+        multiplier: so many times as long (the paper's EM).
+
+    Raises:
+        ParameterError: it is neither, or so short that no chunk passes a link in many of them.
+    """
+    links = len(posed.topology.links)
+    busy = [hop.busy for hops in posed.hops for hop in hops if hop.thing < links and hop.busy]
+    if epoch in {FASTEST, SLOWEST}:
+        length = (min if epoch == FASTEST else max)(busy, default=1)
+        return max(1, length) * multiplier
+    unit_us = Fraction(posed.unit * posed.clock.tick_ps, 10**6)
+    try:
+        length = -(-Fraction(epoch) // unit_us)
+    except (ValueError, ZeroDivisionError):
+        length = 0
+    if length < 1:
+        raise ParameterError(
+            f"epoch is {epoch!r}, expected {FASTEST!r}, {SLOWEST!r} or microseconds above 0"
+        )
+    length *= multiplier
+    quickest = min(busy, default=1)
+    if quickest > MOST * length:
+        raise ParameterError(
+            f"epoch is {epoch} us: no link of topology {posed.topology.name!r} passes a chunk in "
+            f"{counted(MOST, 'epoch')}, the most that are modelled; the fastest takes "
+            f"{float(quickest * unit_us):g} us: give that, or 'fastest'"
+        )
+    return int(length)
+
+
+def epochs_of(posed: Posed, length: int, *, ports: bool = False) -> Epochs:
+    """Return a problem's epochs of a length, in units.
+
+    Args:
+        ports: whether a link to or from a switch carries at most one chunk in an epoch, however
+            many it could (hyper-edges, appendix C).
+    """
+    links = posed.topology.links
+    at_switch = {i for i, link in enumerate(links) if ports and max(link.edge) >= posed.ranks}
+    begins: dict[int, int] = {}
+    for hop in (hop for hops in posed.hops for hop in hops):
+        begins[hop.thing] = min(hop.offset, begins.get(hop.thing, hop.offset))
+    spans = tuple(
+        tuple(_span(h, length, begins[h.thing], alone=h.thing in at_switch) for h in hops)
+        for hops in posed.hops
+    )
+    delay = tuple(
+        _whole(cost + _latest(hops, own, length), length)
+        for cost, hops, own in zip(posed.cost, posed.hops, spans, strict=True)
+    )
+    return Epochs(posed, length, delay, spans, _far(posed, delay))
+
+
+def _whole(units: int, length: int) -> int:
+    """Return in how many epochs that is, at least one, but for a small part of one."""
+    return max(1, -(-(units - length // _TENTH) // length))
+
+
+def _span(hop: Hop, length: int, begin: int, *, alone: bool) -> Span:
+    """Return what a chunk holds, of a thing whose epochs begin so much later than others."""
+    first, within = divmod(hop.offset - begin, length)
+    last = first + _whole(within + hop.busy, length) - 1
+    whole = alone or 2 * hop.busy > length
+    return Span(hop.thing, first, last, hop.weight * (length if whole else hop.busy), hop.stem)
+
+
+def _latest(hops: tuple[Hop, ...], spans: tuple[Span, ...], length: int) -> int:
+    """Return the last unit of an epoch at which a chunk may set out, others before it."""
+    if any(span.load >= hop.weight * length for hop, span in zip(hops, spans, strict=True)):
+        return 0
+    return max((length // hop.busy - 1) * hop.busy for hop in hops if hop.busy)
+
+
+def _far(posed: Posed, delay: tuple[int, ...]) -> Ticks:
+    far = np.full((posed.ranks, posed.ranks), FAR, dtype=np.int64)
+    np.fill_diagonal(far, 0)
+    np.minimum.at(far, (np.array(posed.src), np.array(posed.dst)), np.array(delay))
+    for middle in range(posed.ranks):  # Floyd and Warshall
+        np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
+    return far

@@ -1,0 +1,103 @@
+"""Sends that are planned in an order, each as soon as its chunk is there and its way is free.
+
+Of a schedule that is right in epochs, each send is so placed no later than its epoch has it, where
+ways are links: by then its chunk has come, and what is placed before it holds no more than it did.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+from sccl.synth.teccl.posed import ChunkSend, Posed
+
+
+class _Held:
+    """What is held of a thing: from when, until when, and how much."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._busy: list[tuple[int, int, int]] = []
+        self._longest = 0
+
+    def next(self, start: int, busy: int, weight: int) -> int:
+        """Return the first unit from one on from which so much more is free for so long."""
+        while busy:
+            first = bisect_left(self._busy, (start - self._longest,))
+            last = bisect_left(self._busy, (start + busy,))
+            over = [one for one in self._busy[first:last] if one[1] > start]
+            for at in sorted({start, *(begin for begin, _, _ in over if begin > start)}):
+                here = [(end, load) for begin, end, load in over if begin <= at < end]
+                if sum(load for _, load in here) + weight > self.room:
+                    start = min(end for end, _ in here)
+                    break
+            else:
+                break
+        return start
+
+    def take(self, start: int, busy: int, weight: int) -> None:
+        """Note that so much is held."""
+        if busy:
+            insort(self._busy, (start, start + busy, weight))
+            self._longest = max(self._longest, busy)
+
+
+def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[ChunkSend, ...]:
+    """Return when each send is.
+
+    Args:
+        sends: by the epoch in which they start, each after that which brings its chunk. Those of
+            one epoch and chunk that share a stem go together.
+        length: units of an epoch before which none starts; 0: it is as soon as can be.
+    """
+    held = [_Held(room) for room in posed.room]
+    there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
+    sent = []
+    for epoch, chunk, ways in _together(posed, sends):
+        hops = {hop.stem: hop for way in ways for hop in posed.hops[way]}.values()
+        start, before = max(epoch * length, there[chunk, posed.src[ways[0]]]), -1
+        while start != before:
+            before = start
+            for h in hops:
+                start = held[h.thing].next(start + h.offset, h.busy, h.weight) - h.offset
+        for h in hops:
+            held[h.thing].take(start + h.offset, h.busy, h.weight)
+        for way in ways:
+            here, arrives = (chunk, posed.dst[way]), start + posed.cost[way]
+            there[here] = min(arrives, there.get(here, arrives))
+            sent.append(ChunkSend(start, chunk, way))
+    return tuple(sent)
+
+
+def _together(posed: Posed, sends: Iterable[ChunkSend]) -> list[tuple[int, int, list[int]]]:
+    """Return ways by epoch and chunk, those together that share a stem."""
+    found: list[tuple[int, int, list[int]]] = []
+    place: dict[tuple[int, int, int], int] = {}
+    for send in sends:
+        keys = [(send.start, send.chunk, hop.stem) for hop in posed.hops[send.way]]
+        at = next((place[key] for key in keys if key in place), len(found))
+        if at == len(found):
+            found.append((send.start, send.chunk, []))
+        found[at][2].append(send.way)
+        place |= dict.fromkeys(keys, at)
+    return found
+
+
+def pruned(posed: Posed, sends: Iterable[ChunkSend]) -> tuple[ChunkSend, ...]:
+    """Return the sends that bring a chunk to where it is wanted, or on its way there.
+
+    TE-CCL, section 3: flows that serve no demand are left out, from the destinations backwards.
+
+    Args:
+        sends: each chunk comes to a rank once.
+    """
+    rows = tuple(sends)
+    brings = {(send.chunk, posed.dst[send.way]): i for i, send in enumerate(rows)}
+    used: set[int] = set()
+    for chunk, wanted in enumerate(posed.wanted):
+        for rank in wanted:
+            at = rank
+            while at not in posed.holders[chunk] and brings[chunk, at] not in used:
+                used.add(brings[chunk, at])
+                at = posed.src[rows[brings[chunk, at]].way]
+    return tuple(send for i, send in enumerate(rows) if i in used)

@@ -1,0 +1,189 @@
+"""TE-CCL in epochs: the fewest in which all can be sent, or round after round of A*.
+
+The number of epochs is looked for from the least that can be: by feasibility alone, upward as long
+as it is refuted, in longer strides where it is neither found nor refuted, and then between.
+(Appendix E looks for an upper bound, and leaves the rest to the objective.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sccl.core.words import counted
+from sccl.errors import ParameterError, TooLargeError
+from sccl.solvers.effort import Spending
+from sccl.synth.teccl.epochs import MOST, Epochs
+from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel
+from sccl.synth.teccl.intervals import Action
+from sccl.synth.teccl.placing import placed, pruned
+from sccl.synth.teccl.posed import ChunkSend
+
+MOST_VARIABLES = 1_500_000
+"""Of a model, about."""
+
+_SHARE = 0.5
+"""Of what is left: for one model."""
+
+_STALLED = 3
+"""Rounds of A* that bring nothing nearer, each twice as long, after which it gives up."""
+
+
+@dataclass
+class EpochSearch:
+    """A search in epochs.
+
+    Attributes:
+        actions: groups of symmetries that are tried, the last the identity alone.
+        least: units that no schedule takes less than.
+        buffers: chunks of others that a rank keeps to send on later; None: any number.
+        told: called with each schedule that is found, in exact time, and its epochs.
+    """
+
+    epochs: Epochs
+    actions: Sequence[Action]
+    least: int
+    buffers: int | None
+    told: Callable[[tuple[ChunkSend, ...], int], None]
+
+    def fewest(self, spending: Spending, enough: int, finish: int | None) -> int | None:
+        """Look for the fewest epochs; return how many are found; None: none are, by then.
+
+        Args:
+            enough: units: it ends with a schedule that finishes by then.
+            finish: units: of a schedule that is known; None: of none.
+
+        Raises:
+            TooLargeError: the model would be too large.
+            KeyboardInterrupt: the user interrupted; what was found by then has been told.
+        """
+        low, high, stride = self._first(), None, 1
+        most = MOST + 1 if finish is None else -(-finish // self.epochs.length)
+        count = low
+        while low < most and not spending.used_up() and not spending.late():
+            found = self.solved(count, spending)
+            if found.sends is not None:
+                high = self._last(found.sends)
+                if self._tell(found.sends) <= enough:
+                    break
+            else:  # what is given up is not looked at again
+                low, stride = count + 1, 1 if found.refuted else stride * 2
+            most = most if high is None else min(most, high)
+            count = min(low - 1 + stride, most - 1) if high is None else (low + most) // 2
+        return high
+
+    def within(self, count: int, spending: Spending) -> None:
+        """Look for a schedule of so many epochs.
+
+        Raises:
+            ParameterError: it is proved that there is none.
+            TooLargeError: the model would be too large.
+            KeyboardInterrupt: the user interrupted.
+        """
+        refuted = count < self.epochs.least
+        if not refuted:
+            found = self.solved(count, spending)
+            if found.sends is not None:
+                self._tell(found.sends)
+            refuted = found.refuted
+        if refuted:
+            quiet = EpochSearch(self.epochs, self.actions, self.least, self.buffers, _nothing)
+            fewest = quiet.fewest(spending, 0, None)
+            hint = "give more" if fewest is None else f"{fewest} will do"
+            raise ParameterError(
+                f"epochs is {count}: it is proved that {counted(count, 'epoch')} of "
+                f"{self.epochs.us:g} us are too few: {hint}"
+            )
+
+    def rounds(self, spending: Spending, count: int) -> bool:
+        """Solve round after round until all is there (section 4.2); return whether it is.
+
+        Args:
+            count: epochs of a round.
+
+        Raises:
+            TooLargeError: the model would be too large.
+            KeyboardInterrupt: the user interrupted.
+        """
+        posed, standing, before = self.epochs.posed, EpochState.first(self.epochs), 0
+        sends: list[ChunkSend] = []
+        wanted = [(c, r) for c in range(posed.chunks) for r in posed.wanted[c]]
+        stalled = 0
+        while any(pair not in standing.there for pair in wanted):
+            if spending.used_up() or spending.late() or stalled == _STALLED:
+                return False
+            self._check_size(count)
+            model = ExpandedModel(
+                self.epochs,
+                self.actions[0],
+                count,
+                standing=standing,
+                buffers=self.buffers,
+                whole=False,
+            )
+            found = self._spent(model, spending)
+            new = found.sends or ()
+            sends += [ChunkSend(s.start + before, s.chunk, s.way) for s in new]
+            standing, before = standing.after(self.epochs, new, count), before + count
+            stalled, count = (0, count) if new else (stalled + 1, count * 2)
+        self._tell(sends)
+        return True
+
+    def solved(self, count: int, spending: Spending) -> Expanded:
+        """Return what the model of so many epochs says: symmetric schedules first, then all."""
+        self._check_size(count)
+        found = Expanded(None, refuted=False, units=0.0)
+        for action in self.actions:
+            found = self._spent(
+                ExpandedModel(self.epochs, action, count, buffers=self.buffers), spending
+            )
+            if found.sends is not None:
+                break
+        return found
+
+    def _spent(self, model: ExpandedModel, spending: Spending) -> Expanded:
+        left = spending.left()
+        if left is None:
+            return Expanded(None, refuted=False, units=0.0)
+        units = None if left.units is None else max(left.units * _SHARE, 0.05)
+        some = spending.left(float("inf") if units is None else units)
+        found = model.solved(some or left)
+        spending.units += max(found.units, 1e-3)
+        return found
+
+    def _first(self) -> int:
+        length = self.epochs.length
+        return max(self.epochs.least, -(-(self.least - length // 10) // length))
+
+    def _last(self, sends: Sequence[ChunkSend]) -> int:
+        return max((s.start + self.epochs.delay[s.way] for s in sends), default=0)
+
+    def _tell(self, sends: Sequence[ChunkSend]) -> int:
+        """Tell of a schedule in exact time, without what serves nothing; return its finish.
+
+        Where buffers are limited nothing leaves before its epoch.
+        """
+        posed, length = self.epochs.posed, 0 if self.buffers is None else self.epochs.length
+        order = sorted(pruned(posed, sends), key=lambda s: (s.start, s.chunk, s.way))
+        exact = placed(posed, order, length)
+        self.told(exact, self._last(order))
+        return max((s.start + posed.cost[s.way] for s in exact), default=0)
+
+    def _check_size(self, count: int) -> None:
+        """Check that a model of so many epochs can be held.
+
+        Raises:
+            TooLargeError: it cannot.
+        """
+        posed = self.epochs.posed
+        size = len(self.actions[0].firsts) * len(posed.src) * count
+        if size > MOST_VARIABLES:
+            raise TooLargeError(
+                f"{posed.collective.name} of {posed.ranks} ranks in {counted(count, 'epoch')} of "
+                f"{self.epochs.us:g} us takes {size} variables, at most {MOST_VARIABLES} are "
+                "modelled: give longer epochs, fewer chunks, or the continuous model"
+            )
+
+
+def _nothing(*_: object) -> None:
+    """Tell nobody."""

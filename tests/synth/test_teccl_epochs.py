@@ -1,0 +1,312 @@
+"""TE-CCL in epochs: what the models say is right, and the fewest epochs where these are known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import ParameterError, TooLargeError
+from sccl.judge import violations
+from sccl.sim import replay
+from sccl.solvers.effort import Effort, Spending
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.network.symmetries import free_symmetries
+from sccl.synth.teccl import searched
+from sccl.synth.teccl.epochs import Epochs, epochs_of, length_of
+from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel
+from sccl.synth.teccl.intervals import Action
+from sccl.synth.teccl.placing import placed, pruned
+from sccl.synth.teccl.posed import ChunkSend, Posed, pose
+from sccl.synth.teccl.searched import EpochSearch
+from sccl.topo import resolve
+from tests.kit.executed import is_right
+from tests.kit.nightly import times
+from tests.kit.strategies import topologies, unequal
+
+TECCL = registry.load("teccl")
+
+
+def planned(
+    topology: Topology, collective: str, size: int, units: float = 2.0, **told: Any
+) -> tuple[Found, list[Any]]:
+    """Return what was found, and the events on the way."""
+    request = Request(topology, named(collective, topology.ranks), size)
+    events: list[Any] = []
+    outcome = registry.plan(
+        TECCL, request, TECCL.Options(**told), Effort(units=units), events.append
+    )
+    assert isinstance(outcome, Found)
+    return outcome, events
+
+
+def plan_of(found: Found) -> Schedule:
+    assert isinstance(found.plan, Schedule)
+    return found.plan
+
+
+def counted(events: list[Any]) -> int:
+    """Return in how many epochs the best was found."""
+    return int([event.epochs for event in events if hasattr(event, "epochs")][-1])
+
+
+def posed_of(topology: Topology, collective: str, chunk_bytes: int, chunks: int = 1) -> Posed:
+    spec = named(collective, topology.ranks)
+    clock = Clock.of(topology, chunk_bytes, AlphaModel.TRAVELS)
+    return pose(topology, spec.at(spec.unit * chunks), clock)
+
+
+def at_once(topology: Topology) -> Topology:
+    """Return a machine without alphas."""
+    links = tuple(replace(k, alpha_us=0.0) for k in topology.links)
+    return replace(topology, alpha_us=0.0, links=links)
+
+
+def check(epochs: Epochs, sends: tuple[ChunkSend, ...], buffers: int | None = None) -> int:
+    """Check sends by epoch as the model has them, told anew; return the epochs they take."""
+    posed, last = epochs.posed, 0
+    there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
+    loads: dict[tuple[int, int], dict[tuple[int, int, int], int]] = defaultdict(dict)
+    leaves: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for send in sorted(sends, key=lambda s: s.start):
+        here, comes = (send.chunk, posed.src[send.way]), send.start + epochs.delay[send.way]
+        assert here in there
+        assert there[here] <= send.start
+        leaves[here].append(send.start)
+        to = send.chunk, posed.dst[send.way]
+        assert to not in there
+        there[to] = comes
+        last = max(last, comes)
+        for span in epochs.spans[send.way]:
+            for k in range(send.start + span.first, send.start + span.last + 1):
+                loads[span.thing, k][send.chunk, send.start, span.stem] = span.load
+    for (thing, _), own in loads.items():
+        assert sum(own.values()) <= posed.room[thing] * epochs.length
+    for chunk, rank in product(range(posed.chunks), range(posed.ranks)):
+        assert rank not in posed.wanted[chunk] or (chunk, rank) in there
+    if buffers is not None:
+        kept: dict[tuple[int, int], int] = defaultdict(int)
+        for (chunk, rank), starts in leaves.items():
+            if rank not in posed.holders[chunk]:
+                for k in range(there[chunk, rank] + 1, max(starts) + 1):
+                    kept[rank, k] += 1
+        assert all(count <= buffers for count in kept.values())
+    return last
+
+
+machines = (
+    unequal() | topologies(max_ranks=5) | st.sampled_from(["rail:2x2", "switch2d:2x2"]).map(resolve)
+)
+
+
+@settings(max_examples=times(25))
+@given(st.data())
+def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
+    topology = data.draw(machines)
+    collective = data.draw(st.sampled_from(["allgather", "broadcast", "alltoall", "reducescatter"]))
+    best, _ = planned(
+        topology,
+        collective,
+        data.draw(st.sampled_from([1 << 10, 1 << 20])) * topology.ranks,
+        units=1.0,
+        model=data.draw(st.sampled_from(["milp", "astar"])),
+        epoch=data.draw(st.sampled_from(["fastest", "slowest"])),
+        multiplier=data.draw(st.sampled_from([1, 2])),
+        ports=data.draw(st.booleans()),
+    )
+    plan = plan_of(best)
+    assert violations(plan) == []
+    assert topology.switches or is_right(plan)
+    assert best.bound.least is not None
+    assert best.bound.least <= best.bound.attained
+    assert replay(plan).finish == plan.finish
+
+
+@settings(max_examples=times(25))
+@given(st.data())
+def test_what_models_say_holds_in_epochs(data: st.DataObject) -> None:
+    topology = data.draw(machines)
+    posed = posed_of(topology, data.draw(st.sampled_from(["allgather", "alltoall"])), 1 << 20)
+    rule = data.draw(st.sampled_from(["fastest", "slowest"]))
+    epochs = epochs_of(posed, length_of(posed, rule, 1), ports=data.draw(st.booleans()))
+    buffers = data.draw(st.sampled_from([None, 0, 1]))
+    count = epochs.least + data.draw(st.integers(0, 12))
+    found = ExpandedModel(epochs, Action.alone(posed), count, buffers=buffers).solved(
+        Effort(units=1.0)
+    )
+    if found.sends is not None:
+        assert check(epochs, found.sends, buffers) <= count
+
+
+@pytest.mark.parametrize(("chunks", "count"), [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)])
+def test_allgather_of_dgx1_in_epochs_is_as_published(chunks: int, count: int) -> None:
+    """TE-CCL, appendix G, Table 7: 25 KB chunks, no alpha; 50.57 s there for the last."""
+    posed = posed_of(at_once(resolve("teccl-dgx1")), "allgather", 25_000, chunks)
+    epochs = epochs_of(posed, length_of(posed, "slowest", 1))
+    found = ExpandedModel(epochs, Action.alone(posed), count).solved(Effort(units=20))
+    assert found.sends is not None
+    assert check(epochs, found.sends) == count
+    fewer = ExpandedModel(epochs, Action.alone(posed), count - 1).solved(Effort(units=2))
+    assert fewer.sends is None
+    assert fewer.refuted or chunks > 2  # what is counted per rank shows it, a search hardly
+
+
+@pytest.mark.parametrize(("chunks", "count"), [(1, 3), (3, 8)])
+def test_alltoall_of_dgx1_in_epochs_is_as_published(chunks: int, count: int) -> None:
+    """Table 7 again."""
+    topology = at_once(resolve("teccl-dgx1"))
+    told = {"chunks": chunks, "model": "milp", "epoch": "slowest", "epochs": count}
+    best, events = planned(topology, "alltoall", 8 * chunks * 25_000, units=20, **told)
+    assert counted(events) == count
+    assert float(best.bound.attained) <= count
+
+
+@pytest.mark.parametrize("model", ["milp", "astar"])
+def test_ndv2_of_two_chassis_is_the_best_there_is(model: str) -> None:
+    """1 MB: TE-CCL finishes after 48.75 us, in 39 epochs of 1.25."""
+    best, _ = planned(resolve("teccl-ndv2x2"), "allgather", 62_500, units=10, model=model)
+    assert float(best.bound.attained) == pytest.approx(46.45)
+    assert best.proved
+
+
+def test_symmetric_schedules_hold_for_all() -> None:
+    topology = resolve("teccl-dgx2x2")
+    posed = posed_of(topology, "allgather", 31_250_000)
+    group = next(free_symmetries(topology, posed.collective))
+    images = [posed.images_of(one) for one in group]
+    action = Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+    epochs = epochs_of(posed, length_of(posed, "slowest", 1))
+    found = ExpandedModel(epochs, action, 4).solved(Effort(units=5))
+    assert found.sends is not None
+    assert check(epochs, found.sends) == 4  # as published, 10,000 us: 12 s there
+
+
+def copying(topology: Topology) -> Topology:
+    return replace(topology, switches=tuple(replace(s, copies=True) for s in topology.switches))
+
+
+@pytest.mark.parametrize("model", ["continuous", "milp", "astar"])
+def test_switches_that_copy_send_a_chunk_up_once(model: str) -> None:
+    """Seven get what one link brings to the switch: in the time of one."""
+    links = [Link(*edge, 1, 0.5, 10.0) for rank in range(8) for edge in ((rank, 8), (8, rank))]
+    plain = Topology("star", 8, tuple(links), 0.5, 10.0, switches=(Switch("hub"),))
+    switches = copying(plain)
+    once, _ = planned(switches, "broadcast", 1 << 20, units=5, model=model)
+    often, _ = planned(plain, "broadcast", 1 << 20, units=1, model="continuous")
+    plan = plan_of(once)
+    assert violations(plan) == []
+    assert replay(plan).finish == plan.finish
+    assert once.bound.attained * 2 < often.bound.attained
+    up = [k for k, link in enumerate(switches.links) if link.src < switches.ranks]
+    assert len(set(plan.link.tolist()) & set(up)) == 1
+
+
+def test_ports_take_one_chunk_in_an_epoch() -> None:
+    posed = posed_of(resolve("teccl-dgx2x2"), "allgather", 31_250_000)
+    length = length_of(posed, "slowest", 1)
+    free, ports = epochs_of(posed, length), epochs_of(posed, length, ports=True)
+    links, ranks = posed.topology.links, posed.ranks
+    loads = {(s.thing, s.load) for spans in ports.spans for s in spans}
+    assert all(load == length for thing, load in loads if max(links[thing].edge) >= ranks)
+    assert any(s.load < length for spans in free.spans for s in spans)
+
+
+def test_what_serves_nothing_is_left_out() -> None:
+    posed = posed_of(resolve("ring:4"), "broadcast", 1000)
+    way = {(posed.src[w], posed.dst[w]): w for w in range(len(posed.src))}
+    scatter = replace_wanted(posed, {1})
+    sends = tuple(ChunkSend(k, 0, way[0, rank]) for k, rank in ((0, 1), (0, 3)))
+    assert pruned(scatter, sends) == sends[:1]
+    assert pruned(posed, (*sends, ChunkSend(2, 0, way[1, 2]))) == (
+        *sends,
+        ChunkSend(2, 0, way[1, 2]),
+    )
+
+
+def replace_wanted(posed: Posed, ranks: set[int]) -> Posed:
+    return replace(posed, wanted=(frozenset(ranks),))
+
+
+def test_rounds_go_on_from_what_is_on_its_way() -> None:
+    """What holds a link beyond a round holds it in the next one, and what comes late comes then."""
+    posed = posed_of(resolve("ring:3@10GB+0.5us"), "allgather", 10_000)
+    epochs = epochs_of(posed, max(1, posed.hops[0][0].busy // 4))
+    first = EpochState.first(epochs)
+    send = ChunkSend(1, 0, posed.out[0][0])
+    after = first.after(epochs, [send], 2)
+    span, delay = epochs.spans[send.way][0], epochs.delay[send.way]
+    assert after.there[0, posed.dst[send.way]] == 1 + delay - 2
+    assert {k for _, k in after.held} == set(range(1 + span.last - 2 + 1))
+
+
+def test_sends_are_placed_as_soon_as_may_be_and_never_together() -> None:
+    posed = posed_of(resolve("ring:4@10GB+0us"), "broadcast", 10_000, chunks=3)
+    way, busy = posed.out[0][0], posed.hops[posed.out[0][0]][0].busy
+    exact = placed(posed, [ChunkSend(k, k, way) for k in range(3)], 0)
+    assert [s.start for s in exact] == [0, busy, 2 * busy]
+    late = placed(posed, [ChunkSend(k, k, way) for k in range(3)], 3 * busy)
+    assert [s.start for s in late] == [0, 3 * busy, 6 * busy]
+
+
+def test_a_horizon_that_is_too_short_is_said_with_one_that_is_not() -> None:
+    told: dict[str, Any] = {"model": "milp", "epoch": "slowest", "epochs": 3}
+    with pytest.raises(ParameterError, match=r"epochs is 3: it is proved .* too few: 4 will do"):
+        planned(at_once(resolve("ring:8")), "allgather", 1 << 20, **told)
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"epoch": "soon"}, "epoch is 'soon', expected 'fastest', 'slowest' or microseconds"),
+        ({"epoch": "0"}, "epoch is '0', expected"),
+        ({"epoch": "0.001"}, "give that, or 'fastest'"),
+        (
+            {"buffers": 0, "model": "astar"},
+            "buffers are limited to 0 in model astar, expected milp",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:
+    with pytest.raises(ParameterError, match=says):
+        planned(resolve("ring:4@1GB+0.001us"), "allgather", 1 << 24, **{"model": "milp", **told})
+
+
+def test_models_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searched, "MOST_VARIABLES", 10)
+    with pytest.raises(TooLargeError, match="give longer epochs, fewer chunks"):
+        planned(resolve("ring:4"), "alltoall", 1 << 20, model="milp", buffers=0)
+
+
+def test_rounds_that_bring_nothing_end() -> None:
+    posed = posed_of(resolve("ring:4"), "allgather", 1000)
+    epochs = epochs_of(posed, length_of(posed, "fastest", 1))
+    told: list[object] = []
+    search = EpochSearch(epochs, [Action.alone(posed)], 0, None, lambda *_: told.append(1))
+    assert not search.rounds(Spending(Effort(units=0.0)), 4)
+    assert not told
+
+
+def test_where_nothing_is_found_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Expanded(None, refuted=False, units=0.0)
+    monkeypatch.setattr(ExpandedModel, "solved", lambda *_: nothing)
+    ring = resolve("ring:4")
+    request = Request(ring, named("allgather", 4), 4000)
+    outcome = registry.plan(TECCL, request, TECCL.Options(model="astar"), Effort(units=1.0))
+    assert outcome == GaveUp("nothing found with an effort of 1")
+
+
+def test_the_same_twice() -> None:
+    told: dict[str, Any] = {"model": "astar", "units": 2.0}
+    plans = [planned(resolve("dgx1"), "allgather", 1 << 20, **told)[0].plan for _ in range(2)]
+    assert plans[0] == plans[1]
