@@ -10,7 +10,16 @@ import typer
 from rich.markup import escape
 
 from benchmarks import astra as clocks
-from benchmarks import astra_cases, astra_exported, pictures, process, report, scale, tables
+from benchmarks import (
+    astra_cases,
+    astra_exported,
+    pictures,
+    process,
+    report,
+    scale,
+    tables,
+    teccl_epochs,
+)
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
 from benchmarks import files as others
@@ -178,6 +187,21 @@ def teccl(smoke: Smoke = False, output: Output = None) -> None:
         )
     record.write(results, len(results))
     out().print(report.least_times_table(results))
+
+
+@app.command("teccl-epochs")
+@reported
+def in_epochs(smoke: Smoke = False, output: Output = None) -> None:
+    """TE-CCL's models in as many epochs as published."""
+    record = begin("teccl-epochs", writable(output), {"smoke": smoke}, {})
+    results: list[teccl_epochs.EpochResult] = []
+    for result in teccl_epochs.run(smoke=smoke):
+        results.append(result)
+        record.write(results, len(teccl_epochs.CASES))
+        case = result.case
+        _progress(f"{case.topology} {case.collective} {case.chunk_bytes}", result.seconds)
+    record.write(results, len(results))
+    out().print(report.epochs_table(results))
 
 
 @app.command("files")

@@ -20,6 +20,7 @@ from benchmarks.process import Startup
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
 from benchmarks.teccl import Attained, LeastTimeResult
+from benchmarks.teccl_epochs import EpochResult
 from benchmarks.timing import Raced, Timing
 from sccl.core.cost import bytes_text
 
@@ -180,6 +181,33 @@ def _attained_cells(one: Attained | None) -> tuple[str, ...]:
         str(one.chunks),
         seconds_text(one.seconds),
     )
+
+
+def epochs_table(results: Sequence[EpochResult]) -> Table:
+    """Return what models in epochs find, beside what is published."""
+    asked = ("Chunk", "C", "Model", "Epoch us", "Epochs")
+    there = ("There after, published", "Its solver", "There after", "Bound", "Seconds")
+    table = _table("TE-CCL in epochs (us, s)", "What", *asked, *there)
+    for r in results:
+        case = r.case
+        what = [f"{case.collective} {escape(case.topology)}"]
+        what += [] if case.alpha else ["no alpha"]
+        what += ["copies"] if case.copies else []
+        what += [] if case.buffers is None else [f"buffers {case.buffers}"]
+        table.add_row(
+            ", ".join(what),
+            bytes_text(case.chunk_bytes),
+            str(case.chunks),
+            case.model,
+            "" if r.epoch_us is None else f"{r.epoch_us:g}",
+            "" if r.epochs is None else str(r.epochs),
+            "" if case.published_us is None else f"{case.published_us:,.6g}",
+            "" if case.published_s is None else seconds_text(case.published_s),
+            "not found" if r.finish_us is None else f"{r.finish_us:,.6g}",
+            "" if r.bound_us is None else f"{r.bound_us:,.6g}",
+            seconds_text(r.seconds),
+        )
+    return table
 
 
 def certificates_table(results: Sequence[CertificateResult]) -> Table:

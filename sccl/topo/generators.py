@@ -15,7 +15,7 @@ from itertools import combinations, islice, pairwise, permutations
 from sccl.core.topology import MAX_PAIRED, MAX_RANKS, Link, Switch, Topology, per_rank_budgets
 from sccl.errors import ParameterError, unknown_name
 from sccl.topo.costs import EXAMPLE, with_costs
-from sccl.topo.layered import dragonfly, fat_tree, rail, ring_full_switch, switch2d
+from sccl.topo.layered import dragonfly, fat_tree, ndv2, rail, ring_full_switch, switch2d
 from sccl.topo.wiring import Dimension, Pair, Wiring, alike, check_ranks, number_of, sides_of
 
 _MAX_PAIRS = 2**19  # a full machine of 1,024 ranks
@@ -177,6 +177,7 @@ _GENERATORS = (
         "nodes of GPUs around a switch, a leaf switch a rail, spine switches",
         rail,
     ),
+    Generator("ndv2", "CHASSIS", "ndv2:16", "NDv2 chassis of 8 GPUs, one NIC each", ndv2),
 )
 
 
@@ -246,6 +247,7 @@ def _links(text: str, wiring: Wiring) -> tuple[Link, ...]:
             "which this version does not build: give fewer ranks"
         )
     kinds = {edge: kind for a, b, kind in pairs for edge in ((a, b), (b, a))}
+    kinds |= {(a, b): kind for a, b, kind in wiring.one_way}
     dimensions = wiring.dimensions
     return tuple(
         Link(a, b, dimensions[kind].lanes, dimensions[kind].alpha_us, dimensions[kind].gb_per_s)

@@ -194,3 +194,37 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 
 def _chassis(inner: int, nodes: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(range(node * inner, (node + 1) * inner)) for node in range(nodes))
+
+
+_DOUBLE = ((0, 1), (0, 4), (1, 3), (2, 3), (2, 6), (4, 5), (5, 7), (6, 7))
+_SINGLE = ((0, 2), (0, 3), (1, 2), (1, 5), (3, 7), (4, 6), (4, 7), (5, 6))
+"""Pairs of GPUs of a DGX-1 with two NVLinks, and with one."""
+
+
+def ndv2(text: str) -> Wiring:
+    """Return NDv2 chassis around a switch: GPU 0 of each sends to it, and GPU 1 hears from it.
+
+    As TE-CCL (SIGCOMM 2024, appendix H and its public code) has them from three chassis on.
+    """
+    chassis = number_of(text, 2)
+    ranks = check_ranks((8, chassis))
+    pairs = (
+        (8 * c + a, 8 * c + b, kind)
+        for c in range(chassis)
+        for kind, own in enumerate((_DOUBLE, _SINGLE))
+        for a, b in own
+    )
+    links = (way for c in range(0, ranks, 8) for way in ((c, ranks, 2), (ranks, c + 1, 2)))
+    return Wiring(
+        ranks,
+        pairs,
+        (
+            Dimension("double NVLinks", 2, 0.7, 25.0),
+            Dimension("single NVLinks", 1, 0.7, 25.0),
+            Dimension("links to and from the network", 1, 1.3, 12.5),
+        ),
+        ("network",),
+        _chassis(8, chassis),
+        costs="alphas and GB/s as TE-CCL (SIGCOMM 2024) has them",
+        one_way=tuple(links),
+    )

@@ -46,6 +46,7 @@ class Wiring:
 
     Attributes:
         pairs: the nodes that are joined; ranks come first, switches after them.
+        one_way: those that are joined from the first to the second alone.
         switches: names of switches, which forward and hold nothing.
         chassis: ranks that share an enclosure.
         budgets: shared budgets.
@@ -61,6 +62,7 @@ class Wiring:
     budgets: tuple[Budget, ...] = ()
     describes: str = ""
     costs: str = NVLINK
+    one_way: tuple[Pair, ...] = ()
 
 
 def alike(pairs: Iterable[tuple[int, int]]) -> Iterator[Pair]:

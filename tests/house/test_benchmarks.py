@@ -27,6 +27,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "codegen",
         "certificates",
         "teccl",
+        "teccl-epochs",
         "files",
         "fuzz",
     ],

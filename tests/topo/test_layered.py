@@ -224,3 +224,16 @@ def test_no_name_does_worse_than_being_refused(text: str) -> None:
         except InputError:
             continue
         assert machine.ranks >= 2
+
+
+def test_ndv2_chassis_are_those_of_the_catalogue() -> None:
+    """Four of them: TE-CCL's, but for how many lanes a speed is counted in."""
+    made, known = resolve("ndv2:4"), resolve("teccl-ndv2x4")
+
+    def costs(topology: Topology) -> list[tuple[object, ...]]:
+        return sorted((*k.edge, k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links)
+
+    assert costs(made) == costs(known)
+    assert (made.chassis, len(made.switches)) == (known.chassis, 1)
+    with pytest.raises(ParameterError, match="a whole number from 2 to 9999999"):
+        resolve("ndv2:1")

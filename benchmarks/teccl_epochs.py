@@ -1,0 +1,168 @@
+"""TE-CCL's models in epochs, as many as published: how long ours take, and when all is there.
+
+Published: TE-CCL (SIGCOMM 2024), Table 7 (DGX-1, no alpha, chunks of 25 KB; 6 cores), the outputs
+of its public code (two chassis, 80 cores), and Figure 11 (with and without buffers, as a share of
+time). Gurobi. A schedule in K epochs of some length is there after K times that length, as
+published; ours is placed in exact time, and may be there sooner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sccl.collectives import named
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.topology import Topology
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.topo import resolve
+
+UNITS = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class EpochCase:
+    """What is asked.
+
+    Attributes:
+        alpha: whether links have theirs; else none.
+        copies: whether switches copy.
+        epochs: published, which are asked for; 0: none are, and the fewest are looked for.
+        published_us: when all is there.
+        published_s: what the solver took.
+    """
+
+    topology: str
+    collective: str
+    chunk_bytes: int
+    chunks: int
+    model: str
+    epoch: str
+    alpha: bool = True
+    copies: bool = False
+    buffers: int | None = None
+    epochs: int = 0
+    published_us: float | None = None
+    published_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    """What came of it.
+
+    Attributes:
+        epoch_us: how long an epoch was; None: nothing was found in epochs.
+        epochs: in how many it was found.
+        finish_us: in exact time; None: nothing was found.
+        bound_us: no schedule of such chunks takes less.
+        seconds: of all, start and judge among it.
+    """
+
+    case: EpochCase
+    epoch_us: float | None
+    epochs: int | None
+    finish_us: float | None
+    bound_us: float | None
+    seconds: float
+
+
+_TABLE_7 = {1: (2, 0.09), 2: (3, 0.07), 3: (4, 0.19), 4: (5, 1.45), 5: (6, 8.96), 6: (7, 50.57)}
+
+_NDV2_ROWS = {  # output bytes: slow epochs (K, us, s), fast ones
+    1_000_000_000: ((10, 50_000.0, 5.0), (35, 43_750.0, 43.0)),
+    16_000_000: ((10, 800.0, 5.0), (35, 700.0, 45.0)),
+    1_000_000: ((14, 70.0, 5.0), (39, 48.75, 47.0)),
+    256_000: ((15, 19.2, 7.0), (46, 14.72, 40.0)),
+    64_000: ((24, 7.68, 9.0), (76, 6.08, 69.0)),
+}
+
+_DGX2_ROWS = {
+    1_000_000_000: (4, 10_000.0, 12.0),
+    1_000_000: (9, 22.5, 19.0),
+    256_000: (12, 7.68, 23.0),
+}
+
+
+def _beside(case: EpochCase, published: tuple[int, float, float]) -> EpochCase:
+    count, us, seconds = published
+    return replace(case, epochs=count, published_us=us, published_s=seconds)
+
+
+_DGX1 = EpochCase("teccl-dgx1", "allgather", 25_000, 1, "milp", "slowest", alpha=False)
+_NDV2X2 = EpochCase("teccl-ndv2x2", "allgather", 62_500, 1, "milp", "slowest")
+_DGX2X2 = EpochCase("teccl-dgx2x2", "allgather", 31_250, 1, "milp", "slowest", copies=True)
+
+CASES = (
+    *(
+        _beside(replace(_DGX1, chunks=chunks), (count, float(count), seconds))
+        for chunks, (count, seconds) in _TABLE_7.items()
+    ),
+    *(
+        _beside(replace(_NDV2X2, chunk_bytes=size // 16, epoch=epoch), published)
+        for size, both in _NDV2_ROWS.items()
+        for epoch, published in zip(("slowest", "fastest"), both, strict=True)
+    ),
+    *(
+        _beside(replace(_DGX2X2, chunk_bytes=size // 32), published)
+        for size, published in _DGX2_ROWS.items()
+    ),
+    *(
+        replace(_NDV2X2, chunk_bytes=size // 16, model="astar", epoch="fastest")
+        for size in _NDV2_ROWS
+    ),
+    *(replace(_DGX2X2, model="astar", epoch="fastest", copies=some) for some in (False, True)),
+    *(replace(_DGX1, chunks=4, buffers=most) for most in (None, 0)),
+)
+
+
+def run(*, smoke: bool) -> Iterator[EpochResult]:
+    """Yield each case, worked out on this machine.
+
+    Args:
+        smoke: only the first.
+    """
+    for case in CASES[:1] if smoke else CASES:
+        yield _worked_out(case)
+
+
+def _worked_out(case: EpochCase) -> EpochResult:
+    topology = _machine(case)
+    spec, teccl = named(case.collective, topology.ranks), registry.load("teccl")
+    chunks = spec.at(spec.unit * case.chunks).chunks
+    told = teccl.Options(
+        chunks=case.chunks,
+        model=case.model,
+        epoch=case.epoch,
+        epochs=case.epochs,
+        buffers=case.buffers,
+    )
+    events: list[Any] = []
+    began = time.perf_counter()
+    request = Request(topology, spec, case.chunk_bytes * chunks)
+    outcome = registry.plan(teccl, request, told, Effort(units=UNITS), events.append)
+    seconds = round(time.perf_counter() - began, 3)
+    found = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if not isinstance(found, Found):
+        return EpochResult(case, None, None, None, None, seconds)
+    last = [event for event in events if hasattr(event, "epochs")][-1:]
+    return EpochResult(
+        case,
+        last[0].epoch_us if last else None,
+        last[0].epochs if last else None,
+        float(found.bound.attained),
+        float(found.bound.least or 0),
+        seconds,
+    )
+
+
+def _machine(case: EpochCase) -> Topology:
+    topology = resolve(case.topology)
+    if not case.alpha:
+        links = tuple(replace(link, alpha_us=0.0) for link in topology.links)
+        topology = replace(topology, alpha_us=0.0, links=links)
+    switches = tuple(replace(switch, copies=case.copies) for switch in topology.switches)
+    return replace(topology, switches=switches)
