@@ -62,7 +62,8 @@ def limits(
     """The frontier over all k and all C: for every S the infimum of R/C, and what attains it.
 
     Of allreduce, for every class of algorithms. With --time, what no plan of any chunks takes less
-    than at a size, alpha travelling, and a schedule near it: -o names its file, or their folder.
+    than at a size, alpha travelling, and a schedule near it: -o names its file, or their folder;
+    --certify a folder for the proofs of both.
 
     Exit code 0: done, 2: bad input, 3: some limit is known only between bounds, 130: interrupted.
     """
@@ -73,13 +74,13 @@ def limits(
             "--time",
             {
                 "--max-steps": max_steps,
-                "--certify": delivery.certify_dir,
                 "--plot": delivery.plot,
                 "--alpha-us": delivery.alpha_us,
                 "--gb-per-s": delivery.gb_per_s,
             },
         )
-        time_limits(about, size or "1KB..1GB", gap, timeout, delivery.out_dir, json=json)
+        to = (delivery.out_dir, delivery.certify_dir)
+        time_limits(about, size or "1KB..1GB", gap, timeout, to, json=json)
     _refuse("limits of R/C (add --time)", {"--size": size, "--gap": gap})
     limits_of(about, max_steps, settings_of(search, timeout), delivery, json=json)
 

@@ -11,10 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sccl.cli.certify import certify
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, tell_first_use
 from sccl.cli.subject import SubjectOptions
 from sccl.core.cost import bytes_text, us_text
+from sccl.core.outcome import Found
+from sccl.synth.claims import check_can_certify
 from sccl.synth.settings import checked_effort
+from sccl.tasks.certify import certify_times
 from sccl.tasks.planned import plain_subject
 from sccl.tasks.sizes import sizes_of
 from sccl.topo import resolve
@@ -27,31 +31,46 @@ def time_limits(
     size: str,
     gap: float | None,
     timeout: float | None,
-    output: Path | None,
+    to: tuple[Path | None, Path | None],
     *,
     json: bool,
 ) -> NoReturn:
-    """Work out, print and write the least times of some sizes, and exit."""
+    """Work out, print and write the least times of some sizes, and exit.
+
+    Args:
+        to: where schedules go, and their certificate.
+    """
     from sccl.tasks import time_limit as task  # noqa: PLC0415 - loads NumPy
 
     sizes, within = sizes_of(size), _WITHIN if gap is None else gap
     checked_effort(timeout, 0)
     subject = plain_subject(resolve(about.topo), about.collective, about.root)
+    output, certificate = to
     task.check_output(output, sizes)
+    if certificate:
+        check_can_certify(certificate, subject.topology, subject.spec)
+    found: dict[int, Found] = {}
     with err().status("") as status:
         words = escape(f"{subject.spec.name} on {on_a_line(subject.topology.name)}")
         status.update(words)
         told = (lambda _: None) if json else (lambda now: status.update(f"{words}, {now}"))
-        points = [
-            task.point_part(point, task.write_point(output, sizes, point))
-            for point in task.least_times(subject, sizes, within, timeout, told, tell_first_use)
-        ]
+        points = []
+        for point in task.least_times(subject, sizes, within, timeout, told, tell_first_use):
+            points.append(task.point_part(point, task.write_point(output, sizes, point)))
+            if point.found:
+                found[point.size_bytes] = point.found
     shown = task.time_limit_output(subject, within, points)
     if json:
         print_output(shown)
     else:
         _print(out(), shown)
-    if any(point.ended == "interrupted" for point in shown.points):
+    interrupted = any(point.ended == "interrupted" for point in shown.points)
+    if certificate and found and not interrupted:
+        certify(lambda path, _: certify_times(subject, found, path), certificate, quiet=json)
+    elif certificate:
+        why = "interrupted" if interrupted else "nothing was found"
+        err().print(f"{why}: no certificate is written")
+    if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
     near = all(point.gap is not None and point.gap <= within for point in shown.points)
     raise typer.Exit(ExitCode.OK if near else ExitCode.UNKNOWN)

@@ -308,6 +308,21 @@ class Topology:
         )
         return self.ranks == other.ranks and self.lanes() == other.lanes() and mine == theirs
 
+    def takes_like(self, other: Topology) -> bool:
+        """Return whether a schedule takes as long on both: all is alike, but for names."""
+        mine, theirs = (
+            (
+                sorted((k.edge, k.lanes, k.alpha_us, k.gb_per_s) for k in t.links),
+                [(s.copies, s.buffer_chunks, s.cut_through) for s in t.switches],
+                sorted(
+                    (b.edges, b.chunks_per_round, speed)
+                    for b, speed in zip(t.budgets, t.budget_speeds(), strict=True)
+                ),
+            )
+            for t in (self, other)
+        )
+        return self.ranks == other.ranks and mine == theirs
+
 
 def check_cost(
     where: str,

@@ -19,6 +19,7 @@ from sccl.core.files.claims import (
     Claim,
     LimitClaimWire,
     LimitPointWire,
+    ScheduleClaimWire,
     StepsWire,
     UnsatWire,
 )
@@ -209,7 +210,7 @@ def _kept(folder: Path, topology: Topology, spec: Spec) -> Sequence[Claim] | Non
 def _files(claims: Sequence[Claim]) -> Iterator[str]:
     """Yield the names of the files that claims refer to."""
     for claim in claims:
-        if isinstance(claim, AlgorithmClaimWire):
+        if isinstance(claim, AlgorithmClaimWire | ScheduleClaimWire):
             yield claim.file
         elif isinstance(claim, UnsatWire):
             for vector in claim.vectors:

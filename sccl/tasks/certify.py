@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from sccl.collectives import Spec
 from sccl.core.candidate import Range
+from sccl.core.cost import bytes_text, us_text
 from sccl.core.frontier import COMPOSED, TREES, Frontier
+from sccl.core.outcome import Found
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -19,6 +22,9 @@ from sccl.synth.settings import DEFAULT_TIMEOUT_S, Settings
 from sccl.tasks.limits import limits_of_equal_halves
 from sccl.tasks.pareto import equal_halves
 from sccl.tasks.subject import Subject
+
+_ROUNDED = Fraction(1, 10**6)
+"""Of a bound: prices in fractions prove a little less than those of a solver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,27 @@ def certify_limits(
         scope = f"{equal.scope}, and of any two halves{', and trees' if trees else ''}"
     file = write_limit_certificate(topology, spec, parts, folder, _compositions(found))
     return WrittenCertificate(file, scope)
+
+
+def certify_times(subject: Subject, found: Mapping[int, Found], folder: Path) -> WrittenCertificate:
+    """Certify what no plan takes less than at some sizes, and schedules near it.
+
+    Args:
+        found: by the bytes of a rank's buffer.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    from sccl.synth.fluid.certify import write_time_certificate  # noqa: PLC0415 - loads NumPy
+
+    made = write_time_certificate(subject.topology, subject.spec, found, folder)
+    less = [
+        f"{bytes_text(size)}, {us_text(float(proved))} of {us_text(float(known))}"
+        for size, proved in made.least.items()
+        if (known := found[size].bound.least) is not None and proved < known * (1 - _ROUNDED)
+    ]
+    scope = f"by cuts alone, which say less than was found, {'; '.join(less)}" if less else ""
+    return WrittenCertificate(made.file, scope)
 
 
 def _compositions(found: Frontier) -> list[AnyAlgorithm]:

@@ -9,6 +9,7 @@ import pytest
 
 from sccl.synth import registry
 from tests.kit.commands import sccl
+from tests.kit.paths import PUBLISHED, ROOT
 
 ASKED = ("limits", "--time", "--collective", "allgather", "--topo", "dgx1")
 
@@ -64,6 +65,8 @@ def test_switches_are_passed() -> None:
         (("--size", "1MB", "--gap", "2"), "gap is 2"),
         (("--size", "1MB", "--max-steps", "3"), "--max-steps has no part in --time"),
         (("--size", "1MB", "--timeout", "0"), "timeout is 0"),
+        (("--size", "1MB", "--certify", str(ROOT / "README.md")), "README.md"),
+        (("--size", "1MB", "--certify", str(PUBLISHED / "z52-allgather")), "would be lost"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(more: tuple[str, ...], says: str) -> None:
@@ -86,7 +89,7 @@ def test_machines_that_are_too_large_are_named() -> None:
         assert "give fewer ranks" in " ".join(err.split()) or "ranks" in err
 
 
-def test_an_interrupt_prints_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_prints_what_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plan, calls = registry.plan, []
 
     def interrupted(*args: object, **told: object) -> object:
@@ -96,8 +99,11 @@ def test_an_interrupt_prints_what_is_known(monkeypatch: pytest.MonkeyPatch) -> N
         return plan(*args, **told)  # type: ignore[arg-type]
 
     monkeypatch.setattr(registry, "plan", interrupted)
-    code, out, _ = sccl(*ASKED, "--size", "64KB..1MB", "--json")
+    proofs = tmp_path / "proofs"
+    code, out, err = sccl(*ASKED, "--size", "64KB..1MB", "--json", "--certify", proofs)
     assert code == 130
+    assert "no certificate is written" in err
+    assert not proofs.exists()
     points = json.loads(out)["points"]
     assert [point["ended"] for point in points] == ["", "interrupted"]
     assert points[1]["bound_us"] is None

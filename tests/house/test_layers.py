@@ -110,8 +110,8 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/fluid": _NOUNS
-    | {"collectives", "compiled", "prove/bounds", "solvers", "synth", "synth/network"}
-    | {"topo/symmetry", "msgspec", "numpy"},
+    | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sccl.collectives import dual_of, named
 from sccl.core.outcome import Bound, Found, GaveUp
 from sccl.core.schedule import Schedule
-from sccl.core.topology import Budget, Link, Topology
+from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import CollectiveError, ParameterError, TopologyError
 from sccl.judge import violations
+from sccl.prove.bounds import least_time
 from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
@@ -91,6 +92,32 @@ def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> 
     assert isinstance(theirs, Found)
     assert best.bound.least is not None
     assert best.bound.least <= theirs.bound.attained
+
+
+@pytest.mark.parametrize("kind", ["copies", "stores", "uneven"])
+@pytest.mark.parametrize("size", [1000, 64_000, 1_000_000])
+def test_what_switches_may_do_is_not_bounded_by_ways(kind: str, size: int) -> None:
+    """A chunk that is copied leaves its rank once, and what is stored may wait at the switch."""
+    hub = {
+        "copies": Switch("hub", copies=True),
+        "stores": Switch("hub", cut_through=False, buffer_chunks=None),
+        "uneven": Switch("hub"),
+    }[kind]
+    links = tuple(
+        Link(*edge, 1, 0.5 + rank * (kind == "uneven"), 25.0)
+        for rank in range(4)
+        for edge in ((rank, 4), (4, rank))
+    )
+    machine = Topology("star", 4, links, 0.5, 25.0, switches=(hub,))
+    least = least_time(machine, named("broadcast", 4)).us(size)
+    assert found(machine, "broadcast", size, gap=1.0).bound.least == least
+    if kind == "copies":
+        teccl = registry.load("teccl")
+        theirs = registry.plan(
+            teccl, Request(machine, named("broadcast", 4), size), teccl.Options()
+        )
+        assert isinstance(theirs, Found)
+        assert theirs.bound.attained == least
 
 
 ALPHA, LANE = 0.7, 25_000  # of a DGX-1: us, and bytes a us

@@ -15,6 +15,7 @@ CLAIMS = "claims.json"
 ClaimFraction = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
 FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]
 _Count = Annotated[int, Meta(ge=1, le=2**22)]
+_Bytes = Annotated[int, Meta(ge=1, le=2**60)]
 _Halves = Literal["equal", "any"]
 _Steps = Annotated[int, Meta(ge=1, le=512)]  # a limit of more is not computed
 
@@ -117,7 +118,72 @@ class LimitPointWire(
     halves: _Halves = "equal"
 
 
-Claim = (
+class TimeWire(_Wire, frozen=True, kw_only=True):
+    """No plan of any chunks takes less, from some size of a rank's buffer on, microseconds.
+
+    For L bytes, ``from_bytes`` or more: ``at_least_us + us_per_byte * (L - from_bytes)``, whether
+    alphas travel or occupy their links.
+    """
+
+    from_bytes: ClaimFraction
+    at_least_us: ClaimFraction
+    us_per_byte: ClaimFraction
+
+
+class TimeCutWire(TimeWire, frozen=True, kw_only=True, tag="time-cut", tag_field="claim"):
+    """So long takes what only ``sources`` have in ``left`` and ``goals`` outside want."""
+
+    left: tuple[int, ...]
+    sources: tuple[int, ...]
+    goals: tuple[int, ...]
+
+
+class TimeGroupsWire(TimeWire, frozen=True, kw_only=True, tag="time-groups", tag_field="claim"):
+    """Of an allreduce: so long takes what groups of nodes have to send one another."""
+
+    groups: tuple[tuple[int, ...], ...]
+
+
+class TimeBandwidthWire(
+    TimeWire, frozen=True, kw_only=True, tag="time-bandwidth", tag_field="claim"
+):
+    """So long take bytes, by a claim on R/C before, and an alpha in which they help nobody."""
+
+
+class TimePricesWire(TimeWire, frozen=True, kw_only=True, tag="time-prices", tag_field="claim"):
+    """In less time all constraints can sell less than the cheapest timed trees cost.
+
+    Time is cut at ``borders``, microseconds, the first 0, and the last the time. A price is that of
+    a microsecond of a constraint in a slot, from 0. ``middle``: the slot that is longer in more
+    time; null: nothing is said of more bytes.
+    """
+
+    machine: int
+    borders: Annotated[tuple[ClaimFraction, ...], Meta(min_length=2, max_length=513)]
+    middle: int | None
+    prices: tuple[tuple[str, int, ClaimFraction], ...]
+
+
+class ScheduleClaimWire(_Wire, frozen=True, kw_only=True, tag="schedule", tag_field="claim"):
+    """There is a schedule: for so many bytes of a rank's buffer, and when all has arrived."""
+
+    size_bytes: _Bytes
+    finish_us: ClaimFraction
+    file: FileName
+
+
+class TimePointWire(_Wire, frozen=True, kw_only=True, tag="time-point", tag_field="claim"):
+    """No plan of any chunks takes less than a time, and that schedule takes no more than another.
+
+    It follows from the claims before.
+    """
+
+    size_bytes: _Bytes
+    finish_us: ClaimFraction
+    at_least_us: ClaimFraction
+
+
+StepClaim = (
     StepsWire
     | BandwidthWire
     | LimitClaimWire
@@ -126,6 +192,9 @@ Claim = (
     | ParetoWire
     | LimitPointWire
 )
+TimeClaim = TimeCutWire | TimeGroupsWire | TimeBandwidthWire | TimePricesWire
+
+Claim = StepClaim | TimeClaim | ScheduleClaimWire | TimePointWire
 
 
 class CertificateWire(_Wire, frozen=True, kw_only=True):

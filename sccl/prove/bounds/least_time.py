@@ -21,7 +21,7 @@ more alphas. Any cut is valid, and the largest time counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
 
@@ -62,16 +62,33 @@ ChunkClass = tuple[frozenset[int], frozenset[int], int]
 
 
 @dataclass(frozen=True, slots=True)
+class Sides:
+    """A cut of nodes.
+
+    Attributes:
+        left: what has to leave these counts.
+        sources: that which these alone have, or contribute to.
+        goals: that which these want.
+    """
+
+    left: frozenset[int]
+    sources: frozenset[int]
+    goals: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Crossing:
     """What has to cross a cut, and over what.
 
     Attributes:
         share: bytes, by those of a rank's buffer.
         pipes: links, and budgets that carry less than theirs.
+        of: the cut; or the groups of nodes between which an allreduce has to send.
     """
 
     share: Fraction
     pipes: tuple[Pipe, ...]
+    of: Sides | tuple[frozenset[int], ...] = field(compare=False)
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
         """Return the microseconds by which the pipes can have carried it all."""
@@ -210,7 +227,7 @@ class _Cuts:
                 before = 0 if u in ranks else min(self.far[rank].get(u, 0) for rank in ranks)
                 after = 0 if v in ranks else min(self.far[v].get(rank, 0) for rank in ranks)
                 entering[u, v] = Fraction(before + alpha + after, self.scale)
-        return Crossing(Fraction(2 * (len(groups) - 1)), self._carriers(entering))
+        return Crossing(Fraction(2 * (len(groups) - 1)), self._carriers(entering), tuple(groups))
 
     def _around(self, centre: int) -> Iterator[Crossing]:
         """Yield what has to cross the cuts of all that is nearer to a rank than some distance."""
@@ -291,7 +308,8 @@ class _Cuts:
                 goals |= wanters
         if count:
             share = Fraction(count, self.collective.chunks)
-            yield Crossing(share, self._pipes(left, sources, goals))
+            sides = Sides(left, frozenset(sources), frozenset(goals))
+            yield Crossing(share, self._pipes(left, sources, goals), sides)
 
     def _pipes(self, left: frozenset[int], sources: set[int], goals: set[int]) -> tuple[Pipe, ...]:
         """Return the links out of a set of nodes, by when they are of use for what goes there."""

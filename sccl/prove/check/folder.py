@@ -21,13 +21,17 @@ from sccl.core.files.claims import (
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
+    ScheduleClaimWire,
     StepsWire,
+    TimePointWire,
+    TimeWire,
     UnsatWire,
 )
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
 from sccl.prove.check.cover import Covered, Triple, needed
 from sccl.prove.check.impossible import unsat
+from sccl.prove.check.least import at_least, judged, time_point
 from sccl.prove.check.members import is_member
 from sccl.prove.check.plain import written_out
 from sccl.prove.check.prices import by_steps, keys_of, overall, short
@@ -42,6 +46,9 @@ _SUPPORT: dict[ClaimState, str] = {
     "unchecked": "would follow from the claims above, of which some were not checked",
 }
 """How good a claim is that others follow from, the best first."""
+
+
+_Proved = StepsWire | BandwidthWire | LimitClaimWire | AlgorithmClaimWire | ScheduleClaimWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +115,35 @@ def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[ClaimStat
         InputError: a file is missing or cannot be read.
         TooMuchError: it takes too much work to say.
     """
+    if isinstance(claim, UnsatWire):
+        return unsat(case, claim, work.spend)
+    if isinstance(claim, ParetoWire | LimitPointWire | TimePointWire):
+        return _follows(case, claim, held, work)
+    if isinstance(claim, TimeWire):
+        known = [other for other, how in held.claims if how == "ok"]
+        return "ok", at_least(case, claim, known, work.spend)
+    return "ok", _proved(case, claim, held, work)
+
+
+def _proved(case: Case, claim: _Proved, held: _Held, work: Work) -> str:
+    """Return how a claim was checked that holds by itself.
+
+    Raises:
+        ValueError: it is not proved.
+        InputError: a file is missing or cannot be read.
+        TooMuchError: it takes too much work to say.
+    """
     match claim:
         case StepsWire():
-            return "ok", _steps(case, claim, work)
+            return _steps(case, claim, work)
         case BandwidthWire():
-            return "ok", _bandwidth(case, claim, work)
+            return _bandwidth(case, claim, work)
         case LimitClaimWire():
-            return "ok", _limit(case, claim, work)
+            return _limit(case, claim, work)
         case AlgorithmClaimWire():
-            return "ok", _algorithm(case, claim, held, work)
-        case UnsatWire():
-            return unsat(case, claim, work.spend)
-        case ParetoWire() | LimitPointWire():
-            return _follows(case, claim, held, work)
+            return _algorithm(case, claim, held, work)
+        case ScheduleClaimWire():
+            return judged(case, claim, work.spend)
     assert_never(claim)
 
 
@@ -189,32 +212,50 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -
 
 
 def _follows(
-    case: Case, claim: ParetoWire | LimitPointWire, held: _Held, work: Work
+    case: Case, claim: ParetoWire | LimitPointWire | TimePointWire, held: _Held, work: Work
 ) -> tuple[ClaimState, str]:
     """Return how good the claims are that a claim of optimality follows from.
 
     Raises:
         ValueError: it follows from no claims above.
     """
-    if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
-        raise ValueError("it speaks of halves, of which there are none here")
     enough: list[ClaimState] = []
     for state, words in _SUPPORT.items():
         enough.append(state)
         claims = [c for c, how in held.claims if how in enough]
         try:
-            _require_algorithm(case, claim, claims, held, work)
-            covered = Covered.of(claims, case.spec, case.phases)
-            if isinstance(claim, ParetoWire):
-                _pareto(case, claim, covered, work)
+            if isinstance(claim, TimePointWire):
+                time_point(claim, claims)
             else:
-                _limit_point(case, claim, covered, work)
+                _optimal(case, claim, claims, held, work)
         except ValueError:
             if len(claims) == len(held.claims):
                 raise
             continue
         return state, words
     raise AssertionError("the last claims are all claims")
+
+
+def _optimal(
+    case: Case,
+    claim: ParetoWire | LimitPointWire,
+    claims: Sequence[Claim],
+    held: _Held,
+    work: Work,
+) -> None:
+    """Check that an algorithm is the best of its class, by some claims.
+
+    Raises:
+        ValueError: it does not follow.
+    """
+    if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
+        raise ValueError("it speaks of halves, of which there are none here")
+    _require_algorithm(case, claim, claims, held, work)
+    covered = Covered.of(claims, case.spec, case.phases)
+    if isinstance(claim, ParetoWire):
+        _pareto(case, claim, covered, work)
+    else:
+        _limit_point(case, claim, covered, work)
 
 
 def _require_algorithm(

@@ -49,7 +49,7 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
         TooMuchError: that takes too much work.
     """
     spend(steps * (1 + len(machine.links)) + len(prices))
-    scale = _common([price for _, _, price in prices])
+    scale = common([price for _, _, price in prices])
     constraints = {c.key: c for c in machine.constraints()}
     costs: list[dict[Edge, int]] = [dict.fromkeys(machine.edges, 0) for _ in range(steps)]
     spent = [0] * steps
@@ -102,7 +102,7 @@ def overall(
         TooMuchError: that takes too much work.
     """
     constraints = {c.key: c for c in machine.constraints()}
-    scale = _common([*(price for _, price in prices), *(weight for _, weight in cuts)])
+    scale = common([*(price for _, price in prices), *(weight for _, weight in cuts)])
     costs = dict.fromkeys(machine.edges, 0)
     bought = 0
     for key, price in prices:
@@ -137,7 +137,12 @@ def short(value: Fraction) -> str:
     return str(value) if size <= 200 else f"a fraction of {size} bits"
 
 
-def _common(prices: Iterable[Fraction]) -> int:
+def common(prices: Iterable[Fraction]) -> int:
+    """Return the common denominator of fractions.
+
+    Raises:
+        TooMuchError: it is too long.
+    """
     scale = 1
     for price in prices:
         scale = lcm(scale, price.denominator)

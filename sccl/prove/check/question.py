@@ -10,7 +10,14 @@ from typing import Any
 
 from sccl.collectives import Dual, Phase, Spec, dual_of, misnamed, named, names
 from sccl.core.collective import Collective, Relation, RelationKind
-from sccl.core.files.claims import CLAIMS, CertificateWire, Claim
+from sccl.core.files.claims import (
+    CLAIMS,
+    CertificateWire,
+    Claim,
+    ScheduleClaimWire,
+    TimePointWire,
+    TimeWire,
+)
 from sccl.core.files.collectives import collective_of_wire, collective_to_wire
 from sccl.core.files.disk import is_there, read_text
 from sccl.core.files.text import digest, parse
@@ -20,6 +27,8 @@ from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
 from sccl.topo.catalogue import catalogue_names, resolve
 from sccl.topo.generators import generators
+
+_TIMED = TimeWire | ScheduleClaimWire | TimePointWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,11 @@ class Case:
     claims: tuple[Claim, ...]
     origin: str
     is_named: bool
+
+    @property
+    def timed(self) -> bool:
+        """Return whether all claims are on times, for links with their own alphas and speeds."""
+        return all(isinstance(c, _TIMED) for c in self.claims)
 
     @property
     def unit(self) -> Collective:
@@ -88,7 +102,7 @@ class Case:
         what = f"custom, {c['digest']}" if c["custom"] else f"as sccl defines it{root}"
         multiple = f", C a multiple of {c['unit']}" if c["unit"] > 1 else ""
         machine = f"{printable(m['name'])}: {counted(m['ranks'], 'rank')}, {links}{budgets}"
-        if not self.topology.equally_fast:
+        if not (self.timed or self.topology.equally_fast):
             machine += "; its lanes are NOT equally fast, and claims count them alike"
         return [
             f"machine     {machine}; {m['origin']}, {m['digest']}",
@@ -118,9 +132,10 @@ def read_case(folder: Path) -> Case:
         )
     wire = parse(read_regular(path), CertificateWire, where)
     topology = topology_of_wire(wire.topology, f"{where}, $.topology")
-    if topology.switches:
+    timed = any(isinstance(claim, _TIMED) for claim in wire.claims)
+    if topology.switches and not all(isinstance(claim, _TIMED) for claim in wire.claims):
         raise FormatError(
-            f"{where}: its topology has switch nodes, of which nothing can be claimed"
+            f"{where}: its topology has switch nodes, of which nothing but times can be claimed"
         )
     collective = collective_of_wire(wire.collective, where)
     if collective.ranks != topology.ranks:
@@ -134,7 +149,7 @@ def read_case(folder: Path) -> Case:
         dual,
         dual.solved_on(topology),
         wire.claims,
-        _origin(topology),
+        _origin(topology, timed=timed),
         spec.name in names(),
     )
 
@@ -189,8 +204,12 @@ def _period(relation: Relation, ranks: int) -> int:
             return 1
 
 
-def _origin(topology: Topology) -> str:
-    """Return whether a machine is the one that sccl knows by its name, in words."""
+def _origin(topology: Topology, *, timed: bool) -> str:
+    """Return whether a machine is the one that sccl knows by its name, in words.
+
+    Args:
+        timed: whether its alphas and speeds matter.
+    """
     name = topology.name
     if name in catalogue_names():
         known: Topology | None = resolve(name)
@@ -200,6 +219,8 @@ def _origin(topology: Topology) -> str:
         if known is None and name.partition(":")[0] not in {g.name for g in generators()}:
             return "custom: sccl knows no machine of this name"
     same = known is not None and known.carries_like(topology)
+    if timed and same and known is not None and not known.takes_like(topology):
+        return f"custom: links as {whose}, alphas or speeds NOT"
     return f"links and budgets as {whose}" if same else f"custom: NOT {whose} machine of this name"
 
 

@@ -12,7 +12,11 @@ from sccl.core.files.claims import (
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
+    ScheduleClaimWire,
+    StepClaim,
     StepsWire,
+    TimePointWire,
+    TimeWire,
     UnsatWire,
 )
 from sccl.prove.check.prices import short
@@ -20,17 +24,20 @@ from sccl.prove.check.question import Case
 
 _TREES = "allreduces by trees (each chunk goes up a timed tree and down another)"
 _COMPOSITIONS = "compositions of a reducescatter and an allgather"
+_PLANS = "all plans of chunks of any number and sizes"
 _EQUAL = f"{_COMPOSITIONS} of equal steps and rounds"
 
 
 def classes(case: Case) -> list[str]:
     """Return the classes within which the certificate claims that something is optimal."""
-    optimal = (c for c in case.claims if isinstance(c, ParetoWire | LimitPointWire))
+    optimal = (c for c in case.claims if isinstance(c, ParetoWire | LimitPointWire | TimePointWire))
     return list(dict.fromkeys(class_of(case, claim) for claim in optimal))
 
 
-def class_of(case: Case, claim: ParetoWire | LimitPointWire) -> str:
-    """Return the class within which an algorithm is claimed to be optimal."""
+def class_of(case: Case, claim: ParetoWire | LimitPointWire | TimePointWire) -> str:
+    """Return the class within which a plan is claimed to be optimal, or near it."""
+    if isinstance(claim, TimePointWire):
+        return f"{_PLANS}, whether alphas travel or occupy their links"
     if isinstance(claim, LimitPointWire):
         if claim.trees:
             return f"{_TREES}, for every k and C"
@@ -46,6 +53,12 @@ def class_of(case: Case, claim: ParetoWire | LimitPointWire) -> str:
 
 def claim_in_words(case: Case, claim: Claim) -> str:
     """Return what a claim says."""
+    if isinstance(claim, TimeWire | ScheduleClaimWire | TimePointWire):
+        return _time_in_words(claim)
+    return _steps_in_words(case, claim)
+
+
+def _steps_in_words(case: Case, claim: StepClaim) -> str:
     match claim:
         case StepsWire():
             return f"S >= {claim.at_least}{_for(case, _COMPOSITIONS)}"
@@ -63,6 +76,24 @@ def claim_in_words(case: Case, claim: Claim) -> str:
         case ParetoWire() | LimitPointWire():
             return f"{_triple(claim)} is Pareto-optimal among {class_of(case, claim)}"
     assert_never(claim)
+
+
+def _time_in_words(claim: TimeWire | ScheduleClaimWire | TimePointWire) -> str:
+    if isinstance(claim, ScheduleClaimWire):
+        return f"a schedule of {claim.size_bytes} bytes that takes {_decimal(claim.finish_us)} us"
+    least = f"{_decimal(claim.at_least_us)} us"
+    if isinstance(claim, TimePointWire):
+        took, size = f"{_decimal(claim.finish_us)} us", claim.size_bytes
+        return f"{took} for {size} bytes, where none of {_PLANS} takes less than {least}"
+    what = f"no plan takes less than {least} for {_decimal(claim.from_bytes)} bytes"
+    more = Fraction(claim.us_per_byte)
+    return f"{what}, and 1 us more for each {_decimal(str(1 / more))} more" if more else what
+
+
+def _decimal(text: str) -> str:
+    """Return a fraction with ten digits, where so many say it."""
+    value = Fraction(text)
+    return f"{float(value):.10g}" if 10**-12 < value < 10**30 else short(value)
 
 
 def _composed(halves: str) -> str:

@@ -35,6 +35,22 @@ _STEPS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class SlotProof:
+    """By which prices a time is known to be the least.
+
+    Attributes:
+        borders: of slots, from the start and from the end.
+        begin: between it and ``end`` the order of borders is the same.
+        packing: with the prices.
+    """
+
+    borders: frozenset[Fraction]
+    begin: Fraction
+    end: Fraction
+    packing: TimedPacking
+
+
 @dataclass
 class Least:
     """A search for the least time of a problem.
@@ -50,6 +66,7 @@ class Least:
         effort: what may be spent, in units of some seconds.
         best: the best packing so far.
         placed_us: what the best schedule takes.
+        proof: of the floor; None: it is still that of cuts.
     """
 
     problem: FluidProblem
@@ -63,6 +80,7 @@ class Least:
     best: TimedPacking | None = None
     placed_us: float = inf
     spent: float = 0.0
+    proof: SlotProof | None = None
 
     @property
     def enough(self) -> float:
@@ -95,8 +113,8 @@ class Least:
 
     def _turns(self) -> tuple[Callable[[], None], ...]:
         if self.floor <= 3 * self._farthest(hops=False):
-            return (self._few_alphas, self._any_lengths, self._raised)
-        return (self._any_lengths, self._few_alphas, self._raised)
+            return (self._few_alphas, self._any_lengths, self.raise_floor)
+        return (self._any_lengths, self._few_alphas, self.raise_floor)
 
     def _search(
         self, slots: TimeSlots, *, enough: float = 0.0, hopeless: float = inf
@@ -223,9 +241,9 @@ class Least:
 
     # From below.
 
-    def _raised(self) -> None:
+    def raise_floor(self) -> None:
         """Raise the floor by prices of links in slots, where all trees can be looked at."""
-        if not self.pricing.exact:
+        if not (self.pricing.exact and self.problem.rigid):
             return
         borders = self._sums(self.floor, _FIRST)
         points = self._points(borders)
@@ -237,6 +255,7 @@ class Least:
                 return
             proved = Fraction(found.least * (1 - 1e-9)).limit_denominator(10**9)
             self.floor = max(self.floor, min(proved, end))
+            self.proof = SlotProof(borders, begin, end, found)
             if proved < end:
                 return
 

@@ -47,6 +47,7 @@ class TimedPacking:
         shares: those of each commodity add up to 1.
         lengths: of the slots.
         whole: whether the trees serve everything: else there are too few slots, or too short ones.
+        prices: shape (resources, slots): of each thing of a resource, by which ``least`` is known.
     """
 
     slots: TimeSlots
@@ -55,6 +56,7 @@ class TimedPacking:
     shares: tuple[TreePart, ...]
     lengths: Floats
     whole: bool
+    prices: Floats
 
 
 class _Master:
@@ -203,7 +205,10 @@ class Growth:
         )
         whole = all(values[x] < 1e-9 for x in master.missing)
         lengths = self.slots.lengths(z)
-        return TimedPacking(self.slots, value * unit, self.least * unit, shares, lengths, whole)
+        proved = prices if self.best is None else self.best[0]
+        return TimedPacking(
+            self.slots, value * unit, self.least * unit, shares, lengths, whole, proved
+        )
 
     def _improve(self, prices: Floats, windows: Floats) -> bool:
         """Add trees that may improve on a solution; return False if there are none."""

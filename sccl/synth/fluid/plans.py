@@ -96,7 +96,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             "travels, as one that occupies its link is paid for every chunk; leave it out"
         )
     topology, dual = request.topology, dual_of(request.spec)
-    if dual.phases > 1 and not _alike(topology.reversed(), topology):
+    if dual.phases > 1 and not topology.reversed().takes_like(topology):
         raise TopologyError(
             f"topology {topology.name!r} is not the same both ways, which the least time of "
             f"{request.spec.name} over all chunkings asks for: ask for reducescatter and allgather"
@@ -113,18 +113,6 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if half.ended:
         return GaveUp(effort.why_late if half.ended == _LATE else half.ended, found)
     return found
-
-
-def _alike(one: Topology, other: Topology) -> bool:
-    """Return whether two machines have the same links and budgets, whatever their names."""
-    mine, theirs = (
-        sorted(
-            (b.edges, b.chunks_per_round, v)
-            for b, v in zip(t.budgets, t.budget_speeds(), strict=True)
-        )
-        for t in (one, other)
-    )
-    return one.links == other.links and mine == theirs
 
 
 def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify: Notify) -> _Half:

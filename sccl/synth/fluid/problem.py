@@ -53,11 +53,13 @@ class FluidResource:
         count: how many there are.
         rate: bytes per microsecond of each.
         links: (link, times): how often they all together hold a link.
+        things: the links of each.
     """
 
     count: int
     rate: Fraction
     links: tuple[tuple[int, int], ...]
+    things: tuple[frozenset[Edge], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,9 @@ class FluidProblem:
         edges: where each way comes from, and where it leads to.
         ways: the links of each, by their places in the topology.
         alpha: of each, microseconds.
+        rigid: whether what no packing does no schedule does: so it is where what crosses a switch
+            goes on at once, to one place, and things that ways share are as far into each of them.
+            Else a switch may do what no way says, or ways may meet in other turns than they began.
     """
 
     topology: Topology
@@ -80,6 +85,7 @@ class FluidProblem:
     edges: tuple[Edge, ...]
     ways: tuple[tuple[int, ...], ...]
     alpha: tuple[Fraction, ...]
+    rigid: bool
     commodities: tuple[FluidCommodity, ...]
     resources: tuple[FluidResource, ...]
 
@@ -132,6 +138,7 @@ def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
     symmetries = next(free_symmetries(topology, collective))
     ways = ways_of(topology)
     alphas = [Fraction(str(link.alpha_us)) for link in topology.links]
+    resources = _resources(topology, ways, symmetries)
     return FluidProblem(
         topology,
         collective,
@@ -139,8 +146,9 @@ def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
         tuple((topology.links[way[0]].src, topology.links[way[-1]].dst) for way in ways),
         ways,
         tuple(sum((alphas[link] for link in way), Fraction(0)) for way in ways),
+        _is_rigid(topology, ways, resources),
         _commodities(collective, chunk, symmetries),
-        _resources(topology, ways, symmetries),
+        resources,
     )
 
 
@@ -149,6 +157,26 @@ def ways_of(topology: Topology) -> tuple[tuple[int, ...], ...]:
     crossings = crossings_of(topology, Clock.of(topology, 1))
     links, first = crossings.link.tolist(), crossings.first.tolist()
     return tuple(tuple(links[a:b]) for a, b in pairwise(first))
+
+
+def _is_rigid(
+    topology: Topology,
+    ways: tuple[tuple[int, ...], ...],
+    resources: tuple[FluidResource, ...],
+) -> bool:
+    if any(switch.copies or not switch.cut_through for switch in topology.switches):
+        return False
+    into: dict[Edge, set[Fraction]] = {}
+    for way in ways:
+        at = Fraction(0)
+        for link in map(topology.links.__getitem__, way):
+            into.setdefault(link.edge, set()).add(at)
+            at += Fraction(str(link.alpha_us))
+    return all(
+        len(set().union(*(into.get(edge, ()) for edge in members))) <= 1
+        for resource in resources
+        for members in resource.things
+    )
 
 
 def _commodities(
@@ -204,7 +232,8 @@ def _resources(
                 for w in over.get(edge, ()):
                     times[w] = times.get(w, 0) + 1
         if times:
-            found.append(FluidResource(len(orbit), rate, tuple(sorted(times.items()))))
+            together = tuple(members for members, _ in orbit)
+            found.append(FluidResource(len(orbit), rate, tuple(sorted(times.items())), together))
     return tuple(found)
 
 

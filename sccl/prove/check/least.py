@@ -1,0 +1,133 @@
+"""Claims on times: what no plan takes less than, and schedules near it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sccl.core.files.claims import (
+    BandwidthWire,
+    Claim,
+    ScheduleClaimWire,
+    TimeBandwidthWire,
+    TimeClaim,
+    TimeCutWire,
+    TimeGroupsWire,
+    TimePointWire,
+    TimeWire,
+)
+from sccl.core.words import counted
+from sccl.judge import violations
+from sccl.prove.check.plain import SEND
+from sccl.prove.check.prices import keys_of, short
+from sccl.prove.check.question import Case, read_regular
+from sccl.prove.check.times import Floor, by_bandwidth, by_cut, by_groups, by_prices
+from sccl.prove.check.trees import Spend
+
+_PS_PER_US = 10**6
+
+ALLREDUCE = "allreduce"
+
+
+def at_least(case: Case, claim: TimeClaim, claims: Sequence[Claim], spend: Spend) -> str:
+    """Return how a claim on the least time was checked.
+
+    Args:
+        claims: those that hold.
+
+    Raises:
+        ValueError: it is not proved.
+        TooMuchError: it takes too much work to say.
+    """
+    proves, how = _floor(case, claim, claims, spend)
+    claimed = floor_of(claim)
+    if proves.us(claimed.from_bytes) < claimed.at_least_us:
+        found = short(proves.us(claimed.from_bytes))
+        raise ValueError(f"for {short(claimed.from_bytes)} bytes only {found} us are proved")
+    if proves.us_per_byte < claimed.us_per_byte:
+        raise ValueError(f"only {short(proves.us_per_byte)} us for each byte more are proved")
+    return how
+
+
+def _floor(
+    case: Case, claim: TimeClaim, claims: Sequence[Claim], spend: Spend
+) -> tuple[Floor, str]:
+    machine, size = case.topology, Fraction(claim.from_bytes)
+    if isinstance(claim, TimeCutWire):
+        sides = (claim.left, claim.sources, claim.goals)
+        whole = case.spec.at(case.spec.unit)
+        return by_cut(machine, whole, size, sides, spend), "links out of the cut, by use"
+    if isinstance(claim, TimeGroupsWire):
+        if case.spec.name != ALLREDUCE:
+            raise ValueError("what groups send one another is known of allreduce alone")
+        return by_groups(machine, size, claim.groups, spend), "links between the groups, by use"
+    if isinstance(claim, TimeBandwidthWire):
+        known = [Fraction(c.at_least) for c in claims if isinstance(c, BandwidthWire)]
+        if not known or case.dual.phases > 1:
+            raise ValueError("no claim before says what R/C is at least")
+        return by_bandwidth(machine, size, max(known)), "R/C, and an alpha"
+    if case.dual.phases > 1:
+        raise ValueError("prices of slots are of one phase, and there are two")
+    machine = case.machine(claim.machine)
+    key_of = keys_of(machine)
+    prices = [(key_of(name), slot, Fraction(price)) for name, slot, price in claim.prices]
+    borders = [Fraction(border) for border in claim.borders]
+    chunks = case.unit.chunks * case.dual.chunk_factor
+    found = by_prices(machine, case.unit, chunks, borders, prices, claim.middle, spend)
+    return found, f"cheapest timed trees in {counted(len(borders) - 1, 'slot')}"
+
+
+def floor_of(claim: TimeWire) -> Floor:
+    """Return what a claim says."""
+    return Floor(*map(Fraction, (claim.from_bytes, claim.at_least_us, claim.us_per_byte)))
+
+
+def judged(case: Case, claim: ScheduleClaimWire, spend: Spend) -> str:
+    """Return how a claim that there is a schedule was checked.
+
+    Raises:
+        ValueError: there is none.
+        InputError: its file is missing or cannot be read.
+        TooMuchError: it is too long.
+    """
+    from sccl.core.files.schedules import load_schedule  # noqa: PLC0415 - NumPy is slow to load
+
+    path = case.folder / claim.file
+    read_regular(path)
+    schedule, intact = load_schedule(path)
+    spend(SEND * schedule.num_sends)
+    if schedule.collective != case.spec.at(schedule.collective.chunks):
+        raise ValueError(f"{path.name} is for another collective")
+    if not schedule.topology.takes_like(case.topology):
+        raise ValueError(f"{path.name} is for another topology")
+    sizes = schedule.chunk_bytes
+    if isinstance(sizes, int):
+        sizes = (sizes,) * schedule.collective.num_chunks
+    each = Fraction(claim.size_bytes, schedule.collective.chunks)
+    for chunks in schedule.collective.classes().values():
+        if sum(sizes[chunk] for chunk in chunks) < each * len(chunks):
+            raise ValueError(f"{path.name} carries less than a rank's buffer of that size")
+    if wrong := violations(schedule):
+        raise ValueError(f"{path.name}: {wrong[0].message}")
+    took = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    if took > Fraction(claim.finish_us):
+        raise ValueError(f"{path.name} takes {short(took)} us")
+    edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
+    return f"{schedule.num_sends} transfers re-executed{edited}"
+
+
+def time_point(claim: TimePointWire, claims: Sequence[Claim]) -> None:
+    """Check that a schedule is as near the least time as it is said to be, by some claims.
+
+    Raises:
+        ValueError: it does not follow.
+    """
+    size, took = claim.size_bytes, Fraction(claim.finish_us)
+    if not any(
+        isinstance(c, ScheduleClaimWire) and c.size_bytes == size and Fraction(c.finish_us) <= took
+        for c in claims
+    ):
+        raise ValueError("there is no such schedule among the claims that hold")
+    floors = [floor_of(c).us(size) for c in claims if isinstance(c, TimeWire)]
+    if max(floors, default=Fraction(0)) < Fraction(claim.at_least_us):
+        raise ValueError(f"no claim says that it takes {short(Fraction(claim.at_least_us))} us")

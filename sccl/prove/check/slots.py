@@ -1,0 +1,139 @@
+"""The cheapest timed trees through slots of time, in which links have delays of their own.
+
+Dreyfus and Wagner's dynamic programming (1972), in plain integers: of a node that has a chunk from
+some slot on, what it costs to serve a set of ranks. It waits; or it sends the chunk over a link; or
+it serves two parts of the set, each by itself; or it is in the set. Nothing here is shared with
+:mod:`sccl.synth.fluid`, which finds the prices.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from operator import add
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.prove.check.trees import Spend, StepCosts
+
+Follows = Sequence[Mapping[Edge, int | None]]
+"""By slot: the first slot in which what was sent over a link may be sent on; None: it may not."""
+
+_Row = list[list[int]]
+"""By slot, and one after the last, and rank: what a set costs from there."""
+
+_CELL = 2  # what a cell takes, in operations
+
+
+def served(
+    costs: StepCosts, follows: Follows, collective: Collective, ranks: int, spend: Spend
+) -> int:
+    """Return what the cheapest timed trees of all chunks cost together.
+
+    Args:
+        costs: by slot: of a send over each link.
+        collective: non-combining.
+
+    Raises:
+        ValueError: a chunk cannot be served.
+        TooMuchError: that takes too much work.
+    """
+    rows = _Rows(costs, follows, ranks, spend)
+    total = 0
+    for (holders, wanted), chunks in collective.classes().items():
+        missing = frozenset[int](wanted) - frozenset[int](holders)
+        if not missing:
+            continue
+        cost = rows.of(sorted(map(int, holders)), sum(1 << rank for rank in missing))
+        if cost >= rows.never:
+            raise ValueError(f"chunk {chunks[0]} cannot reach all ranks that want it in that time")
+        total += len(chunks) * cost
+    return total
+
+
+class _Rows:
+    """Rows of the sets that were asked for, and of their parts.
+
+    Attributes:
+        never: more than any tree costs; what cannot be served costs as much, or more.
+    """
+
+    def __init__(self, costs: StepCosts, follows: Follows, ranks: int, spend: Spend) -> None:
+        self.ranks, self.spend, self.slots = ranks, spend, len(costs)
+        self.never = 1 + sum(sum(of_slot.values()) for of_slot in costs)
+        self.links = sum(map(len, costs))
+        # by the slot and the rank that it leads to: (cost, slot, rank) of where it comes from
+        self.into: list[list[list[tuple[int, int, int]]]] = [
+            [[] for _ in range(ranks)] for _ in range(self.slots + 1)
+        ]
+        for slot, of_slot in enumerate(costs):
+            for (u, v), cost in of_slot.items():
+                then = follows[slot][u, v]
+                if then is not None:
+                    self.into[then][v].append((cost, slot, u))
+        self._rows: dict[int, _Row] = {0: [[0] * ranks for _ in range(self.slots + 1)]}
+
+    def of(self, holders: Sequence[int], goal: int) -> int:
+        """Return what serving a set costs from those who have the chunk at the start."""
+        if len(holders) == 1:
+            return self.row(goal)[0][holders[0]]
+        best = {0: 0}
+        for part in sorted(_parts(goal)):
+            row, low = self.row(part), part & -part
+            apart = (some for some in _parts(part) if some & low and some != part)
+            both = (best[some] + best[part ^ some] for some in apart)
+            best[part] = min(*(row[0][holder] for holder in holders), *both, self.never)
+        return best[goal]
+
+    def row(self, goal: int) -> _Row:
+        """Return the row of a set."""
+        if goal not in self._rows:
+            self._rows[goal] = self._made(goal)
+        return self._rows[goal]
+
+    def _made(self, goal: int) -> _Row:
+        low = goal & -goal
+        halves = [part for part in _parts(goal) if part & low and part != goal]
+        cells = (self.slots + 1) * self.ranks
+        self.spend(_CELL * (cells * (1 + len(halves)) + 4 * self.links))
+        row = [[self.never] * self.ranks for _ in range(self.slots + 1)]
+        for part in halves:
+            one, two = self.row(part), self.row(goal ^ part)
+            row = [
+                list(map(min, into, map(add, a, b)))
+                for into, a, b in zip(row, one, two, strict=True)
+            ]
+        for rank in range(self.ranks):
+            if goal >> rank & 1:
+                without = self.row(goal ^ (1 << rank))
+                for slot in range(self.slots + 1):
+                    row[slot][rank] = min(row[slot][rank], without[slot][rank])
+        self._spread(row)
+        return row
+
+    def _spread(self, row: _Row) -> None:
+        """Lower what costs less by waiting and sending first (Dijkstra, from the cheapest on)."""
+        queue = [
+            (cost, slot, rank)
+            for slot, costs in enumerate(row)
+            for rank, cost in enumerate(costs)
+            if cost < self.never
+        ]
+        heapq.heapify(queue)
+        while queue:
+            cost, slot, rank = heapq.heappop(queue)
+            if cost > row[slot][rank]:
+                continue
+            before = [(0, slot - 1, rank)] if slot else []
+            for more, earlier, source in (*before, *self.into[slot][rank]):
+                if cost + more < row[earlier][source]:
+                    row[earlier][source] = cost + more
+                    heapq.heappush(queue, (cost + more, earlier, source))
+
+
+def _parts(goal: int) -> Iterator[int]:
+    """Yield the parts of a set that are not empty, itself first."""
+    part = goal
+    while part:
+        yield part
+        part = (part - 1) & goal

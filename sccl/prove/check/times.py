@@ -1,0 +1,292 @@
+"""What no plan of any chunks takes less time than, in exact fractions.
+
+A chunk crosses a link in alpha and what its bytes take, or longer; so what is shown here holds
+whether alphas travel or occupy their links. ``docs/mathematics.md`` has the arguments.
+
+Each way returns a floor: from some bytes of a rank's buffer on, at least so many microseconds, and
+so many more for each byte more.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import ConstraintKey, Topology, constraint_name
+from sccl.prove.check.prices import common, short
+from sccl.prove.check.slots import served
+from sccl.prove.check.trees import Spend
+
+Pipe = tuple[Fraction, Fraction]
+"""Microseconds in which it is of no use, and bytes per microsecond in all others."""
+
+SlotPrices = Sequence[tuple[ConstraintKey, int, Fraction]]
+"""(constraint, slot from 0, price of a microsecond of it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What no plan takes less than, from some size on."""
+
+    from_bytes: Fraction
+    at_least_us: Fraction
+    us_per_byte: Fraction
+
+    def us(self, size_bytes: int | Fraction) -> Fraction:
+        """Return the microseconds for a rank's buffer of a size; 0: nothing is known."""
+        if size_bytes < self.from_bytes:
+            return Fraction(0)
+        return self.at_least_us + self.us_per_byte * (size_bytes - self.from_bytes)
+
+
+# --- cuts ----------------------------------------------------------------------------------------
+
+
+def by_cut(
+    machine: Topology,
+    collective: Collective,
+    size_bytes: Fraction,
+    sides: tuple[Iterable[int], Iterable[int], Iterable[int]],
+    spend: Spend,
+) -> Floor:
+    """Return in what time links out of a set of nodes can have carried what has to leave it.
+
+    A link is of no use before such a thing can have come to it, nor so late that it can reach
+    nobody who wants it.
+
+    Args:
+        collective: combining or not.
+        sides: the set; ranks such that what they alone have there counts; and ranks such that what
+            they want counts.
+
+    Raises:
+        ValueError: nothing that counts has to leave it.
+    """
+    left, among, to = map(frozenset, sides)
+    classes = collective.classes()
+    spend(10 * (len(machine.links) + len(left)) + 4 * len(classes))
+    count, sources, goals = 0, set[int](), set[int]()
+    for (held, wanted), chunks in classes.items():
+        holders = frozenset[int](held) & left & among
+        wanting = (frozenset[int](wanted) - left) & to
+        whole = bool(holders) if collective.combining else holders == held
+        if whole and wanting:
+            count += len(chunks)
+            sources |= holders
+            goals |= wanting
+    if not count:
+        raise ValueError("nothing that counts has to leave that set of nodes")
+    delays = _delays(machine, sources, goals, left)
+    return _carried(machine, Fraction(count, collective.chunks), delays, size_bytes)
+
+
+def by_groups(
+    machine: Topology, size_bytes: Fraction, groups: Sequence[Iterable[int]], spend: Spend
+) -> Floor:
+    """Return in what time groups of nodes can have sent one another what an allreduce needs.
+
+    Of G groups each byte enters one 2 (G - 1) times: each group is no better than one rank.
+
+    Raises:
+        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out.
+    """
+    sets = [frozenset(group) for group in groups]
+    spend(10 * len(machine.links) + 4 * sum(map(len, sets)))
+    ranks = frozenset(range(machine.ranks))
+    whole = frozenset().union(*sets)
+    if len(sets) < 2 or len(whole) != sum(map(len, sets)) or not ranks <= whole:
+        raise ValueError("these are not two or more groups, each rank in one")
+    if any(not group & ranks for group in sets):
+        raise ValueError("a group has no rank")
+    group_of = {node: i for i, group in enumerate(sets) for node in group}
+    before, after = (_far(machine, ranks, backwards=turned) for turned in (False, True))
+    delays = {
+        link.edge: before[link.src] + Fraction(str(link.alpha_us)) + after[link.dst]
+        for link in machine.links
+        if link.dst in group_of and group_of.get(link.src) != group_of[link.dst]
+        if link.src in before and link.dst in after
+    }
+    return _carried(machine, Fraction(2 * (len(sets) - 1)), delays, size_bytes)
+
+
+def by_bandwidth(machine: Topology, size_bytes: Fraction, bandwidth: Fraction) -> Floor:
+    """Return what bytes take by R/C, and the alpha at the end in which nothing sent is of use.
+
+    Args:
+        bandwidth: what R/C is at least.
+
+    Raises:
+        ValueError: lanes are not equally fast, or there are switches.
+    """
+    speeds = {*(link.gb_per_s for link in machine.links), *machine.budget_speeds()}
+    if len(speeds) > 1 or machine.switches:
+        raise ValueError("R/C says nothing of time here: lanes differ, or there are switches")
+    each = bandwidth / (1000 * Fraction(str(speeds.pop())))
+    alpha = min(Fraction(str(link.alpha_us)) for link in machine.links)
+    return Floor(size_bytes, alpha + each * size_bytes, each)
+
+
+def _delays(
+    machine: Topology, sources: Iterable[int], goals: Iterable[int], left: frozenset[int]
+) -> dict[Edge, Fraction]:
+    """Return of each link out of a set of nodes for how long it is of no use."""
+    before, after = _far(machine, sources), _far(machine, goals, backwards=True)
+    return {
+        link.edge: before[link.src] + Fraction(str(link.alpha_us)) + after[link.dst]
+        for link in machine.links
+        if link.src in left and link.dst not in left
+        if link.src in before and link.dst in after
+    }
+
+
+def _far(
+    machine: Topology, starts: Iterable[int], *, backwards: bool = False
+) -> dict[int, Fraction]:
+    """Return the alphas on the shortest way to each node from some; backwards: to them."""
+    out: dict[int, list[tuple[int, Fraction]]] = {}
+    for link in machine.links:
+        u, v = link.edge[::-1] if backwards else link.edge
+        out.setdefault(u, []).append((v, Fraction(str(link.alpha_us))))
+    far: dict[int, Fraction] = {}
+    queue = [(Fraction(0), node) for node in starts]
+    heapq.heapify(queue)
+    while queue:
+        length, node = heapq.heappop(queue)
+        if node not in far:
+            far[node] = length
+            for other, alpha in out.get(node, ()):
+                if other not in far:
+                    heapq.heappush(queue, (length + alpha, other))
+    return far
+
+
+def _carried(
+    machine: Topology, share: Fraction, delays: dict[Edge, Fraction], size_bytes: Fraction
+) -> Floor:
+    """Return when links, and budgets that carry less than theirs, have carried a share of bytes.
+
+    More bytes than that take what all of them together need for each, or longer.
+
+    Raises:
+        ValueError: no link is of use.
+    """
+    pipes = _pipes(machine, delays)
+    if not pipes:
+        raise ValueError("no link out of that set of nodes is of use")
+    needed, rate, at = share * size_bytes, Fraction(0), Fraction(0)
+    for delay, more in pipes:
+        if rate and needed <= rate * (delay - at):
+            break
+        needed -= rate * (delay - at)
+        rate, at = rate + more, delay
+    together = sum((more for _, more in pipes), Fraction(0))
+    return Floor(size_bytes, at + needed / rate, share / together)
+
+
+def _pipes(machine: Topology, delays: dict[Edge, Fraction]) -> list[Pipe]:
+    rates = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in machine.links}
+    found: list[Pipe] = []
+    left = dict(delays)
+    for budget, speed in zip(machine.budgets, machine.budget_speeds(), strict=True):
+        inside = [edge for edge in budget.edges if edge in left]
+        rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
+        if inside and rate < sum(rates[edge] for edge in inside):
+            found.append((min(left.pop(edge) for edge in inside), rate))
+    found += [(delay, rates[edge]) for edge, delay in left.items()]
+    return sorted(found)
+
+
+# --- prices of constraints in slots of time ------------------------------------------------------
+
+
+def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slot that grows
+    machine: Topology,
+    collective: Collective,
+    chunks: int,
+    borders: Sequence[Fraction],
+    prices: SlotPrices,
+    middle: int | None,
+    spend: Spend,
+) -> Floor:
+    """Return what a time buys at prices of constraints in slots, by the cheapest timed trees.
+
+    What is sent in a slot over a link of some alpha is sent on in a slot that ends more than alpha
+    after the first began, at the earliest; all that any plan does obeys that. A link is of no use
+    in the last alpha. So a plan that takes no longer pays for the bytes of each chunk at least what
+    the cheapest timed tree costs, and for all no more than what all slots cost together. Less than
+    these bytes takes no less time, and in a part of the time no more than that part of them can be
+    brought about: so at these bytes it takes the whole.
+
+    Where a slot is longer than each alpha, all of this stays as it is when it grows.
+
+    Args:
+        collective: non-combining, of which ``chunks`` are a rank's buffer.
+        borders: of slots, microseconds: from 0 to the time.
+        prices: of a microsecond of a constraint.
+        middle: the slot that is longer in more time; None: none is.
+
+    Raises:
+        ValueError: borders do not ascend from 0, there are switches, a price is negative or of
+            nothing, a chunk cannot be served, nothing costs anything, or the slot is too short.
+        TooMuchError: that takes too much work.
+    """
+    if machine.switches:
+        raise ValueError("prices of slots say nothing of machines with switches")
+    if borders[0] != 0 or any(a >= b for a, b in pairwise(borders)):
+        raise ValueError("the borders do not ascend from 0")
+    slots = len(borders) - 1
+    spend(slots * (1 + len(machine.links)) + len(prices))
+    scale = common([price for _, _, price in prices])
+    alphas = {k.edge: Fraction(str(k.alpha_us)) for k in machine.links}
+    rates = rates_of(machine)
+    end, room, grows = borders[-1], Fraction(0), Fraction(0)
+    costs: list[dict[Edge, Fraction]] = [dict.fromkeys(alphas, Fraction(0)) for _ in range(slots)]
+    for key, slot, price in prices:
+        if price < 0 or key not in rates or not 0 <= slot < slots:
+            name = constraint_name(key)[:60]
+            raise ValueError(
+                f"price {short(price)} of {name!r} in slot {slot}: expected 0 or more, of a "
+                "constraint and a slot that exist"
+            )
+        edges, rate = rates[key]
+        last = end - min(alphas[edge] for edge in edges)
+        room += price * max(Fraction(0), min(borders[slot + 1], last) - borders[slot])
+        grows += price if slot == middle else 0
+        for edge in edges:
+            costs[slot][edge] += price / rate
+    finest = scale * common([1 / rate for _, rate in rates.values()])
+    whole = [{edge: int(cost * finest) for edge, cost in one.items()} for one in costs]
+    follows = [{edge: _follows(borders, k, a) for edge, a in alphas.items()} for k in range(slots)]
+    total = Fraction(served(whole, follows, collective, machine.ranks, spend), finest * chunks)
+    if not total:
+        raise ValueError("nothing costs anything")
+    if middle is None:
+        return Floor(room / total, end, Fraction(0))
+    if not 0 <= middle < slots or borders[middle + 1] - borders[middle] <= max(alphas.values()):
+        raise ValueError(f"slot {middle} is not longer than each alpha")
+    if not grows:
+        raise ValueError(f"nothing has a price in slot {middle}")
+    return Floor(room / total, end, total / grows)
+
+
+def rates_of(machine: Topology) -> Mapping[ConstraintKey, tuple[tuple[Edge, ...], Fraction]]:
+    """Return the links of each constraint, and what it carries together, bytes a microsecond."""
+    speeds: dict[ConstraintKey, float] = {k.edge: k.gb_per_s for k in machine.links}
+    speeds |= {b.name: s for b, s in zip(machine.budgets, machine.budget_speeds(), strict=True)}
+    return {
+        c.key: (c.edges, 1000 * c.chunks_per_round * Fraction(str(speeds[c.key])))
+        for c in machine.constraints()
+    }
+
+
+def _follows(borders: Sequence[Fraction], slot: int, alpha: Fraction) -> int | None:
+    """Return the first slot in which what was sent in one may be sent on; None: it is of no use."""
+    there = borders[slot] + alpha
+    if there >= borders[-1]:
+        return None
+    return next(j for j, end in enumerate(borders[1:]) if end > there)

@@ -1,0 +1,263 @@
+"""Certificates of least times: cuts, prices of links in slots, and schedules near them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+
+from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.files.claims import (
+    BandwidthWire,
+    Claim,
+    ScheduleClaimWire,
+    TimeBandwidthWire,
+    TimeCutWire,
+    TimeGroupsWire,
+    TimePointWire,
+    TimePricesWire,
+    TimeWire,
+)
+from sccl.core.files.disk import write_pieces_atomically
+from sccl.core.files.schedules import pieces
+from sccl.core.ids import Edge
+from sccl.core.outcome import Found
+from sccl.core.schedule import Schedule
+from sccl.core.topology import ConstraintKey, Topology, constraint_name
+from sccl.prove.bounds import Crossing, Sides, least_time
+from sccl.prove.check.least import floor_of
+from sccl.prove.check.times import Floor, by_prices, rates_of
+from sccl.prove.check.work import TooMuchError, Work
+from sccl.synth.claims import base_name, bound_claims, write_claims
+from sccl.synth.fluid.least import Least, SlotProof
+from sccl.synth.fluid.packing import TimedPacking
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.problem import FluidProblem, pose
+
+_FINE = 2**32
+"""Of the dearest price, as a whole number."""
+
+_CLOSE = 1 - Fraction(1, 10**8)
+"""Of a bound: less is looked for by prices, as cuts do not prove it."""
+
+_PS_PER_US = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCertificate:
+    """A certificate of times that was written.
+
+    Attributes:
+        file: of its claims.
+        least: what it proves of each size, microseconds.
+    """
+
+    file: Path
+    least: Mapping[int, Fraction]
+
+
+def write_time_certificate(
+    topology: Topology, spec: Spec, found: Mapping[int, Found], folder: Path
+) -> TimeCertificate:
+    """Write what no plan takes less than at some sizes, and schedules near it.
+
+    Args:
+        found: by the bytes of a rank's buffer.
+
+    Raises:
+        InputError: the folder cannot be written, or holds the certificate of another question.
+    """
+    least: dict[int, Fraction] = {}
+
+    def make(unfinished: Path) -> Sequence[Claim]:
+        """Write the files of all schedules, and return the claims."""
+        claims: list[Claim] = []
+        cuts = _Cuts(topology, spec)
+        for size, one in sorted(found.items()):
+            claims += cuts.claims(size, claims)
+            if one.bound.least and _known(claims, size) < one.bound.least * _CLOSE:
+                priced = _priced(topology, dual_of(spec), size)
+                claims += [priced] if priced else []
+        for size, one in sorted(found.items()):
+            least[size] = _known(claims, size)
+            claims += _near(unfinished, topology, spec, size, one, least[size])
+        return claims
+
+    return TimeCertificate(write_claims(folder, topology, spec, make), least)
+
+
+def _known(claims: Sequence[Claim], size_bytes: int) -> Fraction:
+    """Return what no plan of a size takes less than, by some claims."""
+    floors = [floor_of(claim).us(size_bytes) for claim in claims if isinstance(claim, TimeWire)]
+    return max(floors, default=Fraction(0))
+
+
+def _near(  # noqa: PLR0913, PLR0917 - a question, a size, what was found, and what is claimed
+    folder: Path,
+    topology: Topology,
+    spec: Spec,
+    size_bytes: int,
+    found: Found,
+    least: Fraction,
+) -> Iterator[Claim]:
+    """Write a schedule, and yield that it is there, and near the least time."""
+    schedule = found.plan
+    assert isinstance(schedule, Schedule)
+    file = f"{base_name(topology, spec)}-{size_bytes}.json"
+    write_pieces_atomically(folder / file, (piece.encode() for piece in pieces(schedule)))
+    took = str(Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US))
+    yield ScheduleClaimWire(size_bytes=size_bytes, finish_us=took, file=file)
+    if least:
+        yield TimePointWire(size_bytes=size_bytes, finish_us=took, at_least_us=str(least))
+
+
+class _Cuts:
+    """What is known without prices of slots."""
+
+    def __init__(self, topology: Topology, spec: Spec) -> None:
+        self.topology, self.spec = topology, spec
+        self.least = least_time(topology, spec)
+        self.alone: tuple[Crossing, ...] = ()
+        if dual_of(spec).phases > 1 and not topology.switches:  # R/C of all plans is that
+            alone = tuple(frozenset([rank]) for rank in range(topology.ranks))
+            pipes = tuple(
+                (Fraction(str(k.alpha_us)), 1000 * k.lanes * Fraction(str(k.gb_per_s)))
+                for k in topology.links
+            )
+            self.alone = (Crossing(Fraction(2 * (len(alone) - 1)), tuple(sorted(pipes)), alone),)
+
+    def claims(self, size_bytes: int, before: Sequence[Claim]) -> Iterator[Claim]:
+        """Yield what proves the most for a size, unless the claims before do."""
+        crossings = (*self.least.crossings, *self.alone)
+        best = max(crossings, key=lambda one: one.us(size_bytes), default=None)
+        whole, each = Fraction(0), self.least.us_per_byte
+        if each and not self.alone:
+            whole = self.least.alpha_us + each * size_bytes
+        cut = best.us(size_bytes) if best else Fraction(0)
+        if _known(before, size_bytes) >= max(whole, cut):
+            return
+        if best is None or whole > cut:
+            if not any(isinstance(claim, BandwidthWire) for claim in before):
+                bounds = bound_claims(self.topology, self.spec)
+                yield from (claim for claim in bounds if isinstance(claim, BandwidthWire))
+            yield TimeBandwidthWire(**_told(Floor(Fraction(size_bytes), whole, each)))
+            return
+        slope = best.share / sum((rate for _, rate in best.pipes), Fraction(0))
+        told = _told(Floor(Fraction(size_bytes), cut, slope))
+        if isinstance(best.of, Sides):
+            left, sources, goals = (
+                tuple(sorted(some)) for some in (best.of.left, best.of.sources, best.of.goals)
+            )
+            yield TimeCutWire(**told, left=left, sources=sources, goals=goals)
+        else:
+            groups = tuple(tuple(sorted(group)) for group in best.of)
+            yield TimeGroupsWire(**told, groups=groups)
+
+
+def _told(floor: Floor) -> dict[str, str]:
+    return {
+        "from_bytes": str(floor.from_bytes),
+        "at_least_us": str(floor.at_least_us),
+        "us_per_byte": str(floor.us_per_byte),
+    }
+
+
+def _priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
+    """Return what prices of links in slots prove of a size; None: no more than cuts."""
+    if topology.switches or dual.phases > 1:
+        return None
+    machine = topology.reversed() if dual.on_reversed else topology
+    problem = pose(machine, dual, size_bytes)
+    floor = least_time(machine, dual.spec).us(Fraction(size_bytes, dual.chunk_factor))
+    search = Least(problem, TreePricing(problem), floor, 0.0, inf, inf, _unheard, _unplaced)
+    search.raise_floor()
+    return _exactly(problem, dual, size_bytes, search.proof) if search.proof else None
+
+
+def _unheard(_low: float, _high: float) -> None:
+    """Tell nobody of a progress."""
+
+
+def _unplaced(_packing: TimedPacking, _enough: float, _thorough: bool) -> float:
+    """Make no schedule."""
+    return inf
+
+
+def _exactly(
+    problem: FluidProblem, dual: Dual, size_bytes: int, proof: SlotProof
+) -> TimePricesWire | None:
+    """Return what prices prove, in fractions: the time that buys just the bytes there are."""
+    prices = _prices(problem, proof)
+    chunks = problem.collective.chunks * dual.chunk_factor
+
+    def floor(us: Fraction, middle: int | None) -> Floor:
+        """Return what a time proves."""
+        (work := Work()).begin()
+        borders = _borders(proof.borders, us)
+        return by_prices(
+            problem.topology, problem.collective, chunks, borders, prices, middle, work.spend
+        )
+
+    low, high = ((proof.begin * n + proof.end * (3 - n)) / 3 for n in (2, 1))
+    try:
+        here, there = (floor(us, None).from_bytes for us in (low, high))
+        if here >= there:
+            return None
+        us = low + (size_bytes - here) * (high - low) / (there - here)
+        nearly = (proof.end - proof.begin) / _FINE
+        us = min(max(us, proof.begin + nearly), proof.end - nearly)
+        borders = _borders(proof.borders, us)
+        middle = _middle(problem.topology, borders, prices)
+        found = floor(us, middle)
+    except (TooMuchError, ValueError):  # too many sets of ranks for the checker
+        return None
+    if found.from_bytes > size_bytes:
+        return None
+    return TimePricesWire(
+        **_told(found),
+        machine=0,
+        borders=tuple(map(str, borders)),
+        middle=middle,
+        prices=tuple((constraint_name(key), slot, str(price)) for key, slot, price in prices),
+    )
+
+
+def _prices(problem: FluidProblem, proof: SlotProof) -> list[tuple[ConstraintKey, int, Fraction]]:
+    """Return the price of each constraint in each slot, as whole numbers."""
+    keys: dict[frozenset[Edge], tuple[Fraction, ConstraintKey]] = {}
+    for key, (edges, rate) in rates_of(problem.topology).items():
+        edges_, known = frozenset(edges), keys.get(frozenset(edges))
+        if known is None or rate < known[0]:
+            keys[edges_] = (rate, key)
+    floats = proof.packing.prices
+    dearest = float(floats.max(initial=0.0)) or 1.0
+    return [
+        (keys[thing][1], slot, Fraction(whole))
+        for i, resource in enumerate(problem.resources)
+        for slot in range(floats.shape[1])
+        if (whole := round(float(floats[i, slot]) / dearest * _FINE)) > 0
+        for thing in resource.things
+    ]
+
+
+def _borders(sums: frozenset[Fraction], us: Fraction) -> list[Fraction]:
+    """Return the borders of slots of a time."""
+    inside = {at for s in sums for at in (s, us - s) if 0 < at < us}
+    return [Fraction(0), *sorted(inside), us]
+
+
+def _middle(
+    topology: Topology,
+    borders: Sequence[Fraction],
+    prices: Sequence[tuple[ConstraintKey, int, Fraction]],
+) -> int | None:
+    """Return the slot that is longer in more time, where one is and has prices."""
+    longest = max(Fraction(str(link.alpha_us)) for link in topology.links)
+    priced = {slot for _, slot, _ in prices}
+    for slot, (begin, end) in enumerate(pairwise(borders)):
+        if end - begin > longest and slot in priced:
+            return slot
+    return None
