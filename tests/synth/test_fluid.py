@@ -23,6 +23,7 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.fluid import pricing
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.problem import FluidProblem, Tree, pose
@@ -339,6 +340,53 @@ def test_groups_of_ranks_take_the_place_of_sets_of_them() -> None:
     assert len(pricing.parts) > 1  # rows, and columns
     assert TreePricing(problem_of("dgx1", "allgather", 1000)).exact
     assert len(TreePricing(problem_of("teccl-ndv2x2", "allgather", 1000)).parts) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_of_chassis_take_the_place_of_sets_of_them(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At prices that are the same in all chassis, trees cost the same."""
+    posed = problem_of("teccl-ndv2x4", "allgather", 100_000)
+    alike = TreePricing(posed)
+    monkeypatch.setattr(pricing, "_alike", lambda _: None)
+    of_sets = TreePricing(posed)
+    assert [type(one.parts[0]) for one in (alike, of_sets)] == [pricing._Alike, pricing._Sets]
+    rng = random.Random(seed)  # noqa: S311 - the same each time
+    slots = variable(posed, (Fraction(0),) * 32, Fraction(13, 10), 6)
+    each = np.array([[rng.choice([0.0, 1.0, 3.0]) for _ in range(6)] for _ in posed.resources])
+    meets = np.zeros((len(posed.resources), len(posed.edges)))
+    for i, resource in enumerate(posed.resources):
+        for link, count in resource.links:
+            meets[i, link] = count
+    prices = meets.T @ each
+    mine, theirs = (one.cheapest(prices, slots.arrive) for one in (alike, of_sets))
+    assert [price for price, _ in mine] == pytest.approx([price for price, _ in theirs])
+    for commodity, (_, tree) in zip(posed.commodities, mine, strict=True):
+        (source,) = commodity.holders
+        assert _arrives(posed, slots, source, tree) == set(range(32))
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective", "size", "gap"),
+    [
+        ("z52", "allgather", 256_000, 0.001),
+        ("torus:4x4@50,25GB", "allgather", 62_500_000, 0.001),
+        ("hypercube:4", "reducescatter", 1_024_000, 0.002),
+        ("ndv2:8", "allgather", 1_000_000, 0.01),
+    ],
+)
+def test_machines_that_are_alike_everywhere(
+    machine: str, collective: str, size: int, gap: float
+) -> None:
+    """Where all start alike none is the root, from which others would be later."""
+    request = Request(resolve(machine), named(collective, resolve(machine).ranks), size)
+    outcome = registry.plan(FLUID, request, FLUID.Options(gap=gap), effort=Effort(units=4.0))
+    assert isinstance(outcome, Found)
+    assert outcome.bound.gap is not None
+    assert outcome.bound.gap <= gap
+    assert isinstance(outcome.plan, Schedule)
+    assert is_right(outcome.plan) if machine != "ndv2:8" else not violations(outcome.plan)
 
 
 def test_symmetries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

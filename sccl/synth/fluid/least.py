@@ -137,10 +137,15 @@ class Least:
             self.spent += search.spent
 
     def _take(self, packing: TimedPacking | None) -> None:
-        if packing is not None and packing.whole and packing.us < self.us:
+        """Place a packing that is the best so far, or may become the best schedule."""
+        if packing is None or not packing.whole:
+            return
+        if packing.us < self.us:
             self.best = packing
-            thorough = packing.us <= float(self.floor) * (1 + self.gap / 2)
-            self.placed_us = self.place(packing, self.enough, thorough)
+        elif not packing.us < min(self.placed_us, self.enough):
+            return
+        thorough = packing.us <= float(self.floor) * (1 + self.gap / 2)
+        self.placed_us = self.place(packing, self.enough, thorough)
 
     # Slots of any lengths: where bytes take much longer than alphas.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.errors import TooLargeError
+from sccl.synth.fluid.alike import AlikeGroups, fill_alike, walk_alike
 from sccl.synth.fluid.problem import FluidCommodity, FluidProblem, Tree
 from sccl.synth.fluid.tables import NodeGroups, Whole, fill, walk
 
@@ -21,15 +23,11 @@ MOST_WORK = 15 * 10**8
 MOST_PARTED = 3 * 10**8
 """Likewise, of a machine's ranks in groups: tenths of a second."""
 
+_ALIKE = 3
+"""Chassis that are looked at for being alike; of fewer a table of sets is small."""
+
 _FINE = 1 << 30
 """Of the dearest send, as a whole number: sums of them stay far below 64 bits."""
-
-
-class _Part(NamedTuple):
-    """Commodities that one table serves."""
-
-    groups: NodeGroups
-    commodities: tuple[int, ...]
 
 
 class TreePricing:
@@ -45,10 +43,8 @@ class TreePricing:
     def __init__(self, problem: FluidProblem) -> None:
         self.problem = problem
         self.starts = _starts(problem)
-        self.parts = list(_parts(problem))
-        self.exact = all(len(part.groups.nodes) == 1 for part in self.parts)
-        self._tables: list[Whole | None] = [None] * len(self.parts)
-        self._tree = np.zeros((4 * len(problem.edges) + 256, 2), np.int64)
+        self.parts = _parts(problem)
+        self.exact = all(part.exact for part in self.parts)
         self.check(2)
 
     def check(self, slots: int) -> None:
@@ -57,8 +53,7 @@ class TreePricing:
         Raises:
             TooLargeError: that would take minutes.
         """
-        work = sum(_work(part.groups, slots) for part in self.parts)
-        if work > MOST_WORK:
+        if sum(part.work(slots) for part in self.parts) > MOST_WORK:
             topology = self.problem.topology
             raise TooLargeError(
                 f"topology {topology.name!r}: the least time over all chunkings looks at sets of "
@@ -68,7 +63,7 @@ class TreePricing:
 
     def effort(self, slots: int) -> float:
         """Return what it takes to price trees of so many slots, in units of some seconds."""
-        return 5e-10 * sum(_work(part.groups, slots) for part in self.parts)
+        return 5e-10 * sum(part.work(slots) for part in self.parts)
 
     def cheapest(self, prices: NDArray[np.float64], arrive: Whole) -> list[tuple[float, Tree]]:
         """Return, for each commodity, a cheapest tree and its price.
@@ -85,13 +80,11 @@ class TreePricing:
         # a send costs a little even where it is free: it may cost something later, and ends loops
         cost = np.floor(prices * (_FINE / dearest)).astype(np.int64) * 64 + 1
         found: list[tuple[float, Tree] | None] = [None] * len(self.problem.commodities)
-        for i in range(len(self.parts)):
-            table, part = self._table(i, slots), self.parts[i]
-            fill(part.groups, slots, cost, arrive, table)
+        for part in self.parts:
+            part.fill(cost, arrive)
             for c in part.commodities:
-                tree = self._walk(
-                    part.groups, self.problem.commodities[c], slots, cost, arrive, table
-                )
+                one = self.problem.commodities[c]
+                tree = part.tree(one, self.starts[one.holders], cost, arrive)
                 tree = frozenset(use for use in tree if use[0] < own)
                 price = float(sum(prices[use] for use in sorted(tree)))
                 best = found[c]
@@ -99,29 +92,57 @@ class TreePricing:
                     found[c] = (price, tree)
         return [one for one in found if one is not None]
 
-    def _table(self, part: int, slots: int) -> Whole:
-        groups = self.parts[part].groups
-        size = int(_rows(groups).sum() * (slots + 1))
-        kept = self._tables[part]
-        if kept is None or len(kept) != size:
-            first = np.concatenate([[0], np.cumsum(_rows(groups) * (slots + 1))[:-1]])
-            self.parts[part] = self.parts[part]._replace(
-                groups=groups._replace(first=first.astype(np.int64))
-            )
-            kept = self._tables[part] = np.zeros(size, np.int64)
-        return kept
 
-    def _walk(  # noqa: PLR0913, PLR0917 - what :func:`walk` takes
-        self,
-        groups: NodeGroups,
-        commodity: FluidCommodity,
-        slots: int,
-        cost: Whole,
-        arrive: Whole,
-        table: Whole,
-    ) -> Tree:
-        source = self.starts[commodity.holders]
-        g = int(groups.group[source])
+class _Part(Protocol):
+    """A table, and the commodities that it serves."""
+
+    commodities: tuple[int, ...]
+    exact: bool
+
+    def work(self, slots: int) -> float:
+        """Return about how many operations filling it takes."""
+        ...
+
+    def fill(self, cost: Whole, arrive: Whole) -> None:
+        """Fill it in for some costs."""
+        ...
+
+    def tree(self, commodity: FluidCommodity, start: int, cost: Whole, arrive: Whole) -> Tree:
+        """Return a cheapest tree, by the costs that it is filled in for.
+
+        Raises:
+            NoTreeError: there is none.
+        """
+        ...
+
+
+class _Sets:
+    """Sets of ranks of groups, and of the other groups."""
+
+    def __init__(
+        self, problem: FluidProblem, reached: Sequence[Sequence[int]], commodities: tuple[int, ...]
+    ) -> None:
+        self.commodities, self.groups = commodities, _groups(problem, reached)
+        self.exact = len(self.groups.nodes) == 1
+        self._table = np.zeros(0, np.int64)
+        self._tree = np.zeros((4 * len(problem.edges) + 256, 2), np.int64)
+
+    def work(self, slots: int) -> float:
+        many = int((self.groups.place >= 0).sum())
+        sets = 3.0 ** (self.groups.ranks + many - 1)
+        return float((sets * self.groups.nodes).sum() * (slots + 1))
+
+    def fill(self, cost: Whole, arrive: Whole) -> None:
+        slots, rows = cost.shape[1], _rows(self.groups)
+        size = int(rows.sum() * (slots + 1))
+        if len(self._table) != size:
+            first = np.concatenate([[0], np.cumsum(rows * (slots + 1))[:-1]])
+            self.groups = self.groups._replace(first=first.astype(np.int64))
+            self._table = np.zeros(size, np.int64)
+        fill(self.groups, slots, cost, arrive, self._table)
+
+    def tree(self, commodity: FluidCommodity, start: int, cost: Whole, arrive: Whole) -> Tree:
+        groups, g = self.groups, int(self.groups.group[start])
         own = sum(
             1 << int(groups.local[r])
             for r in commodity.wanted - commodity.holders
@@ -129,10 +150,109 @@ class TreePricing:
         )
         wanted = {int(groups.place[groups.group[r]]) for r in commodity.wanted}
         others = sum(1 << place for place in wanted - {int(groups.place[g])} if place >= 0)
-        count = walk(groups, slots, cost, arrive, table, source, own, others, self._tree)
+        slots = cost.shape[1]
+        count = walk(groups, slots, cost, arrive, self._table, start, own, others, self._tree)
         if count < 0:
             raise NoTreeError
         return frozenset((int(e), int(t)) for e, t in self._tree[:count])
+
+
+class _Alike:
+    """Sets of ranks of a group, and how many other groups; see :mod:`sccl.synth.fluid.alike`."""
+
+    exact = False
+
+    def __init__(
+        self,
+        joined: AlikeGroups,
+        ways: Mapping[tuple[int, int, int], int],
+        commodities: tuple[int, ...],
+    ) -> None:
+        self.joined, self.ways, self.commodities = joined, ways, commodities
+        self._table = np.zeros(0, np.int64)
+        self._tree = np.zeros((4 * joined.nodes * joined.groups + 256, 4), np.int64)
+
+    def work(self, slots: int) -> float:
+        pairs = self.joined.groups * (self.joined.groups + 1) / 2
+        return float(3.0**self.joined.nodes * pairs * self.joined.nodes * (slots + 1) / 2)
+
+    def fill(self, cost: Whole, arrive: Whole) -> None:
+        j, slots = self.joined, cost.shape[1]
+        size = (j.groups << j.nodes) * (slots + 1) * j.nodes
+        if len(self._table) != size:
+            self._table = np.zeros(size, np.int64)
+        own = (cost[j.link], arrive[j.link])
+        fill_alike(j.nodes, j.groups, slots, j.src, j.dst, j.inside, *own, self._table)
+
+    def tree(self, commodity: FluidCommodity, start: int, cost: Whole, arrive: Whole) -> Tree:
+        j, slots = self.joined, cost.shape[1]
+        group, node = divmod(start, j.nodes)
+        own = sum(
+            1 << rank % j.nodes
+            for rank in commodity.wanted
+            if rank != start and rank // j.nodes == group
+        )
+        count = walk_alike(
+            j.nodes,
+            j.groups,
+            slots,
+            j.src,
+            j.dst,
+            j.inside,
+            cost[j.link],
+            arrive[j.link],
+            self._table,
+            group,
+            node,
+            own,
+            self._tree,
+        )
+        if count < 0:
+            raise NoTreeError
+        return frozenset(
+            (self.ways[int(kind), int(here), int(there)], int(slot))
+            for kind, slot, here, there in self._tree[:count]
+        )
+
+
+def _alike(problem: FluidProblem) -> tuple[AlikeGroups, dict[tuple[int, int, int], int]] | None:
+    """Return how chassis are alike, and the link of a kind from one to another; None: they differ.
+
+    They are if ranks follow one another in them, each has the same links, from each to each other
+    lead the same, and what these take and hold is the same by symmetry.
+    """
+    topology = problem.topology
+    chassis = [sorted(map(int, inside)) for inside in topology.chassis]
+    many = len(chassis)
+    if many < _ALIKE:
+        return None
+    size = topology.ranks // many
+    if sorted(chassis) != [list(range(at, at + size)) for at in range(0, many * size, size)]:
+        return None
+    held: list[list[tuple[int, int]]] = [[] for _ in problem.edges]
+    for i, resource in enumerate(problem.resources):
+        for link, times in resource.links:
+            held[link].append((i, times))
+    kinds: dict[tuple[object, ...], dict[tuple[int, int], int]] = {}
+    met: Counter[tuple[object, ...]] = Counter()
+    for link, (u, v) in enumerate(problem.edges):
+        (g, a), (h, b) = divmod(u, size), divmod(v, size)
+        what = (g != h, a, b, problem.alpha[link], tuple(held[link]))
+        met[what, g, h] += 1  # of several that are the same, each is of a kind of its own
+        kinds.setdefault((*what, met[what, g, h]), {})[g, h] = link
+    ordered = sorted(kinds.items(), key=lambda kind: (kind[0][:3], sorted(kind[1].items())))
+    if any(len(of) != (many * (many - 1) if kind[0] else many) for kind, of in ordered):
+        return None
+    joined = AlikeGroups(
+        size,
+        many,
+        np.array([kind[1] for kind, _ in ordered], np.int64),
+        np.array([kind[2] for kind, _ in ordered], np.int64),
+        np.array([not kind[0] for kind, _ in ordered], np.int64),
+        np.array([min(of.values()) for _, of in ordered], np.int64),
+    )
+    ways = {(i, g, h): link for i, (_, of) in enumerate(ordered) for (g, h), link in of.items()}
+    return joined, ways
 
 
 class NoTreeError(Exception):
@@ -147,16 +267,19 @@ def _parts(problem: FluidProblem) -> list[_Part]:
         by_goal: dict[int, list[int]] = {}
         for i, (goal,) in enumerate(missing):
             by_goal.setdefault(goal, []).append(i)
-        return [_Part(_groups(problem, [[goal]]), tuple(all_)) for goal, all_ in by_goal.items()]
+        return [_Sets(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
     every = sorted(frozenset().union(*missing))
     whole = tuple(range(len(commodities)))
     if len(every) > MOST_RANKS and all(
         len(c.wanted) == problem.topology.ranks for c in commodities
     ):
-        parted = [_Part(_groups(problem, groups), whole) for groups in _partitions(problem)]
-        if light := [part for part in parted if _work(part.groups, 2) <= MOST_PARTED]:
+        single = all(len(c.holders) == 1 for c in commodities)
+        if single and (found := _alike(problem)) is not None:
+            return [_Alike(*found, whole)]
+        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in _partitions(problem)]
+        if light := [part for part in parted if part.work(2) <= MOST_PARTED]:
             return light
-    return [_Part(_groups(problem, [every]), whole)]
+    return [_Sets(problem, [every], whole)]
 
 
 def _starts(problem: FluidProblem) -> dict[frozenset[int], int]:
@@ -179,13 +302,28 @@ def _partitions(problem: FluidProblem) -> Iterator[list[list[int]]]:
     if len(topology.chassis) > 1:
         apart = {rank for inside in topology.chassis for rank in inside}
         alone = [[rank] for rank in range(ranks) if rank not in apart]
-        yield [sorted(inside) for inside in topology.chassis] + alone
+        chassis = [sorted(inside) for inside in topology.chassis]
+        yield chassis + alone
+        large = max(map(len, chassis))
+        for size in range(large // 2, 1, -1) if large > MOST_RANKS else ():
+            if all(len(inside) % size == 0 for inside in chassis):
+                for rows in (True, False):
+                    parts = [part for inside in chassis for part in _split(inside, size, rows=rows)]
+                    if _hang_together(problem, parts):
+                        yield parts + alone
         return
     for size in range(2, ranks // 2 + 1):
         if ranks % size == 0:
-            rows = [list(range(at, at + size)) for at in range(0, ranks, size)]
-            columns = [list(range(at, ranks, ranks // size)) for at in range(ranks // size)]
-            yield from (groups for groups in (rows, columns) if _hang_together(problem, groups))
+            both = (_split(range(ranks), size, rows=rows) for rows in (True, False))
+            yield from (groups for groups in both if _hang_together(problem, groups))
+
+
+def _split(ranks: Sequence[int], size: int, *, rows: bool) -> list[list[int]]:
+    """Return ranks in groups of a size: rows of a grid, or columns of another."""
+    count = len(ranks) // size
+    if rows:
+        return [list(ranks[at * size : (at + 1) * size]) for at in range(count)]
+    return [list(ranks[at::count]) for at in range(count)]
 
 
 def _hang_together(problem: FluidProblem, groups: list[list[int]]) -> bool:
@@ -234,9 +372,3 @@ def _rows(groups: NodeGroups) -> Whole:
     """Return, by group, how many numbers its table has in a slot."""
     many = int((groups.place >= 0).sum())
     return (1 << (groups.ranks + many)) * groups.nodes
-
-
-def _work(groups: NodeGroups, slots: int) -> float:
-    many = int((groups.place >= 0).sum())
-    sets = 3.0 ** (groups.ranks + many - 1)
-    return float((sets * groups.nodes).sum() * (slots + 1))

@@ -110,11 +110,12 @@ class FluidProblem:
         Zeros, where chunks do not all start at one rank, or end at one.
         """
         ranks = range(self.topology.ranks)
-        roots = {c.holders for c in self.commodities}
+        classes = [one for c in self.commodities for one, _ in c.members]
+        roots = {frozenset(map(int, holders)) for holders, _ in classes}
         if len(roots) == 1:
             far = self.distances(*roots)
             return tuple(far.get(rank, Fraction(0)) for rank in ranks)
-        goals = {c.wanted - c.holders for c in self.commodities}
+        goals = {frozenset(map(int, wanted - holders)) for holders, wanted in classes}
         if len(goals) == 1 and len(*goals) == 1:
             far = self.distances(*goals, backwards=True)
             most = max(far.values())

@@ -1,0 +1,199 @@
+"""The same, where groups of nodes are alike, and joined alike: a number in place of the others.
+
+As in :mod:`sccl.synth.fluid.tables` a tree enters each group once. Where it makes no difference
+which groups are still to be reached, only how many, one table serves all groups.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.compiled import compiled
+from sccl.synth.fluid.tables import INFINITE, Whole
+
+
+class AlikeGroups(NamedTuple):
+    """A group, and how it is joined with the others.
+
+    Attributes:
+        nodes: how many there are in a group.
+        groups: how many groups there are.
+        src: of each kind of link: where in its group it comes from.
+        dst: where in its own group, or in another, it leads to.
+        inside: whether it stays in its group; those come first.
+        link: one of each kind.
+    """
+
+    nodes: int
+    groups: int
+    src: Whole
+    dst: Whole
+    inside: Whole
+    link: Whole
+
+
+@compiled
+def fill_alike(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`tables.fill` takes
+    nodes: int,
+    groups: int,
+    slots: int,
+    src: Whole,
+    dst: Whole,
+    inside: Whole,
+    cost: Whole,
+    arrive: Whole,
+    table: Whole,
+) -> None:
+    """Fill in what it costs to serve some of a group, and some other groups, from each node.
+
+    Args:
+        cost: shape (kinds, slots).
+        arrive: likewise.
+        table: by the number of other groups, own ranks as bits, slot (and one after the last) and
+            node.
+    """
+    full = (1 << nodes) - 1
+    long = (slots + 1) * nodes
+    for others in range(groups):
+        for own in range(full + 1):
+            row = ((others << nodes) | own) * long
+            if own == 0 and others == 0:
+                table[row : row + long] = 0
+                continue
+            table[row : row + long] = INFINITE
+            low = own & -own
+            part = own
+            while True:  # each part of own, itself and the empty one among them
+                if part & low or own == 0:
+                    for some in range(others + 1):
+                        if (part == own and some == others) or (part == 0 and some == 0):
+                            continue
+                        one = ((some << nodes) | part) * long
+                        two = (((others - some) << nodes) | (own ^ part)) * long
+                        for i in range(long):
+                            table[row + i] = min(table[row + i], table[one + i] + table[two + i])
+                if part == 0:
+                    break
+                part = (part - 1) & own
+            for v in range(nodes):
+                if own >> v & 1:
+                    without = ((others << nodes) | (own ^ (1 << v))) * long
+                    for i in range(v, long, nodes):
+                        table[row + i] = min(table[row + i], table[without + i])
+            for slot in range(slots - 1, -1, -1):
+                for i in range(row + slot * nodes, row + (slot + 1) * nodes):
+                    table[i] = min(table[i], table[i + nodes])
+                again = True
+                while again:  # what is sent on within the slot
+                    again = False
+                    for k in range(len(src)):
+                        there = arrive[k, slot]
+                        if there < 0:
+                            continue
+                        if inside[k]:
+                            onward = table[row + there * nodes + dst[k]]
+                        elif own == 0:
+                            goal = ((others - 1) << nodes) | full
+                            onward = table[goal * long + there * nodes + dst[k]]
+                        else:
+                            continue
+                        at = row + slot * nodes + src[k]
+                        if onward + cost[k, slot] < table[at]:
+                            table[at] = onward + cost[k, slot]
+                            again = again or there == slot
+
+
+@compiled
+def walk_alike(  # noqa: PLR0912, PLR0913, PLR0915, PLR0917 - a table, and where to begin
+    nodes: int,
+    groups: int,
+    slots: int,
+    src: Whole,
+    dst: Whole,
+    inside: Whole,
+    cost: Whole,
+    arrive: Whole,
+    table: Whole,
+    group: int,
+    node: int,
+    own: int,
+    tree: Whole,
+) -> int:
+    """Put the sends of a cheapest tree into ``tree``; return how many there are, -1 if none is.
+
+    Groups are served in their order, from the one after the first on.
+
+    Args:
+        tree: shape (most, 4): kind of link, slot, and the groups it comes from and leads to.
+    """
+    full = (1 << nodes) - 1
+    long = (slots + 1) * nodes
+    stack = np.empty((len(tree) + groups, 6), np.int64)
+    # group, node, slot, own ranks, and other groups: from one on, and how many
+    stack[0] = (group, node, 0, own, group + 1, groups - 1)
+    high, sends = 1, 0
+    while high:
+        high -= 1
+        group, node, slot, own, begin, others = stack[high]
+        if own == 0 and others == 0:
+            continue
+        row = ((others << nodes) | own) * long
+        at = slot * nodes + node
+        least = table[row + at]
+        if least >= INFINITE:
+            return -1
+        if own >> node & 1:
+            without = ((others << nodes) | (own ^ (1 << node))) * long
+            if table[without + at] == least:
+                stack[high] = (group, node, slot, own ^ (1 << node), begin, others)
+                high += 1
+                continue
+        if slot < slots and table[row + at + nodes] == least:
+            stack[high] = (group, node, slot + 1, own, begin, others)
+            high += 1
+            continue
+        low, part, found = own & -own, own, False
+        while not found:
+            if part & low or own == 0:
+                for some in range(others + 1):
+                    if (part == own and some == others) or (part == 0 and some == 0):
+                        continue
+                    one = ((some << nodes) | part) * long
+                    two = (((others - some) << nodes) | (own ^ part)) * long
+                    if table[one + at] + table[two + at] == least:
+                        stack[high] = (group, node, slot, part, begin, some)
+                        rest = (group, node, slot, own ^ part, begin + some, others - some)
+                        stack[high + 1] = rest
+                        high += 2
+                        found = True
+                        break
+            if part == 0:
+                break
+            part = (part - 1) & own
+        if found:
+            continue
+        for k in range(len(src)):
+            there = arrive[k, slot]
+            if src[k] != node or there < 0:
+                continue
+            if inside[k]:
+                onward = table[row + there * nodes + dst[k]]
+            elif own == 0:
+                goal = ((others - 1) << nodes) | full
+                onward = table[goal * long + there * nodes + dst[k]]
+            else:
+                continue
+            if onward + cost[k, slot] != least:
+                continue
+            there_group = group if inside[k] else begin % groups
+            tree[sends] = (k, slot, group, there_group)
+            sends += 1
+            if inside[k]:
+                stack[high] = (group, dst[k], there, own, begin, others)
+            else:
+                stack[high] = (there_group, dst[k], there, full, begin + 1, others - 1)
+            high += 1
+            break
+    return sends
