@@ -142,10 +142,23 @@ PUBLISHED = (
     ),
     *_rows("teccl-ndv2x4", "alltoall", {1_000_000: (None, None), 1_000_000_000: (None, None)}),
     *_rows("ndv2x4", "allgather", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
-    *_rows(
-        "torus:4x4@50,25GB", "allgather", {1_000_000: (None, None), 1_000_000_000: (None, None)}
+    *(
+        row
+        for topology in ("z52", "torus:4x4@50,25GB", "rail:4x4")
+        for row in _rows(
+            topology,
+            "allgather",
+            {
+                1_024: (None, None),
+                64_000: (None, None),
+                1_000_000: (None, None),
+                16_000_000: (None, None),
+                1_000_000_000: (None, None),
+            },
+        )
     ),
-    *_rows("rail:4x2", "allgather", {1_000_000: (None, None), 1_000_000_000: (None, None)}),
+    *_rows("ndv2:8", "allgather", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
+    *_rows("ndv2:16", "allgather", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
     *_rows("torus:4x4x4", "alltoall", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
 )
 

@@ -190,7 +190,8 @@ class _Cuts:
         ranks: Iterable[int] = range(self.topology.ranks)
         if self.topology.ranks > MOST_CENTRES:
             ranks = rank_orbits(self.topology, automorphisms(self.topology, self.collective))
-        for centre in list(ranks)[:MOST_CENTRES]:
+        centres = list(ranks)[:MOST_CENTRES]
+        for centre in centres:
             yield from self._around(centre)
         everyone = frozenset(self.nodes)
         for groups in self._groupings():
@@ -200,6 +201,10 @@ class _Cuts:
                 for left in (inside, everyone - inside):
                     for sources, goals in self._farther(left):
                         yield from self._crossing(left, sources, goals)
+                for centre in inside.intersection(centres):  # what enters elsewhere has to go on
+                    alone = frozenset([centre])
+                    yield from self._crossing(inside, alone, everyone)
+                    yield from self._crossing(everyone - inside, everyone, alone)
 
     def _groupings(self) -> Iterator[list[frozenset[int]]]:
         """Yield the nodes in groups: by chassis, and by what fast links join."""

@@ -305,6 +305,9 @@ def _partitions(problem: FluidProblem) -> Iterator[list[list[int]]]:
         chassis = [sorted(inside) for inside in topology.chassis]
         yield chassis + alone
         large = max(map(len, chassis))
+        rails = [list(rail) for rail in zip(*chassis, strict=False)]
+        if all(len(inside) == large for inside in chassis) and _hang_together(problem, rails):
+            yield rails + alone
         for size in range(large // 2, 1, -1) if large > MOST_RANKS else ():
             if all(len(inside) % size == 0 for inside in chassis):
                 for rows in (True, False):
