@@ -374,12 +374,14 @@ def test_numbers_of_chassis_take_the_place_of_sets_of_them(
         ("torus:4x4@50,25GB", "allgather", 62_500_000, 0.001),
         ("hypercube:4", "reducescatter", 1_024_000, 0.002),
         ("ndv2:8", "allgather", 1_000_000, 0.01),
+        ("dgx1", "broadcast", 100_000_000, 0.01),
+        ("dragonfly:4x5", "allgather", 1_000_000, 0.01),
     ],
 )
 def test_machines_that_are_alike_everywhere(
     machine: str, collective: str, size: int, gap: float
 ) -> None:
-    """Where all start alike none is the root, from which others would be later."""
+    """Where all start alike none is the root, from which others would be later; else bytes flow."""
     request = Request(resolve(machine), named(collective, resolve(machine).ranks), size)
     outcome = registry.plan(FLUID, request, FLUID.Options(gap=gap), effort=Effort(units=4.0))
     assert isinstance(outcome, Found)

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 
 from sccl.synth.fluid.packing import Growth, TimedPacking
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.problem import FluidProblem
-from sccl.synth.fluid.slots import Rule, TimeSlots, bordered, changes, variable, waits_of
+from sccl.synth.fluid.slots import Rule, TimeSlots, bordered, changes, steady, variable, waits_of
 
 MOST_BORDERS = 44
 """Slots of which the time of a few alphas is made: of more the program becomes slow."""
@@ -30,6 +30,9 @@ _BOTH, _IDLE = 2, 3
 
 _ALPHAS, _FIRST = 6, 8
 """Of links that differ, of which sums are borders; and how many of these bounds look at."""
+
+_FEW, _SEVERAL = 3, 6
+"""Times the farthest way, up to which borders come first; and up to which they are tried."""
 
 _STEPS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
@@ -112,9 +115,11 @@ class Least:
             self.placed_us = self.place(self.best, self.enough, thorough)
 
     def _turns(self) -> tuple[Callable[[], None], ...]:
-        if self.floor <= 3 * self._farthest(hops=False):
-            return (self._few_alphas, self._any_lengths, self.raise_floor)
-        return (self._any_lengths, self._few_alphas, self.raise_floor)
+        if self.floor <= _FEW * self._farthest(hops=False):
+            return (self._few_alphas, self._any_lengths, self._steady, self.raise_floor)
+        if any(self.problem.potentials()):
+            return (self._steady, self._any_lengths, self._few_alphas, self.raise_floor)
+        return (self._any_lengths, self._steady, self._few_alphas, self.raise_floor)
 
     def _search(
         self, slots: TimeSlots, *, enough: float = 0.0, hopeless: float = inf
@@ -153,9 +158,9 @@ class Least:
         potentials = self.problem.potentials()
         waits = sorted(wait for wait in set(waits_of(self.problem, potentials)) if wait > 0)
         units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
-        first, idle = self._fewest_slots(), 0
+        first, idle, mine = self._fewest_slots(), 0, inf
         for count in range(first, min(first + MORE_SLOTS, _MOST_SLOTS)):
-            before, took = self.us, {}
+            before, took = mine, {}
             for unit in units:
                 found = self._search(
                     variable(self.problem, potentials, unit, count),
@@ -168,8 +173,9 @@ class Least:
                 took[unit] = found.us if found is not None and found.whole else inf
             if count >= first + _BOTH:  # by then it shows which one is the better
                 units = [min(units, key=lambda unit: took[unit])]
-            idle = idle + 1 if before - self.us <= self.gap / 8 * self.us else 0
-            if self.best is not None and idle == _IDLE:
+            mine = min(mine, *took.values())
+            idle = idle + 1 if before < inf and before - mine <= self.gap / 8 * mine else 0
+            if idle == _IDLE:
                 return
 
     def _fewest_slots(self) -> int:
@@ -187,9 +193,31 @@ class Least:
             for far in [self.problem.distances(holders, hops=hops)]
         )
 
+    # Slots at about the same time: bytes that flow through their trees.
+
+    def _steady(self) -> None:
+        alphas = {alpha for alpha in self.problem.alpha if alpha}
+        unit = min(alphas, default=Fraction(1))
+        first = max(1, ceil(self._farthest(hops=False) / unit))
+        idle = 0
+        for count in range(first, min(first + MORE_SLOTS, _MOST_SLOTS)):
+            before = self.us
+            self._take(
+                self._search(
+                    steady(self.problem.alpha, unit, count),
+                    enough=float(self.floor) * (1 + self.gap / 2),
+                    hopeless=self.us * (1 - self.gap / 8),
+                )
+            )
+            idle = idle + 1 if before - self.us <= self.gap / 8 * self.us else 0
+            if self.is_done() or (self.best is not None and idle == _IDLE):
+                return
+
     # Slots between borders: where all takes a few alphas.
 
     def _few_alphas(self) -> None:
+        if self.best is not None and self.floor > _SEVERAL * self._farthest(hops=False):
+            return
         most = self.floor * Fraction(5, 4)
         few = self._sums(most, MOST_BORDERS // 2 + 1)
         if len(few) > MOST_BORDERS // 2:

@@ -47,7 +47,7 @@ class TimedPacking:
         shares: those of each commodity add up to 1.
         lengths: of the slots.
         whole: whether the trees serve everything: else there are too few slots, or too short ones.
-        prices: shape (resources, slots): of each thing of a resource, by which ``least`` is known.
+        prices: shape (resources, rooms): of each thing of a resource, by which ``least`` is known.
     """
 
     slots: TimeSlots
@@ -84,7 +84,7 @@ class _Master:
             self.whole.append(served)
         self.room = {}
         for i in range(len(problem.resources)):
-            for k in range(slots.count):
+            for k in range(len(self.fixed)):
                 row = model.add_linear_constraint(ub=float(self.fixed[k]))
                 for j in np.flatnonzero(slots.grows[k]):
                     row.set_coefficient(self.z[j], -float(slots.grows[k, j]))
@@ -104,15 +104,16 @@ class _Master:
         x = self.model.add_variable(lb=0.0)
         self.whole[commodity].set_coefficient(x, 1.0)
         loads: dict[tuple[int, int], int] = {}
+        rooms = self.slots.room.tolist()
         for link, slot in sorted(tree):
             for i, times in self.of_link[link]:
-                loads[i, slot] = loads.get((i, slot), 0) + times
+                loads[i, rooms[slot]] = loads.get((i, rooms[slot]), 0) + times
         one = self.problem.commodities[commodity]
         size = float(one.size * len(one.members)) / self.unit
-        for (i, slot), times in loads.items():
+        for (i, room), times in loads.items():
             resource = self.problem.resources[i]
             took = size * times / (resource.count * float(resource.rate))
-            self.room[i, slot].set_coefficient(x, took)
+            self.room[i, room].set_coefficient(x, took)
         self.columns[commodity, tree] = x
         return True
 
@@ -122,7 +123,7 @@ class _Master:
         pivots = result.solve_stats.simplex_iterations
         self.spent += (_PIVOT * pivots + _ROUND) * (len(self.room) + len(self.columns))
         duals = result.dual_values()
-        prices = np.zeros((len(self.problem.resources), self.slots.count))
+        prices = np.zeros((len(self.problem.resources), len(self.fixed)))
         for (i, k), row in self.room.items():
             prices[i, k] = max(0.0, -duals[row]) / self.counts[i]
         return result, prices, np.array([max(0.0, duals[w]) for w in self.windows])
@@ -179,7 +180,7 @@ class Growth:
             KeyboardInterrupt: the user interrupted.
         """
         master, unit = self.master, self.master.unit
-        self._price(np.ones((len(self.problem.resources), self.slots.count)))
+        self._price(np.ones((len(self.problem.resources), len(self.slots.fixed))))
         for commodity, tree in start:
             if all(k < self.slots.count and self.slots.arrive[e, k] >= 0 for e, k in tree):
                 master.add(commodity, tree)
@@ -236,6 +237,6 @@ class Growth:
 
     def _price(self, prices: Floats) -> tuple[float, bool]:
         self.priced += 1
-        trees = self.pricing.cheapest(self.meets.T @ prices, self.slots.arrive)
+        trees = self.pricing.cheapest(self.meets.T @ prices[:, self.slots.room], self.slots.arrive)
         added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
         return float(sum(self.sizes[c] * cost for c, (cost, _) in enumerate(trees))), any(added)

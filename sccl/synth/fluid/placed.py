@@ -16,8 +16,6 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
-import numpy as np
-
 from sccl.collectives import Dual
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
@@ -95,7 +93,7 @@ def planned(
     collective = dual.spec.at(dual.spec.unit * several)
     chunks_of = collective.classes()
     chunk_bytes = problem.chunk_bytes
-    begins = np.concatenate([[0.0], np.cumsum(packing.lengths)])
+    begins = packing.slots.begins(packing.lengths)
     number = {way: i for i, way in enumerate(problem.ways)}
     place = {link.edge: i for i, link in enumerate(problem.topology.links)}
     links = [link.edge for link in problem.topology.links]

@@ -26,6 +26,9 @@ from sccl.synth.fluid.problem import FluidProblem, pose, ways_of
 PIECES = (1, 2, 4, 8, 16)
 """Chunks of each share of a tree, as long as there are not too many sends."""
 
+FLOWING = 32
+"""Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
+
 MOST_SENDS = 60_000
 
 UNITS = 0.7
@@ -70,8 +73,9 @@ class _Half:
 
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
+        flows = FLOWING if packing.slots.later else 1
         for pieces in PIECES:
-            plan = planned(self.problem, packing, self.dual, pieces)
+            plan = planned(self.problem, packing, self.dual, pieces * flows)
             if self.plan is not None and len(plan.sends) > MOST_SENDS:
                 break
             sent = placed(self.problem, plan, self.readings)

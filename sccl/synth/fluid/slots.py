@@ -32,14 +32,17 @@ class TimeSlots:
     """Slots whose lengths are ``fixed + grows @ z`` for variables z of 0 or more, microseconds.
 
     The time is the sum of z; its rows ask for combinations of z that are at least something.
+    Slots may be at the same time, in part: those share a room, which holds as much as one of them.
 
     Attributes:
-        fixed: shape (slots,).
-        grows: shape (slots, variables).
+        fixed: shape (rooms,).
+        grows: shape (rooms, variables).
         rows: shape (rows, variables).
         least: shape (rows,).
         arrive: shape (links, slots): from which slot on what was sent may be sent on; the number of
             slots: it has arrived in the end; -1: it has not.
+        later: how much later each slot begins than the one before, where all share a room; 0: each
+            has its own, and they follow one another.
     """
 
     fixed: NDArray[np.float64]
@@ -47,15 +50,27 @@ class TimeSlots:
     rows: NDArray[np.float64]
     least: NDArray[np.float64]
     arrive: Whole
+    later: float = 0.0
 
     @property
     def count(self) -> int:
         """Return how many slots there are."""
-        return len(self.fixed)
+        return int(self.arrive.shape[1])
+
+    @property
+    def room(self) -> Whole:
+        """Return the room of each slot."""
+        return np.zeros(self.count, np.int64) if self.later else np.arange(self.count)
 
     def lengths(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the lengths of all slots."""
-        return np.maximum(self.fixed + self.grows @ z, 0.0)
+        return np.maximum(self.fixed + self.grows @ z, 0.0)[self.room]
+
+    def begins(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return when slots of some lengths begin."""
+        if self.later:
+            return self.later * np.arange(self.count, dtype=np.float64)
+        return np.concatenate([[0.0], np.cumsum(lengths)[:-1]])
 
     def like(self, other: TimeSlots) -> bool:
         """Return whether both are the same slots, for times that may differ."""
@@ -63,6 +78,7 @@ class TimeSlots:
             self.count == other.count
             and np.array_equal(self.arrive, other.arrive)
             and np.array_equal(self.grows, other.grows)
+            and self.later == other.later
             and np.allclose(self.fixed, other.fixed, rtol=1e-12, atol=1e-12)
         )
 
@@ -105,6 +121,22 @@ def variable(
     grows = np.hstack([np.eye(count), np.zeros((count, 1))])
     least = np.array([float(a) for a in windows.values()])
     return TimeSlots(np.zeros(count), grows, rows, least, arrive)
+
+
+def steady(alpha: tuple[Fraction, ...], unit: Fraction, count: int) -> TimeSlots:
+    """Return slots of one length, each a unit later than the one before.
+
+    What was sent over a link may be sent on so many slots later as its alpha has units, rounded up:
+    each byte flows through its tree without a stop. Trees that share a link do so in slots that may
+    lie apart, and never carry more at a time than all of them together.
+    """
+    delays = [max(0, int(-(-a // unit))) for a in alpha]
+    arrive = np.array(
+        [[k + d if k + d <= count else -1 for k in range(count)] for d in delays], np.int64
+    )
+    # the length, and the time in which what was sent last goes on
+    grows, rows = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    return TimeSlots(np.zeros(1), grows, rows, np.array([float(count * unit)]), arrive, float(unit))
 
 
 def waits_of(problem: FluidProblem, potentials: tuple[Fraction, ...]) -> list[Fraction]:
