@@ -132,8 +132,11 @@ def deliver(
         certify(write, outputs.certificate, quiet=outputs.json)
     if outputs.plot:
         from sccl.cli.plot import picture  # noqa: PLC0415 - few ask for a picture
+        from sccl.tasks.time_bound import least_us  # noqa: PLC0415 - loads NumPy
 
-        picture(found, outputs.plot, quiet=outputs.json)
+        subject = outputs.subject
+        least = least_us(subject.topology, subject.spec, outputs.costs)
+        picture(found, outputs.plot, least, quiet=outputs.json)
     if interrupted:
         if outputs.certificate:
             err().print("interrupted: no certificate is written")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,8 +88,14 @@ def plot(
         out().print(f"{wanted.value}: {escape(on_a_line(path))}", soft_wrap=True)
 
 
-def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
-    """Draw what a sweep has found, as a frontier and as times by buffer size, and say where."""
+def picture(
+    frontier: Frontier, path: Path, least: Callable[[float], float] | None, *, quiet: bool
+) -> None:
+    """Draw what a sweep has found, as a frontier and as times by buffer size, and say where.
+
+    Args:
+        least: microseconds that no plan takes less than, by bytes of a buffer.
+    """
     console = err()
     frontiers = lines_of([frontier])
     if not any(one.points for one in frontiers):
@@ -97,7 +103,7 @@ def picture(frontier: Frontier, path: Path, *, quiet: bool) -> None:
         return
     drawn = [charts.frontier_chart(frontiers)]
     if sum(len(one.points) for one in frontiers) <= charts.MOST_TIMES:
-        drawn.append(charts.time_chart(frontiers))
+        drawn.append(charts.time_chart(frontiers, least_us=least))
     charts.save(charts.stacked(drawn), path, title=f"sccl: {frontier.name}")
     if not quiet:
         console.print(f"picture: {on_a_line(path)}", markup=False, soft_wrap=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.clock import Clock
 from sccl.core.collective import Collective
+from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TopologyError
 from sccl.prove.bounds import LeastTime, least_time
@@ -59,6 +61,21 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
         found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
     return max(found, key=lambda bound: bound.ticks)
+
+
+def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], float] | None:
+    """Return what no plan takes less than, by bytes of a rank's buffer.
+
+    Args:
+        costs: that are asked for; others than the machine's have no such bound.
+
+    Returns:
+        None: it is not worked out here.
+    """
+    if topology.ranks > MOST_RANKS or costs != Costs.of(topology, None, None):
+        return None
+    least = _least_time(topology, spec)
+    return lambda size_bytes: float(least.us(round(size_bytes)))
 
 
 def _models(topology: Topology) -> tuple[Topology, ...]:

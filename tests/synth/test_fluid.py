@@ -375,7 +375,6 @@ def test_numbers_of_chassis_take_the_place_of_sets_of_them(
         ("hypercube:4", "reducescatter", 1_024_000, 0.002),
         ("ndv2:8", "allgather", 1_000_000, 0.01),
         ("dgx1", "broadcast", 100_000_000, 0.01),
-        ("dragonfly:4x5", "allgather", 1_000_000, 0.01),
     ],
 )
 def test_machines_that_are_alike_everywhere(

@@ -13,10 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.cost import bytes_text
+from sccl.collectives import named
+from sccl.core.cost import Costs, bytes_text
 from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.tasks.frontiers import of_algorithms
+from sccl.tasks.time_bound import least_us
+from sccl.topo import resolve
 from sccl.view import theme
 from sccl.view.charts import FrontierData, frontier_chart, lines_of, measured_chart, time_chart
 from sccl.view.charts.known import bound_lines
@@ -157,6 +160,27 @@ def test_times_are_those_of_the_cost_model() -> None:
     assert "51.3 KiB" in values(chart, "text")
     faster = time_chart([ALLGATHER], alpha_us=7.0, gb_per_s=25.0)
     assert "513 KiB" in values(faster, "text")
+
+
+def test_what_no_plan_takes_less_than_is_a_line_of_its_own() -> None:
+    """It stays below the others, is named at its end, and told in the subtitle."""
+    machine = resolve("dgx1")
+    spec = named("allgather", 8)
+    least = least_us(machine, spec, Costs.of(machine))
+    assert least is not None
+    chart = time_chart([ALLGATHER], least_us=least)
+    floor, curves = rows_of(chart)[:2]
+    assert all(row["time"] == pytest.approx(least(row["size"])) for row in floor)
+    fastest: dict[float, float] = {}
+    for row in curves:
+        fastest[row["size"]] = min(row["time"], fastest.get(row["size"], row["time"]))
+    assert all(row["time"] <= fastest[row["size"]] for row in floor)
+    assert "bound" in values(chart, "text")
+    assert "no plan of any chunks takes less" in chart.to_dict()["title"]["subtitle"][0]
+    assert overlapping(svg(chart)) == []
+    assert least_us(machine, spec, Costs.of(machine, 7.0)) is None  # not of that machine
+    torus = resolve("torus:9x9")
+    assert least_us(torus, named("allgather", 81), Costs.of(torus)) is None  # too large
 
 
 @pytest.mark.parametrize(("alpha", "bandwidth"), [(None, None), (0.001, 900.0)])

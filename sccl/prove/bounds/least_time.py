@@ -14,8 +14,8 @@ or occupies its link, for a chunk crosses a link in alpha and what its bytes tak
 
 Of cuts those are tried that usually bind: all that is nearer to a rank than some distance, on
 either side, each chassis, and what links as fast as some speed, or faster, join. What is wanted of
-a cut may be narrowed to sources and destinations that are far from it, which counts fewer bytes and
-more alphas. Any cut is valid, and the largest time counts.
+a cut may be narrowed to sources and destinations that are far from it, or to a single one, which
+counts fewer bytes and more alphas. Any cut is valid, and the largest time counts.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,9 @@ _AROUND = 3  # octaves that are drawn beyond a crossover
 _PER_OCTAVE = 2
 _LINE = 84  # characters that fit beneath a title
 MOST_TIMES = 24
+FLOOR = "bound"
+"""The name of the line that no plan gets below."""
+
 _HANGING, _MOST_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
 SIZE_TICKS = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
@@ -43,6 +46,10 @@ _DECIMAL_TICKS = (
     "datum.value < 1e12 ? format(datum.value / 1e9, '~r') + ' GB' : "
     "format(datum.value / 1e12, '.6~g') + ' TB'"
 )
+
+
+Least = Callable[[float], float]
+"""Microseconds that no plan takes less than, by bytes of a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,7 @@ def time_chart(
     frontiers: Sequence[FrontierData],
     alpha_us: float | None = None,
     gb_per_s: float | None = None,
+    least_us: Least | None = None,
 ) -> ChartType:
     """Return the time of every point of frontiers by buffer size, crossovers labelled.
 
@@ -87,6 +95,7 @@ def time_chart(
         frontiers: with alpha and beta of their machines, unless given here.
         alpha_us: latency of a step, for all of them.
         gb_per_s: 1/beta, of a lane in 10^9 bytes per second, for all of them.
+        least_us: what no plan takes less than, by bytes of a buffer: drawn as a line of its own.
 
     Raises:
         ParameterError: there is nothing to draw, or alpha or beta is not known, or negative.
@@ -101,17 +110,21 @@ def time_chart(
     last = max([2.0**_LARGEST, *(at.size_bytes * 2**_AROUND for at in crossings)])
     first, last = max(first, 1.0), max(last, 2.0)
     times = [line.time_us(size) for line in lines for size in (first, last)]
+    times += [least_us(size) for size in (first, last)] if least_us else []
     low, high = min(t for t in times if t > 0) / 1.6, max(times) * 1.6
     ends = (low / (high / low) ** min(_HANGING * len(crossings), _MOST_HANGING), high)
     frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
-    marks, left_out = crossover_layers(crossings, _covered(lines, frame), frame, _axes(frame))
+    covered = _covered(lines, frame) + ([*_along(least_us, frame)] if least_us else [])
+    marks, left_out = crossover_layers(crossings, covered, frame, _axes(frame))
     layers = [_curves(lines, frame, several=several), *(marks if crossings else ())]
-    layers.append(_names(lines, frame, several=several))
+    if least_us:
+        layers.insert(0, _floor(least_us, frame))
+    layers.append(_names(lines, frame, least_us, several=several))
     title = question or (frontiers[0].name if not several else "Time by buffer size")
     drawn = alt.layer(*layers).properties(
         width=frame.width, height=frame.height,
         title=alt.Title(f"{title}: time by buffer size" if question or not several else title,
-                        subtitle=[_subtitle(lines), *_cautions(lines), *left_out]),
+                        subtitle=[_subtitle(lines, least_us), *_cautions(lines), *left_out]),
     )  # fmt: skip
     return theme.themed(drawn)
 
@@ -140,13 +153,14 @@ def _lines(
     return found
 
 
-def _subtitle(lines: Sequence[_Line]) -> str:
+def _subtitle(lines: Sequence[_Line], least_us: Least | None) -> str:
     costs = {line.costs for line in lines}
     if len(costs) > 1:
         return "alpha and bandwidth of each machine; a buffer is what C chunks make up"
     (one,) = costs
     alpha, lane = f"alpha {one.alpha_us:g} \u00b5s per step", f"{one.gb_per_s:g} GB/s per lane"
-    return f"{alpha}, {lane}; a buffer is C chunks"
+    floor = f"; {FLOOR}: no plan of any chunks takes less" if least_us else ""
+    return f"{alpha}, {lane}; a buffer is C chunks{floor}"
 
 
 def _cautions(lines: Sequence[_Line]) -> list[str]:
@@ -207,6 +221,16 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType
     )  # fmt: skip
 
 
+def _floor(least_us: Least, frame: Frame) -> ChartType:
+    """Return what no plan takes less than."""
+    rows = [{"size": size, "time": least_us(size)} for size in _sizes(frame)]
+    return (
+        alt.Chart(theme.rows([row for row in rows if row["time"] > 0]))
+        .mark_line(strokeWidth=1.5, strokeDash=[2, 3], color=theme.INK)
+        .encode(**_axes(frame))
+    )
+
+
 def _sizes(frame: Frame) -> list[float]:
     """Return the sizes at which lines are drawn."""
     samples = math.ceil((math.log2(frame.x[1]) - math.log2(frame.x[0])) * _PER_OCTAVE)
@@ -215,16 +239,24 @@ def _sizes(frame: Frame) -> list[float]:
 
 def _covered(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
     """Return where the lines lie."""
-    found = []
-    for line in lines:
-        curve = [frame.pixels(size, line.time_us(size)) for size in _sizes(frame)]
-        found += [part for ends in pairwise(curve) for part in along(*ends)]
-    return found
+    return [part for line in lines for part in _along(line.time_us, frame)]
 
 
-def _names(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
+def _along(time_us: Least, frame: Frame) -> Iterator[Rectangle]:
+    """Yield where a curve lies."""
+    times = [(size, time_us(size)) for size in _sizes(frame)]
+    curve = [frame.pixels(size, time) for size, time in times if time > 0]
+    for ends in pairwise(curve):
+        yield from along(*ends)
+
+
+def _names(
+    lines: Sequence[_Line], frame: Frame, least_us: Least | None, *, several: bool
+) -> ChartType:
     """Return each line's name at its right end."""
-    heights = [frame.pixels(frame.x[1], line.time_us(frame.x[1]))[1] for line in lines]
+    last = [line.time_us(frame.x[1]) for line in lines]
+    last += [least_us(frame.x[1])] if least_us else []
+    heights = [frame.pixels(frame.x[1], time)[1] for time in last]
     spread = apart(heights, text_size("")[1], frame.height)
     numbers = list(dict.fromkeys(line.number for line in lines))
     rows = [
@@ -234,8 +266,11 @@ def _names(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
             "text": line.point.text + (f" ({line.number})" if several else ""),
             "colour": theme.nth(theme.COLOURS, numbers.index(line.number) if several else i),
         }
-        for i, (line, height) in enumerate(zip(lines, spread, strict=True))
+        for i, (line, height) in enumerate(zip(lines, spread, strict=False))
     ]
+    if least_us:
+        at = frame.values(0, spread[-1])[1]
+        rows.append({"size": frame.x[1], "time": at, "text": FLOOR, "colour": theme.INK})
     return (
         alt.Chart(theme.rows(rows))
         .mark_text(align="left", dx=6, fontSize=theme.TEXT)
