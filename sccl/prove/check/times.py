@@ -10,6 +10,7 @@ so many more for each byte more.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -254,6 +255,7 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
                 "constraint and a slot that exist"
             )
         edges, rate = rates[key]
+        spend(len(edges))
         last = end - min(alphas[edge] for edge in edges)
         room += price * max(Fraction(0), min(borders[slot + 1], last) - borders[slot])
         grows += price if slot == middle else 0
@@ -289,4 +291,4 @@ def _follows(borders: Sequence[Fraction], slot: int, alpha: Fraction) -> int | N
     there = borders[slot] + alpha
     if there >= borders[-1]:
         return None
-    return next(j for j, end in enumerate(borders[1:]) if end > there)
+    return bisect_right(borders, there) - 1
