@@ -5,9 +5,16 @@ GLOP works within deterministic time in one thread: prices are the same on every
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
 from fractions import Fraction
 from functools import partial
+from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
+from ortools.math_opt.model_pb2 import ModelProto
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.python.mathopt import (
     BasisStatus,
@@ -28,11 +35,18 @@ __all__ = [
     "LinearConstraint",
     "Model",
     "SolveResult",
+    "SparseEnd",
+    "SparseProgram",
+    "SparseResult",
     "Variable",
     "fast_sum",
     "rational",
     "solve",
+    "solve_sparse",
 ]
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
 _DENOMINATOR = 720_720  # divisible by 1..16: the duals of small machines come out exactly
 _EFFORT = 10.0
@@ -94,3 +108,101 @@ class Growing:
 def rational(value: float) -> Fraction:
     """Return a dual value as a non-negative fraction near it; the proof's check is exact."""
     return max(Fraction(0), Fraction(round(value * _DENOMINATOR), _DENOMINATOR))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseProgram:
+    """A program by its columns: minimise ``cost @ x`` for x of 0 or more between rows' limits.
+
+    Attributes:
+        cost: shape (columns,).
+        lower: shape (rows,).
+        upper: shape (rows,).
+        row: of each coefficient; no two have one row and one column.
+        column: of each coefficient.
+        value: of each coefficient.
+    """
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    row: Whole
+    column: Whole
+    value: Floats
+
+    def model(self) -> Model:
+        """Return it as MathOpt has it."""
+        proto, columns, rows = ModelProto(), len(self.cost), len(self.lower)
+        order = np.lexsort((self.column, self.row))
+        proto.variables.ids.extend(range(columns))
+        proto.variables.lower_bounds.extend([0.0] * columns)
+        proto.variables.upper_bounds.extend([inf] * columns)
+        proto.variables.integers.extend([False] * columns)
+        costly = np.flatnonzero(self.cost)
+        proto.objective.linear_coefficients.ids.extend(costly.tolist())
+        proto.objective.linear_coefficients.values.extend(self.cost[costly].tolist())
+        proto.linear_constraints.ids.extend(range(rows))
+        proto.linear_constraints.lower_bounds.extend(self.lower.tolist())
+        proto.linear_constraints.upper_bounds.extend(self.upper.tolist())
+        matrix = proto.linear_constraint_matrix
+        matrix.row_ids.extend(self.row[order].tolist())
+        matrix.column_ids.extend(self.column[order].tolist())
+        matrix.coefficients.extend(self.value[order].tolist())
+        return Model.from_model_proto(proto)
+
+
+class SparseEnd(Enum):
+    """What became of a sparse program."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseResult:
+    """What a solver says of a sparse program.
+
+    Attributes:
+        values: of the columns, if it is optimal.
+        duals: of the rows, likewise.
+        pivots: of the simplex.
+    """
+
+    end: SparseEnd
+    values: Floats
+    duals: Floats
+    pivots: int
+
+
+def solve_sparse(program: SparseProgram, effort: float, seconds: float = inf) -> SparseResult:
+    """Return the optimum by GLOP's dual simplex.
+
+    Args:
+        effort: deterministic time, a unit near a second.
+        seconds: after which it ends in any case.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted; GLOP has been stopped.
+    """
+    parameters = mathopt.SolveParameters(
+        threads=1,
+        lp_algorithm=mathopt.LPAlgorithm.DUAL_SIMPLEX,
+        time_limit=None if seconds == inf else timedelta(seconds=max(seconds, 0.0)),
+    )
+    parameters.glop.max_deterministic_time = effort
+    model, ctrl_c = program.model(), SolveInterrupter()
+    work = partial(
+        mathopt.solve, model, mathopt.SolverType.GLOP, params=parameters, interrupter=ctrl_c
+    )
+    result = run_interruptible(work, ctrl_c.interrupt)
+    pivots, none = result.solve_stats.simplex_iterations, np.zeros(0)
+    reason = result.termination.reason
+    if reason is mathopt.TerminationReason.OPTIMAL and result.solutions:
+        values = np.array(result.variable_values(list(model.variables())))
+        duals = np.array(result.dual_values(list(model.linear_constraints())))
+        return SparseResult(SparseEnd.OPTIMAL, values, duals, pivots)
+    infeasible = reason is mathopt.TerminationReason.INFEASIBLE
+    return SparseResult(
+        SparseEnd.INFEASIBLE if infeasible else SparseEnd.UNKNOWN, none, none, pivots
+    )

@@ -34,7 +34,8 @@ FLOORS = {
     "formats": 6,
     "synth": 7,
     "runtime": 7,
-    "synth/network": 8,
+    "synth/network": 7,
+    "synth/flows": 8,
     "synth/limit": 9,
     "synth/fluid": 9,
     "synth/ksync": 9,
@@ -68,7 +69,15 @@ _DOORS = {
     "synth",
 }
 _DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
-_DOORS |= {"synth/network", "synth/tacos", "synth/teccl", "tasks", "topo", "topo/importers"}
+_DOORS |= {
+    "synth/flows",
+    "synth/network",
+    "synth/tacos",
+    "synth/teccl",
+    "tasks",
+    "topo",
+    "topo/importers",
+}
 _DOORS |= {
     "topo/symmetry",
     "transform",
@@ -91,7 +100,7 @@ MAY_IMPORT = {
     "collectives": _NOUNS,
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "solvers": {"errors", "ortools", "pysat", "z3"},
+    "solvers": {"errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "lower": {"core", "errors", "judge", "sim", "numpy"},
     "prove": set(),
@@ -111,15 +120,17 @@ MAY_IMPORT = {
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/fluid": _NOUNS
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
-    | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
+    | {"synth/flows", "synth/network", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
+    "synth/flows": _NOUNS
+    | {"collectives", "prove/bounds", "solvers", "synth/network", "topo/symmetry", "numpy"},
     "synth/tacos": _NOUNS
     | {"collectives", "compiled", "solvers", "synth", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth", "synth/network", "topo/symmetry"}
-    | {"msgspec", "numpy"},
+    | {"collectives", "prove/bounds", "solvers", "synth", "synth/flows", "synth/network"}
+    | {"topo/symmetry", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},

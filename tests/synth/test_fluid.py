@@ -23,11 +23,11 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.flows.problem import FluidProblem, Tree, pose
+from sccl.synth.flows.slots import TimeSlots, bordered, variable
 from sccl.synth.fluid import pricing
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
-from sccl.synth.fluid.problem import FluidProblem, Tree, pose
-from sccl.synth.fluid.slots import TimeSlots, bordered, variable
 from sccl.synth.network import symmetries
 from sccl.topo import resolve
 from tests.kit.executed import is_right

@@ -13,10 +13,12 @@ from math import ceil, inf
 
 import numpy as np
 
-from sccl.synth.fluid.packing import Growth, TimedPacking
+from sccl.synth.flows.arcs import MOST_COLUMNS, FlowProgram, is_unicast
+from sccl.synth.flows.problem import FluidProblem
+from sccl.synth.flows.shares import TimedPacking
+from sccl.synth.flows.slots import Rule, TimeSlots, bordered, changes, steady, variable, waits_of
+from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
-from sccl.synth.fluid.problem import FluidProblem
-from sccl.synth.fluid.slots import Rule, TimeSlots, bordered, changes, steady, variable, waits_of
 
 MOST_BORDERS = 44
 """Slots of which the time of a few alphas is made: of more the program becomes slow."""
@@ -34,8 +36,23 @@ _ALPHAS, _FIRST = 6, 8
 _FEW, _SEVERAL = 3, 6
 """Times the farthest way, up to which borders come first; and up to which they are tried."""
 
+_FLOWS = 30.0
+"""Of effort for the first packing of what is not copied."""
+
+_PIVOT = 1e-9
+"""Of effort, of a pivot and a column."""
+
 _STEPS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
+
+
+def engine_of(problem: FluidProblem) -> FlowProgram | TreePricing:
+    """Return what finds packings of a problem.
+
+    Raises:
+        TooLargeError: there are too many sets of ranks to look at.
+    """
+    return FlowProgram(problem) if is_unicast(problem) else TreePricing(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ class Least:
     """A search for the least time of a problem.
 
     Attributes:
+        engine: what finds packings: a program of all flows, or the cheapest trees at some prices.
         floor: what no schedule takes less than, microseconds: cuts of the machine say so.
         gap: by which part of it a packing may be above it.
         deadline: of ``time.perf_counter()``.
@@ -73,7 +91,7 @@ class Least:
     """
 
     problem: FluidProblem
-    pricing: TreePricing
+    engine: FlowProgram | TreePricing
     floor: Fraction
     gap: float
     effort: float
@@ -127,7 +145,9 @@ class Least:
         """Return the best packing of some slots; None: they are too few."""
         unit = float(self.floor) or 1.0
         left = self.effort - self.spent if self.best is not None else self.effort
-        search = Growth(self.problem, slots, self.pricing, unit)
+        if isinstance(self.engine, FlowProgram):
+            return self._flowing(self.engine, slots, unit, left)
+        search = Growth(self.problem, slots, self.engine, unit)
         try:
             return search.run(
                 effort=left,
@@ -140,6 +160,18 @@ class Least:
             return None
         finally:
             self.spent += search.spent
+
+    def _flowing(
+        self, program: FlowProgram, slots: TimeSlots, unit: float, left: float
+    ) -> TimedPacking | None:
+        if program.columns(slots.count) > MOST_COLUMNS:
+            return None
+        self.notify(float(self.floor), self.placed_us)
+        seconds = self.deadline - time.perf_counter()
+        first = max(left, _FLOWS) if self.best is None else left
+        found, result = program.solve(slots, unit, first, seconds)
+        self.spent += _PIVOT * result.pivots * program.columns(slots.count)
+        return found
 
     def _take(self, packing: TimedPacking | None) -> None:
         """Place a packing that is the best so far, or may become the best schedule."""
@@ -276,7 +308,8 @@ class Least:
 
     def raise_floor(self) -> None:
         """Raise the floor by prices of links in slots, where all trees can be looked at."""
-        if not (self.pricing.exact and self.problem.rigid):
+        exact = isinstance(self.engine, FlowProgram) or self.engine.exact
+        if not (exact and self.problem.rigid):
             return
         borders = self._sums(self.floor, _FIRST)
         points = self._points(borders)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sccl.solvers import lp
+from sccl.synth.flows.problem import FluidProblem, Tree
+from sccl.synth.flows.shares import Floats, TimedPacking, TreePart
+from sccl.synth.flows.slots import TimeSlots
 from sccl.synth.fluid.pricing import TreePricing
-from sccl.synth.fluid.problem import FluidProblem, Tree
-from sccl.synth.fluid.slots import TimeSlots
-
-Floats = NDArray[np.float64]
 
 _CLOSE = 1e-6
 _SMOOTHING = 0.7
@@ -26,37 +23,6 @@ _PIVOT, _ROUND = 3e-9, 5e-6
 
 _DEAR = 1000.0
 """What serving a commodity by no tree costs, in times of the whole: no packing does it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TreePart:
-    """A part of a commodity that goes by a tree."""
-
-    commodity: int
-    tree: Tree
-    part: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TimedPacking:
-    """What was found for some slots.
-
-    Attributes:
-        us: the time it takes, microseconds.
-        least: no packing of these slots takes less.
-        shares: those of each commodity add up to 1.
-        lengths: of the slots.
-        whole: whether the trees serve everything: else there are too few slots, or too short ones.
-        prices: shape (resources, rooms): of each thing of a resource, by which ``least`` is known.
-    """
-
-    slots: TimeSlots
-    us: float
-    least: float
-    shares: tuple[TreePart, ...]
-    lengths: Floats
-    whole: bool
-    prices: Floats
 
 
 class _Master:

@@ -16,12 +16,11 @@ from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Request
-from sccl.synth.fluid.least import Least
+from sccl.synth.flows.placed import Planned, Reading, Sent, placed, planned, rows_of
+from sccl.synth.flows.problem import FluidProblem, pose, ways_of
+from sccl.synth.flows.shares import TimedPacking
+from sccl.synth.fluid.least import Least, engine_of
 from sccl.synth.fluid.options import Options
-from sccl.synth.fluid.packing import TimedPacking
-from sccl.synth.fluid.placed import Planned, Reading, Sent, placed, planned, rows_of
-from sccl.synth.fluid.pricing import TreePricing
-from sccl.synth.fluid.problem import FluidProblem, pose, ways_of
 
 PIECES = (1, 2, 4, 8, 16)
 """Chunks of each share of a tree, as long as there are not too many sends."""
@@ -148,7 +147,7 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
     told: Callable[[float, float], None] = lambda low, high: notify(Narrowed(low, high))  # noqa: E731
     units = UNITS if effort.units is None else effort.units
     search = Least(
-        problem, TreePricing(problem), floor, options.gap, units, deadline, told, half.place
+        problem, engine_of(problem), floor, options.gap, units, deadline, told, half.place
     )
     try:
         search.run()

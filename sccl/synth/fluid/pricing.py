@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.errors import TooLargeError
+from sccl.synth.flows.problem import FluidCommodity, FluidProblem, Tree
 from sccl.synth.fluid.alike import AlikeGroups, fill_alike, walk_alike
-from sccl.synth.fluid.problem import FluidCommodity, FluidProblem, Tree
 from sccl.synth.fluid.tables import NodeGroups, Whole, fill, walk
 
 MOST_RANKS = 10

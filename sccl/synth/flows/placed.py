@@ -19,8 +19,8 @@ from typing import NamedTuple
 from sccl.collectives import Dual
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.fluid.packing import TimedPacking, TreePart
-from sccl.synth.fluid.problem import FluidProblem
+from sccl.synth.flows.problem import FluidProblem, WayImages
+from sccl.synth.flows.shares import TimedPacking, TreePart
 from sccl.synth.network.crossings import Crossings, crossings_of
 
 _LEAST_PART = 5e-4
@@ -94,9 +94,7 @@ def planned(
     chunks_of = collective.classes()
     chunk_bytes = problem.chunk_bytes
     begins = packing.slots.begins(packing.lengths)
-    number = {way: i for i, way in enumerate(problem.ways)}
-    place = {link.edge: i for i, link in enumerate(problem.topology.links)}
-    links = [link.edge for link in problem.topology.links]
+    ways = WayImages(problem)
     # what is where it is wanted from the start is sent nowhere, and has its bytes too
     sizes = [max(1, ceil(chunk_bytes / several))] * collective.num_chunks
     sends: list[PlannedSend] = []
@@ -106,14 +104,15 @@ def planned(
         size = ceil(commodity.size)
         cuts = _cut(own, count, size)
         for turn, (one, image) in enumerate(commodity.members):
-            there = [place[image[u], image[v]] for u, v in links]
-            images = [number[tuple(there[link] for link in way)] for way in problem.ways]
+            images = ways.of(image)
             for turned, (chunk, (share, some)) in enumerate(zip(chunks_of[one], cuts, strict=True)):
                 sizes[chunk] = some
                 part = (turned + 0.5) / count
                 for link, slot in share.tree:
                     time = float(begins[slot] + part * packing.lengths[slot])
-                    sends.append(PlannedSend(time, turn, chunk, images[link]))
+                    sends.append(
+                        PlannedSend(time, c * len(commodity.members) + turn, chunk, images[link])
+                    )
     return Planned(collective.chunks, tuple(sizes), tuple(sends))
 
 
@@ -173,9 +172,21 @@ class _Pipe:
         return start
 
     def take(self, start: int, busy: int) -> None:
-        """Note that it is busy."""
-        insort(self.begins, start)
-        insort(self.ends, start + busy)
+        """Note that it is busy; what follows on something without a gap is one with it."""
+        end = start + busy
+        i = bisect_left(self.ends, start)
+        after = i < len(self.ends) and self.ends[i] == start
+        j = i + after
+        before = j < len(self.begins) and self.begins[j] == end
+        if after and before:
+            del self.ends[i], self.begins[j]
+        elif after:
+            self.ends[i] = end
+        elif before:
+            self.begins[j] = start
+        else:
+            self.begins.insert(i, start)
+            self.ends.insert(i, end)
 
 
 class _Shared:

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.synth.fluid.problem import FluidProblem
+from sccl.synth.flows.problem import FluidProblem
 
 Rule = Literal["above", "below"]
 

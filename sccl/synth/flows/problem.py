@@ -123,6 +123,35 @@ class FluidProblem:
         return (Fraction(0),) * len(ranks)
 
 
+class WayImages:
+    """Where symmetries take ways; each is worked out once."""
+
+    def __init__(self, problem: FluidProblem) -> None:
+        links = problem.topology.links
+        self._edges = [link.edge for link in links]
+        self._place = {edge: i for i, edge in enumerate(self._edges)}
+        self._ways = problem.ways
+        self._number = {way: i for i, way in enumerate(problem.ways)}
+        self._known: dict[Permutation, list[int]] = {}
+
+    def of(self, image: Permutation) -> list[int]:
+        """Return the image of each way."""
+        if image not in self._known:
+            there = [self._place[image[u], image[v]] for u, v in self._edges]
+            self._known[image] = [
+                self._number[tuple(there[link] for link in way)] for way in self._ways
+            ]
+        return self._known[image]
+
+    def back(self, image: Permutation) -> list[int]:
+        """Return of which way each is the image."""
+        images = self.of(image)
+        found = [0] * len(images)
+        for way, there in enumerate(images):
+            found[there] = way
+        return found
+
+
 def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
     """Return what is packed for one phase of a collective.
 
