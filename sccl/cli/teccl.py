@@ -40,7 +40,8 @@ Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or 
 ByModel = Annotated[
     Model,
     typer.Option(
-        help="Intervals in continuous time (auto is that); or epochs, at once or in A*'s rounds."
+        help="Intervals in continuous time (auto is that); or epochs, at once or in A*'s rounds; "
+        "or lp: rates in epochs of what is not copied, as alltoall."
     ),
 ]
 Switches = Annotated[
@@ -53,7 +54,8 @@ Switches = Annotated[
 Epoch = Annotated[
     str,
     typer.Option(
-        help="An epoch: as long as a chunk takes the fastest, or the slowest link; or microseconds."
+        help="An epoch: as long as a chunk takes the fastest, or the slowest link; or us. "
+        "Auto: the fastest; in model lp ever shorter ones, as long as that helps."
     ),
 ]
 Multiplier = Annotated[int, typer.Option(help="So many times as long is an epoch.")]
@@ -92,7 +94,7 @@ def teccl(
     chunks: Chunks = 1,
     model: ByModel = Model.AUTO,
     switch: Switches = Switching.MACHINE,
-    epoch: Epoch = "fastest",
+    epoch: Epoch = "auto",
     multiplier: Multiplier = 1,
     epochs: Horizon = 0,
     buffers: Buffers = None,
@@ -127,7 +129,8 @@ def teccl(
         epochs=epochs,
         buffers=buffers,
     )
-    check_divides(request.size_bytes, request.spec.unit * chunks)
+    if model is not Model.LP:  # its chunks have sizes of their own
+        check_divides(request.size_bytes, request.spec.unit * chunks)
     options.writable(output)
     within = checked_effort(timeout, seed, effort)
     doing = escape(f"{request.spec.name} on {on_a_line(request.topology.name)}")

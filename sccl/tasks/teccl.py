@@ -70,6 +70,7 @@ class Model(StrEnum):
     CONTINUOUS = "continuous"
     MILP = "milp"
     ASTAR = "astar"
+    LP = "lp"
 
 
 def switched(topology: Topology, switch: Switching) -> Topology:

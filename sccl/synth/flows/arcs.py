@@ -297,7 +297,7 @@ class FlowProgram:
             lower.append(asks)
             upper.append(asks)
             prices = np.zeros(own.columns)
-            prices[: own.flows] = _DETOUR / asked
+            prices[: own.flows] = _DETOUR / asked if variables else 1.0
             cost.append(prices)
             at, next_row = at + own.columns, next_row + own.rows
         summed = _summed(np.concatenate(row), np.concatenate(column), np.concatenate(value), at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -264,8 +264,9 @@ class Reading:
 class _Held:
     """What is held on a machine, as it is read."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, *, mirrored: bool = False) -> None:
         topology = reading.topology
+        self._backwards = mirrored != (reading.turned is not None)
         self.turned, self._costs = reading.turned, _Costs(topology)
         place = {link.edge: i for i, link in enumerate(topology.links)}
         self._pipes = [_Pipe() for _ in topology.links]
@@ -281,7 +282,7 @@ class _Held:
         if (way, size) not in self._known:
             turned = way if self.turned is None else self.turned[way]
             hops, cost = self._costs.hops(turned, size)
-            if self.turned is not None:
+            if self._backwards:
                 hops = [(link, cost - offset - busy, busy) for link, offset, busy in hops]
             self._known[way, size] = hops, cost
         return self._known[way, size]
@@ -302,28 +303,73 @@ class _Held:
                 shared.take(start + offset, busy, size / busy)
 
 
-def placed(problem: FluidProblem, plan: Planned, readings: Sequence[Reading]) -> list[Sent]:
+def placed(
+    problem: FluidProblem, plan: Planned, readings: Sequence[Reading], passes: int = 0
+) -> list[Sent]:
     """Return when each send is, as soon as may be in the order that is planned.
 
     Args:
         readings: as each of which it is right.
+        passes: how often what was found is placed anew, as late as may be and then as soon as may
+            be, each in the order that the one before has found: the best is returned.
     """
+    best = sent = _forwards(problem, plan.sizes, _ordered(problem, plan), readings)
+    for _ in range(passes):
+        late = _as_late(problem, plan.sizes, sent, readings)
+        sent = _forwards(problem, plan.sizes, late, readings)
+        if max(one.arrival for one in sent) < max(one.arrival for one in best):
+            best = sent
+        else:
+            break
+    return best
+
+
+def _forwards(
+    problem: FluidProblem,
+    sizes: Sequence[int],
+    order: Iterable[tuple[int, int]],
+    readings: Sequence[Reading],
+) -> list[Sent]:
+    """Return when each (chunk, way) of an order is, as soon as may be."""
     held = [_Held(reading) for reading in readings]
     have: dict[tuple[int, int], int] = {}
     sent = []
-    for send in _ordered(problem, plan):
-        (src, dst), size = problem.edges[send.link], plan.sizes[send.chunk]
-        cost = max(one.hops(send.link, size)[1] for one in held)
-        start, before = have.get((send.chunk, src), 0), -1
-        while start != before:
-            before = start
-            for one in held:
-                start = one.next(start, send.link, size)
-        for one in held:
-            one.take(start, send.link, size)
-        have[send.chunk, dst] = start + cost
-        sent.append(Sent(start, start + cost, send.chunk, send.link))
+    for chunk, way in order:
+        (src, dst), size = problem.edges[way], sizes[chunk]
+        start, cost = _free(held, have.get((chunk, src), 0), way, size)
+        have[chunk, dst] = start + cost
+        sent.append(Sent(start, start + cost, chunk, way))
     return sent
+
+
+def _as_late(
+    problem: FluidProblem,
+    sizes: Sequence[int],
+    sent: Sequence[Sent],
+    readings: Sequence[Reading],
+) -> list[tuple[int, int]]:
+    """Return (chunk, way)s by how late each may be, if those that are late are placed first."""
+    held = [_Held(reading, mirrored=True) for reading in readings]
+    needed: dict[tuple[int, int], int] = {}
+    rows = []
+    for i, one in sorted(enumerate(sent), key=lambda row: (-row[1].arrival, -row[0])):
+        src, dst = problem.edges[one.way]
+        start, cost = _free(held, needed.get((one.chunk, dst), 0), one.way, sizes[one.chunk])
+        needed[one.chunk, src] = max(start + cost, needed.get((one.chunk, src), 0))
+        rows.append((-start - cost, i, one.chunk, one.way))
+    return [(chunk, way) for _, _, chunk, way in sorted(rows)]
+
+
+def _free(held: Sequence[_Held], start: int, way: int, size: int) -> tuple[int, int]:
+    """Take a way as soon as it is free; return when that is, and what passing it takes."""
+    cost, before = max(one.hops(way, size)[1] for one in held), -1
+    while start != before:
+        before = start
+        for one in held:
+            start = one.next(start, way, size)
+    for one in held:
+        one.take(start, way, size)
+    return start, cost
 
 
 def rows_of(
@@ -341,8 +387,8 @@ def rows_of(
     return rows, messages
 
 
-def _ordered(problem: FluidProblem, plan: Planned) -> Iterator[PlannedSend]:
-    """Yield sends by planned time, each after the one that brings its chunk.
+def _ordered(problem: FluidProblem, plan: Planned) -> Iterator[tuple[int, int]]:
+    """Yield (chunk, way)s by planned time, each after the one that brings its chunk.
 
     Those of a slot are planned at one time where links have no alpha: there, by how far they are
     from where the chunk starts.
@@ -362,7 +408,8 @@ def _ordered(problem: FluidProblem, plan: Planned) -> Iterator[PlannedSend]:
             depth[chunk, rank] = far
         return far
 
-    yield from sorted(
+    ordered = sorted(
         plan.sends,
         key=lambda s: (s.time, deep(s.chunk, problem.edges[s.link][1]), s.turn, s.chunk, s.link),
     )
+    yield from ((send.chunk, send.link) for send in ordered)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -25,6 +26,9 @@ from sccl.synth.flows.problem import FluidProblem
 Rule = Literal["above", "below"]
 
 Whole = NDArray[np.int64]
+
+_TENTH = 10
+"""The part of a slot that is let go is one of so many: a short alpha would cost a long slot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,3 +207,17 @@ def changes(
     """Return the times at which slots between such borders change their order or what follows."""
     met = {s + c for s in starts | {Fraction(0)} for c in ends | {Fraction(0)}}
     return sorted(met | {m + a for m in met for a in set(alpha)})
+
+
+def uniform(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSlots:
+    """Return slots of one length: epochs. What is sent over a link is there by the end of a slot.
+
+    What lasts into a slot by less than a tenth of it is not counted as one more.
+    """
+    waits = {a: 1 + max(0, ceil((a - length / _TENTH) / length)) for a in set(alpha)}
+    arrive = np.array(
+        [[k + waits[a] if k + waits[a] <= count else -1 for k in range(count)] for a in alpha],
+        np.int64,
+    ).reshape(len(alpha), count)
+    lengths = np.full(count, float(length))
+    return TimeSlots(lengths, np.zeros((count, 0)), np.zeros((0, 0)), np.zeros(0), arrive)

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.collectives import Dual, dual_of
-from sccl.core.clock import Clock
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
-from sccl.core.schedule import Schedule, schedule_of
-from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Request
-from sccl.synth.flows.placed import Planned, Reading, Sent, placed, planned, rows_of
-from sccl.synth.flows.problem import FluidProblem, pose, ways_of
-from sccl.synth.flows.shares import TimedPacking
+from sccl.synth.flows.placed import planned
+from sccl.synth.flows.problem import pose
+from sccl.synth.flows.schedules import Placing, readings_of
 from sccl.synth.fluid.least import Least, engine_of
 from sccl.synth.fluid.options import Options
-
-PIECES = (1, 2, 4, 8, 16)
-"""Chunks of each share of a tree, as long as there are not too many sends."""
-
-FLOWING = 32
-"""Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
-
-MOST_SENDS = 60_000
 
 UNITS = 0.7
 """Of effort, if nothing is said: about as many times some seconds."""
@@ -52,38 +41,16 @@ class Narrowed:
 
 @dataclass
 class _Half:
-    """What is found for one phase: a collective that does not combine, on its machine.
+    """What is found for one phase.
 
     Attributes:
-        readings: what is placed is read like this.
         floor: no schedule takes less, microseconds.
-        ticks: what the best takes; picoseconds.
         ended: why it ended before its time; empty: it did not.
     """
 
-    problem: FluidProblem
-    dual: Dual
-    readings: tuple[Reading, ...]
+    placing: Placing
     floor: Fraction
-    ticks: int = 0
     ended: str = ""
-    plan: Planned | None = None
-    sent: list[Sent] = field(default_factory=list)
-
-    def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
-        """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
-        flows = FLOWING if packing.slots.later else 1
-        for pieces in PIECES:
-            plan = planned(self.problem, packing, self.dual, pieces * flows)
-            if self.plan is not None and len(plan.sends) > MOST_SENDS:
-                break
-            sent = placed(self.problem, plan, self.readings)
-            ticks = max(one.arrival for one in sent)
-            if self.plan is None or ticks < self.ticks:
-                self.ticks, self.plan, self.sent = ticks, plan, sent
-            if self.ticks <= enough * _PS_PER_US or not thorough:
-                break
-        return self.ticks / _PS_PER_US
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -105,9 +72,9 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             f"{request.spec.name} over all chunkings asks for: ask for reducescatter and allgather"
         )
     half = _half(request, dual, options, effort, notify)
-    if half.plan is None:
+    if half.placing.plan is None:
         return GaveUp(half.ended or "nothing was found")
-    schedule = _schedule(request, dual, half)
+    schedule = half.placing.schedule(topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     floor = half.floor
     if dual.phases > 1:  # of halves that overlap nothing is known but cuts
@@ -140,23 +107,24 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
     if (many := len(problem.commodities)) > MOST_COMMODITIES:
         raise _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
     floor = least_time(machine, dual.spec).us(Fraction(request.size_bytes, dual.chunk_factor))
-    half = _Half(problem, dual, _readings(request.topology, dual), floor)
+    late = lambda: time.perf_counter() > deadline  # noqa: E731
+    half = _Half(Placing(problem, dual, readings_of(request.topology, dual), late), floor)
     if not problem.commodities:
-        half.plan = planned(problem, None, dual, 1)
+        half.placing.plan = planned(problem, None, dual, 1)
         return half
     told: Callable[[float, float], None] = lambda low, high: notify(Narrowed(low, high))  # noqa: E731
     units = UNITS if effort.units is None else effort.units
     search = Least(
-        problem, engine_of(problem), floor, options.gap, units, deadline, told, half.place
+        problem, engine_of(problem), floor, options.gap, units, deadline, told, half.placing.place
     )
     try:
         search.run()
     except KeyboardInterrupt:
-        if half.plan is None:
+        if half.placing.plan is None:
             raise
         half.ended = "interrupted"
         if search.best is not None:
-            half.place(search.best, search.enough, thorough=True)
+            half.placing.place(search.best, search.enough, thorough=True)
     half.floor = search.floor
     if not half.ended and time.perf_counter() > deadline:
         half.ended = _LATE
@@ -168,51 +136,3 @@ def _too_large(request: Request, what: str, most: str) -> TooLargeError:
         f"topology {request.topology.name!r}: {request.spec.name} has {what}, and the least time "
         f"over all chunkings is worked out for {most}: give fewer ranks; 'sccl tacos' takes them"
     )
-
-
-def _schedule(request: Request, dual: Dual, half: _Half) -> Schedule:
-    """Return what was found as a schedule of what was asked for."""
-    topology, plan = request.topology, half.plan
-    assert plan is not None
-    rows: list[tuple[int, int, int, int, bool]] = []
-    messages: list[int] = []
-    later = 0
-    if dual.on_reversed or dual.phases > 1:
-        first, numbers = rows_of(topology, plan.sizes, _backwards(half))
-        last = dict(zip(numbers, range(len(first)), strict=True))  # a switch only passes on
-        for i, (row, number) in enumerate(zip(first, numbers, strict=True)):
-            rows.append((*row, request.spec.combining and last[number] == i))
-        messages, later = numbers, half.ticks
-    if not dual.on_reversed:
-        sent = [s._replace(start=s.start + later, arrival=s.arrival + later) for s in half.sent]
-        then, numbers = rows_of(topology, plan.sizes, sent)
-        rows += [(*row, False) for row in then]
-        messages += [number + len(half.sent) for number in numbers]
-    sizes = plan.sizes[0] if len(set(plan.sizes)) == 1 else plan.sizes
-    collective = request.spec.at(plan.chunks * dual.chunk_factor)
-    told = messages if topology.switches else None
-    return schedule_of(topology, collective, rows, Clock.of(topology, sizes), told)
-
-
-def _readings(topology: Topology, dual: Dual) -> tuple[Reading, ...]:
-    """Return how what is placed will be read: forwards, backwards, or the one and the other."""
-    forwards = () if dual.on_reversed else (Reading(topology),)
-    if not dual.on_reversed and dual.phases == 1:
-        return forwards
-    place = {link.edge: i for i, link in enumerate(topology.links)}
-    back = [place[link.edge[::-1]] for link in topology.reversed().links]
-    ways = {way: i for i, way in enumerate(ways_of(topology))}
-    turned = tuple(
-        ways[tuple(back[link] for link in reversed(way))] for way in ways_of(topology.reversed())
-    )
-    return (Reading(topology, turned), *forwards)
-
-
-def _backwards(half: _Half) -> list[Sent]:
-    """Return what is sent, read backwards."""
-    turned = half.readings[0].turned
-    assert turned is not None
-    return [
-        Sent(half.ticks - s.arrival, half.ticks - s.start, s.chunk, turned[s.way])
-        for s in half.sent
-    ]

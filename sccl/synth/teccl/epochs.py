@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from sccl.errors import ParameterError
 from sccl.synth.network.paths import FAR
 from sccl.synth.teccl.posed import Hop, Posed, Ticks
 
-FASTEST, SLOWEST = "fastest", "slowest"
+AUTO, FASTEST, SLOWEST = "auto", "fastest", "slowest"
 
 _TENTH = 10
 """The part of an epoch that is let go is one of so many."""
@@ -86,10 +87,20 @@ class Epochs:
 
 
 def length_of(posed: Posed, epoch: str, multiplier: int) -> int:
-    """Return the units of an epoch.
+    """Return the units of an epoch, at least as long as it is asked for.
+
+    Raises:
+        ParameterError: as :func:`length_us` says.
+    """
+    return ceil(length_us(posed, epoch, multiplier) / _unit_us(posed))
+
+
+def length_us(posed: Posed, epoch: str, multiplier: int) -> Fraction:
+    """Return how long an epoch is, microseconds.
 
     Args:
-        epoch: how long a chunk takes the fastest or the slowest link; or microseconds.
+        epoch: how long a chunk takes the fastest (auto is that) or the slowest link; or
+            microseconds.
         multiplier: so many times as long (the paper's EM).
 
     Raises:
@@ -97,27 +108,29 @@ def length_of(posed: Posed, epoch: str, multiplier: int) -> int:
     """
     links = len(posed.topology.links)
     busy = [hop.busy for hops in posed.hops for hop in hops if hop.thing < links and hop.busy]
-    if epoch in {FASTEST, SLOWEST}:
-        length = (min if epoch == FASTEST else max)(busy, default=1)
-        return max(1, length) * multiplier
-    unit_us = Fraction(posed.unit * posed.clock.tick_ps, 10**6)
+    unit_us, quickest = _unit_us(posed), min(busy, default=1)
+    if epoch in {AUTO, FASTEST, SLOWEST}:
+        return unit_us * multiplier * (max(busy, default=1) if epoch == SLOWEST else quickest)
     try:
-        length = -(-Fraction(epoch) // unit_us)
+        length = Fraction(epoch) * multiplier
     except (ValueError, ZeroDivisionError):
-        length = 0
-    if length < 1:
+        length = Fraction(0)
+    if length <= 0:
         raise ParameterError(
             f"epoch is {epoch!r}, expected {FASTEST!r}, {SLOWEST!r} or microseconds above 0"
         )
-    length *= multiplier
-    quickest = min(busy, default=1)
-    if quickest > MOST * length:
+    if quickest * unit_us > MOST * length:
         raise ParameterError(
             f"epoch is {epoch} us: no link of topology {posed.topology.name!r} passes a chunk in "
             f"{counted(MOST, 'epoch')}, the most that are modelled; the fastest takes "
             f"{float(quickest * unit_us):g} us: give that, or 'fastest'"
         )
-    return int(length)
+    return length
+
+
+def _unit_us(posed: Posed) -> Fraction:
+    """Return a unit in microseconds."""
+    return Fraction(posed.unit * posed.clock.tick_ps, 10**6)
 
 
 def epochs_of(posed: Posed, length: int, *, ports: bool = False) -> Epochs:

@@ -16,9 +16,10 @@ class Options(contract.Options, frozen=True, kw_only=True):
         int, Meta(ge=1, le=1024, description="Chunks per part that a rank sends or is to get.")
     ] = 1
     model: Annotated[
-        Literal["auto", "continuous", "milp", "astar"],
+        Literal["auto", "continuous", "milp", "astar", "lp"],
         Meta(
-            description="Intervals in continuous time; or epochs: all in one model, or in rounds."
+            description="Intervals in continuous time; or epochs: all in one model, in rounds, or "
+            "rates of what is not copied."
         ),
     ] = "auto"
     ports: Annotated[
@@ -26,8 +27,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = False
     epoch: Annotated[
         str,
-        Meta(description="As long as a chunk takes the fastest, or the slowest link; or us."),
-    ] = "fastest"
+        Meta(description="As long as a chunk takes the fastest, or the slowest link; or us; auto."),
+    ] = "auto"
     multiplier: Annotated[
         int, Meta(ge=1, le=1024, description="So many times as long is an epoch.")
     ] = 1

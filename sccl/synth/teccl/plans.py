@@ -20,6 +20,7 @@ from sccl.synth.network.hops import hops_of, merged, ways_back
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
 from sccl.synth.network.turned import joined, turned
+from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import Listeners, NoScheduleError, PhasePlan, phase_of
 
@@ -56,6 +57,14 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     dual, model = dual_of(request.spec), AlphaModel(options.alpha)
     topology = request.topology
     _check(options)
+    if options.model == "lp":
+        return plan_flows(
+            request,
+            options,
+            effort,
+            lambda us, count: notify(InEpochs(us, count)),
+            lambda us, least_us: notify(Incumbent(us, least_us)),
+        )
     collective = request.spec.at(request.spec.unit * options.chunks)
     size = -(-request.size_bytes // collective.chunks)
     machines = _machines(topology, dual)

@@ -1,0 +1,112 @@
+"""The best schedule of several packings of one phase, and what it is of the whole collective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sccl.collectives import Dual, Spec
+from sccl.core.clock import Clock
+from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.topology import Topology
+from sccl.synth.flows.placed import Planned, Reading, Sent, placed, planned, rows_of
+from sccl.synth.flows.problem import FluidProblem, ways_of
+from sccl.synth.flows.shares import TimedPacking
+
+PIECES = (1, 2, 4, 8, 16)
+"""Chunks of each share of a tree, as long as there are not too many sends."""
+
+FLOWING = 32
+"""Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
+
+MOST_SENDS = 60_000
+
+_PASSES = 8_000
+"""Sends that are placed anew, however few there are of them at a time."""
+
+_PS_PER_US = 10**6
+
+
+@dataclass
+class Placing:
+    """Schedules of a phase: a collective that does not combine, on its machine.
+
+    Attributes:
+        readings: what is placed is read like this.
+        late: whether time is over: then nothing is placed of smaller chunks.
+        ticks: what the best takes; picoseconds.
+        plan: of the best; None: there is none yet.
+    """
+
+    problem: FluidProblem
+    dual: Dual
+    readings: tuple[Reading, ...]
+    late: Callable[[], bool]
+    ticks: int = 0
+    plan: Planned | None = None
+    sent: list[Sent] = field(default_factory=list)
+
+    def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
+        """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
+        flows = FLOWING if packing.slots.later else 1
+        for pieces in PIECES:
+            plan = planned(self.problem, packing, self.dual, pieces * flows)
+            if self.plan is not None and (len(plan.sends) > MOST_SENDS or self.late()):
+                break
+            sent = placed(self.problem, plan, self.readings, _PASSES // max(1, len(plan.sends)))
+            ticks = max(one.arrival for one in sent)
+            if self.plan is None or ticks < self.ticks:
+                self.ticks, self.plan, self.sent = ticks, plan, sent
+            if self.ticks <= enough * _PS_PER_US or not thorough:
+                break
+        return self.ticks / _PS_PER_US
+
+    def schedule(self, topology: Topology, spec: Spec) -> Schedule:
+        """Return the best as a schedule of what was asked for.
+
+        Args:
+            topology: on which the collective is, forwards.
+        """
+        dual, plan = self.dual, self.plan
+        assert plan is not None
+        rows: list[tuple[int, int, int, int, bool]] = []
+        messages: list[int] = []
+        later = 0
+        if dual.on_reversed or dual.phases > 1:
+            first, numbers = rows_of(topology, plan.sizes, self._backwards())
+            last = dict(zip(numbers, range(len(first)), strict=True))  # a switch only passes on
+            for i, (row, number) in enumerate(zip(first, numbers, strict=True)):
+                rows.append((*row, spec.combining and last[number] == i))
+            messages, later = numbers, self.ticks
+        if not dual.on_reversed:
+            sent = [s._replace(start=s.start + later, arrival=s.arrival + later) for s in self.sent]
+            then, numbers = rows_of(topology, plan.sizes, sent)
+            rows += [(*row, False) for row in then]
+            messages += [number + len(self.sent) for number in numbers]
+        sizes = plan.sizes[0] if len(set(plan.sizes)) == 1 else plan.sizes
+        collective = spec.at(plan.chunks * dual.chunk_factor)
+        told = messages if topology.switches else None
+        return schedule_of(topology, collective, rows, Clock.of(topology, sizes), told)
+
+    def _backwards(self) -> list[Sent]:
+        """Return what is sent, read backwards."""
+        turned = self.readings[0].turned
+        assert turned is not None
+        return [
+            Sent(self.ticks - s.arrival, self.ticks - s.start, s.chunk, turned[s.way])
+            for s in self.sent
+        ]
+
+
+def readings_of(topology: Topology, dual: Dual) -> tuple[Reading, ...]:
+    """Return how what is placed will be read: forwards, backwards, or the one and the other."""
+    forwards = () if dual.on_reversed else (Reading(topology),)
+    if not dual.on_reversed and dual.phases == 1:
+        return forwards
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    back = [place[link.edge[::-1]] for link in topology.reversed().links]
+    ways = {way: i for i, way in enumerate(ways_of(topology))}
+    turned = tuple(
+        ways[tuple(back[link] for link in reversed(way))] for way in ways_of(topology.reversed())
+    )
+    return (Reading(topology, turned), *forwards)
