@@ -125,7 +125,8 @@ MAY_IMPORT = {
     | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "synth/flows": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth/network", "topo/symmetry", "numpy"},
+    | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
+    | {"prove/bounds"},
     "synth/tacos": _NOUNS
     | {"collectives", "compiled", "solvers", "synth", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS

@@ -9,19 +9,24 @@ schedule may even be faster than its packing, which sends nothing before the slo
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
+import numpy as np
+
 from sccl.collectives import Dual
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
+from sccl.synth.flows.loops import Floats, Whole, place
 from sccl.synth.flows.problem import FluidProblem, WayImages
 from sccl.synth.flows.shares import TimedPacking, TreePart
 from sccl.synth.network.crossings import Crossings, crossings_of
+
+_AT_ONCE = 4096
+"""Sends that are placed before a signal is heard."""
 
 _LEAST_PART = 5e-4
 """Of a commodity: smaller shares are left out, and the others get theirs."""
@@ -156,74 +161,6 @@ def _cut(shares: Sequence[TreePart], count: int, size: int) -> list[tuple[TreePa
     return [(shares[i], some) for (_, i), some in zip(found, bytes_, strict=True)]
 
 
-class _Pipe:
-    """What a link carries, one transfer after the other: gaps between them are filled."""
-
-    def __init__(self) -> None:
-        self.begins: list[int] = []
-        self.ends: list[int] = []
-
-    def next(self, start: int, busy: int) -> int:
-        """Return the first tick from one on at which it is free for so long."""
-        i = bisect_left(self.ends, start + 1)
-        while i < len(self.begins) and self.begins[i] < start + busy:
-            start = max(start, self.ends[i])
-            i += 1
-        return start
-
-    def take(self, start: int, busy: int) -> None:
-        """Note that it is busy; what follows on something without a gap is one with it."""
-        end = start + busy
-        i = bisect_left(self.ends, start)
-        after = i < len(self.ends) and self.ends[i] == start
-        j = i + after
-        before = j < len(self.begins) and self.begins[j] == end
-        if after and before:
-            del self.ends[i], self.begins[j]
-        elif after:
-            self.ends[i] = end
-        elif before:
-            self.begins[j] = start
-        else:
-            self.begins.insert(i, start)
-            self.ends.insert(i, end)
-
-
-class _Shared:
-    """What a budget carries: bytes a tick of all transfers at a time."""
-
-    def __init__(self, pace: float) -> None:
-        self.pace = pace * (1 + 1e-12)
-        self.busy: list[tuple[int, int, float]] = []  # begin, end, bytes a tick; by begin
-        self.longest = 0
-
-    def next(self, start: int, busy: int, pace: float) -> int:
-        """Return the first tick from one on at which so much more fits in for so long."""
-        while True:
-            first = bisect_left(self.busy, (start - self.longest,))
-            last = bisect_left(self.busy, (start + busy,))
-            over = [one for one in self.busy[first:last] if one[1] > start]
-            wait = _until(over, start, self.pace - pace)
-            if wait == start:
-                return start
-            start = wait
-
-    def take(self, start: int, busy: int, pace: float) -> None:
-        """Note that so much passes."""
-        insort(self.busy, (start, start + busy, pace))
-        self.longest = max(self.longest, busy)
-
-
-def _until(over: list[tuple[int, int, float]], start: int, room: float) -> int:
-    """Return a tick before which there is too much; ``start``: there is not."""
-    times = sorted({start, *(b for b, _, _ in over if b > start)})
-    for time in times:
-        at = [(e, p) for b, e, p in over if b <= time < e]
-        if sum(p for _, p in at) > room:
-            return min(e for e, _ in at)
-    return start
-
-
 class _Costs:
     """What ways take, for chunks of each size."""
 
@@ -261,46 +198,98 @@ class Reading:
     turned: tuple[int, ...] | None = None
 
 
-class _Held:
-    """What is held on a machine, as it is read."""
+_Table = tuple[Whole, Whole, Whole, Whole, Whole, Floats]
+"""What pairs of a way and a size take and hold, as :func:`.loops.place` wants it."""
 
-    def __init__(self, reading: Reading, *, mirrored: bool = False) -> None:
+
+class _Sends:
+    """The sends of a plan, in its order, and what they hold on machines as these are read."""
+
+    def __init__(self, problem: FluidProblem, plan: Planned, readings: Sequence[Reading]) -> None:
+        self._readings, self._ranks = readings, problem.topology.ranks
+        self._costs = [_Costs(reading.topology) for reading in readings]
+        self.chunk, self.way = np.array(_ordered(problem, plan), dtype=np.int64).T
+        edges = np.array(problem.edges, dtype=np.int64)
+        self._source, self._goal = edges[self.way].T
+        size = np.array(plan.sizes, dtype=np.int64)[self.chunk]
+        keys = np.stack([self.way, size], axis=1)
+        self._pairs, self._pair = np.unique(keys, axis=0, return_inverse=True)
+        self._pair = self._pair.reshape(-1)
+        self._chunks = len(plan.sizes)
+        self._number, self._room = _things(readings)
+        forwards, backwards = self._table(mirrored=False), self._table(mirrored=True)
+        self._tables = {False: forwards, True: backwards}
+        uses = np.bincount(self._pair, minlength=len(self._pairs))
+        held = np.bincount(
+            forwards[2],
+            weights=np.repeat(uses, np.diff(forwards[1])),
+            minlength=len(self._room),
+        )
+        self._base = np.concatenate([[0], np.cumsum(held.astype(np.int64))])
+        self.cost = forwards[0][self._pair]
+
+    def _table(self, *, mirrored: bool) -> _Table:
+        cost, first, rows = [], [0], []
+        for way, size in self._pairs.tolist():
+            costs = []
+            for r, (reading, known) in enumerate(zip(self._readings, self._costs, strict=True)):
+                turned = way if reading.turned is None else reading.turned[way]
+                hops, took = known.hops(turned, size)
+                costs.append(took)
+                for link, offset, busy in hops:
+                    begins = offset
+                    if mirrored != (reading.turned is not None):
+                        begins = took - offset - busy
+                    pace = size / busy if busy else 0.0
+                    rows += [(thing, begins, busy, pace) for thing in self._number[r][link]]
+            cost.append(max(costs))
+            first.append(len(rows))
+        thing, offset, busy, paces = zip(*rows, strict=True)
+        whole = [np.array(column, dtype=np.int64) for column in (cost, first, thing, offset, busy)]
+        return (*whole, np.array(paces, dtype=np.float64))  # type: ignore[return-value]
+
+    def starts(self, order: Whole, *, backwards: bool = False) -> Whole:
+        """Return when each send is, if they take turns in an order, each as soon as may be.
+
+        Args:
+            order: of the sends; each after that which brings its chunk; backwards: before it.
+            backwards: whether time runs backwards: then what a rank has sent on has to have come.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted.
+        """
+        ends = (self._source, self._goal)
+        source, goal = ends[::-1] if backwards else ends
+        about = (self.chunk[order], self._pair[order], source[order], goal[order])
+        intervals, things = int(self._base[-1]), len(self._room)
+        count, longest = np.zeros(things, np.int64), np.zeros(things, np.int64)
+        begin, end = np.zeros(intervals, np.int64), np.zeros(intervals, np.int64)
+        held = (self._base, count, begin, end, np.zeros(intervals), self._room, longest)
+        there = np.zeros((self._chunks, self._ranks), np.int64)
+        start = np.zeros(len(order), np.int64)
+        for first in range(0, len(order), _AT_ONCE):
+            last = min(first + _AT_ONCE, len(order))
+            place(first, last, about, self._tables[backwards], held, there, start)
+        found = np.zeros(len(order), np.int64)
+        found[order] = start
+        return found
+
+
+def _things(readings: Sequence[Reading]) -> tuple[list[list[list[int]]], Floats]:
+    """Return what each link of each reading holds, and how much each thing carries; 0: a pipe."""
+    room: list[float] = []
+    number: list[list[list[int]]] = []
+    for reading in readings:
         topology = reading.topology
-        self._backwards = mirrored != (reading.turned is not None)
-        self.turned, self._costs = reading.turned, _Costs(topology)
-        place = {link.edge: i for i, link in enumerate(topology.links)}
-        self._pipes = [_Pipe() for _ in topology.links]
-        self._shared: list[list[_Shared]] = [[] for _ in topology.links]
+        number.append([[len(room) + i] for i in range(len(topology.links))])
+        room += [0.0] * len(topology.links)
+        place_of = {link.edge: i for i, link in enumerate(topology.links)}
         for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
-            shared = _Shared(float(budget.chunks_per_round * Fraction(str(speed)) / 1000))
             for edge in budget.edges:
-                self._shared[place[edge]].append(shared)
-        self._known: dict[tuple[int, int], tuple[list[tuple[int, int, int]], int]] = {}
-
-    def hops(self, way: int, size: int) -> tuple[list[tuple[int, int, int]], int]:
-        """Return (link, offset, ticks) of a way's links, and when the chunk has arrived."""
-        if (way, size) not in self._known:
-            turned = way if self.turned is None else self.turned[way]
-            hops, cost = self._costs.hops(turned, size)
-            if self._backwards:
-                hops = [(link, cost - offset - busy, busy) for link, offset, busy in hops]
-            self._known[way, size] = hops, cost
-        return self._known[way, size]
-
-    def next(self, start: int, way: int, size: int) -> int:
-        """Return a tick, this or later, before which a way is not free."""
-        for link, offset, busy in self.hops(way, size)[0]:
-            start = self._pipes[link].next(start + offset, busy) - offset
-            for shared in self._shared[link]:
-                start = shared.next(start + offset, busy, size / busy) - offset
-        return start
-
-    def take(self, start: int, way: int, size: int) -> None:
-        """Note that a chunk passes."""
-        for link, offset, busy in self.hops(way, size)[0]:
-            self._pipes[link].take(start + offset, busy)
-            for shared in self._shared[link]:
-                shared.take(start + offset, busy, size / busy)
+                number[-1][place_of[edge]].append(len(room))
+            pace = float(budget.chunks_per_round * Fraction(str(speed)) / 1000)
+            room.append(pace * (1 + 1e-12))
+    return number, np.array(room)
 
 
 def placed(
@@ -312,64 +301,25 @@ def placed(
         readings: as each of which it is right.
         passes: how often what was found is placed anew, as late as may be and then as soon as may
             be, each in the order that the one before has found: the best is returned.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
     """
-    best = sent = _forwards(problem, plan.sizes, _ordered(problem, plan), readings)
+    sends = _Sends(problem, plan, readings)
+    every = np.arange(len(sends.chunk))
+    best = start = sends.starts(every)
+    order = every
     for _ in range(passes):
-        late = _as_late(problem, plan.sizes, sent, readings)
-        sent = _forwards(problem, plan.sizes, late, readings)
-        if max(one.arrival for one in sent) < max(one.arrival for one in best):
-            best = sent
+        ends = start + sends.cost
+        backwards = sends.starts(np.lexsort((-every, -ends)), backwards=True)
+        order = np.lexsort((every, -backwards - sends.cost))
+        start = sends.starts(order)
+        if (start + sends.cost).max() < (best + sends.cost).max():
+            best = start
         else:
             break
-    return best
-
-
-def _forwards(
-    problem: FluidProblem,
-    sizes: Sequence[int],
-    order: Iterable[tuple[int, int]],
-    readings: Sequence[Reading],
-) -> list[Sent]:
-    """Return when each (chunk, way) of an order is, as soon as may be."""
-    held = [_Held(reading) for reading in readings]
-    have: dict[tuple[int, int], int] = {}
-    sent = []
-    for chunk, way in order:
-        (src, dst), size = problem.edges[way], sizes[chunk]
-        start, cost = _free(held, have.get((chunk, src), 0), way, size)
-        have[chunk, dst] = start + cost
-        sent.append(Sent(start, start + cost, chunk, way))
-    return sent
-
-
-def _as_late(
-    problem: FluidProblem,
-    sizes: Sequence[int],
-    sent: Sequence[Sent],
-    readings: Sequence[Reading],
-) -> list[tuple[int, int]]:
-    """Return (chunk, way)s by how late each may be, if those that are late are placed first."""
-    held = [_Held(reading, mirrored=True) for reading in readings]
-    needed: dict[tuple[int, int], int] = {}
-    rows = []
-    for i, one in sorted(enumerate(sent), key=lambda row: (-row[1].arrival, -row[0])):
-        src, dst = problem.edges[one.way]
-        start, cost = _free(held, needed.get((one.chunk, dst), 0), one.way, sizes[one.chunk])
-        needed[one.chunk, src] = max(start + cost, needed.get((one.chunk, src), 0))
-        rows.append((-start - cost, i, one.chunk, one.way))
-    return [(chunk, way) for _, _, chunk, way in sorted(rows)]
-
-
-def _free(held: Sequence[_Held], start: int, way: int, size: int) -> tuple[int, int]:
-    """Take a way as soon as it is free; return when that is, and what passing it takes."""
-    cost, before = max(one.hops(way, size)[1] for one in held), -1
-    while start != before:
-        before = start
-        for one in held:
-            start = one.next(start, way, size)
-    for one in held:
-        one.take(start, way, size)
-    return start, cost
+    rows = np.stack([best, best + sends.cost, sends.chunk, sends.way], axis=1)
+    return [Sent(*row) for row in rows.tolist()]
 
 
 def rows_of(
@@ -387,8 +337,8 @@ def rows_of(
     return rows, messages
 
 
-def _ordered(problem: FluidProblem, plan: Planned) -> Iterator[tuple[int, int]]:
-    """Yield (chunk, way)s by planned time, each after the one that brings its chunk.
+def _ordered(problem: FluidProblem, plan: Planned) -> list[tuple[int, int]]:
+    """Return (chunk, way)s by planned time, each after the one that brings its chunk.
 
     Those of a slot are planned at one time where links have no alpha: there, by how far they are
     from where the chunk starts.
@@ -412,4 +362,4 @@ def _ordered(problem: FluidProblem, plan: Planned) -> Iterator[tuple[int, int]]:
         plan.sends,
         key=lambda s: (s.time, deep(s.chunk, problem.edges[s.link][1]), s.turn, s.chunk, s.link),
     )
-    yield from ((send.chunk, send.link) for send in ordered)
+    return [(send.chunk, send.link) for send in ordered]

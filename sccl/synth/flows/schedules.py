@@ -21,8 +21,16 @@ FLOWING = 32
 
 MOST_SENDS = 60_000
 
-_PASSES = 8_000
+_PLACED = 200_000
 """Sends that are placed anew, however few there are of them at a time."""
+
+_MOST_PASSES = 12
+
+_SEND = 3e-6
+"""Of effort, in units of some seconds."""
+
+_HARDLY = 1 - 1e-4
+"""Smaller chunks that take more than that part of the time are not made smaller again."""
 
 _PS_PER_US = 10**6
 
@@ -36,6 +44,7 @@ class Placing:
         late: whether time is over: then nothing is placed of smaller chunks.
         ticks: what the best takes; picoseconds.
         plan: of the best; None: there is none yet.
+        effort: that was spent.
     """
 
     problem: FluidProblem
@@ -45,20 +54,26 @@ class Placing:
     ticks: int = 0
     plan: Planned | None = None
     sent: list[Sent] = field(default_factory=list)
+    effort: float = 0.0
 
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
         flows = FLOWING if packing.slots.later else 1
+        before = float("inf")
         for pieces in PIECES:
             plan = planned(self.problem, packing, self.dual, pieces * flows)
-            if self.plan is not None and (len(plan.sends) > MOST_SENDS or self.late()):
+            many = max(1, len(plan.sends))
+            if self.plan is not None and (many > MOST_SENDS or self.late()):
                 break
-            sent = placed(self.problem, plan, self.readings, _PASSES // max(1, len(plan.sends)))
+            passes = min(_MOST_PASSES, _PLACED // many)
+            sent = placed(self.problem, plan, self.readings, passes)
+            self.effort += _SEND * many * (1 + passes)
             ticks = max(one.arrival for one in sent)
             if self.plan is None or ticks < self.ticks:
                 self.ticks, self.plan, self.sent = ticks, plan, sent
-            if self.ticks <= enough * _PS_PER_US or not thorough:
+            if self.ticks <= enough * _PS_PER_US or not thorough or ticks > before * _HARDLY:
                 break
+            before = ticks
         return self.ticks / _PS_PER_US
 
     def schedule(self, topology: Topology, spec: Spec) -> Schedule:

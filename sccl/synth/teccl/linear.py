@@ -19,7 +19,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
-from sccl.prove.bounds.least_time import MOST_RANKS, least_time
+from sccl.prove.bounds.least_time import least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.solvers.lp import SparseEnd
 from sccl.synth.contract import Request
@@ -42,11 +42,13 @@ _SMALL = 60_000
 _COARSE = 12
 """Epochs in which all might be there, with which such programs begin."""
 
-_PIVOT = 3e-9
-"""Of effort, of a pivot and a column."""
+_PIVOT, _COLUMN = 4e-9, 1e-5
+"""Of effort: of a pivot and a column, and of a column."""
 
 UNITS = 2.0
 """Of effort, if nothing is said."""
+
+MOST_RANKS = 256
 
 _EFFORT = 30.0
 """Of a program, at most."""
@@ -91,7 +93,7 @@ class _Horizons:
         slots = uniform(self.program.problem.alpha, self.length, count)
         whole, seconds = float(self.length * count), self.spending.effort.seconds
         found, result = self.program.solve(slots, whole, _EFFORT, seconds - self.spending.seconds())
-        self.spending.units += _PIVOT * result.pivots * columns
+        self.spending.units += (_PIVOT * result.pivots + _COLUMN) * columns
         if result.end is not SparseEnd.UNKNOWN:
             self.known[count] = None if found is None else replace(found, us=whole)
         return self.known.get(count)
@@ -178,7 +180,7 @@ def plan_flows(
                 best = us
                 counted_to(float(length), packing.slots.count)
                 better(us, float(floor))
-            if us <= enough or spending.units > units or spending.late():
+            if us <= enough or spending.units + placing.effort > units or spending.late():
                 break
     except KeyboardInterrupt:
         if placing.plan is None:

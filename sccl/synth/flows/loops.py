@@ -1,0 +1,177 @@
+"""Compiled loops that place sends: each as soon as what it holds is free for as long as that takes.
+
+What a send holds is a thing for some ticks. Pipes serve one send at a time, and what they carry
+without a gap is one interval; budgets serve several, as long as these are not too fast together.
+Intervals of all things lie in one array, each thing's from its base on, in their order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.compiled import compiled
+
+Whole = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@compiled
+def _first_after(times: Whole, low: int, count: int, time: int) -> int:
+    """Return the place of the first of some ascending times that is later."""
+    a, b = 0, count
+    while a < b:
+        middle = (a + b) // 2
+        if times[low + middle] <= time:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@compiled
+def _free_pipe(  # noqa: PLR0913, PLR0917
+    begin: Whole, end: Whole, low: int, count: int, time: int, busy: int
+) -> int:
+    """Return the first tick from one on from which a pipe is free for so long."""
+    i = _first_after(end, low, count, time)
+    while i < count and begin[low + i] < time + busy:
+        time = max(time, end[low + i])
+        i += 1
+    return time
+
+
+@compiled
+def _too_much_until(
+    intervals: tuple[Whole, Whole, Floats],
+    where: tuple[int, int, int],
+    times: tuple[int, int],
+    room: float,
+) -> int:
+    """Return a tick before which a budget carries too much for more; the first tick: it does not.
+
+    Args:
+        intervals: begins, ends and bytes a tick.
+        where: the base, the first that may matter, and how many there are.
+        times: from when on, and for how long.
+        room: bytes a tick of the others.
+    """
+    begin, end, taken = intervals
+    low, first, count = where
+    time, busy = times
+    for j in range(first - 1, count):
+        # at that moment, and whenever something begins while this lasts
+        moment = time if j < first else begin[low + j]
+        if moment >= time + busy:
+            break
+        if j < first or moment > time:
+            total, soonest = 0.0, time
+            for k in range(first, count):
+                if begin[low + k] > moment:
+                    break
+                if end[low + k] > moment:
+                    total += taken[low + k]
+                    if soonest == time or end[low + k] < soonest:
+                        soonest = end[low + k]
+            if total > room:
+                return soonest
+    return time
+
+
+@compiled
+def _enter(
+    begin: Whole, end: Whole, taken: Floats, where: tuple[int, int], own: tuple[int, int, float]
+) -> None:
+    """Enter an interval at a place of a thing that has so many."""
+    at, last = where
+    for j in range(last, at, -1):
+        begin[j], end[j], taken[j] = begin[j - 1], end[j - 1], taken[j - 1]
+    begin[at], end[at], taken[at] = own
+
+
+@compiled
+def _join(begin: Whole, end: Whole, low: int, count: int, own: tuple[int, int]) -> int:
+    """Make an interval of a pipe one with those that it meets; return how many less there are.
+
+    -1: it meets none.
+    """
+    since, until = own
+    i = _first_after(begin, low, count, since)
+    joins = i > 0 and end[low + i - 1] == since
+    meets = i < count and begin[low + i] == until
+    if joins and meets:
+        end[low + i - 1] = end[low + i]
+        for j in range(low + i, low + count - 1):
+            begin[j], end[j] = begin[j + 1], end[j + 1]
+        return 1
+    if joins:
+        end[low + i - 1] = until
+        return 0
+    if meets:
+        begin[low + i] = since
+        return 0
+    return -1
+
+
+@compiled
+def place(  # noqa: PLR0913, PLR0917 - arrays, which compiled loops are given one by one
+    first: int,
+    last: int,
+    about: tuple[Whole, Whole, Whole, Whole],
+    pairs: tuple[Whole, Whole, Whole, Whole, Whole, Floats],
+    held: tuple[Whole, Whole, Whole, Whole, Floats, Floats, Whole],
+    there: Whole,
+    start: Whole,
+) -> None:
+    """Place some sends of an order.
+
+    Args:
+        first: of the order.
+        last: it is not placed.
+        about: of each send of the order its chunk, its pair, and the ranks it comes from and goes
+            to; a pair is a way, and the size of what goes it.
+        pairs: of each pair what passing takes, and where its holds begin, and one more; of each
+            hold the thing, when it begins after the send does, for how long it is, and, of a
+            budget, bytes a tick.
+        held: of each thing where its intervals begin, and one more, and how many there are; of
+            each interval its begin, its end, and, of a budget, bytes a tick; of each thing how much
+            it carries, 0 for a pipe; and of each budget how long the longest interval is.
+        there: shape (chunks, ranks): from when a chunk is at a rank; it is written into.
+        start: of each send; it is written into.
+    """
+    chunk, pair, source, goal = about
+    cost, hold_first, thing, offset, busy, pace = pairs
+    base, count, begin, end, taken, room, longest = held
+    for i in range(first, last):
+        p = pair[i]
+        at, before = there[chunk[i], source[i]], -1
+        while at != before:
+            before = at
+            for h in range(hold_first[p], hold_first[p + 1]):
+                x = thing[h]
+                low, now, free = base[x], at + offset[h], -1
+                if room[x] == 0.0:
+                    now = _free_pipe(begin, end, low, count[x], now, busy[h])
+                while room[x] > 0.0 and free != now:
+                    now = max(now, free)
+                    one = _first_after(begin, low, count[x], now - longest[x] - 1)
+                    free = _too_much_until(
+                        (begin, end, taken), (low, one, count[x]), (now, busy[h]), room[x] - pace[h]
+                    )
+                at = now - offset[h]
+        for h in range(hold_first[p], hold_first[p + 1]):
+            x, since = thing[h], at + offset[h]
+            until = since + busy[h]
+            if busy[h] == 0:
+                continue
+            less = -1
+            if room[x] == 0.0:
+                less = _join(begin, end, base[x], count[x], (since, until))
+            longest[x] = max(longest[x], busy[h])
+            if less < 0:
+                k = base[x] + _first_after(begin, base[x], count[x], since - 1)
+                own = (since, until, pace[h])
+                _enter(begin, end, taken, (k, base[x] + count[x]), own)
+            count[x] -= less
+        start[i] = at
+        there[chunk[i], goal[i]] = max(there[chunk[i], goal[i]], at + cost[p])
