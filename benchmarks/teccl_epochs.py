@@ -80,6 +80,23 @@ _NDV2_ROWS = {  # output bytes: slow epochs (K, us, s), fast ones
     64_000: ((24, 7.68, 9.0), (76, 6.08, 69.0)),
 }
 
+_ALLTOALL = {  # Table 8, of output bytes: slow epochs (us, s), the best ones
+    1_000_000_000: ((325_000.0, 14.8), (320_235.8, 336.0)),
+    4_000_000: ((1300.0, 11.8), (1296.3, 166.0)),
+    1_000_000: ((340.0, 10.9), (325.3, 189.0)),
+    256_000: ((88.32, 10.0), (85.52, 219.0)),
+    64_000: ((24.32, 10.5), (23.3, 162.0)),
+    16_000: ((7.6, 8.8), (7.27, 182.0)),
+}
+
+_ALLTOALL_DGX2 = {  # outputs of the public code, fast epochs
+    1_000_000_000: (80_500.0, 1590.0),
+    1_000_000: (84.25, 1204.0),
+    64_000: (8.464, 1206.0),
+}
+
+_ALLTOALL_7 = {1: (3.0, None), 3: (8.0, None), 8: (30.0, None)}
+
 _DGX2_ROWS = {
     1_000_000_000: (4, 10_000.0, 12.0),
     1_000_000: (9, 22.5, 19.0),
@@ -95,6 +112,21 @@ def _beside(case: EpochCase, published: tuple[int, float, float]) -> EpochCase:
 _DGX1 = EpochCase("teccl-dgx1", "allgather", 25_000, 1, "milp", "slowest", alpha=False)
 _NDV2X2 = EpochCase("teccl-ndv2x2", "allgather", 62_500, 1, "milp", "slowest")
 _DGX2X2 = EpochCase("teccl-dgx2x2", "allgather", 31_250, 1, "milp", "slowest", copies=True)
+
+
+def _flows(
+    case: EpochCase, size: int, ranks: int, published: tuple[float | None, float | None]
+) -> EpochCase:
+    us, seconds = published
+    return replace(
+        case,
+        collective="alltoall",
+        chunk_bytes=size // ranks,
+        model="lp",
+        published_us=us,
+        published_s=seconds,
+    )
+
 
 CASES = (
     *(
@@ -116,6 +148,25 @@ CASES = (
     ),
     *(replace(_DGX2X2, model="astar", epoch="fastest", copies=some) for some in (False, True)),
     *(replace(_DGX1, chunks=4, buffers=most) for most in (None, 0)),
+    *(
+        _flows(replace(_DGX1, chunks=chunks), 8 * 25_000, 8, published)
+        for chunks, published in _ALLTOALL_7.items()
+    ),
+    *(
+        _flows(replace(_NDV2X2, epoch=epoch), size, 16, published)
+        for size, both in _ALLTOALL.items()
+        for epoch, published in zip(("slowest", "auto"), both, strict=True)
+    ),
+    *(
+        _flows(replace(_DGX2X2, epoch="auto", copies=False), size, 32, published)
+        for size, published in _ALLTOALL_DGX2.items()
+    ),
+    *(
+        _flows(
+            replace(_NDV2X2, topology=f"ndv2:{count}", epoch="auto"), 10**9, 8 * count, (None, None)
+        )
+        for count in (4, 8, 16)
+    ),
 )
 
 
