@@ -157,8 +157,20 @@ PUBLISHED = (
             },
         )
     ),
+    *(
+        row
+        for topology in ("teccl-amd", "teccl-amdx2")
+        for collective in ("allgather", "alltoall")
+        for row in _rows(
+            topology,
+            collective,
+            {64_000: (None, None), 1_024_000: (None, None), 1_024_000_000: (None, None)},
+        )
+    ),
     *_rows("ndv2:8", "allgather", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
     *_rows("ndv2:16", "allgather", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
+    *_rows("ndv2:8", "alltoall", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
+    *_rows("ndv2:16", "alltoall", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
     *_rows("torus:4x4x4", "alltoall", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
 )
 

@@ -210,7 +210,8 @@ class _Cuts:
             if self.reduces_everywhere:
                 yield self._between(groups)
             for inside in groups:
-                for left in (inside, everyone - inside):
+                lefts = (inside, everyone - inside, *self._narrowest(inside))
+                for left in dict.fromkeys(lefts):
                     for sources, goals in self._farther(left):
                         yield from self._crossing(left, sources, goals)
                 for centre in inside.intersection(centres):  # what enters elsewhere has to go on
@@ -233,6 +234,23 @@ class _Cuts:
             groups = sorted((g for g in joined if min(g) < ranks), key=min)
             if len(groups) > 1:
                 yield groups
+
+    def _narrowest(self, group: frozenset[int]) -> Iterator[frozenset[int]]:
+        """Yield a group of ranks, and all others, with switches so that the least leaves them."""
+        from igraph import Graph  # noqa: PLC0415
+
+        ranks = range(self.topology.ranks)
+        own = group.intersection(ranks)
+        if not self.topology.switches or len(own) == len(ranks):
+            return
+        first, last = len(self.nodes), len(self.nodes) + 1  # those of one side are one node
+        sides = [first if node in own else last if node in ranks else node for node in self.nodes]
+        edges = [(sides[u], sides[v]) for u, v in self.rate]
+        graph = Graph(n=last + 1, edges=edges, directed=True)
+        for source, goal, ranks_there in ((first, last, own), (last, first, set(ranks) - own)):
+            cut = graph.st_mincut(source, goal, [float(rate) for rate in self.rate.values()])
+            switches = {node for node in cut.partition[0] if node < first and node >= len(ranks)}
+            yield frozenset(ranks_there | switches)
 
     def _between(self, groups: list[frozenset[int]]) -> Crossing:
         """Return what allreduce has to send from group to group."""

@@ -16,7 +16,16 @@ import numpy as np
 from sccl.synth.flows.arcs import MOST_COLUMNS, FlowProgram, is_unicast
 from sccl.synth.flows.problem import FluidProblem
 from sccl.synth.flows.shares import TimedPacking
-from sccl.synth.flows.slots import Rule, TimeSlots, bordered, changes, steady, variable, waits_of
+from sccl.synth.flows.slots import (
+    Rule,
+    TimeSlots,
+    bordered,
+    changes,
+    steady,
+    uniform,
+    variable,
+    waits_of,
+)
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 
@@ -41,6 +50,9 @@ _FLOWS = 30.0
 
 _PIVOT = 1e-9
 """Of effort, of a pivot and a column."""
+
+_EPOCHS = 12
+"""In which the floor is cut."""
 
 _STEPS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
@@ -133,6 +145,8 @@ class Least:
             self.placed_us = self.place(self.best, self.enough, thorough)
 
     def _turns(self) -> tuple[Callable[[], None], ...]:
+        if isinstance(self.engine, FlowProgram) and self.floor > 0:
+            return (self._epochs, self._any_lengths, self._few_alphas, self.raise_floor)
         if self.floor <= _FEW * self._farthest(hops=False):
             return (self._few_alphas, self._any_lengths, self._steady, self.raise_floor)
         if any(self.problem.potentials()):
@@ -183,6 +197,16 @@ class Least:
             return
         thorough = packing.us <= float(self.floor) * (1 + self.gap / 2)
         self.placed_us = self.place(packing, self.enough, thorough)
+
+    # Slots of one length: where links are busy all the time, and what goes which way is enough.
+
+    def _epochs(self) -> None:
+        length = self.floor / _EPOCHS
+        for count in range(_EPOCHS, 2 * _EPOCHS):
+            found = self._search(uniform(self.problem.alpha, length, count))
+            if found is not None:
+                self._take(replace(found, us=float(length * count)))
+                return
 
     # Slots of any lengths: where bytes take much longer than alphas.
 
