@@ -157,7 +157,7 @@ def plot(
         str, typer.Option(help="Of tacos these figures, with commas between.", show_default="all")
     ] = "",
 ) -> None:
-    """Draw results of scale, table4, table5, collectives and tacos."""
+    """Draw results of scale, table4, table5, collectives, teccl and tacos."""
     check_picture(output)
     pictures.draw(files, output, [name for name in only.split(",") if name])
 

@@ -105,9 +105,37 @@ def _collectives(results: Results) -> list[ChartType]:
     ]  # fmt: skip
 
 
+def _least_times(results: Results) -> list[ChartType]:
+    """Return by the size of the output by how much the least time is missed, if ours is not all."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for r in results:
+        if r["any"] is None or r["published_us"] is None:
+            continue
+        times = {
+            "published": r["published_us"],
+            "equal chunks": r["equal"]["finish_us"],
+            "any chunks": r["any"]["finish_us"],
+        }
+        groups.setdefault(f"{r['collective']} on {r['topology']}", []).extend(
+            {
+                "series": series,
+                "bytes": r["output_bytes"],
+                "above": 100 * (us / r["any"]["bound_us"] - 1),
+            }
+            for series, us in times.items()
+        )
+    return [
+        measured_chart(rows, "bytes", "above", "series", title=title,
+                       x_title="Output of a rank (bytes)", y_title="% above the least time",
+                       x_bytes=True)
+        for title, rows in groups.items()
+    ]  # fmt: skip
+
+
 _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
     "scale": _scale,
     "table4": _table,
     "table5": _table,
     "collectives": _collectives,
+    "teccl": _least_times,
 }
