@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, names
+from sccl.collectives import Spec, named, names
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.outcome import Found
 from sccl.core.schedule import Schedule
@@ -136,3 +136,15 @@ def test_what_has_no_least_time_is_refused() -> None:
     large = resolve("ring:1025")
     with pytest.raises(TooLargeError, match="has 1025 ranks"):
         least_time(large, Request(large, request("broadcast", "ring:1025").spec, 1).spec)
+
+
+@pytest.mark.parametrize(
+    ("collective", "size", "least"),
+    # 256 parts of 1/32 of the size go over 8 links of 25 GB/s that leave the switches of a chassis
+    [("alltoall", 10**6, Fraction("42.8")), ("alltoall", 32 * 10**6, Fraction("1282.8"))],
+)
+def test_cuts_take_switches_with_which_the_least_leaves_a_chassis(
+    collective: str, size: int, least: Fraction
+) -> None:
+    machine = resolve("teccl-amdx2")
+    assert least_time(machine, named(collective, 32)).us(size) == least

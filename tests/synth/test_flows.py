@@ -172,6 +172,18 @@ def test_alltoall_is_as_fast_as_the_links_between_chassis(machine: str, size: in
     assert violations(found.plan) == []
 
 
+@pytest.mark.parametrize("machine", ["torus:4x4", "rail:4x4", "dgx1", "teccl-ndv2x4"])
+@pytest.mark.parametrize("size", [64_000, 10**8])
+def test_the_least_time_of_alltoall_is_met(machine: str, size: int) -> None:
+    topology, fluid = resolve(machine), registry.load("fluid")
+    request = Request(topology, named("alltoall", topology.ranks), size)
+    outcome = registry.plan(fluid, request, fluid.Options(gap=0.01))
+    assert isinstance(outcome, Found)
+    assert gap_of(outcome) <= 0.01
+    assert isinstance(outcome.plan, Schedule)
+    assert is_right(outcome.plan)
+
+
 def test_the_fewest_epochs_are_proved() -> None:
     """Published: 65 epochs; 64 is what the links between the chassis take."""
     machine = resolve("teccl-ndv2x2")
