@@ -113,9 +113,10 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     *,
     size: Size,
     chunks: int = 1,
-    model: Literal["auto", "continuous", "milp", "astar"] = "auto",
+    model: Literal["auto", "continuous", "milp", "astar", "lp"] = "auto",
+    solver: Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"] = "auto",
     switch: Literal["machine", "copy", "nocopy", "hyperedge"] = "machine",
-    epoch: str = "fastest",
+    epoch: str = "auto",
     multiplier: int = 1,
     epochs: int = 0,
     buffers: int | None = None,
@@ -136,11 +137,13 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         topology: a name, a file, or a topology.
         size: of a rank's buffer.
         chunks: per part that a rank sends or is to get.
-        model: intervals in continuous time (auto takes that); or epochs, all in one model, or in
-            rounds of A*.
+        model: intervals in continuous time (auto takes that); or epochs, all in one model, in
+            rounds of A*, or, of what is not copied, by rates and chunks of their own sizes (lp).
+        solver: of the model; auto: GLOP for lp, else CP-SAT.
         switch: whether switches copy: as the machine has it, all, none; or none, and in an epoch
             each link at a switch takes one chunk.
-        epoch: as long as a chunk takes the fastest, or the slowest link; or microseconds.
+        epoch: as long as a chunk takes the fastest, or the slowest link; or microseconds; auto: the
+            fastest, and in model lp ever shorter ones.
         multiplier: so many times as long is an epoch.
         epochs: of the horizon, or of a round; 0: the fewest that do.
         buffers: chunks of others that a rank keeps to send on later, in model milp; None: any
@@ -173,13 +176,15 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         gap=gap,
         alpha=alpha,
         model=model,
+        solver=solver,
         ports=taken is Switching.HYPEREDGE,
         epoch=epoch,
         multiplier=multiplier,
         epochs=epochs,
         buffers=buffers,
     )
-    check_divides(request.size_bytes, request.spec.unit * chunks)
+    if model != "lp":  # its chunks have sizes of their own
+        check_divides(request.size_bytes, request.spec.unit * chunks)
     within = checked_effort(timeout_s, seed, effort)
     with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
         by = scheduled(

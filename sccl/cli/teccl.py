@@ -23,6 +23,7 @@ from sccl.tasks.teccl import (
     NAME,
     UNITS,
     Model,
+    Solver,
     Switching,
     TecclOutput,
     scheduled,
@@ -39,6 +40,7 @@ Size = Annotated[
 Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or is to get.")]
 ByModel = Annotated[
     Model,
+    Solver,
     typer.Option(
         help="Intervals in continuous time (auto is that); or epochs, at once or in A*'s rounds; "
         "or lp: rates in epochs of what is not copied, as alltoall."
@@ -65,6 +67,13 @@ Horizon = Annotated[
 Buffers = Annotated[
     int | None,
     typer.Option(help="Chunks of others that a rank keeps to send on later, in model milp."),
+]
+BySolver = Annotated[
+    Solver,
+    typer.Option(
+        help="Of the model: auto is GLOP for lp, else CP-SAT. In epochs HiGHS, too, and Gurobi, if "
+        "you have it; for milp and astar SCIP, for lp PDLP."
+    ),
 ]
 Gap = Annotated[
     float,
@@ -99,6 +108,7 @@ def teccl(
     epochs: Horizon = 0,
     buffers: Buffers = None,
     alpha: Alpha = AlphaModel.TRAVELS,
+    solver: BySolver = Solver.AUTO,
     gap: Gap = 0.0,
     effort: Units = UNITS,
     seed: Seed = 0,
@@ -123,6 +133,7 @@ def teccl(
         gap=gap,
         alpha=alpha.value,
         model=model.value,
+        solver=solver.value,
         ports=switch is Switching.HYPEREDGE,
         epoch=epoch,
         multiplier=multiplier,

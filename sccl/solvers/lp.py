@@ -27,6 +27,8 @@ from ortools.math_opt.python.mathopt import (
 from ortools.util.python.solve_interrupter import SolveInterrupter
 
 from sccl.errors import SolverError
+from sccl.solvers import milp
+from sccl.solvers.effort import Effort
 from sccl.solvers.interrupt import run_interruptible
 
 __all__ = [
@@ -175,16 +177,23 @@ class SparseResult:
     pivots: int
 
 
-def solve_sparse(program: SparseProgram, effort: float, seconds: float = inf) -> SparseResult:
+def solve_sparse(
+    program: SparseProgram, effort: float, seconds: float = inf, solver: str = "auto"
+) -> SparseResult:
     """Return the optimum by GLOP's dual simplex.
 
     Args:
         effort: deterministic time, a unit near a second.
         seconds: after which it ends in any case.
+        solver: another one than GLOP, in a process of its own: one of
+            :class:`sccl.solvers.milp.Engine`, which gives no duals.
 
     Raises:
+        SolverError: that cannot be used.
         KeyboardInterrupt: the user interrupted; GLOP has been stopped.
     """
+    if solver in set(milp.Engine):
+        return _elsewhere(program, milp.Engine(solver), effort, seconds)
     parameters = mathopt.SolveParameters(
         threads=1,
         lp_algorithm=mathopt.LPAlgorithm.DUAL_SIMPLEX,
@@ -206,3 +215,16 @@ def solve_sparse(program: SparseProgram, effort: float, seconds: float = inf) ->
     return SparseResult(
         SparseEnd.INFEASIBLE if infeasible else SparseEnd.UNKNOWN, none, none, pivots
     )
+
+
+def _elsewhere(
+    program: SparseProgram, engine: milp.Engine, effort: float, seconds: float
+) -> SparseResult:
+    timeout = None if seconds == inf else max(seconds, 1e-3)
+    result = milp.solve(program.model(), Effort(timeout, units=effort), engine=engine)
+    rows, columns = len(program.lower), len(program.cost)
+    if result.found and result.optimal:
+        values = np.array([result.number(i) for i in range(columns)])
+        return SparseResult(SparseEnd.OPTIMAL, values, np.zeros(rows), 0)
+    end = SparseEnd.INFEASIBLE if result.refuted else SparseEnd.UNKNOWN
+    return SparseResult(end, np.zeros(0), np.zeros(0), 0)

@@ -1,10 +1,12 @@
-"""Mixed-integer programs on SCIP through OR-Tools MathOpt, in a child process.
+"""Mixed-integer programs on SCIP, HiGHS or Gurobi by OR-Tools MathOpt, in a child process.
 
-A program is built with the words of :mod:`sccl.solvers.lp`. Nodes of the search tree end it, in one
-thread, so the same program and effort give the same values on any load; time that runs out leaves
-none. Tried and lost: SCIP's interrupter, which breaks its event handler, and HiGHS, which hears
-none and fails with a limit of nodes (so a child, which is ended); CP-SAT (17 s in place of 0.1 s
-with 14 of 40 variables that are not whole).
+A program is built with the words of :mod:`sccl.solvers.lp`, or is one of CP-SAT's without what only
+that has. Nodes of SCIP's search tree end it, in one thread, so the same program and effort give the
+same values on any load; time that runs out leaves none. HiGHS and Gurobi are ended by time alone:
+Gurobi is used where the user has it, with its licence. Linear programs go to HiGHS, PDLP and Gurobi
+like this, too. Tried and lost: SCIP's interrupter, which breaks its event handler, and HiGHS in
+the process itself, which hears none, and fails with a limit of nodes; CP-SAT for variables that are
+not whole (17 s in place of 0.1 s with 14 of 40).
 """
 
 from __future__ import annotations
@@ -12,14 +14,41 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
 
 from ortools.math_opt import model_pb2
 from ortools.math_opt.python import mathopt
 
+from sccl.errors import SolverError, ToolError
 from sccl.solvers.child import Child
+from sccl.solvers.cpsat import CpModel
 from sccl.solvers.effort import Effort
 
 _NODES = 100  # of a unit of effort
+
+_ENDLESS = 2**62
+"""Beyond it a sum has no end."""
+
+_SECONDS = 5.0
+"""Of a unit of effort, where no node ends it."""
+
+
+class Engine(StrEnum):
+    """Who solves."""
+
+    SCIP = "scip"
+    HIGHS = "highs"
+    PDLP = "pdlp"
+    GUROBI = "gurobi"
+
+
+_TYPES = {
+    Engine.SCIP: mathopt.SolverType.GSCIP,
+    Engine.HIGHS: mathopt.SolverType.HIGHS,
+    Engine.PDLP: mathopt.SolverType.PDLP,
+    Engine.GUROBI: mathopt.SolverType.GUROBI,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +61,7 @@ class Result:
         refuted: whether it is proved that there are none.
         objective: of the values; without them it says nothing.
         bound: what no values are better than; likewise.
+        units: of effort that it took: nodes, or seconds.
     """
 
     found: bool
@@ -39,18 +69,22 @@ class Result:
     refuted: bool
     objective: float
     bound: float
+    units: float
     _values: dict[str, float]
 
     def value(self, variable: mathopt.Variable) -> float:
         """Return the value of a variable; a whole one's may be off by SCIP's tolerance, 1e-6."""
-        return self._values[str(variable.id)]
+        return self.number(variable.id)
+
+    def number(self, variable: int) -> float:
+        """Return the value of a variable by its number."""
+        return self._values.get(str(variable), 0.0)
 
 
-_NOTHING = Result(found=False, optimal=False, refuted=False, objective=0, bound=0, _values={})
-
-
-def solve(model: mathopt.Model, effort: Effort, gap: float = 0.0) -> Result:
-    """Return what SCIP finds within an effort.
+def solve(
+    model: mathopt.Model, effort: Effort, gap: float = 0.0, engine: Engine = Engine.SCIP
+) -> Result:
+    """Return what SCIP, or who is asked, finds within an effort.
 
     Args:
         gap: how much better than the values the bound may be when the search ends, relative.
@@ -59,28 +93,118 @@ def solve(model: mathopt.Model, effort: Effort, gap: float = 0.0) -> Result:
         SolverError: the process broke, as when the objective has no bound.
         ToolError: it cannot be started.
     """
-    nodes = None if effort.units is None else max(1, int(effort.units * _NODES))
-    with Child("the MILP solver", __name__, effort.seed, nodes, gap) as child:
+    nodes, seconds = None, effort.timeout_s
+    if effort.units is not None and engine is Engine.SCIP:
+        nodes = max(1, int(effort.units * _NODES))
+    elif effort.units is not None:
+        seconds = min(effort.units * _SECONDS, effort.seconds)
+    with Child(f"the solver {engine}", __name__, effort.seed, nodes, gap, engine.value) as child:
         try:
-            reply = child.reply(model.export_model().SerializeToString(), effort.timeout_s)
+            reply = child.reply(model.export_model().SerializeToString(), seconds)
         except TimeoutError:
-            return _NOTHING
-    return Result(*json.loads(reply))
+            units = effort.units or 0.0
+            return Result(
+                found=False,
+                optimal=False,
+                refuted=False,
+                objective=0,
+                bound=0,
+                units=units,
+                _values={},
+            )
+    answer = json.loads(reply)
+    if "problem" in answer:
+        raise ToolError(f"the solver {engine} cannot be used: {answer['problem']}")
+    reached, took_s, found, optimal, refuted, objective, bound, values = answer["result"]
+    units = reached / _NODES if engine is Engine.SCIP else took_s / _SECONDS
+    return Result(found, optimal, refuted, objective, bound, units, values)
 
 
-def main(seed: int, nodes: int | None, gap: float) -> None:
+def _nothing(units: float) -> Result:
+    return Result(False, False, False, 0, 0, units, {})  # noqa: FBT003 - six fields in their order
+
+
+def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
     """Solve the program on stdin; write a result on stdout: what the child process does."""
     proto = model_pb2.ModelProto.FromString(sys.stdin.buffer.read())
-    parameters = mathopt.SolveParameters(
-        threads=1, random_seed=seed, node_limit=nodes, relative_gap_tolerance=gap
-    )
     model = mathopt.Model.from_model_proto(proto)
-    result = mathopt.solve(model, mathopt.SolverType.GSCIP, params=parameters)
+    try:
+        result = mathopt.solve(
+            model, _TYPES[Engine(engine)], params=_parameters(seed, nodes, gap, engine)
+        )
+    except RuntimeError as error:  # so it is without Gurobi's library, or its licence
+        problem = f"give another one, or install it, with its licence ({error})"
+        sys.stdout.write(json.dumps({"problem": problem}))
+        return
     end, why = result.termination, mathopt.TerminationReason
     if end.reason not in {why.OPTIMAL, why.FEASIBLE, why.INFEASIBLE, why.NO_SOLUTION_FOUND}:
         raise ValueError(f"it ends with {end.reason.name.lower()}")
     found, bounds = result.has_primal_feasible_solution(), end.objective_bounds
-    values = {x.id: value for x, value in result.variable_values().items()} if found else {}
+    values = (
+        {x.id: value for x, value in result.variable_values().items() if value} if found else {}
+    )
     costs = (bounds.primal_bound, bounds.dual_bound) if found else (0, 0)
     verdict = (found, end.reason is why.OPTIMAL, end.reason is why.INFEASIBLE)
-    sys.stdout.write(json.dumps([*verdict, *costs, values]))
+    took = (result.solve_stats.node_count, result.solve_stats.solve_time.total_seconds())
+    sys.stdout.write(json.dumps({"result": [*took, *verdict, *costs, values]}))
+
+
+def _parameters(seed: int, nodes: int | None, gap: float, engine: str) -> mathopt.SolveParameters:
+    """Return what each of them takes: none takes all."""
+    if engine == Engine.PDLP:
+        return mathopt.SolveParameters(threads=1)
+    if engine == Engine.HIGHS:
+        return mathopt.SolveParameters(random_seed=seed, relative_gap_tolerance=gap)
+    return mathopt.SolveParameters(
+        threads=1, random_seed=seed, node_limit=nodes, relative_gap_tolerance=gap
+    )
+
+
+def of_booleans(model: CpModel) -> mathopt.Model:
+    """Return a program that says what a model of CP-SAT does, with variables of the same numbers.
+
+    Raises:
+        SolverError: it has constraints other than sums and clauses; this is a defect.
+    """
+    found = mathopt.Model()
+    given = model.proto
+    domains = [list(x.domain) for x in given.variables]
+    xs = [found.add_integer_variable(lb=float(low), ub=float(high)) for low, high in domains]
+
+    def term(literal: int) -> mathopt.LinearExpression | mathopt.Variable:
+        """Return a literal, or what is left of 1 without it."""
+        return xs[literal] if literal >= 0 else 1 - xs[-literal - 1]
+
+    for one in given.constraints:
+        whether = [1 - term(literal) for literal in one.enforcement_literal]
+        if one.has_bool_and():
+            for literal in one.bool_and.literals:
+                found.add_linear_constraint(mathopt.fast_sum([*whether, term(literal)]) >= 1)
+        elif one.has_bool_or():
+            some = [*whether, *(term(literal) for literal in one.bool_or.literals)]
+            found.add_linear_constraint(mathopt.fast_sum(some) >= 1)
+        elif one.has_at_most_one():
+            found.add_linear_constraint(
+                mathopt.fast_sum([term(literal) for literal in one.at_most_one.literals]) <= 1
+            )
+        elif one.has_exactly_one():
+            found.add_linear_constraint(
+                mathopt.fast_sum([term(literal) for literal in one.exactly_one.literals]) == 1
+            )
+        elif one.has_linear() and not whether and len(one.linear.domain) == 2:
+            low, high = one.linear.domain
+            found.add_linear_constraint(
+                lb=float(low) if low > -_ENDLESS else -inf,
+                ub=float(high) if high < _ENDLESS else inf,
+                expr=mathopt.fast_sum(
+                    [c * xs[v] for v, c in zip(one.linear.vars, one.linear.coeffs, strict=True)]
+                ),
+            )
+        else:
+            raise SolverError("a model has a constraint that programs have not; this is a defect")
+    if given.has_objective():
+        goal = given.objective
+        found.minimize(
+            mathopt.fast_sum([c * xs[v] for v, c in zip(goal.vars, goal.coeffs, strict=True)])
+        )
+    return found

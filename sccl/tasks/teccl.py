@@ -73,6 +73,18 @@ class Model(StrEnum):
     LP = "lp"
 
 
+class Solver(StrEnum):
+    """Who solves the model."""
+
+    AUTO = "auto"
+    CP_SAT = "cp-sat"
+    GLOP = "glop"
+    HIGHS = "highs"
+    PDLP = "pdlp"
+    SCIP = "scip"
+    GUROBI = "gurobi"
+
+
 def switched(topology: Topology, switch: Switching) -> Topology:
     """Return a machine whose switches do what they are taken to do.
 

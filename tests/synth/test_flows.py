@@ -16,7 +16,7 @@ from sccl.collectives import dual_of, named
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology
-from sccl.errors import CollectiveError, ParameterError, TooLargeError
+from sccl.errors import CollectiveError, ParameterError, TooLargeError, ToolError
 from sccl.judge import violations
 from sccl.sim import replay
 from sccl.solvers import lp
@@ -262,3 +262,18 @@ def test_flows_from_the_command_line(tmp_path: Path) -> None:
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
     uneven = uniform((Fraction(0), Fraction(7, 10)), Fraction(1), 3)
     assert uneven.arrive.tolist() == [[1, 2, 3], [2, 3, -1]]
+
+
+@pytest.mark.parametrize("solver", ["glop", "highs", "pdlp"])
+def test_other_solvers_find_flows_too(solver: str) -> None:
+    found = planned(resolve("dgx1"), "alltoall", 10**6, solver=solver, gap=0.1)
+    assert gap_of(found) <= 0.1
+    assert isinstance(found.plan, Schedule)
+    assert is_right(found.plan)
+
+
+def test_what_no_solver_solves_is_refused() -> None:
+    with pytest.raises(ParameterError, match="solver is scip in model lp, expected auto, glop"):
+        planned(resolve("ring:4"), "alltoall", 1000, solver="scip")
+    with pytest.raises(ToolError, match="the solver gurobi cannot be used: give another one"):
+        planned(resolve("ring:4"), "alltoall", 1000, solver="gurobi")

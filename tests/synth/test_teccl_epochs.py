@@ -310,3 +310,30 @@ def test_the_same_twice() -> None:
     told: dict[str, Any] = {"model": "astar", "units": 2.0}
     plans = [planned(resolve("dgx1"), "allgather", 1 << 20, **told)[0].plan for _ in range(2)]
     assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize("solver", ["scip", "highs"])
+@pytest.mark.parametrize("model", ["milp", "astar"])
+def test_programs_say_what_models_of_clauses_do(solver: str, model: str) -> None:
+    """Epochs are asked for, so that there is no schedule before those of the model."""
+    ring = resolve("ring:4")
+    told: dict[str, Any] = {"model": model, "epoch": "slowest", "epochs": 12}
+    found, events = planned(ring, "allgather", 4000, solver=solver, **told)
+    assert is_right(plan_of(found))
+    if model == "milp":
+        assert counted(events) == counted(planned(ring, "allgather", 4000, **told)[1])
+        with pytest.raises(ParameterError, match=r"1 epoch of .* too few"):
+            planned(ring, "allgather", 4000, solver=solver, **(told | {"epochs": 1}))
+
+
+@settings(max_examples=times(8), deadline=None)
+@given(st.data())
+def test_programs_are_feasible_where_clauses_are(data: st.DataObject) -> None:
+    topology = data.draw(topologies(max_ranks=4))
+    posed = pose(topology, named("allgather", topology.ranks).at(1), Clock.of(topology, 1000))
+    epochs = epochs_of(posed, length_of(posed, "slowest", 1))
+    count = data.draw(st.integers(1, 5))
+    model = ExpandedModel(epochs, Action.alone(posed), count)
+    by = {solver: model.solved(Effort(units=5), solver) for solver in ("auto", "scip")}
+    assert (by["auto"].sends is None) == (by["scip"].sends is None)
+    assert by["auto"].refuted == by["scip"].refuted

@@ -223,7 +223,12 @@ class FlowProgram:
         return len(self.roots) * slots * (len(self.problem.edges) + self.problem.topology.ranks)
 
     def solve(
-        self, slots: TimeSlots, unit: float, effort: float, seconds: float = inf
+        self,
+        slots: TimeSlots,
+        unit: float,
+        effort: float,
+        seconds: float = inf,
+        solver: str = "auto",
     ) -> tuple[TimedPacking | None, SparseResult]:
         """Return the best flows in some slots, as parts that go by paths, and what GLOP says.
 
@@ -233,13 +238,15 @@ class FlowProgram:
             unit: about the whole time, microseconds.
             effort: about so many seconds.
             seconds: after which it ends in any case.
+            solver: in place of GLOP; then no prices are known.
 
         Raises:
+            SolverError: it cannot be used.
             KeyboardInterrupt: the user interrupted.
         """
         arcs = [_Arcs(self.problem, slots, root) for root in self.roots]
         program = self._program(slots, unit, arcs)
-        found = solve_sparse(program, effort, seconds)
+        found = solve_sparse(program, effort, seconds, solver)
         if found.end is not SparseEnd.OPTIMAL:
             return None, found
         variables, rooms = slots.grows.shape[1], len(slots.fixed)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sccl.solvers import cpsat
+from sccl.solvers import cpsat, milp
 from sccl.solvers.cpsat import CpModel, IntVar
 from sccl.solvers.effort import Effort
 from sccl.synth.teccl.epochs import Epochs, Span
@@ -22,6 +22,9 @@ from sccl.synth.teccl.posed import ChunkSend
 
 STRATEGY = cpsat.Strategy(presolved=False)
 """NDv2 of two chassis in 35 and 39 epochs: 0.8 s, in place of 2.4 with probing."""
+
+_HALF = 0.5
+"""Solvers of programs are off by a little from 0 and 1."""
 
 _REWARD = 10_000
 """Of a chunk where it is wanted, in the first epoch."""
@@ -296,16 +299,26 @@ class ExpandedModel:
     def _worth(epochs: int) -> int:
         return int(_REWARD * _DISTANCE / (1 + epochs))
 
-    def solved(self, effort: Effort) -> Expanded:
-        """Return what CP-SAT finds.
+    def solved(self, effort: Effort, solver: str = "auto") -> Expanded:
+        """Return what a solver finds.
+
+        Args:
+            solver: CP-SAT, if it is not one of :class:`sccl.solvers.milp.Engine`.
 
         Raises:
+            SolverError: it cannot be used.
             KeyboardInterrupt: the user interrupted.
         """
-        result = cpsat.solve(self.model, effort, STRATEGY)
+        result: cpsat.Result | milp.Result
+        if solver in set(milp.Engine):
+            model, engine = milp.of_booleans(self.model), milp.Engine(solver)
+            result = by_nodes = milp.solve(model, effort, engine=engine)
+            taken = [key for key, x in self.x.items() if by_nodes.number(x.index) > _HALF]
+        else:
+            result = by_clauses = cpsat.solve(self.model, effort, STRATEGY)
+            taken = [key for key, x in self.x.items() if result.found and by_clauses.value(x)]
         if not result.found:
             return Expanded(None, result.refuted, result.units)
-        taken = [key for key, x in self.x.items() if result.value(x)]
         sends = [
             ChunkSend(k, chunks[chunk], ways[way])
             for chunk, way, k in taken

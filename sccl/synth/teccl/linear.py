@@ -66,6 +66,7 @@ class _Horizons:
     """
 
     program: FlowProgram
+    solver: str
     length: Fraction
     spending: Spending
     known: dict[int, TimedPacking | None]
@@ -92,7 +93,8 @@ class _Horizons:
             return None
         slots = uniform(self.program.problem.alpha, self.length, count)
         whole, seconds = float(self.length * count), self.spending.effort.seconds
-        found, result = self.program.solve(slots, whole, _EFFORT, seconds - self.spending.seconds())
+        seconds -= self.spending.seconds()
+        found, result = self.program.solve(slots, whole, _EFFORT, seconds, self.solver)
         self.spending.units += (_PIVOT * result.pivots + _COLUMN) * columns
         if result.end is not SparseEnd.UNKNOWN:
             self.known[count] = None if found is None else replace(found, us=whole)
@@ -171,7 +173,7 @@ def plan_flows(
     try:
         program = FlowProgram(problem)
         for length in _lengths(request, options, program, floor):
-            horizons = _Horizons(program, length, spending, {})
+            horizons = _Horizons(program, options.solver, length, spending, {})
             packing = horizons.packing(options.epochs, floor)
             if packing is None:
                 continue

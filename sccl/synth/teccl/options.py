@@ -22,6 +22,10 @@ class Options(contract.Options, frozen=True, kw_only=True):
             "rates of what is not copied."
         ),
     ] = "auto"
+    solver: Annotated[
+        Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"],
+        Meta(description="Of the model: auto is GLOP for lp, else CP-SAT."),
+    ] = "auto"
     ports: Annotated[
         bool, Meta(description="Whether a link at a switch takes one chunk in an epoch, no more.")
     ] = False

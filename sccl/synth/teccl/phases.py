@@ -172,7 +172,7 @@ class PhasePlan:
         take = lambda sends, count: self._take_epochs(sends, epochs.us, count)  # noqa: E731
         if asked.buffers is not None:
             actions = actions[-1:]
-        search = EpochSearch(epochs, actions, self.least, asked.buffers, take)
+        search = EpochSearch(epochs, actions, self.least, asked.buffers, take, asked.solver)
         if asked.model == "astar":
             search.rounds(spending, asked.epochs or max(_ROUND, *epochs.delay) + 1)
         elif asked.epochs:

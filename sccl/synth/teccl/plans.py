@@ -97,12 +97,27 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     return GaveUp(ended, found) if ended else found
 
 
+SOLVERS = {
+    "lp": ("auto", "glop", "highs", "pdlp", "gurobi"),
+    "milp": ("auto", "cp-sat", "highs", "scip", "gurobi"),
+    "astar": ("auto", "cp-sat", "highs", "scip", "gurobi"),
+    "continuous": ("auto", "cp-sat"),
+    "auto": ("auto", "cp-sat"),
+}
+"""Which solve which models; intervals are CP-SAT's alone."""
+
+
 def _check(options: Options) -> None:
     """Check that options fit one another.
 
     Raises:
         ParameterError: they do not.
     """
+    if options.solver not in SOLVERS[options.model]:
+        raise ParameterError(
+            f"solver is {options.solver} in model {options.model}, "
+            f"expected {', '.join(SOLVERS[options.model])}"
+        )
     if options.buffers is not None and options.model != "milp":
         raise ParameterError(
             f"buffers are limited to {options.buffers} in model {options.model}, expected milp, "

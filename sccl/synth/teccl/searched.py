@@ -8,7 +8,7 @@ as it is refuted, in longer strides where it is neither found nor refuted, and t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
@@ -38,6 +38,7 @@ class EpochSearch:
         least: units that no schedule takes less than.
         buffers: chunks of others that a rank keeps to send on later; None: any number.
         told: called with each schedule that is found, in exact time, and its epochs.
+        solver: of the models.
     """
 
     epochs: Epochs
@@ -45,6 +46,7 @@ class EpochSearch:
     least: int
     buffers: int | None
     told: Callable[[tuple[ChunkSend, ...], int], None]
+    solver: str = "auto"
 
     def fewest(self, spending: Spending, enough: int, finish: int | None) -> int | None:
         """Look for the fewest epochs; return how many are found; None: none are, by then.
@@ -87,7 +89,7 @@ class EpochSearch:
                 self._tell(found.sends)
             refuted = found.refuted
         if refuted:
-            quiet = EpochSearch(self.epochs, self.actions, self.least, self.buffers, _nothing)
+            quiet = replace(self, told=_nothing)
             fewest = quiet.fewest(spending, 0, None)
             hint = "give more" if fewest is None else f"{fewest} will do"
             raise ParameterError(
@@ -147,7 +149,7 @@ class EpochSearch:
             return Expanded(None, refuted=False, units=0.0)
         units = None if left.units is None else max(left.units * _SHARE, 0.05)
         some = spending.left(float("inf") if units is None else units)
-        found = model.solved(some or left)
+        found = model.solved(some or left, self.solver)
         spending.units += max(found.units, 1e-3)
         return found
 
