@@ -165,7 +165,7 @@ CASES = (
         for size in _FIGURE_9
         for case in (
             replace(_DGX1, alpha=True, chunk_bytes=size, chunks=4, model="continuous"),
-            _flows(replace(_DGX1, alpha=True, epoch="auto"), 8 * size, 8, (None, None)),
+            _flows(replace(_DGX1, alpha=True, epoch="auto"), 4 * 8 * size, 8, (None, None)),
         )
     ),
     *(
