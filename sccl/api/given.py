@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
 
@@ -55,6 +55,10 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     pre: Ranks | None = None,
     post: Ranks | None = None,
     combining: bool = False,
+    counts: Sequence[int] = (),
+    allgatherv: Sequence[int] = (),
+    alltoallv: Sequence[Sequence[int]] = (),
+    reducescatterv: Sequence[int] = (),
 ) -> Spec:
     """Return a collective: by name, from a file, or of your own, from Python values.
 
@@ -68,6 +72,10 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
         pre: the ranks (or the one rank) that hold each chunk before; chunks count from 0.
         post: those that must hold it after.
         combining: whether the ranks of ``pre`` contribute, and ``post`` holds the reduction.
+        counts: elements of each chunk, where these differ; a size is that of an element.
+        allgatherv: in place of ``pre`` and ``post``: elements of each rank.
+        alltoallv: likewise: a row for each rank: the elements that it has for rank 0, 1, ...
+        reducescatterv: likewise: elements of the reduction that each rank wants.
 
     Raises:
         InputError: there is no such collective, it does not fit so many ranks, or contradicts
@@ -82,8 +90,18 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     ... )
     >>> sccl.bounds(uneven, "ring:4").bandwidth
     Fraction(3, 2)
+    >>> sccl.collective("dispatch", 3, alltoallv=[[0, 2, 1], [4, 0, 0], [1, 1, 0]]).counts
+    (2, 1, 4, 1, 1)
     """
-    if pre is None and post is None:
+    where = "sccl.collective"
+    counted = {"allgatherv": allgatherv, "reducescatterv": reducescatterv, "counts": counts}
+    told: dict[str, object] = {name: _counts(name, row) for name, row in counted.items()}
+    told["alltoallv"] = [_counts("alltoallv", row) for row in alltoallv]
+    told = {name: of for name, of in told.items() if of}
+    if told and pre is None and post is None and root is None:
+        plain = {"name": str(name), "ranks": ranks, **told}
+        return custom(parse(json.dumps(plain), CustomCollectiveWire, where), where)
+    if pre is None and post is None and not told:
         if combining:
             raise ParameterError(
                 f"combining is given for {name}: it is part of a collective of your own; give pre "
@@ -95,10 +113,17 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
             f"the collective {name} has {'a root' if root is not None else 'only one of the two'}: "
             "one of your own is given by pre and post, and by no root"
         )
-    plain = {"name": str(name), "ranks": ranks, "combining": combining}
+    plain = {"name": str(name), "ranks": ranks, "combining": combining, **told}
     plain |= {"pre": _pairs("pre", pre), "post": _pairs("post", post)}
-    where = "sccl.collective"
     return custom(parse(json.dumps(plain), CustomCollectiveWire, where), where)
+
+
+def _counts(what: str, row: Sequence[int]) -> list[int]:
+    """Return counts, as files have them."""
+    for count in row:
+        if not isinstance(count, Integral) or isinstance(count, bool):
+            raise ParameterError(f"{what} is given {count!r:.60}, expected whole numbers")
+    return [int(count) for count in row]
 
 
 def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:

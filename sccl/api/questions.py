@@ -256,7 +256,8 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
 def _subject(collective: CollectiveLike, topology: Machine, root: Root | None) -> Subject:
     """Return the machine as it is modelled, and the collective; warn of what was done to it."""
     stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
-    made = subject_of(stated, collective if isinstance(collective, Spec) else str(collective), root)
+    asked = collective if isinstance(collective, Spec) else str(collective)
+    made = subject_of(stated, asked, root).in_steps()
     for note in made.notes:
         warnings.warn(f"{stated.name}: {note}", stacklevel=4)  # of the call of the public function
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from sccl.api.algorithm import Algorithm
@@ -122,6 +122,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     buffers: int | None = None,
     root: Root | None = None,
     alpha: Literal["occupies", "travels"] = "travels",
+    priorities: Sequence[int] = (),
     gap: float = 0.0,
     effort: float = UNITS,
     seed: int = 0,
@@ -150,6 +151,8 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
             number.
         root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
+        priorities: of several collectives together: what it is worth that each finishes soon, in
+            place of when the last one does; :attr:`Schedule.bound_us` is then not known.
         gap: part of the bound by which it may be above it.
         effort: for bettering it; 1 takes some seconds.
         seed: the same seed and effort, the same schedule.
@@ -182,8 +185,9 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         multiplier=multiplier,
         epochs=epochs,
         buffers=buffers,
+        priorities=list(priorities),
     )
-    if model != "lp":  # its chunks have sizes of their own
+    if model != "lp" and not request.spec.counts:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * chunks)
     within = checked_effort(timeout_s, seed, effort)
     with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
@@ -198,7 +202,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
     assert isinstance(found.plan, core_schedule.Schedule)
     assert found.bound.least is not None
-    return Schedule(found.plan, float(found.bound.least), ended)
+    return Schedule(found.plan, None if priorities else float(found.bound.least), ended)
 
 
 @checked

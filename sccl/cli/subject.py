@@ -53,7 +53,8 @@ def subject_from(options: SubjectOptions) -> Subject:
     Raises:
         InputError: one of them does not exist, or they do not fit.
     """
-    subject = subject_of(resolve_topology(options.topo), options.collective, options.root)
+    machine = resolve_topology(options.topo)
+    subject = subject_of(machine, options.collective, options.root).in_steps()
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     return subject

@@ -105,6 +105,7 @@ def dual_of(spec: Spec) -> Dual:
         pre=spec.post,
         post=spec.pre,
         root=spec.root,
+        counts=spec.counts,
     )
     return Dual(spec, exchanged, on_reversed=True, chunk_factor=spec.unit, phases=1, scope="")
 

@@ -6,8 +6,9 @@ A :class:`Spec` is a collective before its number of chunks is chosen: a pattern
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sccl.collectives.counted import COUNTED, spelled_out
 from sccl.core.collective import (
     ALL,
     SCATTERED,
@@ -29,6 +30,8 @@ class Spec:
     Attributes:
         unit: C is a multiple of this (P where C counts all chunks that leave one rank).
         pattern_chunks: G at C = unit.
+        counts: elements of each chunk of the pattern; empty: chunks are alike.
+        parts: of several together: the name of each, and how many chunks of the pattern it has.
     """
 
     name: str
@@ -39,6 +42,19 @@ class Spec:
     post: Relation
     combining: bool = False
     root: int | None = None
+    counts: tuple[int, ...] = ()
+    parts: tuple[tuple[str, int], ...] = ()
+
+    def alone(self) -> tuple[Spec, ...]:
+        """Return each of several together by itself; of one that one."""
+        found, first = [], 0
+        for name, count in self.parts:
+            chunks = slice(first, first + count)
+            pre, post = (replace(r, pattern=r.pattern[chunks]) for r in (self.pre, self.post))
+            one = replace(self, name=name, pattern_chunks=count, pre=pre, post=post, parts=())
+            found.append(replace(one, counts=self.counts[chunks]))
+            first += count
+        return tuple(found) or (self,)
 
     def at(self, chunks: int) -> Collective:
         """Return the collective with C = ``chunks``.
@@ -64,6 +80,7 @@ class Spec:
             post=self.post,
             combining=self.combining,
             root=self.root,
+            counts=self.counts,
         )
 
 
@@ -151,16 +168,24 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
     """Return the collective of a custom file: C splits each of its chunks into C pieces.
 
     Chunks are numbered from 0 without gaps; a chunk may start on several ranks and be wanted by any
-    number of them, so that allgatherv and other irregular collectives fit.
+    number of them. Counts say how many elements each has, as in MPI's allgatherv and alltoallv.
 
     Raises:
         FormatError: a chunk number is missing or has no source, a pair stands twice or is out of
-            range, nothing has to be moved, or a combining chunk is wanted on several ranks.
+            range, nothing has to be moved, a combining chunk is wanted on several ranks, or counts
+            do not fit.
     """
+    wire = spelled_out(wire, where)
     if wire.name in _NAMED:
         raise FormatError(
             f"{where}, $.name: {wire.name!r} is one of sccl's own collectives; give yours another"
         )
+    for what, pairs in (("pre", wire.pre), ("post", wire.post)):
+        if not pairs:
+            raise FormatError(
+                f"{where}, $.{what}: no [chunk, rank] pair, expected at least one; or give counts "
+                f"as one of {', '.join(COUNTED)}"
+            )
     chunks = 1 + max(chunk for chunk, _ in (*wire.pre, *wire.post))
     if chunks > len(wire.pre):
         have = {chunk for chunk, _ in wire.pre}
@@ -187,6 +212,7 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
         pre=Relation(RelationKind.PAIRS, pattern=pre),
         post=Relation(RelationKind.PAIRS, pattern=post),
         combining=wire.combining,
+        counts=wire.counts,
     )
     try:
         spec.at(1)

@@ -4,7 +4,8 @@
 16 groups of 8 ranks that follow one another, ``alltoall@16x8.strided`` in each of 16 groups of 8
 ranks that are 16 apart. A ``+`` puts several together: ``allgather@0-7+alltoall@8-15``. Each part
 is a name, or the file of a collective of one's own, which has no groups. What combines has one rank
-that wants each chunk, as reducescatter and reduce have.
+that wants each chunk, as reducescatter and reduce have. ``64*allgather@0-7+alltoall@8-15``: chunks
+of the first part are 64 times as large.
 
 The chunks of all parts make up one pattern, so that a size is that of each of its chunks, as in
 collectives of one's own: of an alltoall what a rank has for one other.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sccl.collectives.spec import Spec, custom, named, names
@@ -27,17 +28,19 @@ from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_na
 MOST_PATTERN = 2**20
 """Chunks of all parts together."""
 
+_TIMES = re.compile(r"(\d{1,12})\*(.*)", re.DOTALL)
 _GRID = re.compile(r"(\d{1,6})x(\d{1,6})(\.strided)?")
 _SPAN = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Chunks of a part: who holds each before, who wants it after."""
+    """Chunks of a part: who holds each before, who wants it after, how many elements it has."""
 
     pre: tuple[frozenset[Rank], ...]
     post: tuple[frozenset[Rank], ...]
     combining: bool
+    counts: tuple[int, ...]
 
 
 def resolve(text: str, ranks: int, root: int | None = None) -> Spec:
@@ -47,11 +50,11 @@ def resolve(text: str, ranks: int, root: int | None = None) -> Spec:
         InputError: no such name or file, groups that do not fit the ranks, parts that do not fit
             one another, or it does not fit a machine of ``ranks`` ranks.
     """
-    if text.endswith(".json") and ("+" not in text or Path(text).exists()):
+    if text.endswith(".json") and (not {"+", "*"} & set(text) or Path(text).exists()):
         if root is not None:
             raise ParameterError("root is given, but a custom collective has none: leave it out")
         return _own(text, ranks)
-    if "@" not in text and "+" not in text:
+    if not {"@", "+", "*"} & set(text):
         return named(text, ranks, root)
     if root is not None:
         raise ParameterError(
@@ -71,12 +74,14 @@ def _own(text: str, ranks: int) -> Spec:
 
 
 def _together(text: str, ranks: int) -> Spec:
-    parts = [_part(part, ranks) for part in text.split("+")]
+    names_of = text.split("+")
+    parts = [_part(part, ranks) for part in names_of]
     if len({part.combining for part in parts}) > 1:
         raise CollectiveError(
             f"collective {text!r}: some of its parts combine, and others do not; such are planned "
             "one after the other"
         )
+    counts = tuple(count for part in parts for count in part.counts)
     pre = tuple(held for part in parts for held in part.pre)
     post = tuple(wanted for part in parts for wanted in part.post)
     combining = parts[0].combining
@@ -93,12 +98,17 @@ def _together(text: str, ranks: int) -> Spec:
         pre=Relation(RelationKind.PAIRS, pattern=pre),
         post=Relation(RelationKind.PAIRS, pattern=post),
         combining=combining,
+        counts=() if set(counts) == {1} else counts,
+        parts=tuple((name, len(part.pre)) for name, part in zip(names_of, parts, strict=True)),
     )
     spec.at(1)
     return spec
 
 
 def _part(text: str, ranks: int) -> _Part:
+    if times := _TIMES.fullmatch(text):
+        part = _part(times[2], ranks)
+        return replace(part, counts=tuple(int(times[1]) * count for count in part.counts))
     name, at, where = text.partition("@")
     if not at and name.endswith(".json"):
         return _on(_own(name, ranks), list(range(ranks)))
@@ -111,6 +121,7 @@ def _part(text: str, ranks: int) -> _Part:
         tuple(held for part in found for held in part.pre),
         tuple(wanted for part in found for wanted in part.post),
         found[0].combining,
+        tuple(count for part in found for count in part.counts),
     )
 
 
@@ -126,7 +137,7 @@ def _on(spec: Spec, group: list[int]) -> _Part:
         tuple(as_ranks(group[r] for r in relation.of(c, spec.ranks)) for c in chunks)
         for relation in (spec.pre, spec.post)
     )
-    return _Part(pre, post, spec.combining)
+    return _Part(pre, post, spec.combining, spec.counts or (1,) * len(pre))
 
 
 def _groups(where: str, ranks: int, text: str) -> list[list[int]]:

@@ -76,6 +76,7 @@ class Algorithm(KSynchronous):
     proved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self.collective.check_alike()
         object.__setattr__(self, "sends", tuple(sorted(self.sends)))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -12,6 +13,9 @@ from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**24
 """A guard against a slip of the finger; the method knows none."""
+
+MAX_COUNT = 2**40
+"""Of elements of a chunk, so that bytes of all chunks stay numbers of 64 bits and a bit."""
 
 MAX_CLASSIFIED = 2**22
 """Beyond, the chunks by class would take many gigabytes: all-to-all of more than 2,048 ranks."""
@@ -102,6 +106,8 @@ class Collective:
         post: who must hold it after; in a combining collective, reduced over all contributors.
         combining: whether transfers reduce (reduce, reducescatter, allreduce).
         root: the root, for collectives that have one.
+        counts: elements of chunk 0, 1, ... of the pattern, as MPI's allgatherv and alltoallv have
+            them; C then splits each of these. Empty: chunks are alike.
     """
 
     name: str
@@ -112,6 +118,7 @@ class Collective:
     post: Relation
     combining: bool = False
     root: int | None = None
+    counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         where = f"collective {self.name!r}"
@@ -141,6 +148,7 @@ class Collective:
                 f"{where}: chunks is {self.chunks}, expected at most the {self.num_chunks} that "
                 "there are in all"
             )
+        self._check_counts(where)
         for chunk in self._pattern_chunks():
             for what, ranks in (("pre", self.holders(chunk)), ("post", self.wanted(chunk))):
                 if outside := sorted(r for r in ranks if not 0 <= r < self.ranks):
@@ -152,6 +160,18 @@ class Collective:
                 raise CollectiveError(
                     f"{where}: chunk {chunk} has no source, expected at least one (chunk, rank) "
                     "pair for it in 'pre'"
+                )
+
+    def _check_counts(self, where: str) -> None:
+        if self.counts and len(self.counts) * self.chunks != self.num_chunks:
+            raise CollectiveError(
+                f"{where}: {len(self.counts)} counts for {self.num_chunks // self.chunks} chunks, "
+                "expected one for each"
+            )
+        for chunk, count in enumerate(self.counts):
+            if not 1 <= count <= MAX_COUNT:
+                raise CollectiveError(
+                    f"{where}: chunk {chunk} has {count} elements, expected 1 to {MAX_COUNT}"
                 )
 
     def _pattern_chunks(self) -> range:
@@ -170,6 +190,29 @@ class Collective:
     def wanted(self, chunk: int) -> frozenset[Rank]:
         """Return the ranks that must hold ``chunk`` after."""
         return self.post.of(chunk, self.ranks)
+
+    def amount(self, chunks: Iterable[int]) -> int:
+        """Return how many elements some chunks have together; where these are alike: one each.
+
+        Each is C times as many as its part of what it is a part of: so amounts over C are in
+        elements, or in what C chunks make up.
+        """
+        if not self.counts:
+            return sum(1 for _ in chunks)
+        return sum(self.counts[chunk % len(self.counts)] for chunk in chunks)
+
+    def check_alike(self) -> None:
+        """Check that chunks are alike, as steps and rounds take them.
+
+        Raises:
+            CollectiveError: they have counts.
+        """
+        if self.counts:
+            raise CollectiveError(
+                f"collective {self.name!r} has chunks of {min(self.counts)} to {max(self.counts)} "
+                "elements; steps and rounds are of chunks of one size: ask 'sccl teccl', or "
+                "'sccl limits --time'"
+            )
 
     def classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
         """Return the chunks by (holders, wanted); those of a class are interchangeable.

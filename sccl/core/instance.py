@@ -29,6 +29,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         check_steps_and_rounds(self.steps, self.rounds)
+        self.collective.check_alike()
         if self.collective.combining:
             raise CollectiveError(
                 f"{self.collective.name} combines chunks, which SYNCOLL cannot express; "

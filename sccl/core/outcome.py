@@ -33,6 +33,8 @@ class Measure(StrEnum):
     """Rounds by chunks, for a number of steps."""
     TIME_US = "us"
     """Microseconds at the size of the request."""
+    WEIGHTED_US = "weighted us"
+    """The mean of when each of several collectives has finished, by their priorities."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Feature(Flag):
     """Collectives that reduce."""
     CUSTOM = auto()
     """Collectives of the user's own."""
+    UNEQUAL_CHUNKS = auto()
+    """Chunks of so many elements each, as those of allgatherv and alltoallv."""
     ANYTIME = auto()
     """Where effort or patience ends, it gives the best by then."""
     PROVES = auto()
@@ -146,6 +148,11 @@ def check_request(synthesizer: Synthesizer, request: Request) -> None:
         )
     if spec.combining and Feature.COMBINES not in features:
         raise CollectiveError(f"{spec.name} reduces chunks, which {name} does not: give another")
+    if spec.counts and Feature.UNEQUAL_CHUNKS not in features:
+        raise CollectiveError(
+            f"{spec.name} has chunks of {min(spec.counts)} to {max(spec.counts)} elements, and "
+            f"{name} takes chunks of one size: ask 'sccl teccl', or 'sccl limits --time'"
+        )
     if spec.name not in names() and Feature.CUSTOM not in features:
         raise CollectiveError(
             f"{spec.name} is a collective of your own, and {name} takes {', '.join(names())}"

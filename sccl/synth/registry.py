@@ -87,7 +87,12 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: No
 
 
 def _whole(made: AnySchedule, request: Request) -> bool:
-    """Return whether all chunks together have the bytes that C of them make up on a rank."""
-    sizes, count = made.chunk_bytes, made.collective.num_chunks
-    total = sizes * count if isinstance(sizes, int) else sum(sizes)
-    return total * made.collective.chunks >= request.size_bytes * count
+    """Return whether chunks of each class have the bytes that are asked for."""
+    sizes, collective = made.chunk_bytes, made.collective
+    if isinstance(sizes, int):
+        return sizes * collective.chunks >= request.size_bytes * max((1, *collective.counts))
+    return all(
+        sum(sizes[chunk] for chunk in own) * collective.chunks
+        >= request.size_bytes * collective.amount(own)
+        for own in collective.classes().values()
+    )

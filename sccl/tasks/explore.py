@@ -101,4 +101,4 @@ def spec_of_collective(collective: Collective) -> Spec:
     if c.name in names() and not misnamed(c):
         return named(c.name, c.ranks, c.root)
     per_unit = c.num_chunks // c.chunks
-    return Spec(c.name, c.ranks, 1, per_unit, c.pre, c.post, c.combining, c.root)
+    return Spec(c.name, c.ranks, 1, per_unit, c.pre, c.post, c.combining, c.root, c.counts)

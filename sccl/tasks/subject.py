@@ -24,6 +24,15 @@ class Subject:
     spec: Spec
     notes: tuple[str, ...]
 
+    def in_steps(self) -> Subject:
+        """Return it, if steps and rounds can be asked of it.
+
+        Raises:
+            CollectiveError: chunks are of sizes of their own.
+        """
+        self.spec.at(self.spec.unit).check_alike()
+        return self
+
 
 def subject_of(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Subject:
     """Return a collective on a machine.

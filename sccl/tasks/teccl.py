@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from msgspec import Meta
 
-from sccl.core.algorithm import KSynchronous
-from sccl.core.files.fields import Count, FileText, Seconds
+from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.outcome import Found, Outcome
+from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Options, Request
 from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
+from sccl.tasks.time_bound import time_bound
 
 NAME = "teccl"
 
+_PRIORITY = re.compile("[1-9][0-9]{0,2}|1000")
+
 UNITS = 10.0
 """Of effort, if nothing is said."""
+
+
+class TenantPart(Part, frozen=True, kw_only=True):
+    """When one of several collectives has finished."""
+
+    collective: str
+    priority: Annotated[int, Meta(ge=1, description="What it is worth that it finishes soon.")]
+    finish_us: Annotated[float, Meta(description="When its last chunk arrives.")]
+    bound_us: Annotated[float, Meta(description="No plan of it alone takes less.")]
 
 
 class TecclOutput(Output, frozen=True, kw_only=True):
@@ -45,8 +61,19 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="No schedule of such chunks finishes earlier.")]
+    tenants: Annotated[
+        tuple[TenantPart, ...],
+        Meta(description="Of several collectives with priorities; else none."),
+    ] = ()
+    weighted_us: Annotated[
+        float | None,
+        Meta(description="The mean of their finishes by priority, which is to be least; or null."),
+    ] = None
+    weighted_bound_us: Annotated[
+        float | None, Meta(description="No schedule of such chunks has a lower mean; or null.")
+    ] = None
     bound_of: Annotated[str, Meta(description="Which schedules the bound is about, and who says.")]
-    proved: Annotated[bool, Meta(description="The bound is met.")]
+    proved: Annotated[bool, Meta(description="The bound is met; with priorities that of the mean.")]
     sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
@@ -83,6 +110,20 @@ class Solver(StrEnum):
     PDLP = "pdlp"
     SCIP = "scip"
     GUROBI = "gurobi"
+
+
+def priorities_of(text: str) -> tuple[int, ...]:
+    """Return priorities, as 3,1; of no text none.
+
+    Raises:
+        ParameterError: the text is none.
+    """
+    if not text:
+        return ()
+    parts = text.split(",")
+    if not all(_PRIORITY.fullmatch(part) for part in parts):
+        raise ParameterError(f"priorities are {text!r}, expected numbers from 1 to 1000, as 3,1")
+    return tuple(int(part) for part in parts)
 
 
 def switched(topology: Topology, switch: Switching) -> Topology:
@@ -168,11 +209,18 @@ def teccl_output(  # noqa: PLR0913 - what is told
     seed: int,
     ended: str,
     file: Path | None,
+    priorities: tuple[int, ...] = (),
 ) -> TecclOutput:
-    """Return what was found."""
+    """Return what was found.
+
+    Args:
+        priorities: of several collectives; none: there are none.
+    """
     plan, bound = found.plan, found.bound
-    assert not isinstance(plan, KSynchronous)
+    assert isinstance(plan, Schedule)
     assert bound.least is not None
+    mean = (bound.attained, bound.least) if priorities else None
+    least = bound.least if mean is None else _least(request, plan)
     return TecclOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
@@ -184,8 +232,11 @@ def teccl_output(  # noqa: PLR0913 - what is told
         epoch_us=by.epoch_us,
         epochs=by.epochs,
         alpha=alpha_of(plan),
-        finish_us=float(bound.attained),
-        bound_us=float(bound.least),
+        finish_us=plan.clock.us(plan.finish),
+        bound_us=float(least),
+        tenants=_tenants(request, plan, priorities),
+        weighted_us=None if mean is None else float(mean[0]),
+        weighted_bound_us=None if mean is None else float(mean[1]),
         bound_of=bound.scope,
         proved=found.proved,
         sends=plan.num_sends,
@@ -194,3 +245,30 @@ def teccl_output(  # noqa: PLR0913 - what is told
         ended=ended,
         file=str(file) if file else None,
     )
+
+
+def _least(request: Request, plan: Schedule) -> Fraction:
+    """Return what no schedule of such chunks takes less than, whatever its tenants' priorities."""
+    bound = time_bound(request.topology, request.spec, plan.collective, plan.clock)
+    return Fraction(bound.ticks * plan.tick_ps, 10**6)
+
+
+def _tenants(
+    request: Request, plan: Schedule, priorities: tuple[int, ...]
+) -> tuple[TenantPart, ...]:
+    """Return when each of several collectives has finished."""
+    clock, pattern = plan.clock, plan.collective.num_chunks // plan.collective.chunks
+    lags = np.array([clock.lag(link) for link in range(len(request.topology.links))])
+    arrivals, chunk = plan.end + lags[plan.link], plan.chunk % pattern
+    found, first = [], 0
+    for priority, one in zip(priorities, request.spec.alone(), strict=bool(priorities)):
+        own = arrivals[(chunk >= first) & (chunk < first + one.pattern_chunks)]
+        first += one.pattern_chunks
+        part = TenantPart(
+            collective=one.name,
+            priority=priority,
+            finish_us=clock.us(int(own.max(initial=0))),
+            bound_us=float(least_time(request.topology, one).us(request.size_bytes)),
+        )
+        found.append(part)
+    return tuple(found)

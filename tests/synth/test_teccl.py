@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named
+from sccl.collectives import resolve as resolved
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
@@ -77,16 +78,20 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
 
 
 def shortest(posed: Posed) -> int:
-    """Return the units of the best schedule, of all orders in which all chunks can be sent.
+    """Return what the best schedule is worth, of all orders in which all chunks can be sent.
 
     Each send begins as soon as may be after those before it: some order gives the best.
     """
     links = len(posed.topology.links)
-    best = sum(posed.cost) * posed.chunks * posed.ranks
+    best = sum(posed.costs[-1]) * posed.chunks * posed.ranks * sum(posed.priorities)
 
-    def on(have: dict[tuple[int, int], int], ends: tuple[int, ...], latest: int, last: int) -> None:
+    def on(have: dict[tuple[int, int], int], ends: tuple[int, ...], last: int) -> None:
         """Go on from what there is."""
         nonlocal best
+        finishes = [0] * len(posed.priorities)
+        for (chunk, _), at in have.items():
+            finishes[posed.tenant[chunk]] = max(finishes[posed.tenant[chunk]], at)
+        latest = sum(p * at for p, at in zip(posed.priorities, finishes, strict=True))
         if latest >= best:
             return
         wanted = [(c, r) for c in range(posed.chunks) for r in posed.wanted[c]]
@@ -98,18 +103,18 @@ def shortest(posed: Posed) -> int:
             if here not in have or there in have:
                 continue
             start = max(
-                have[here], *(ends[h.thing] - h.offset for h in posed.hops[way] if h.thing < links)
+                have[here],
+                *(ends[h.thing] - h.offset for h in posed.hops_of(chunk)[way] if h.thing < links),
             )
             if start < last:  # the same sends in another order
                 continue
             after = list(ends)
-            for hop in posed.hops[way]:
+            for hop in posed.hops_of(chunk)[way]:
                 after[hop.thing] = start + hop.offset + hop.busy
-            arrives = start + posed.cost[way]
-            on({**have, there: arrives}, tuple(after), max(latest, arrives), start)
+            on({**have, there: start + posed.cost_of(chunk)[way]}, tuple(after), start)
 
     held = {(c, r): 0 for c in range(posed.chunks) for r in posed.holders[c]}
-    on(held, (0,) * links, 0, 0)
+    on(held, (0,) * links, 0)
     return best
 
 
@@ -202,17 +207,17 @@ def test_neighbourhoods_better_a_bad_schedule() -> None:
         while goals and rank not in goals:
             way = min(
                 posed.out[rank],
-                key=lambda w: (posed.far[posed.dst[w], min(goals)], w),
+                key=lambda w: (posed.far_of(chunk)[posed.dst[w], min(goals)], w),
             )
             sends.append(ChunkSend(at, chunk, way))
             at, rank = at + posed.cost[way], posed.dst[way]
     told: list[int] = []
     search = Neighbours(
-        posed, Action.alone(posed), tuple(sends), 0, phases.STRATEGY, lambda _: told.append(1)
+        posed, Action.alone(posed), tuple(sends), 0, (0,), phases.STRATEGY, lambda _: told.append(1)
     )
-    before = search.finish
+    before = search.value
     search.run(Spending(Effort(units=1.0)))
-    assert search.finish < before / 2
+    assert search.value < before / 2
     assert told
 
 
@@ -262,3 +267,29 @@ def test_without_time_there_is_nothing() -> None:
     outcome = registry.plan(TECCL, request, None, Effort(timeout_s=1e-9))
     assert isinstance(outcome, GaveUp)
     assert "timeout" in outcome.reason
+
+
+@settings(max_examples=times(15))
+@given(st.data())
+def test_the_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
+    topology = replace(data.draw(topologies(max_ranks=3)), budgets=())
+    assume(topology.ranks == 3)
+    alpha, speed = st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([10.0, 25.0])
+    links = tuple(
+        replace(k, alpha_us=data.draw(alpha), gb_per_s=data.draw(speed)) for k in topology.links
+    )
+    topology = replace(topology, links=links)
+    parts = st.sampled_from(["broadcast@0-1", "2*scatter@0-2", "allgather@1-2", "3*gather@0,2"])
+    text = data.draw(parts) + "+" + data.draw(parts)
+    weights = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
+    spec = resolved(text, 3)
+    told = TECCL.Options(priorities=weights)
+    found = registry.plan(TECCL, Request(topology, spec, 10_000), told, Effort(units=20))
+    assert isinstance(found, Found)
+    assert found.proved
+    plan = found.plan
+    assert isinstance(plan, Schedule)
+    assert is_right(plan)
+    posed = pose(topology, plan.collective, plan.clock, [n for _, n in spec.parts], weights)
+    best = Fraction(shortest(posed) * posed.unit * plan.tick_ps, 10**6 * sum(weights))
+    assert found.bound.attained == found.bound.least == best

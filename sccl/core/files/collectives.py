@@ -103,6 +103,7 @@ def collective_to_wire(collective: Collective) -> CollectiveWire:
         post=_relation_to_wire(collective.post),
         combining=collective.combining,
         root=collective.root,
+        counts=collective.counts,
     )
 
 
@@ -122,6 +123,7 @@ def collective_of_wire(wire: CollectiveWire, where: str) -> Collective:
             post=_relation_of_wire(wire.post, f"{where}, $.collective.post"),
             combining=wire.combining,
             root=wire.root,
+            counts=wire.counts,
         )
     except FormatError:
         raise

@@ -31,12 +31,12 @@ class Kind:
 
     Attributes:
         name: what its field ``kind`` says.
-        telling: fields that tell it where a file made by hand leaves ``kind`` out.
+        telling: fields that tell it where a file made by hand leaves ``kind`` out; any of these.
         shape: what reading checks against; None: it has a reader of its own.
     """
 
     name: str
-    telling: frozenset[str]
+    telling: tuple[frozenset[str], ...]
     shape: type[msgspec.Struct] | None = None
 
     def __str__(self) -> str:
@@ -45,13 +45,17 @@ class Kind:
 
 
 def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) -> Kind:
-    return Kind(name, frozenset(telling.split()), shape)
+    return Kind(name, tuple(frozenset(some.split()) for some in telling.split("|")), shape)
 
 
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
 FABRIC = _kind("fabric", "joining", FabricWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
-CUSTOM_COLLECTIVE = _kind("custom-collective", "pre post", CustomCollectiveWire)
+CUSTOM_COLLECTIVE = _kind(
+    "custom-collective",
+    "pre post|ranks allgatherv|ranks alltoallv|ranks reducescatterv",
+    CustomCollectiveWire,
+)
 ALGORITHM = _kind("algorithm", "sends", AlgorithmWire)
 INSTANCE = _kind("instance", "topology collective steps rounds", InstanceWire)
 ANSWER = _kind("answer", "answer solver", AnswerWire)
@@ -82,8 +86,13 @@ def kind_of(fields: Mapping[str, object]) -> Kind | None:
     """Return the kind that an object says it is of, or whose telling fields it has; None: none."""
     if "kind" in fields:
         return next((kind for kind in KINDS if kind.name == fields["kind"]), None)
-    alike = [kind for kind in KINDS if kind.telling <= fields.keys()]
-    return max(alike, key=lambda kind: len(kind.telling), default=None)
+    alike = [
+        (len(telling), -place)
+        for place, kind in enumerate(KINDS)
+        for telling in kind.telling
+        if telling <= fields.keys()
+    ]
+    return KINDS[-max(alike)[1]] if alike else None
 
 
 def kind_of_shape(shape: type[msgspec.Struct]) -> Kind:

@@ -181,10 +181,17 @@ class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     post: RelationWire
     combining: bool = False
     root: int | None = None
+    counts: Annotated[
+        tuple[int, ...],
+        Meta(description="Elements of each chunk of the pattern; default: chunks are alike."),
+    ] = ()
 
 
 class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A collective of the user's own, as (chunk, rank) pairs before and after."""
+    """A collective of the user's own: (chunk, rank) pairs before and after, or counts of elements.
+
+    Either 'pre' and 'post', or one of 'allgatherv', 'alltoallv' and 'reducescatterv'.
+    """
 
     schema: _Version = 1
     kind: Literal["custom-collective"] = "custom-collective"
@@ -193,15 +200,30 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
     ranks: _Count
     pre: Annotated[
         tuple[tuple[_Index, _Index], ...],
-        Meta(min_length=1, description="[chunk, rank]: the rank holds the chunk at the start."),
-    ]
+        Meta(description="[chunk, rank]: the rank holds the chunk at the start."),
+    ] = ()
     post: Annotated[
         tuple[tuple[_Index, _Index], ...],
-        Meta(min_length=1, description="[chunk, rank]: the rank must hold the chunk at the end."),
-    ]
+        Meta(description="[chunk, rank]: the rank must hold the chunk at the end."),
+    ] = ()
     combining: Annotated[
         bool, Meta(description="The ranks in 'pre' contribute, and 'post' holds the reduction.")
     ] = False
+    counts: Annotated[
+        tuple[_Count, ...],
+        Meta(description="Elements of chunk 0, 1, ...; default: chunks are alike."),
+    ] = ()
+    allgatherv: Annotated[
+        tuple[_Index, ...], Meta(description="Elements of each rank, which all ranks want.")
+    ] = ()
+    alltoallv: Annotated[
+        tuple[tuple[_Index, ...], ...],
+        Meta(description="A row for each rank: the elements that it has for rank 0, 1, ..."),
+    ] = ()
+    reducescatterv: Annotated[
+        tuple[_Index, ...],
+        Meta(description="Elements of the reduction that each rank wants; all contribute."),
+    ] = ()
 
 
 class _AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):

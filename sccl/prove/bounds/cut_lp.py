@@ -133,10 +133,11 @@ def _flows(topology: Topology, collective: Collective) -> Iterator[_Flow]:
         wants = 0
         for (holders, wanted), chunks in collective.classes().items():
             if rank in wanted and rank not in holders:
-                wants += len(chunks)
+                amount = collective.amount(chunks)
+                wants += amount
                 middle = source + len(capacities) + 1
                 arcs += [(source, middle), *((middle, holder) for holder in sorted(holders))]
-                capacities += [len(chunks)] * (1 + len(holders))
+                capacities += [amount] * (1 + len(holders))
         if wants:
             vertices = source + len(capacities) + 1
             yield _Flow(rank, wants, Graph(vertices, [*edges, *arcs], directed=True), capacities)

@@ -25,8 +25,9 @@ _Commodity = tuple[frozenset[int], Counter[int]]
 
 def flow_proof(topology: Topology, collective: Collective) -> BandwidthProof | None:
     """Return the proof of the flow LP, or None where it does not apply or is too large."""
+    amount = collective.amount
     demand = [
-        (frozenset(int(r) for r in sources), int(next(iter(wanted - sources))), len(chunks))
+        (frozenset(int(r) for r in sources), int(next(iter(wanted - sources))), amount(chunks))
         for (sources, wanted), chunks in collective.classes().items()
         if wanted - sources
     ]

@@ -58,7 +58,7 @@ Far = dict[int, dict[int, int]]
 """Of each node its distance to each other, in alphas."""
 
 ChunkClass = tuple[frozenset[int], frozenset[int], int]
-"""Who holds chunks, who wants them, and how many there are."""
+"""Who holds chunks, who wants them, and how much there is of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class _Cuts:
             for node in self.nodes
         }
         self.classes: list[ChunkClass] = [
-            (frozenset(map(int, held)), frozenset(map(int, wanted)), len(chunks))
+            (frozenset(map(int, held)), frozenset(map(int, wanted)), collective.amount(chunks))
             for (held, wanted), chunks in collective.classes().items()
             if wanted - held or collective.combining
         ]

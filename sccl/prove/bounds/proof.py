@@ -101,9 +101,9 @@ def check_proof(topology: Topology, collective: Collective, proof: BandwidthProo
 
 
 def entering_chunks(collective: Collective, inside: set[int]) -> int:
-    """Return how many chunks start wholly outside ``inside`` and are wanted in it."""
+    """Return how many chunks, or elements, start wholly outside a set and are wanted in it."""
     return sum(
-        len(chunks)
+        collective.amount(chunks)
         for (sources, wanted), chunks in collective.classes().items()
         if inside.isdisjoint(sources) and not inside.isdisjoint(wanted)
     )
@@ -123,7 +123,7 @@ def _shortest_total(
         far = reached[sources]
         if unreached := sorted(r for r in wanted if r not in far):
             raise UnreachableError(f"chunk {chunks[0]} cannot reach rank {unreached[0]}")
-        total += len(chunks) * max((far[r] for r in wanted), default=0)
+        total += collective.amount(chunks) * max((far[r] for r in wanted), default=0)
     return Fraction(total) / scale
 
 

@@ -105,7 +105,7 @@ def judged(case: Case, claim: ScheduleClaimWire, spend: Spend) -> str:
         sizes = (sizes,) * schedule.collective.num_chunks
     each = Fraction(claim.size_bytes, schedule.collective.chunks)
     for chunks in schedule.collective.classes().values():
-        if sum(sizes[chunk] for chunk in chunks) < each * len(chunks):
+        if sum(sizes[chunk] for chunk in chunks) < each * schedule.collective.amount(chunks):
             raise ValueError(f"{path.name} carries less than a rank's buffer of that size")
     if wrong := violations(schedule):
         raise ValueError(f"{path.name}: {wrong[0].message}")

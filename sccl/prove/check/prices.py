@@ -176,10 +176,10 @@ def _timed(
             if key not in paths:
                 paths[key] = cheapest_paths(costs, ranks, bits(holders), spend)
             (target,) = missing
-            total += len(chunks) * _served(paths[key][target], len(costs))
+            total += collective.amount(chunks) * _served(paths[key][target], len(costs))
         elif missing:
             cost = cheapest_tree(costs, ranks, bits(holders), bits(wanted), spend)
-            total += len(chunks) * _served(cost, len(costs))
+            total += collective.amount(chunks) * _served(cost, len(costs))
     return total
 
 
@@ -198,7 +198,7 @@ def _entering(
         whole = int(weight * scale)
         for (holders, wanted), chunks in classes.items():
             if inside.isdisjoint(holders) and not inside.isdisjoint(wanted):
-                demand += whole * len(chunks)
+                demand += whole * collective.amount(chunks)
         for u, v in costs:
             if v in inside and u not in inside:
                 spent[u, v] += whole
@@ -223,7 +223,7 @@ def _shortest(costs: Mapping[Edge, int], collective: Collective, ranks: int, spe
         spend(1 + len(wanted))
         if any(rank not in far[key] for rank in wanted):
             raise ValueError(f"chunk {chunks[0]} cannot reach all ranks that want it")
-        total += len(chunks) * max((far[key][rank] for rank in wanted), default=0)
+        total += collective.amount(chunks) * max((far[key][rank] for rank in wanted), default=0)
     return total
 
 

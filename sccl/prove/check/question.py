@@ -177,7 +177,7 @@ def _spec(collective: Collective, where: str) -> Spec:
     if c.name in names():
         spec = named(c.name, c.ranks, c.root)
     else:
-        spec = Spec(c.name, c.ranks, 1, c.num_chunks, c.pre, c.post, c.combining, c.root)
+        spec = Spec(c.name, c.ranks, 1, c.num_chunks, c.pre, c.post, c.combining, c.root, c.counts)
     if c.chunks != spec.unit:
         raise FormatError(
             f"{where}, $.collective: it is at {c.chunks} chunks, expected {spec.unit}, the least "

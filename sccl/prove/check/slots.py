@@ -47,7 +47,7 @@ def served(
         cost = rows.of(sorted(map(int, holders)), sum(1 << rank for rank in missing))
         if cost >= rows.never:
             raise ValueError(f"chunk {chunks[0]} cannot reach all ranks that want it in that time")
-        total += len(chunks) * cost
+        total += collective.amount(chunks) * cost
     return total
 
 

@@ -77,7 +77,7 @@ def by_cut(
         wanting = (frozenset[int](wanted) - left) & to
         whole = bool(holders) if collective.combining else holders == held
         if whole and wanting:
-            count += len(chunks)
+            count += collective.amount(chunks)
             sources |= holders
             goals |= wanting
     if not count:

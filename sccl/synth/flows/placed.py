@@ -19,6 +19,7 @@ import numpy as np
 
 from sccl.collectives import Dual
 from sccl.core.clock import Clock
+from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.synth.flows.loops import Floats, Whole, place
 from sccl.synth.flows.problem import FluidProblem, WayImages
@@ -86,22 +87,21 @@ def planned(
     """
     if packing is None:
         collective = dual.spec.at(dual.spec.unit)
-        each = max(1, ceil(problem.chunk_bytes))
-        return Planned(collective.chunks, (each,) * collective.num_chunks, ())
+        return Planned(collective.chunks, _sizes(problem, collective), ())
     classes = problem.collective.classes()
     shares = _by_commodity(problem, packing)
     several = max(
         ceil(pieces * len(own) / len(classes[problem.commodities[c].members[0][0]]))
         for c, own in shares.items()
     )
-    several = max(1, min(several, int(problem.chunk_bytes)))
+    least = min(c.size / len(classes[c.members[0][0]]) for c in problem.commodities)
+    several = max(1, min(several, int(least)))
     collective = dual.spec.at(dual.spec.unit * several)
     chunks_of = collective.classes()
-    chunk_bytes = problem.chunk_bytes
     begins = packing.slots.begins(packing.lengths)
     ways = WayImages(problem)
     # what is where it is wanted from the start is sent nowhere, and has its bytes too
-    sizes = [max(1, ceil(chunk_bytes / several))] * collective.num_chunks
+    sizes = list(_sizes(problem, collective))
     sends: list[PlannedSend] = []
     for c, commodity in enumerate(problem.commodities):
         own = shares[c]
@@ -119,6 +119,16 @@ def planned(
                         PlannedSend(time, c * len(commodity.members) + turn, chunk, images[link])
                     )
     return Planned(collective.chunks, tuple(sizes), tuple(sends))
+
+
+def _sizes(problem: FluidProblem, collective: Collective) -> tuple[int, ...]:
+    """Return the bytes of each chunk, if those that its pattern's is cut into are alike."""
+    pieces = collective.num_chunks // problem.collective.num_chunks
+    each = [
+        max(1, ceil(problem.chunk_bytes * problem.collective.amount([chunk]) / pieces))
+        for chunk in range(problem.collective.num_chunks)
+    ]
+    return tuple(each * pieces)
 
 
 def _by_commodity(problem: FluidProblem, packing: TimedPacking) -> dict[int, list[TreePart]]:

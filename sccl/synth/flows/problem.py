@@ -70,7 +70,7 @@ class FluidProblem:
 
     Attributes:
         collective: not combining, at the fewest chunks that there can be.
-        chunk_bytes: of each of its chunks.
+        chunk_bytes: of each of its chunks; where these have counts, of an element.
         edges: where each way comes from, and where it leads to.
         ways: the links of each, by their places in the topology.
         alpha: of each, microseconds.
@@ -225,7 +225,7 @@ def _commodities(
             FluidCommodity(
                 frozenset(map(int, holders)),
                 frozenset(map(int, wanted)),
-                chunk * len(chunks),
+                chunk * collective.amount(chunks),
                 tuple(members.items()),
             )
         )

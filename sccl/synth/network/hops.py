@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -47,6 +48,37 @@ def hops_of(sends: Sends, crossings: Crossings) -> Hops:
         link=link[order],
         reduce=(sends.reduce[message] & last)[order],  # a switch passes on, and does not reduce
         message=message[order],
+    )
+
+
+def hops_of_sizes(sends: Sends, crossings: Sequence[Crossings], size: Sequence[int]) -> Hops:
+    """Return the rows of transfers of chunks of several sizes.
+
+    Args:
+        crossings: by size.
+        size: of each chunk.
+    """
+    if len(crossings) == 1:
+        return hops_of(sends, crossings[0])
+    which, parts, messages = np.array(size)[sends.chunk], list[Hops](), 0
+    for k, own in enumerate(crossings):
+        some = which == k
+        hops = hops_of(Sends(*(column[some] for column in sends)), own)
+        if hops.message is not None:
+            hops = hops._replace(message=hops.message + np.int32(messages))
+            messages += int(some.sum())
+        parts.append(hops)
+    start, chunk = (np.concatenate([p[i] for p in parts]) for i in (0, 2))
+    link = np.concatenate([p.link for p in parts])
+    told = [p.message for p in parts if p.message is not None]
+    order = np.lexsort((link, chunk, start))
+    return Hops(
+        start=start[order],
+        end=np.concatenate([p.end for p in parts])[order],
+        chunk=chunk[order],
+        link=link[order],
+        reduce=np.concatenate([p.reduce for p in parts])[order],
+        message=np.concatenate(told)[order] if told else None,
     )
 
 

@@ -73,6 +73,11 @@ class Net(NamedTuple):
         return len(self.in_first) - 1
 
     @property
+    def cost(self) -> Ticks:
+        """Return of each link the ticks from its start until the chunk has arrived."""
+        return (self.busy + self.lag)[self.kind.astype(np.int64)]
+
+    @property
     def alike(self) -> bool:
         """Return whether links can go in step: all cost the same, and nothing else holds them."""
         return len(self.busy) == 1 and not self.lag.any() and not len(self.room)

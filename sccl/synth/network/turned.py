@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.synth.network.machine import Net
 from sccl.synth.network.sends import Sends
 
 
-def ticks(net: Net) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return of each link how long it is busy with a chunk, and when that arrives after this."""
-    kind = net.kind.astype(np.int64)
-    return net.busy[kind], net.lag[kind]
-
-
 def turned(
-    sends: Sends, finish: int, backwards: Net, back: NDArray[np.int64], *, reduce: bool
+    sends: Sends,
+    finish: int,
+    takes: NDArray[np.int64],
+    back: NDArray[np.int64],
+    *,
+    reduce: bool,
 ) -> Sends:
     """Return the sends of a dual on the reversed machine as those of what it is the dual of.
 
@@ -29,10 +27,10 @@ def turned(
     once, so it sends its sum once: each contribution is counted once.
 
     Args:
+        takes: of each transfer: ticks from its start until it has arrived.
         back: which link goes against each link of the reversed machine.
     """
-    busy, lag = ticks(backwards)
-    start = finish - (sends.start + busy[sends.link] + lag[sends.link])
+    start = finish - (sends.start + takes)
     link = back[sends.link].astype(np.int32)
     return Sends(start, sends.chunk, link, np.full_like(sends.reduce, reduce)).ordered()
 

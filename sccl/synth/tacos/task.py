@@ -168,7 +168,8 @@ class Task:
         if not half.backwards:
             return part
         finish, sends = part
-        return finish, turned(sends, finish, half.net, self.back, reduce=half.reduces)
+        takes = half.net.cost[sends.link]
+        return finish, turned(sends, finish, takes, self.back, reduce=half.reduces)
 
     def least_of(self, half: Matching, attained: int) -> int:
         """Return a lower bound of the finish of a half, as good as need be."""

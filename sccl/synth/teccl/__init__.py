@@ -19,6 +19,7 @@ FEATURES = (
     | Feature.UNEQUAL_LINKS
     | Feature.COMBINES
     | Feature.CUSTOM
+    | Feature.UNEQUAL_CHUNKS
     | Feature.ANYTIME
     | Feature.PROVES
     | Feature.TIMES

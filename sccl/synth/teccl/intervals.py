@@ -123,29 +123,39 @@ class IntervalModel:
         self._hint([s for s in known if s.chunk in set(self.free)])
 
     def soonest_finish(self, least: int) -> None:
-        """Minimise the finish.
+        """Minimise when tenants have finished, by their priorities.
 
         Args:
-            least: units that it is not below.
+            least: what that is not below.
         """
-        finish = self.model.new_int_var(least, self.horizon, "")
-        for arrive in self._wanted():
-            self.model.add(finish >= arrive)
-        self.model.minimize(finish)
+        priorities, alone = self.posed.priorities, len(self.posed.priorities) == 1
+        lowest = least if alone else 0
+        finishes = [self.model.new_int_var(lowest, self.horizon, "") for _ in priorities]
+        for tenant, arrive in self._wanted():
+            self.model.add(finishes[tenant] >= arrive)
+        value = sum(p * finish for p, finish in zip(priorities, finishes, strict=True))
+        if not alone:
+            self.model.add(value >= least)
+        self.model.minimize(value)
 
-    def least_late(self, target: int) -> None:
-        """Minimise by how much arrivals are later than a target, in all."""
+    def least_late(self, targets: Sequence[int]) -> None:
+        """Minimise by how much arrivals are later than targets of their tenants, in all."""
         late = []
-        for arrive in self._wanted():
+        for tenant, arrive in self._wanted():
+            target = targets[tenant]
             over = self.model.new_int_var(0, max(0, self.horizon - target), "")
             self.model.add(over >= arrive - target)
-            late.append(over)
+            late.append(self.posed.priorities[tenant] * over)
         self.model.minimize(sum(late))
 
-    def _wanted(self) -> list[IntVar]:
-        """Return when chunks arrive where they are wanted."""
-        wanted = self.posed.wanted
-        return [at for (chunk, rank), at in self.arrive.items() if rank in wanted[chunk]]
+    def _wanted(self) -> list[tuple[int, IntVar]]:
+        """Return when chunks arrive where they are wanted, each with its tenant."""
+        wanted, tenant = self.posed.wanted, self.posed.tenant
+        return [
+            (tenant[chunk], at)
+            for (chunk, rank), at in self.arrive.items()
+            if rank in wanted[chunk]
+        ]
 
     def _route(self, chunk: int) -> None:
         """Add a chunk: over which ways it goes, and when."""
@@ -158,7 +168,8 @@ class IntervalModel:
                     int(soonest[rank]), int(latest[rank]), ""
                 )
         entering: dict[int, list[IntVar]] = {}
-        for way, (src, dst, cost) in enumerate(zip(posed.src, posed.dst, posed.cost, strict=True)):
+        costs = posed.cost_of(chunk)
+        for way, (src, dst, cost) in enumerate(zip(posed.src, posed.dst, costs, strict=True)):
             known = src in holders or (chunk, src) in self.arrive
             if not known or (chunk, dst) not in self.arrive or soonest[src] + cost > latest[dst]:
                 continue
@@ -183,7 +194,7 @@ class IntervalModel:
     def _latest(self, chunk: int) -> list[int]:
         """Return of each rank the last unit at which the chunk may come there, and be of use."""
         wanted = sorted(self.posed.wanted[chunk])
-        ahead = self.posed.far[:, wanted].min(axis=1, initial=self.horizon + 1)
+        ahead = self.posed.far_of(chunk)[:, wanted].min(axis=1, initial=self.horizon + 1)
         return [
             self.horizon if rank in self.posed.wanted[chunk] else self.horizon - int(ahead[rank])
             for rank in range(self.posed.ranks)
@@ -194,7 +205,7 @@ class IntervalModel:
         posed, action, links = self.posed, self.action, len(self.posed.topology.links)
         firsts = {min(images) for images in zip(*action.links, strict=True)}
         held: dict[int, list[tuple[IntervalVar, int]]] = {}
-        known: dict[int, list[IntervalVar]] = {}
+        known: dict[int, list[tuple[IntervalVar, int]]] = {}
         taken: set[tuple[int, int, int]] = set()
         for way, hops in enumerate(posed.hops):
             for place, hop in enumerate(hops):
@@ -208,26 +219,29 @@ class IntervalModel:
                     taken.add((hop.thing, which, stem))
                     if stem not in known:
                         known[stem] = self._over(stem)
-                    rows += [(interval, hop.weight) for interval in known[stem]]
+                    rows += known[stem]
         return held
 
-    def _over(self, stem: int) -> list[IntervalVar]:
-        """Return the intervals in which chunks hold what ways of a stem hold."""
+    def _over(self, stem: int) -> list[tuple[IntervalVar, int]]:
+        """Return the intervals in which chunks hold what ways of a stem hold, and how much."""
         ways, model = self.posed.stems[stem], self.model
-        hop = self.posed.hops[ways[0][0]][ways[0][1]]
+        first, place = ways[0]
         found = []
         for chunk in self.free:
+            hop = self.posed.hops_of(chunk)[first][place]
             taken = [(chunk, way) for way, _ in ways if (chunk, way) in self.x]
             if taken:
                 start, x = self._together(taken)
-                found.append(
-                    model.new_optional_fixed_size_interval_var(start + hop.offset, hop.busy, x, "")
+                over = model.new_optional_fixed_size_interval_var(
+                    start + hop.offset, hop.busy, x, ""
                 )
+                found.append((over, hop.weight))
         stays = {one for way, _ in ways for one in self._stays.get(way, ())}
-        return found + [
-            model.new_fixed_size_interval_var(start + hop.offset, hop.busy, "")
-            for _, start in sorted(stays)
-        ]
+        for chunk, at in sorted(stays):
+            hop = self.posed.hops_of(chunk)[first][place]
+            over = model.new_fixed_size_interval_var(at + hop.offset, hop.busy, "")
+            found.append((over, hop.weight))
+        return found
 
     def _together(self, taken: list[tuple[int, int]]) -> tuple[IntVar, IntVar]:
         """Return when a chunk sets out on some ways together, and whether it does."""
@@ -248,7 +262,7 @@ class IntervalModel:
             self.model.add_hint(x, key in at)
             if key in at:
                 self.model.add_hint(self.start[key], at[key])
-                arrives = at[key] + self.posed.cost[key[1]]
+                arrives = at[key] + self.posed.cost_of(key[0])[key[1]]
                 self.model.add_hint(self.arrive[key[0], self.posed.dst[key[1]]], arrives)
 
     def solved(self, effort: Effort, strategy: cpsat.Strategy) -> Improved:

@@ -238,7 +238,8 @@ def _lengths(
         ParameterError: that is nothing to go by.
     """
     topology, spec = request.topology, request.spec
-    chunk_bytes = -(-request.size_bytes // (spec.unit * options.chunks))
+    largest = request.size_bytes * max((1, *spec.counts))
+    chunk_bytes = -(-largest // (spec.unit * options.chunks))
     posed = pose_chunks(topology, spec.at(spec.unit), Clock.of(topology, chunk_bytes))
     length = length_us(posed, options.epoch, options.multiplier)
     if options.epoch != AUTO or options.multiplier > 1 or options.epochs:

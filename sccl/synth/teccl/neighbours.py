@@ -32,7 +32,8 @@ class Neighbours:
 
     Attributes:
         sends: of the first chunks of the best.
-        enough: units: it ends with a finish by then.
+        enough: it ends with finishes that are worth as much, or less.
+        least: units before which no tenant finishes.
         told: called with each best.
     """
 
@@ -40,13 +41,14 @@ class Neighbours:
     action: Action
     sends: tuple[ChunkSend, ...]
     enough: int
+    least: tuple[int, ...]
     strategy: cpsat.Strategy
     told: Callable[[tuple[ChunkSend, ...]], None]
 
     @property
-    def finish(self) -> int:
-        """Return the units after which all has arrived."""
-        return max((s.start + self.posed.cost[s.way] for s in self.sends), default=0)
+    def value(self) -> int:
+        """Return what is to be less."""
+        return self.posed.value(self.sends)
 
     def run(self, spending: Spending) -> None:
         """Go on until the effort is spent, or it finishes early enough.
@@ -57,26 +59,42 @@ class Neighbours:
         rng = random.Random(spending.effort.seed)  # noqa: S311 - no secret
         firsts = self.action.firsts
         count = max(2, _INTERVALS // max(1, len(self.posed.src)))
-        while self.finish > self.enough and (left := _some(spending)):
+        while self.value > self.enough and (left := _some(spending)):
             free = self._chosen(rng, firsts, min(count, len(firsts)))
-            target = self.finish - max(1, (self.finish - self.enough) // _TARGET)
-            before = self.finish
-            model = IntervalModel(self.posed, self.action, before, self.sends, free)
-            model.least_late(target)
+            before, horizon = self.value, self._horizon()
+            model = IntervalModel(self.posed, self.action, horizon, self.sends, free)
+            model.least_late(self._targets())
             found = model.solved(
                 Effort(left.timeout_s, rng.randrange(10**6), left.units), self.strategy
             )
             spending.units += max(found.units, 1e-3)
-            if found.sends is not None:
+            if found.sends is not None and self._is_no_worse(found.sends):
                 self.sends = found.sends
-                if self.finish < before:
+                if self.value < before:
                     self.told(self.sends)
+
+    def _targets(self) -> list[int]:
+        """Return the units by which each tenant would better have finished."""
+        finishes = self.posed.finishes(self.sends)
+        if len(finishes) == 1:
+            return [self.value - max(1, (self.value - self.enough) // _TARGET)]
+        pairs = zip(finishes, self.least, strict=True)
+        return [finish - max(1, (finish - least) // _TARGET) for finish, least in pairs]
+
+    def _horizon(self) -> int:
+        """Return by when all has to arrive: of several tenants one may finish later than now."""
+        finish = self.posed.finish(self.sends)
+        return finish if len(self.posed.priorities) == 1 else finish + finish // 2
+
+    def _is_no_worse(self, sends: tuple[ChunkSend, ...]) -> bool:
+        """Return whether sends are to be gone on with; lateness says so of one tenant alone."""
+        return len(self.posed.priorities) == 1 or self.posed.value(sends) <= self.value
 
     def _chosen(self, rng: random.Random, firsts: tuple[int, ...], count: int) -> list[int]:
         """Return some chunks: one that is late, and others."""
         late: dict[int, int] = {}
         for send in self.sends:
-            arrives = send.start + self.posed.cost[send.way]
+            arrives = send.start + self.posed.cost_of(send.chunk)[send.way]
             late[send.chunk] = max(late.get(send.chunk, 0), arrives)
         order = sorted(late, key=lambda chunk: (-late[chunk], chunk))
         first = rng.choice(order[: max(1, len(order) // 3)])

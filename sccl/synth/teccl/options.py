@@ -48,6 +48,10 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="Chunks of others that a rank keeps to send on later; none: any."),
     ] = None
+    priorities: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=1000)], ...],
+        Meta(description="Of each of several collectives: what it is worth that it finishes soon."),
+    ] = ()
     gap: Annotated[
         float,
         Meta(ge=0, le=1, description="Part of the bound by which a schedule may be above it."),

@@ -6,16 +6,18 @@ other (:mod:`sccl.collectives.duality`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -27,12 +29,13 @@ from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.synth.network.demands import demand_of
 from sccl.synth.network.least import least_ticks
-from sccl.synth.network.machine import Net, net_of
+from sccl.synth.network.machine import net_of
 from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl.epochs import epochs_of, length_of
 from sccl.synth.teccl.intervals import Action, IntervalModel
+from sccl.synth.teccl.listing import listed
 from sccl.synth.teccl.neighbours import Neighbours
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.posed import ChunkSend, Posed, pose
@@ -83,17 +86,19 @@ class PhasePlan:
     Attributes:
         options: how it is scheduled.
         sends: the best; None: there is none yet.
-        least: units that no schedule of such chunks takes less than.
+        least: units that no schedule of such chunks takes less than; of several tenants what
+            their finishes are worth together, at the least.
+        soonest: units before which no tenant finishes.
         by_search: whether that is the solver's word.
         exhausted: whether the model of all chunks has nothing better.
         ended: why list scheduling ended before its effort was spent; empty: it did not.
     """
 
     posed: Posed
-    net: Net
     options: Options
     sends: tuple[ChunkSend, ...] | None
     least: int
+    soonest: tuple[int, ...]
     told: Listeners
     ended: str = ""
     by_search: bool = False
@@ -104,7 +109,12 @@ class PhasePlan:
         """Return the units after which all has arrived."""
         if self.sends is None:
             return FAR
-        return max((s.start + self.posed.cost[s.way] for s in self.sends), default=0)
+        return self.posed.finish(self.sends)
+
+    @property
+    def value(self) -> int:
+        """Return what is to be least: of one tenant the finish."""
+        return FAR if self.sends is None else self.posed.value(self.sends)
 
     @property
     def ticks(self) -> int:
@@ -114,6 +124,11 @@ class PhasePlan:
     def us(self, units: int) -> float:
         """Return units in microseconds."""
         return units * self.posed.unit * self.posed.clock.tick_ps / 10**6
+
+    def takes(self, sends: Sends) -> NDArray[np.int64]:
+        """Return of each transfer the ticks from its start until it has arrived."""
+        costs = np.array(self.posed.costs, dtype=np.int64) * self.posed.unit
+        return costs[np.array(self.posed.size, dtype=np.int64)[sends.chunk], sends.link]
 
     def columns(self) -> Sends:
         """Return what is sent, in ticks and by columns."""
@@ -127,12 +142,17 @@ class PhasePlan:
         ).ordered()
 
     def _take(self, sends: tuple[ChunkSend, ...]) -> None:
-        before, kept = self.finish, self.sends
+        before, kept = self.value, self.sends
         self.sends = sends
-        if self.finish < before:
-            self.told.better(self.us(self.finish), self.us(self.least))
-        elif self.finish > before:
+        if self.value < before:
+            self.tell()
+        elif self.value > before:
             self.sends = kept
+
+    def tell(self) -> None:
+        """Tell what the best takes, and the bound: of several tenants the mean."""
+        all_of_it = sum(self.posed.priorities)
+        self.told.better(self.us(self.value) / all_of_it, self.us(self.least) / all_of_it)
 
     def run(self, effort: Effort) -> None:
         """Better the schedule until it is near enough to the bound, or the effort is spent.
@@ -151,14 +171,15 @@ class PhasePlan:
 
     def _in_continuous_time(self, spending: Spending, enough: int) -> None:
         for action in self._actions():
-            if self.finish > enough:
+            if self.value > enough:
                 self._all_at_once(action, spending)
-        if self.finish > enough and not self.exhausted and self.sends is not None:
+        if self.value > enough and not self.exhausted and self.sends is not None:
             search = Neighbours(
                 self.posed,
                 Action.alone(self.posed),
                 self.sends,
                 enough,
+                self.soonest,
                 STRATEGY,
                 self._take,
             )
@@ -189,7 +210,7 @@ class PhasePlan:
     def _actions(self) -> Iterator[Action]:
         """Yield groups of symmetries of which all chunks at once are looked at; the last alone."""
         posed = self.posed
-        if len(posed.room) == len(posed.topology.links):
+        if len(posed.room) == len(posed.topology.links) and len(posed.priorities) == 1:
             for group in islice(free_symmetries(posed.topology, posed.collective), _GROUPS):
                 if len(group) > 1:
                     images = [posed.images_of(one) for one in group]
@@ -206,7 +227,7 @@ class PhasePlan:
         ):
             return
         known = (self.sends or ()) if alone else ()
-        model = IntervalModel(self.posed, action, self.finish - 1, known)
+        model = IntervalModel(self.posed, action, self._horizon(), known)
         model.soonest_finish(self.least)
         found = model.solved(left, STRATEGY)
         spending.units += found.units
@@ -215,14 +236,25 @@ class PhasePlan:
         if alone and (found.optimal or found.refuted):
             self.exhausted = True
             if self.posed.plain:
-                self.least, self.by_search = self.finish, True
+                self.least, self.by_search = self.value, True
+
+    def _horizon(self) -> int:
+        """Return the units by which all has arrived in whatever is better.
+
+        Of several tenants one may be as late as others that finish as soon as they can make good.
+        """
+        if len(self.soonest) == 1:
+            return self.finish - 1
+        spare = self.value - 1 - self.posed.weighed(self.soonest)
+        pairs = zip(self.soonest, self.posed.priorities, strict=True)
+        return max(least + spare // priority for least, priority in pairs)
 
 
 def phase_of(  # noqa: PLR0913 - what is asked, and how
     machine: Topology,
     spec: Spec,
     options: Options,
-    chunk_bytes: int,
+    size_bytes: int,
     *,
     effort: Effort,
     told: Listeners,
@@ -231,6 +263,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
 
     Args:
         spec: of the phase; it does not combine.
+        size_bytes: what C chunks make up; of chunks with counts, an element.
 
     Raises:
         InputError: the machine or the collective is not served, or there are too many transfers.
@@ -245,25 +278,86 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
             f"transfers; models are made of up to {MOST_SENDS}: give fewer chunks, or ask "
             "'sccl tacos'"
         )
-    request = Request(machine, spec, chunk_bytes * collective.chunks)
+    sizes = sizes_of(collective, size_bytes)
+    request = Request(machine, spec, size_bytes)
     model = AlphaModel(options.alpha)
     first, ended = None, ""
-    if options.model != "astar" and options.buffers is None and not options.epochs:
+    alike = not collective.counts  # others TACOS does not take
+    if alike and options.model != "astar" and options.buffers is None and not options.epochs:
         first, ended = _listed(request, options, effort)
     tick_ps = 1 if first is None else first.tick_ps
-    clock = Clock.of(machine, chunk_bytes, model, tick_ps)
-    posed = pose(machine, collective, clock)
-    net = net_of(machine, clock, posed.crossings)
-    attained = FAR if first is None else first.finish
-    least = least_ticks(machine, clock, net, demand_of(collective), attained)
-    if machine.ranks <= MOST_RANKS:
-        us = least_time(machine, spec).us(request.size_bytes)
-        least = max(least, ceil(us * 10**6 / clock.tick_ps))
+    clock = Clock.of(machine, sizes, model, tick_ps)
+    parts = [count for _, count in spec.parts] if options.priorities else []
+    posed = pose(machine, collective, clock, parts, options.priorities)
     sends = None if first is None else _read(posed, first)
-    phase = PhasePlan(posed, net, options, sends, -(-least // posed.unit), told, ended)
+    if not alike:
+        sends = listed(posed, effort.seed, Spending(effort).late)
+        if sends is None:
+            raise NoScheduleError(effort.why_late)
+    attained = FAR if first is None else first.finish
+    least = -(-_least(machine, spec, posed, size_bytes, attained) // posed.unit)
+    soonest: tuple[int, ...] = (least,)
+    if options.priorities:
+        soonest = _each_alone(machine, spec, posed, size_bytes, options.chunks)
+        least = _together(posed.priorities, soonest, least)
+    phase = PhasePlan(posed, options, sends, least, soonest, told, ended)
     if sends is not None:
-        told.better(phase.us(phase.finish), phase.us(phase.least))
+        phase.tell()
     return phase
+
+
+def _each_alone(
+    machine: Topology, spec: Spec, posed: Posed, size_bytes: int, chunks: int
+) -> tuple[int, ...]:
+    """Return the units that each of several collectives takes at the least, if it is alone."""
+    found = []
+    for one in spec.alone():
+        collective, its = one.at(one.unit * chunks), posed.clock
+        clock = Clock.of(machine, sizes_of(collective, size_bytes), its.model, its.tick_ps)
+        least = _least(machine, one, pose(machine, collective, clock), size_bytes, FAR)
+        found.append(-(-least // posed.unit))
+    return tuple(found)
+
+
+def _together(priorities: Sequence[int], soonest: Sequence[int], least: int) -> int:
+    """Return what finishes are worth together, at the least.
+
+    None is before the soonest of its tenant, and the last of them not before the least of all.
+    """
+    value = sum(p * own for p, own in zip(priorities, soonest, strict=True))
+    pairs = zip(priorities, soonest, strict=True)
+    return value + min(p * max(0, least - own) for p, own in pairs)
+
+
+def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
+    """Return the bytes of each chunk; a number, where they are alike.
+
+    Args:
+        size_bytes: what C chunks make up; of chunks with counts, an element.
+    """
+    pieces, counts = collective.chunks, collective.counts
+    if len(set(counts)) <= 1:
+        return -(-size_bytes * max((1, *counts)) // pieces)
+    return tuple(-(-size_bytes * count // pieces) for count in counts) * pieces
+
+
+def _least(machine: Topology, spec: Spec, posed: Posed, size_bytes: int, attained: int) -> int:
+    """Return the ticks that no schedule of such chunks takes less than.
+
+    Of chunks of several sizes, what links carry is counted as if all had the least; cuts count
+    bytes, whatever the chunks; and none comes sooner than the quickest ways bring it.
+    """
+    clock = posed.clock
+    smallest = Clock.of(machine, clock.sizes[0], clock.model, clock.tick_ps)
+    net = net_of(machine, smallest, posed.crossings[0])
+    least = least_ticks(machine, smallest, net, demand_of(posed.collective), attained)
+    if not posed.alike:
+        own = (posed.soonest[c][r] for c, wanted in enumerate(posed.wanted) for r in wanted)
+        least = max(least, int(max(own, default=0)) * posed.unit)
+    if machine.ranks <= MOST_RANKS:
+        us = least_time(machine, spec).us(size_bytes)
+        least = max(least, ceil(us * 10**6 / clock.tick_ps))
+    return least
 
 
 def _listed(request: Request, options: Options, effort: Effort) -> tuple[Schedule, str]:

@@ -7,12 +7,12 @@ ways are links: by then its chunk has come, and what is placed before it holds n
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sccl.synth.teccl.posed import ChunkSend, Posed
+from sccl.synth.teccl.posed import ChunkSend, Hop, Posed
 
 
-class _Held:
+class Held:
     """What is held of a thing: from when, until when, and how much."""
 
     def __init__(self, room: int) -> None:
@@ -42,6 +42,16 @@ class _Held:
             self._longest = max(self._longest, busy)
 
 
+def first_fit(held: Sequence[Held], hops: Iterable[Hop], start: int) -> int:
+    """Return the first unit from one on at which all that a way holds is free."""
+    before = -1
+    while start != before:
+        before = start
+        for h in hops:
+            start = held[h.thing].next(start + h.offset, h.busy, h.weight) - h.offset
+    return start
+
+
 def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[ChunkSend, ...]:
     """Return when each send is.
 
@@ -50,20 +60,18 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
             one epoch and chunk that share a stem go together.
         length: units of an epoch before which none starts; 0: it is as soon as can be.
     """
-    held = [_Held(room) for room in posed.room]
+    held = [Held(room) for room in posed.room]
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     sent = []
     for epoch, chunk, ways in _together(posed, sends):
-        hops = {hop.stem: hop for way in ways for hop in posed.hops[way]}.values()
-        start, before = max(epoch * length, there[chunk, posed.src[ways[0]]]), -1
-        while start != before:
-            before = start
-            for h in hops:
-                start = held[h.thing].next(start + h.offset, h.busy, h.weight) - h.offset
+        own = posed.hops_of(chunk)
+        hops = list({hop.stem: hop for way in ways for hop in own[way]}.values())
+        soonest = max(epoch * length, there[chunk, posed.src[ways[0]]])
+        start = first_fit(held, hops, soonest)
         for h in hops:
             held[h.thing].take(start + h.offset, h.busy, h.weight)
         for way in ways:
-            here, arrives = (chunk, posed.dst[way]), start + posed.cost[way]
+            here, arrives = (chunk, posed.dst[way]), start + posed.cost_of(chunk)[way]
             there[here] = min(arrives, there.get(here, arrives))
             sent.append(ChunkSend(start, chunk, way))
     return tuple(sent)

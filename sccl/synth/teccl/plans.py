@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sccl.collectives import Dual, dual_of
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
+from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.network.crossings import crossings_of
-from sccl.synth.network.hops import hops_of, merged, ways_back
+from sccl.synth.network.hops import hops_of_sizes, merged, ways_back
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
 from sccl.synth.network.turned import joined, turned
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phases import Listeners, NoScheduleError, PhasePlan, phase_of
+from sccl.synth.teccl.phases import EPOCHS, Listeners, NoScheduleError, PhasePlan, phase_of
 
 UNITS = 2.0
 """Of effort, if nothing is said: about as many times some seconds."""
@@ -54,7 +56,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the options do not fit the request, or what comes out would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    dual, model = dual_of(request.spec), AlphaModel(options.alpha)
+    dual = dual_of(request.spec)
     topology = request.topology
     _check(options)
     if options.model == "lp":
@@ -66,8 +68,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             lambda us, least_us: notify(Incumbent(us, least_us)),
         )
     collective = request.spec.at(request.spec.unit * options.chunks)
-    size = -(-request.size_bytes // collective.chunks)
+    _check_counts(collective, options)
+    _check_priorities(request.spec, options)
     machines = _machines(topology, dual)
+    size_bytes = -(-request.size_bytes // dual.chunk_factor)
     spending, ended = Spending(effort), ""
     told = Listeners(
         lambda us, least_us: notify(Incumbent(us, least_us)),
@@ -76,7 +80,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     phases: list[PhasePlan] = []
     try:
         for machine in machines:
-            phase = phase_of(machine, dual.spec, options, size, effort=effort, told=told)
+            phase = phase_of(machine, dual.spec, options, size_bytes, effort=effort, told=told)
             phases.append(phase)
             ended = ended or phase.ended
     except NoScheduleError as why:
@@ -91,9 +95,9 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if any(phase.sends is None for phase in phases):
         late = effort.why_late if spending.late() else ""
         return GaveUp(ended or late or f"nothing found with an effort of {units:g}")
-    if not ended and spending.late() and any(phase.finish > phase.least for phase in phases):
+    if not ended and spending.late() and any(phase.value > phase.least for phase in phases):
         ended = effort.why_late
-    found = _found(request, collective, model, phases)
+    found = _found(request, options, collective, phases)
     return GaveUp(ended, found) if ended else found
 
 
@@ -125,6 +129,43 @@ def _check(options: Options) -> None:
         )
 
 
+def _check_counts(collective: Collective, options: Options) -> None:
+    """Check that chunks are alike where models ask for it.
+
+    Raises:
+        ParameterError: they are not.
+    """
+    if len(set(collective.counts)) > 1 and options.model in EPOCHS:
+        raise ParameterError(
+            f"model is {options.model}, which counts chunks of one size in epochs, and those of "
+            f"{collective.name} have {min(collective.counts)} to {max(collective.counts)} "
+            "elements: ask for continuous, or for lp"
+        )
+
+
+def _check_priorities(spec: Spec, options: Options) -> None:
+    """Check that there is a priority for each of several collectives, if there are any.
+
+    Raises:
+        ParameterError: there are not, or they are not served.
+    """
+    if not options.priorities:
+        return
+    parts = len(spec.parts)
+    if len(options.priorities) != parts:
+        what = f"expected one for each of {parts}" if parts > 1 else "put several together with '+'"
+        raise ParameterError(
+            f"priorities are {','.join(map(str, options.priorities))} for {spec.name}, "
+            f"{counted(max(1, parts), 'collective')}: {what}"
+        )
+    if spec.combining or options.model not in {"auto", "continuous"}:
+        what = "what combines" if spec.combining else f"model {options.model}"
+        raise ParameterError(
+            f"priorities are given for {spec.name}, and {what} has none: finishes of several are "
+            "weighed in model continuous, where nothing is reduced; leave them out"
+        )
+
+
 def _machines(topology: Topology, dual: Dual) -> list[Topology]:
     """Return what the phases are planned on; once, if that is the same for both of allreduce."""
     if not dual.on_reversed and dual.phases == 1:
@@ -142,21 +183,28 @@ def _alike(one: Topology, other: Topology) -> bool:
     return things == (other.links, other.budgets, other.switches) and speeds
 
 
+def _range(sizes: Sequence[int]) -> str:
+    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+
+
 def _found(
-    request: Request, collective: Collective, model: AlphaModel, phases: list[PhasePlan]
+    request: Request, options: Options, collective: Collective, phases: list[PhasePlan]
 ) -> Found:
     """Return what was found of the phases as a schedule of the whole, with its bound."""
-    topology, dual, its = request.topology, dual_of(request.spec), phases[0].posed.clock
+    topology, dual, its = request.topology, dual_of(request.spec), phases[-1].posed.clock
+    model = AlphaModel(options.alpha)
     clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
-    crossings = crossings_of(topology, clock)
+    crossings = [
+        crossings_of(topology, Clock.of(topology, size, model, its.tick_ps)) for size in its.sizes
+    ]
     finish, sends = phases[-1].ticks, phases[-1].columns()
     if dual.on_reversed or dual.phases > 1:
-        first = phases[0]
-        back = ways_back(topology, crossings, first.posed.crossings)
-        before = turned(first.columns(), first.ticks, first.net, back, reduce=True)
+        first, columns = phases[0], phases[0].columns()
+        back = ways_back(topology, crossings[0], first.posed.crossings[0])
+        before = turned(columns, first.ticks, first.takes(columns), back, reduce=True)
         sends = before if dual.on_reversed else joined(before, first.ticks, sends)
         finish = first.ticks if dual.on_reversed else first.ticks + finish
-    hops = hops_of(sends.ordered(), crossings)
+    hops = hops_of_sizes(sends.ordered(), crossings, phases[-1].posed.size)
     plan = Schedule(
         topology=topology,
         collective=collective,
@@ -165,9 +213,9 @@ def _found(
         chunk_bytes=clock.chunk_bytes,
         model=model,
     )
-    scope = f"{collective.num_chunks} chunks of {clock.sizes[0]} bytes"
+    scope = f"{collective.num_chunks} chunks of {_range(clock.sizes)} bytes"
     if dual.phases > 1:
-        net = net_of(topology, clock, crossings)
+        net = net_of(topology, clock, crossings[0])
         least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
         if topology.ranks <= MOST_RANKS:
             us = least_time(topology, request.spec).us(request.size_bytes)
@@ -176,4 +224,8 @@ def _found(
         least = Fraction(phases[0].least * phases[0].posed.unit)
         scope += ", by CP-SAT's search" if phases[0].by_search else ""
     tick = Fraction(clock.tick_ps, _PS_PER_US)
+    if options.priorities:
+        unit = tick * phases[0].posed.unit / sum(options.priorities)
+        mean, least = phases[0].value * unit, phases[0].least * unit
+        return Found(plan, Bound(Measure.WEIGHTED_US, mean, least, scope))
     return Found(plan, Bound(Measure.TIME_US, finish * tick, least * tick, scope))

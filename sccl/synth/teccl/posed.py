@@ -1,4 +1,4 @@
-"""What is planned: chunks of one size, ways from rank to rank, and what these cost in whole units.
+"""What is planned: chunks, ways from rank to rank, and what these cost in whole units.
 
 A way is a link, or links through switches that keep a chunk nowhere between
 (:mod:`sccl.synth.network.crossings`). A unit is the greatest that divides all costs, so that models
@@ -8,10 +8,11 @@ links before it: their stem.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import gcd
+from math import gcd, lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,28 +62,35 @@ class Posed:
     """A collective that does not combine, on its machine.
 
     Attributes:
+        crossings: by size.
         unit: ticks of a unit.
+        size: of each chunk: which of the clock's sizes it has.
         src: of each way.
         dst: of each way.
-        cost: of each way: units until the chunk has arrived.
-        hops: of each way.
+        costs: by size and way: units until the chunk has arrived.
+        holds: by size and way. Numbers of stems are the same for all sizes.
         room: of each thing: how much there is of it; of a link 1. Links come first.
         holders: of each chunk.
         wanted: of each chunk: who wants it, and does not hold it.
+        tenant: of each chunk: which of several collectives it is of.
+        priorities: what a unit that one of these finishes later is worth.
     """
 
     topology: Topology
     collective: Collective
     clock: Clock
-    crossings: Crossings
+    crossings: tuple[Crossings, ...]
     unit: int
+    size: tuple[int, ...]
     src: tuple[int, ...]
     dst: tuple[int, ...]
-    cost: tuple[int, ...]
-    hops: tuple[tuple[Hop, ...], ...]
+    costs: tuple[tuple[int, ...], ...]
+    holds: tuple[tuple[tuple[Hop, ...], ...], ...]
     room: tuple[int, ...]
     holders: tuple[frozenset[int], ...]
     wanted: tuple[frozenset[int], ...]
+    tenant: tuple[int, ...]
+    priorities: tuple[int, ...]
 
     @property
     def chunks(self) -> int:
@@ -93,6 +101,52 @@ class Posed:
     def ranks(self) -> int:
         """Return how many there are."""
         return self.topology.ranks
+
+    @property
+    def alike(self) -> bool:
+        """Return whether all chunks are of one size."""
+        return len(self.costs) == 1
+
+    @property
+    def cost(self) -> tuple[int, ...]:
+        """Return what each way costs a chunk of the least size: of all, where they are alike."""
+        return self.costs[0]
+
+    @property
+    def hops(self) -> tuple[tuple[Hop, ...], ...]:
+        """Return what such a chunk holds on each way."""
+        return self.holds[0]
+
+    def cost_of(self, chunk: int) -> tuple[int, ...]:
+        """Return what each way costs a chunk."""
+        return self.costs[self.size[chunk]]
+
+    def hops_of(self, chunk: int) -> tuple[tuple[Hop, ...], ...]:
+        """Return what a chunk holds on each way."""
+        return self.holds[self.size[chunk]]
+
+    def finish(self, sends: Iterable[ChunkSend]) -> int:
+        """Return the units after which all that is sent has arrived."""
+        return max((s.start + self.cost_of(s.chunk)[s.way] for s in sends), default=0)
+
+    def finishes(self, sends: Iterable[ChunkSend]) -> list[int]:
+        """Return of each tenant the units after which all that is sent of it has arrived."""
+        found = [0] * len(self.priorities)
+        for s in sends:
+            tenant = self.tenant[s.chunk]
+            found[tenant] = max(found[tenant], s.start + self.cost_of(s.chunk)[s.way])
+        return found
+
+    def value(self, sends: Iterable[ChunkSend]) -> int:
+        """Return what is to be least: when all tenants have finished, each by its priority.
+
+        Of one tenant that is when all has arrived.
+        """
+        return self.weighed(self.finishes(sends))
+
+    def weighed(self, finishes: Iterable[int]) -> int:
+        """Return what units after which tenants have finished are worth together."""
+        return sum(p * us for p, us in zip(self.priorities, finishes, strict=True))
 
     @property
     def plain(self) -> bool:
@@ -135,23 +189,30 @@ class Posed:
         return tuple(map(tuple, found))
 
     @cached_property
-    def far(self) -> Ticks:
-        """Return the units from each rank to each other, if nothing is in the way."""
-        far = np.full((self.ranks, self.ranks), FAR, dtype=np.int64)
-        np.fill_diagonal(far, 0)
-        np.minimum.at(far, (np.array(self.src), np.array(self.dst)), np.array(self.cost))
-        for middle in range(self.ranks):  # Floyd and Warshall
-            np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
-        return far
+    def _far(self) -> tuple[Ticks, ...]:
+        found = []
+        for cost in self.costs:
+            far = np.full((self.ranks, self.ranks), FAR, dtype=np.int64)
+            np.fill_diagonal(far, 0)
+            np.minimum.at(far, (np.array(self.src), np.array(self.dst)), np.array(cost))
+            for middle in range(self.ranks):  # Floyd and Warshall
+                np.minimum(far, far[:, [middle]] + far[[middle], :], out=far)
+            found.append(far)
+        return tuple(found)
+
+    def far_of(self, chunk: int) -> Ticks:
+        """Return the units of a chunk from each rank to each other, if nothing is in the way."""
+        return self._far[self.size[chunk]]
 
     @cached_property
     def soonest(self) -> Ticks:
         """Return by chunk and rank the units after which it can be there at the earliest."""
-        known: dict[frozenset[int], Ticks] = {}
-        for holders in self.holders:
-            if holders not in known:
-                known[holders] = self.far[sorted(holders)].min(axis=0)
-        return np.array([known[holders] for holders in self.holders])
+        known: dict[tuple[int, frozenset[int]], Ticks] = {}
+        kinds = list(zip(self.size, self.holders, strict=True))
+        for size, holders in kinds:
+            if (size, holders) not in known:
+                known[size, holders] = self._far[size][sorted(holders)].min(axis=0)
+        return np.array([known[kind] for kind in kinds])
 
     def check_reachable(self) -> None:
         """Check that every chunk can come to where it is wanted.
@@ -171,7 +232,7 @@ class Posed:
     def images_of(self, image: Permutation) -> tuple[list[int], list[int], list[int]]:
         """Return where a symmetry of the nodes takes chunks, ways and links.
 
-        Chunks of a class go to those of its image in their order.
+        Chunks of a class go to those of its image in their order, by their sizes.
         """
         place = {link.edge: i for i, link in enumerate(self.topology.links)}
         links = [place[image[u], image[v]] for u, v in (k.edge for k in self.topology.links)]
@@ -181,28 +242,45 @@ class Posed:
         chunks = [0] * self.chunks
         for (held, wanted), own in classes.items():
             there = tuple(frozenset(image[r] for r in ranks) for ranks in (held, wanted))
-            for chunk, turned in zip(own, classes[there], strict=True):  # type: ignore[index]
+            images = classes[there]  # type: ignore[index]
+            by_size = (sorted(some, key=self.size.__getitem__) for some in (own, images))
+            for chunk, turned in zip(*by_size, strict=True):
                 chunks[chunk] = turned
         return chunks, ways, links
 
     @cached_property
     def paths(self) -> tuple[tuple[int, ...], ...]:
         """Return the links of each way."""
-        links, first = self.crossings.link.tolist(), self.crossings.first.tolist()
+        links, first = self.crossings[0].link.tolist(), self.crossings[0].first.tolist()
         return tuple(tuple(links[a:b]) for a, b in pairwise(first))
 
 
-def pose(topology: Topology, collective: Collective, clock: Clock) -> Posed:
-    """Return what is planned, of chunks of one size.
+def pose(
+    topology: Topology,
+    collective: Collective,
+    clock: Clock,
+    tenants: Sequence[int] = (),
+    priorities: Sequence[int] = (),
+) -> Posed:
+    """Return what is planned.
+
+    Args:
+        clock: of all chunks, or of each.
+        tenants: how many chunks of the pattern each has, one after the other; none: there is one.
+        priorities: of each; none: there is one tenant.
 
     Raises:
         TooLargeError: there are too many ways through switches.
         UnreachableError: a chunk cannot come to where it is wanted.
     """
-    crossings = crossings_of(topology, clock)
-    hops, room = _hops(topology, clock, crossings)
-    numbers = {number for own in hops for hop in own for number in (hop.offset, hop.busy)}
-    unit = gcd(*numbers, *crossings.cost.tolist()) or 1
+    clocks = [Clock.of(topology, size, clock.model, clock.tick_ps) for size in clock.sizes]
+    crossings = tuple(crossings_of(topology, one) for one in clocks)
+    pairs = zip(clocks, crossings, strict=True)
+    holds, room = _same_rooms([_hops(topology, one, ways) for one, ways in pairs])
+    numbers = {n for hops in holds for own in hops for hop in own for n in (hop.offset, hop.busy)}
+    unit = gcd(*numbers, *(cost for ways in crossings for cost in ways.cost.tolist())) or 1
+    sizes, every = clock.chunk_bytes, range(collective.num_chunks)
+    whose = [tenant for tenant, count in enumerate(tenants) for _ in range(count)] or [0]
     held = [frozenset(map(int, collective.holders(c))) for c in range(collective.num_chunks)]
     posed = Posed(
         topology=topology,
@@ -210,12 +288,16 @@ def pose(topology: Topology, collective: Collective, clock: Clock) -> Posed:
         clock=clock,
         crossings=crossings,
         unit=unit,
-        src=tuple(crossings.src.tolist()),
-        dst=tuple(crossings.dst.tolist()),
-        cost=tuple((crossings.cost // unit).tolist()),
-        hops=tuple(
-            tuple(replace(h, offset=h.offset // unit, busy=h.busy // unit) for h in own)
-            for own in hops
+        size=tuple(0 if isinstance(sizes, int) else clock.sizes.index(sizes[c]) for c in every),
+        src=tuple(crossings[0].src.tolist()),
+        dst=tuple(crossings[0].dst.tolist()),
+        costs=tuple(tuple((ways.cost // unit).tolist()) for ways in crossings),
+        holds=tuple(
+            tuple(
+                tuple(replace(h, offset=h.offset // unit, busy=h.busy // unit) for h in own)
+                for own in hops
+            )
+            for hops in holds
         ),
         room=room,
         holders=tuple(held),
@@ -223,15 +305,41 @@ def pose(topology: Topology, collective: Collective, clock: Clock) -> Posed:
             frozenset(map(int, collective.wanted(c))) - held[c]
             for c in range(collective.num_chunks)
         ),
+        tenant=tuple(whose[c % len(whose)] for c in every) if priorities else (0,) * len(every),
+        priorities=tuple(priorities) or (1,),
     )
     posed.check_reachable()
     return posed
 
 
-def _hops(
-    topology: Topology, clock: Clock, crossings: Crossings
-) -> tuple[list[list[Hop]], tuple[int, ...]]:
-    """Return what each way holds, in ticks, and how much there is of each thing.
+_OfSize = tuple[list[list[Hop]], tuple[int, ...]]
+"""What each way holds, in ticks, and how much there is of each thing."""
+
+_MOST_ROOM = 2**50
+
+
+def _same_rooms(of_sizes: Sequence[_OfSize]) -> tuple[list[list[list[Hop]]], tuple[int, ...]]:
+    """Return what ways hold for each size, as parts of what there is for all sizes.
+
+    For each size by itself a budget is in units of its own. What is taken is rounded up, where
+    common ones became too fine.
+    """
+    if len(of_sizes) == 1:
+        return [of_sizes[0][0]], of_sizes[0][1]
+    each = zip(*(rooms for _, rooms in of_sizes), strict=True)
+    room = tuple(min(lcm(*rooms), max(_MOST_ROOM, *rooms)) for rooms in each)
+    found = [
+        [
+            [replace(h, weight=-(-h.weight * room[h.thing] // rooms[h.thing])) for h in own]
+            for own in hops
+        ]
+        for hops, rooms in of_sizes
+    ]
+    return found, room
+
+
+def _hops(topology: Topology, clock: Clock, crossings: Crossings) -> _OfSize:
+    """Return what each way holds of each thing, for chunks of one size.
 
     Links, each for one chunk at a time; then budgets, and places of switches that store chunks.
     """

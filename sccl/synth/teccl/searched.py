@@ -169,7 +169,7 @@ class EpochSearch:
         order = sorted(pruned(posed, sends), key=lambda s: (s.start, s.chunk, s.way))
         exact = placed(posed, order, length)
         self.told(exact, self._last(order))
-        return max((s.start + posed.cost[s.way] for s in exact), default=0)
+        return posed.finish(exact)
 
     def _check_size(self, count: int) -> None:
         """Check that a model of so many epochs can be held.

@@ -49,7 +49,7 @@ def automorphisms(
             graph.join(vertex, link[edge])
     if RelationKind.PAIRS in (collective.pre.kind, collective.post.kind):
         for (holders, wanted), chunks in collective.classes().items():
-            vertex = graph.vertex(("class", len(chunks)))
+            vertex = graph.vertex(("class", *_sizes(collective, chunks)))
             for role, members in (("pre", holders), ("post", wanted)):
                 port = graph.vertex((role,))
                 graph.join(vertex, port)
@@ -136,11 +136,18 @@ def _check_demand(collective: Collective, image: Sequence[int], what: str) -> No
     classes = collective.classes()
     for (holders, wanted), chunks in classes.items():
         other = classes.get((image_of(holders, image), image_of(wanted, image)))
-        if other is None or len(other) != len(chunks):
+        if other is None or _sizes(collective, chunks) != _sizes(collective, other):
             raise ParameterError(
                 f"{what}: chunk {chunks[0]} (from {sorted(holders)} to {sorted(wanted)}) goes to a "
                 "demand that does not exist, or of another number of chunks"
             )
+
+
+def _sizes(collective: Collective, chunks: Sequence[int]) -> tuple[int, ...]:
+    """Return how many chunks there are, or, where they are not alike, how large each is."""
+    if not collective.counts:
+        return (len(chunks),)
+    return tuple(sorted(collective.amount([chunk]) for chunk in chunks))
 
 
 def image_of(ranks: Iterable[int], image: Sequence[int]) -> frozenset[Rank]:

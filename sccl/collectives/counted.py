@@ -1,0 +1,82 @@
+"""Collectives of counts, as MPI has them: allgatherv, alltoallv, reducescatterv.
+
+A rank's part is one chunk of so many elements; a part without elements is none. A size is that of
+one element, as that of MPI's data type is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.errors import FormatError
+
+COUNTED = ("allgatherv", "alltoallv", "reducescatterv")
+"""What a file may have in place of pairs."""
+
+
+def spelled_out(wire: CustomCollectiveWire, where: str) -> CustomCollectiveWire:
+    """Return a file's collective as pairs and counts, however it is told.
+
+    Raises:
+        FormatError: it is told in two ways, or counts are not for so many ranks, or all are 0.
+    """
+    told = [name for name in COUNTED if getattr(wire, name)]
+    if not told:
+        return wire
+    pairs = [name for name in ("pre", "post", "counts") if getattr(wire, name)]
+    if len(told) + len(pairs) > 1 or wire.combining:
+        others = [*told[1:], *pairs, *(["combining"] if wire.combining else [])]
+        raise FormatError(
+            f"{where}: $.{told[0]} says all of the collective, and $.{others[0]} stands beside it: "
+            "leave one out"
+        )
+    counts = getattr(wire, told[0])
+    _check_counts(counts, wire.ranks, f"{where}, $.{told[0]}")
+    if told[0] == "alltoallv":
+        made = _alltoallv(counts)
+    else:
+        made = _of_parts(counts, scatters=told[0] == "reducescatterv")
+    if not made["counts"]:
+        raise FormatError(f"{where}, $.{told[0]}: no rank has any element for another")
+    return msgspec.structs.replace(wire, **dict.fromkeys(COUNTED, ()), **made)
+
+
+def _check_counts(counts: Sequence[object], ranks: int, where: str) -> None:
+    if len(counts) != ranks:
+        raise FormatError(f"{where}: {len(counts)} entries, expected one for each of {ranks} ranks")
+    for rank, row in enumerate(counts):
+        if isinstance(row, Sequence) and len(row) != ranks:
+            raise FormatError(
+                f"{where}[{rank}]: {len(row)} entries, expected one for each of {ranks} ranks"
+            )
+
+
+def _alltoallv(rows: Sequence[Sequence[int]]) -> dict[str, object]:
+    """Return a chunk for each pair of different ranks; what is a rank's own stays."""
+    chunks = [
+        (source, goal, count)
+        for source, row in enumerate(rows)
+        for goal, count in enumerate(row)
+        if count and goal != source
+    ]
+    return {
+        "pre": tuple((c, source) for c, (source, _, _) in enumerate(chunks)),
+        "post": tuple((c, goal) for c, (_, goal, _) in enumerate(chunks)),
+        "counts": tuple(count for _, _, count in chunks),
+    }
+
+
+def _of_parts(counts: Sequence[int], *, scatters: bool) -> dict[str, object]:
+    """Return a chunk for each rank's part: it holds that, and all want it, or the other way."""
+    parts = [(rank, count) for rank, count in enumerate(counts) if count]
+    alone = tuple((c, rank) for c, (rank, _) in enumerate(parts))
+    everywhere = tuple((c, rank) for c in range(len(parts)) for rank in range(len(counts)))
+    return {
+        "pre": everywhere if scatters else alone,
+        "post": alone if scatters else everywhere,
+        "counts": tuple(count for _, count in parts),
+        "combining": scatters,
+    }

@@ -1,0 +1,179 @@
+"""Collectives of counts: what ranks have and want of how many elements, bounds, plans, refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import Spec, custom, resolve
+from sccl.core.collective import Relation, RelationKind
+from sccl.core.files.kinds import CUSTOM_COLLECTIVE, kind_of
+from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.files.text import parse
+from sccl.core.outcome import Found
+from sccl.core.schedule import Schedule
+from sccl.errors import CollectiveError, InputError
+from sccl.judge import violations
+from sccl.prove.bounds import least_time, lower_bounds
+from sccl.sim import replay
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.topo import machine_model
+from sccl.topo import resolve as machine
+from tests.kit.executed import is_right
+from tests.kit.nightly import times
+from tests.kit.strategies import topologies, unequal
+
+NAMES = ("allgatherv", "alltoallv", "reducescatterv")
+
+
+def told(data: st.DataObject, ranks: int, most: int = 9) -> dict[str, object]:
+    """Return a file of counts, of which one at least is for another rank."""
+    name = data.draw(st.sampled_from(NAMES))
+    row = st.lists(st.integers(0, most), min_size=ranks, max_size=ranks)
+    if name == "alltoallv":
+        counts: list[object] = [data.draw(row) for _ in range(ranks)]
+        counts[0] = [1, 1 + data.draw(st.integers(0, most)), *[0] * (ranks - 2)]
+    else:
+        counts = [1, *data.draw(row)[1:]]
+    return {"name": "mine", "ranks": ranks, name: counts}
+
+
+def read(file: dict[str, object]) -> Spec:
+    return custom(parse(json.dumps(file), CustomCollectiveWire, "mine.json"), "mine.json")
+
+
+def repeated(spec: Spec) -> Spec:
+    """Return the same demand with as many equal chunks as each has elements."""
+    elements = [chunk for chunk, count in enumerate(spec.counts) for _ in range(count)]
+    pre, post = (
+        Relation(RelationKind.PAIRS, pattern=tuple(of.pattern[c] for c in elements))
+        for of in (spec.pre, spec.post)
+    )
+    return replace(spec, pattern_chunks=len(elements), pre=pre, post=post, counts=())
+
+
+@given(st.data())
+def test_each_rank_has_and_wants_what_the_counts_say(data: st.DataObject) -> None:
+    ranks = data.draw(st.integers(2, 6))
+    file = told(data, ranks)
+    collective = read(file).at(2)
+    assert collective.combining == ("reducescatterv" in file)
+    moved: dict[tuple[int, int], int] = {}
+    for chunk in range(collective.num_chunks):
+        for holder in collective.holders(chunk):
+            for wanting in collective.wanted(chunk) - {holder}:
+                amount = collective.amount([chunk])
+                moved[holder, wanting] = moved.get((holder, wanting), 0) + amount
+    pairs = [(u, v) for u in range(ranks) for v in range(ranks) if u != v]
+    matrix = file.get("alltoallv")
+    for u, v in pairs:
+        parts = file.get("allgatherv") or file.get("reducescatterv")
+        each = matrix[u][v] if matrix else parts[u if "allgatherv" in file else v]  # type: ignore[index]
+        assert moved.get((u, v), 0) == 2 * each
+
+
+@settings(max_examples=times(30))
+@given(st.data())
+def test_elements_bound_as_equal_chunks_do(data: st.DataObject) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    spec = read(told(data, topology.ranks, most=4))
+    equal = repeated(spec)
+    size = data.draw(st.sampled_from([1, 1000, 1 << 20]))
+    counted, written_out = (least_time(topology, one).us(size) for one in (spec, equal))
+    assert counted == written_out
+    if not topology.switches and topology.equally_fast:
+        assert lower_bounds(topology, spec).bandwidth == lower_bounds(topology, equal).bandwidth
+
+
+@settings(max_examples=times(15))
+@given(st.data())
+def test_plans_bring_all_elements(data: st.DataObject) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=4))
+    spec = read(told(data, topology.ranks))
+    name = data.draw(st.sampled_from(["fluid", "teccl"]))
+    synthesizer, size = registry.load(name), data.draw(st.sampled_from([1, 1000, 1 << 20]))
+    options = None
+    if name == "teccl":
+        options = synthesizer.Options(chunks=data.draw(st.sampled_from([1, 3])))
+    found = registry.plan(synthesizer, Request(topology, spec, size), options, Effort(units=0.3))
+    best = getattr(found, "best", found)
+    assert isinstance(best, Found)
+    plan = best.plan
+    assert isinstance(plan, Schedule)
+    assert violations(plan) == []
+    assert is_right(plan)
+    if name == "teccl":
+        assert replay(plan).finish == plan.finish
+    sizes = plan.chunk_bytes
+    of = [sizes] * plan.collective.num_chunks if isinstance(sizes, int) else list(sizes)
+    for number, count in enumerate(spec.counts):
+        alike = [
+            c
+            for c in range(plan.collective.num_chunks)
+            if plan.collective.holders(c) == spec.pre.of(number, spec.ranks)
+            and plan.collective.wanted(c) == spec.post.of(number, spec.ranks)
+        ]
+        assert sum(of[c] for c in alike) >= count * size
+    assert best.bound.least is not None
+    assert best.bound.least <= best.bound.attained
+
+
+def test_a_schedule_of_the_wrong_sizes_is_none() -> None:
+    """All bytes are there, but not of the chunk that has most."""
+    spec = resolve("3*broadcast@0-1+broadcast@2-3", 4)
+    ring = machine("ring:4")
+    found = registry.plan(registry.load("teccl"), Request(ring, spec, 1000))
+    assert isinstance(found, Found)
+    plan = found.plan
+    assert isinstance(plan, Schedule)
+    assert plan.chunk_bytes == (3000, 1000)
+    assert registry._whole(plan, Request(ring, spec, 1000))
+    assert not registry._whole(replace(plan, chunk_bytes=(2000, 2000)), Request(ring, spec, 1000))
+
+
+def test_factors_are_counts() -> None:
+    assert resolve("2*allgather@0-1+alltoall@2-3", 4).counts == (2, 2, 1, 1, 1, 1)
+    assert not resolve("1*allgather@0-1+alltoall@2-3", 4).counts
+    assert resolve("6*allgather", 3).counts == (6, 6, 6)
+
+
+def test_files_of_counts_say_what_they_are() -> None:
+    assert kind_of({"name": "x", "ranks": 2, "alltoallv": [[0, 1], [1, 0]]}) is CUSTOM_COLLECTIVE
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ({"alltoallv": [[0, 1], [1, 0]], "allgatherv": [1, 2]}, "$.alltoallv stands beside"),
+        ({"alltoallv": [[0, 1], [1, 0]], "pre": [[0, 0]]}, "$.pre stands beside"),
+        ({"reducescatterv": [1, 2], "combining": True}, "$.combining stands beside"),
+        ({"alltoallv": [[0, 1]]}, "1 entries, expected one for each of 2 ranks"),
+        ({"alltoallv": [[0, 1], [1, 0, 0]]}, "$.alltoallv[1]: 3 entries"),
+        ({"allgatherv": [1, 2, 3]}, "3 entries, expected one for each of 2 ranks"),
+        ({"allgatherv": [0, 0]}, "no rank has any element for another"),
+        ({"alltoallv": [[5, 0], [0, 7]]}, "no rank has any element for another"),
+        ({"allgatherv": [-1, 2]}, ">= 0"),
+        ({"allgatherv": [1, 2**41]}, "expected 1 to"),
+        ({"post": [[0, 1]]}, "$.pre: no [chunk, rank] pair"),
+        ({"pre": [[0, 0]], "post": [[0, 1]], "counts": [1, 2]}, "2 counts for 1 chunks"),
+        ({"pre": [[0, 0]], "post": [[0, 1]], "counts": [0]}, ">= 1"),
+    ],
+)
+def test_counts_that_contradict_are_refused(file: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError) as error:
+        read({"name": "mine", "ranks": 2, **file})
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["tacos", "ksync", "limit"])
+def test_who_takes_chunks_of_one_size_says_so(name: str) -> None:
+    spec = resolve("2*allgather@0-1+alltoall@2-3", 4)
+    ring = machine_model(machine("ring:4")).topology
+    with pytest.raises(CollectiveError, match="takes chunks of one size"):
+        registry.plan(registry.load(name), Request(ring, spec, 1000))
