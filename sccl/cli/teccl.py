@@ -84,8 +84,8 @@ Priorities = Annotated[
     str,
     typer.Option(
         help="Of several collectives ('+' in between): what it is worth that each finishes soon, "
-        "as 3,1: the mean of their finishes by these is to be least. [default: (the last finish)]",
-        show_default=False,
+        "as 3,1. The mean of their finishes by these is to be least.",
+        show_default="the last finish",
     ),
 ]
 Alpha = Annotated[

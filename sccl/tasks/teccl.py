@@ -10,22 +10,21 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import numpy as np
 from msgspec import Meta
 
 from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.outcome import Found, Outcome
-from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Options, Request
 from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
-from sccl.tasks.time_bound import time_bound
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
 
 NAME = "teccl"
 
@@ -216,8 +215,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
     Args:
         priorities: of several collectives; none: there are none.
     """
-    plan, bound = found.plan, found.bound
-    assert isinstance(plan, Schedule)
+    plan, bound = cast("Schedule", found.plan), found.bound
     assert bound.least is not None
     mean = (bound.attained, bound.least) if priorities else None
     least = bound.least if mean is None else _least(request, plan)
@@ -249,6 +247,8 @@ def teccl_output(  # noqa: PLR0913 - what is told
 
 def _least(request: Request, plan: Schedule) -> Fraction:
     """Return what no schedule of such chunks takes less than, whatever its tenants' priorities."""
+    from sccl.tasks.time_bound import time_bound  # noqa: PLC0415 - loads NumPy
+
     bound = time_bound(request.topology, request.spec, plan.collective, plan.clock)
     return Fraction(bound.ticks * plan.tick_ps, 10**6)
 
@@ -256,19 +256,19 @@ def _least(request: Request, plan: Schedule) -> Fraction:
 def _tenants(
     request: Request, plan: Schedule, priorities: tuple[int, ...]
 ) -> tuple[TenantPart, ...]:
-    """Return when each of several collectives has finished."""
-    clock, pattern = plan.clock, plan.collective.num_chunks // plan.collective.chunks
-    lags = np.array([clock.lag(link) for link in range(len(request.topology.links))])
-    arrivals, chunk = plan.end + lags[plan.link], plan.chunk % pattern
-    found, first = [], 0
-    for priority, one in zip(priorities, request.spec.alone(), strict=bool(priorities)):
-        own = arrivals[(chunk >= first) & (chunk < first + one.pattern_chunks)]
-        first += one.pattern_chunks
-        part = TenantPart(
+    """Return when each of several collectives has finished; without priorities none."""
+    from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads solvers
+
+    if not priorities:
+        return ()
+    parts = request.spec.alone()
+    finishes = plan.finishes([one.pattern_chunks for one in parts])
+    return tuple(
+        TenantPart(
             collective=one.name,
             priority=priority,
-            finish_us=clock.us(int(own.max(initial=0))),
+            finish_us=plan.clock.us(finish),
             bound_us=float(least_time(request.topology, one).us(request.size_bytes)),
         )
-        found.append(part)
-    return tuple(found)
+        for one, priority, finish in zip(parts, priorities, finishes, strict=True)
+    )
