@@ -61,19 +61,24 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
         length: units of an epoch before which none starts; 0: it is as soon as can be.
     """
     held = [Held(room) for room in posed.room]
+    of_several = max if posed.collective.combining else min  # a sum is sent when all have come
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     sent = []
     for epoch, chunk, ways in _together(posed, sends):
-        own = posed.hops_of(chunk)
-        hops = list({hop.stem: hop for way in ways for hop in own[way]}.values())
-        soonest = max(epoch * length, there[chunk, posed.src[ways[0]]])
-        start = first_fit(held, hops, soonest)
+        start, before = max(epoch * length, there[chunk, posed.src[ways[0]]]), -1
+        while start != before:  # when it starts says how long it takes, if bandwidth varies
+            before = start
+            own = {hop.stem: hop for way in ways for hop in posed.held(chunk, way, start)}
+            hops = list(own.values())
+            start = first_fit(held, hops, start)
+            if not posed.varied:
+                break
         for h in hops:
             held[h.thing].take(start + h.offset, h.busy, h.weight)
         for way in ways:
-            here, arrives = (chunk, posed.dst[way]), start + posed.cost_of(chunk)[way]
-            there[here] = min(arrives, there.get(here, arrives))
             sent.append(ChunkSend(start, chunk, way))
+            here, arrives = (chunk, posed.dst[way]), posed.arrives(sent[-1])
+            there[here] = of_several(arrives, there.get(here, arrives))
     return tuple(sent)
 
 
