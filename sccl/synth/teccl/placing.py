@@ -65,14 +65,8 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     sent = []
     for epoch, chunk, ways in _together(posed, sends):
-        start, before = max(epoch * length, there[chunk, posed.src[ways[0]]]), -1
-        while start != before:  # when it starts says how long it takes, if bandwidth varies
-            before = start
-            own = {hop.stem: hop for way in ways for hop in posed.held(chunk, way, start)}
-            hops = list(own.values())
-            start = first_fit(held, hops, start)
-            if not posed.varied:
-                break
+        soonest = max(epoch * length, there[chunk, posed.src[ways[0]]])
+        start, hops = _fitted(posed, held, chunk, ways, soonest)
         for h in hops:
             held[h.thing].take(start + h.offset, h.busy, h.weight)
         for way in ways:
@@ -80,6 +74,24 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
             here, arrives = (chunk, posed.dst[way]), posed.arrives(sent[-1])
             there[here] = of_several(arrives, there.get(here, arrives))
     return tuple(sent)
+
+
+def _fitted(
+    posed: Posed, held: Sequence[Held], chunk: int, ways: Sequence[int], soonest: int
+) -> tuple[int, list[Hop]]:
+    """Return when a chunk can set out on ways together, and what it then holds."""
+    start, before = soonest, -1
+    while True:
+        hops = {hop.stem: hop for way in ways for hop in posed.held(chunk, way, start)}
+        if start == before:
+            break
+        before, start = start, first_fit(held, list(hops.values()), start)
+        if not posed.varied:
+            break
+    if idle := posed.idle(chunk, ways[0], start):  # it arrives no later, and holds less before
+        start += idle
+        hops = {hop.stem: hop for hop in posed.held(chunk, ways[0], start)}
+    return start, list(hops.values())
 
 
 def _together(posed: Posed, sends: Iterable[ChunkSend]) -> list[tuple[int, int, list[int]]]:

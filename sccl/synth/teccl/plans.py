@@ -71,7 +71,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             lambda us, least_us: notify(Incumbent(us, least_us)),
         )
     if options.bandwidth is not None and (request.spec.combining or options.model == "auto"):
-        return PlannedAnew(request, options, effort, notify, plan).best()
+        better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
+        return PlannedAnew(request, options, effort, notify, better, plan).best()
     collective = request.spec.at(request.spec.unit * options.chunks)
     _check_counts(collective, options)
     _check_priorities(request.spec, options)

@@ -136,6 +136,10 @@ class Posed:
         hops = self.hops_of(chunk)[way]
         return self.varied[self.size[chunk]].hops(way, start, hops) if self.varied else hops
 
+    def idle(self, chunk: int, way: int, start: int) -> int:
+        """Return for how many units nothing passes of a chunk that goes a way from a unit on."""
+        return self.varied[self.size[chunk]].idle(way, start) if self.varied else 0
+
     def arrives(self, send: ChunkSend) -> int:
         """Return the unit by which what is sent has arrived."""
         arrives = send.start + self.cost_of(send.chunk)[send.way]

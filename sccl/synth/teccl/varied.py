@@ -59,6 +59,12 @@ class Curve:
             return None
         return ceil(self._times[k] + (goal - self._passed[k]) / self._paces[k]) - tick
 
+    def idle(self, tick: int) -> int:
+        """Return for how many whole ticks from one on nothing passes; 0, too: never again."""
+        k = bisect_right(self._times, tick) - 1
+        ends = (self._times[i] for i in range(k, len(self._times)) if self._paces[i])
+        return 0 if self._paces[k] else floor(next(ends, tick)) - tick
+
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
@@ -155,6 +161,11 @@ class VariedWays:
     def late(self, way: int, start: int) -> int:
         """Return by how many ticks a chunk arrives later; at least FAR: it never does."""
         return sum(self.longer(way, start))
+
+    def idle(self, way: int, start: int) -> int:
+        """Return for how many ticks nothing passes of a chunk that sets out at a tick."""
+        first = self._ways[way][0]
+        return 0 if first.curve is None else first.curve.idle(start + first.offset)
 
     def hops(self, way: int, start: int, hops: Sequence[Hop]) -> tuple[Hop, ...]:
         """Return what a chunk holds on a way that sets out at a tick.

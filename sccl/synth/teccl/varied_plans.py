@@ -51,6 +51,7 @@ class PlannedAnew:
     """A search for plans where bandwidth varies.
 
     Attributes:
+        better: called with what the best takes, and what none takes less than, microseconds.
         planning: what plans at a bandwidth that does not, or in epochs.
     """
 
@@ -58,6 +59,7 @@ class PlannedAnew:
     options: Options
     effort: Effort
     notify: Notify
+    better: Callable[[float, float], None]
     planning: Planning
 
     def __post_init__(self) -> None:
@@ -149,6 +151,7 @@ class PlannedAnew:
         """Take a plan, if it is better."""
         if self._found is None or found.bound.attained < self._found.bound.attained:
             self._found = found
+            self.better(float(found.bound.attained), float(self._least))
             return True
         return False
 
