@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.core.files.disk import read_text
-from sccl.core.files.shapes import BandwidthIntervalWire, BandwidthWire
+from sccl.core.files.shapes import BandwidthIntervalWire, VariableBandwidthWire
 from sccl.core.files.text import parse
 from sccl.errors import FormatError, ParameterError
 
@@ -30,7 +30,7 @@ def bandwidth_of_text(text: str, where: str) -> VariableBandwidth:
     Raises:
         FormatError: it does not say that, or contradicts itself.
     """
-    wire: BandwidthWire = parse(text, BandwidthWire, where)
+    wire: VariableBandwidthWire = parse(text, VariableBandwidthWire, where)
     found = []
     for number, interval in enumerate(wire.intervals):
         try:
@@ -54,9 +54,9 @@ def _interval(wire: BandwidthIntervalWire) -> BandwidthInterval:
     )
 
 
-def bandwidth_to_wire(bandwidth: VariableBandwidth) -> BandwidthWire:
+def bandwidth_to_wire(bandwidth: VariableBandwidth) -> VariableBandwidthWire:
     """Return the file shape of a bandwidth over time."""
-    return BandwidthWire(
+    return VariableBandwidthWire(
         intervals=tuple(
             BandwidthIntervalWire(
                 links=one.links,

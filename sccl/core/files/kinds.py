@@ -13,7 +13,6 @@ from sccl.core.files.programs import ProjectWire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
-    BandwidthWire,
     CollectiveWire,
     CustomCollectiveWire,
     FabricWire,
@@ -23,6 +22,7 @@ from sccl.core.files.shapes import (
     SymmetricAlgorithmWire,
     SymmetryWire,
     TopologyWire,
+    VariableBandwidthWire,
 )
 
 
@@ -51,7 +51,7 @@ def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) ->
 
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
 FABRIC = _kind("fabric", "joining", FabricWire)
-BANDWIDTH = _kind("bandwidth", "intervals", BandwidthWire)
+BANDWIDTH = _kind("bandwidth", "intervals", VariableBandwidthWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
 CUSTOM_COLLECTIVE = _kind(
     "custom-collective",

@@ -398,7 +398,7 @@ class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
     ]
 
 
-class BandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Bandwidth that varies over time: all of it wherever no interval says less."""
 
     schema: _Version = 1
@@ -415,7 +415,7 @@ class BandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 AnyWire = (
     TopologyWire
-    | BandwidthWire
+    | VariableBandwidthWire
     | FabricWire
     | CollectiveWire
     | CustomCollectiveWire

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import gcd, lcm
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,8 @@ from sccl.errors import UnreachableError
 from sccl.synth.network.budgets import shared_of
 from sccl.synth.network.crossings import Crossings, crossings_of
 from sccl.synth.network.paths import FAR
+from sccl.synth.teccl.varied_ways import VariedWays
 from sccl.topo.symmetry.permutations import Permutation
-
-if TYPE_CHECKING:
-    from sccl.synth.teccl.varied import VariedWays
 
 Ticks = NDArray[np.int64]
 
@@ -134,7 +131,11 @@ class Posed:
     def held(self, chunk: int, way: int, start: int) -> tuple[Hop, ...]:
         """Return what a chunk holds that goes a way from a unit on."""
         hops = self.hops_of(chunk)[way]
-        return self.varied[self.size[chunk]].hops(way, start, hops) if self.varied else hops
+        if not self.varied:
+            return hops
+        late = self.varied[self.size[chunk]].stretched(way, start, len(hops))
+        pairs = zip(hops, late, strict=True)
+        return tuple(replace(h, offset=h.offset + a, busy=h.busy + b) for h, (a, b) in pairs)
 
     def idle(self, chunk: int, way: int, start: int) -> int:
         """Return for how many units nothing passes of a chunk that goes a way from a unit on."""

@@ -22,7 +22,7 @@ from sccl.synth.teccl.epochs import (
     span_of,
 )
 from sccl.synth.teccl.posed import Posed
-from sccl.synth.teccl.varied import VariedWays
+from sccl.synth.teccl.varied_ways import VariedWays
 
 _Setting = tuple[int | None, tuple[Span, ...]]
 """The delay of a chunk that sets out, None if it never arrives, and what it holds."""
@@ -90,7 +90,7 @@ class VariedEpochs(Epochs):
             return None, self.spans[way]
         spans = tuple(
             span_of(hop, length, self.begins[hop.thing], alone=hop.thing in self.alone)
-            for hop in self.varied.hops(way, at, posed.hops[way])
+            for hop in posed.held(0, way, at)  # as any chunk does
         )
         return max(delay, epochs_in(cost + late, length)), spans
 

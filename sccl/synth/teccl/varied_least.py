@@ -14,10 +14,12 @@ import heapq
 from bisect import bisect_left
 
 from sccl.core.clock import MAX_TICKS
+from sccl.core.schedule import MAX_TIME
+from sccl.core.words import counted
 from sccl.errors import UnreachableError
 from sccl.synth.network.paths import FAR
 from sccl.synth.teccl.posed import ChunkSend, Posed
-from sccl.synth.teccl.varied import VariedWays
+from sccl.synth.teccl.varied_ways import VariedWays
 
 _MOST_LOOKED_AT = 50_000
 """Ways, times sets of holders, up to which times of arrival are searched for."""
@@ -86,14 +88,21 @@ def _busiest(posed: Posed) -> int:
         )
         into = [i for i, link in enumerate(links) if link.dst == rank]
         out = [i for i, link in enumerate(links) if link.src == rank]
-        for chunks, over in ((inward, into), (outward, out)):
-            if chunks:
-                last = max(last, _first_by(posed, varied, over, chunks))
+        for chunks, over, where in ((inward, into, "into"), (outward, out, "out of")):
+            by = _first_by(posed, varied, over, chunks)
+            if by is None:
+                name, most = posed.collective.name, sum(varied.chunks(i, MAX_TIME) for i in over)
+                raise UnreachableError(
+                    f"{varied.name}: {counted(chunks, 'chunk')} of {name} have to go {where} rank "
+                    f"{rank}, and its links pass {most}, and then nothing for good: say when that "
+                    "ends ('to_us'), or add links"
+                )
+            last = max(last, by)
     return last
 
 
-def _first_by(posed: Posed, varied: VariedWays, links: list[int], chunks: int) -> int:
-    """Return the first tick by which some links can have passed so many chunks; 0: it is far."""
+def _first_by(posed: Posed, varied: VariedWays, links: list[int], chunks: int) -> int | None:
+    """Return the first tick by which some links can have passed so many chunks; None: never."""
     lags = [posed.clock.lag(link) for link in links]
 
     def enough(tick: int) -> bool:
@@ -104,6 +113,6 @@ def _first_by(posed: Posed, varied: VariedWays, links: list[int], chunks: int) -
     last = 1
     while not enough(last):
         last *= 2
-        if last > MAX_TICKS:
-            return 0
+        if last > MAX_TIME:
+            return None
     return bisect_left(range(last + 1), True, key=enough)  # noqa: FBT003 - what is looked for

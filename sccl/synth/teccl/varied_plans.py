@@ -21,7 +21,7 @@ from sccl.core.clock import Clock
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
-from sccl.errors import TooLargeError
+from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.network.paths import FAR
@@ -40,6 +40,9 @@ _PARTS = 4
 
 _LEAST_MEAN = Fraction(1, 1000)
 """Of its bandwidth that a link has on average: one without any stays, and is of no use."""
+
+_LONG = 100
+"""Bounds that it may take, where the plan of full bandwidth takes for ever."""
 
 _PS_PER_US = 10**6
 
@@ -89,8 +92,14 @@ class PlannedAnew:
             if self._found is None:
                 raise
             ended = "interrupted"
+        if self._found is None and not ended and self._least:
+            raise UnreachableError(
+                f"{self._bandwidth.name}: each plan that was found is in need of a link that then "
+                "has no bandwidth for good: say when that ends ('to_us'), or take the link out "
+                "('sccl topo without')"
+            )
         if self._found is None:
-            return GaveUp(ended or "no plan at full bandwidth avoids what has none for good")
+            return GaveUp(ended or f"nothing found with an effort of {units:g}")
         bound = replace(self._found.bound, least=self._least, scope=self._scope)
         found = replace(self._found, bound=bound)
         return GaveUp(ended, found) if ended else found
@@ -115,9 +124,12 @@ class PlannedAnew:
             )
             self._take_anew(outcome, at_full=topology is self.request.topology)
             yield outcome
-            if self._found is before or self._found is None:
+            if self._found is before and topology is not self.request.topology:
                 break
-            topology = self._mean(self._found.bound.attained)
+            until = self._found.bound.attained if self._found else _LONG * self._least
+            if not until:
+                break
+            topology = self._mean(until)
         if not combines and len(set(self.request.spec.counts)) <= 1:
             yield from self._in_epochs(spending, units / _PARTS)
 
