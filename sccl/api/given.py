@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
+from pathlib import Path
 
 from sccl.api.arguments import checked
 from sccl.api.machine import Topology
 from sccl.collectives import Spec, custom
 from sccl.collectives import resolve as resolve_collective
+from sccl.core.bandwidth import VariableBandwidth
+from sccl.core.files.bandwidths import bandwidth_of_text, load_bandwidth
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.files.text import parse
 from sccl.errors import ParameterError
@@ -21,6 +24,10 @@ Machine = str | PathLike[str] | Topology
 
 CollectiveLike = str | PathLike[str] | Spec
 """The name of a collective, a JSON file, or what :func:`collective` returns."""
+
+BandwidthLike = str | PathLike[str] | Sequence[Mapping[str, object]]
+"""A JSON file, or its intervals: ``[{"links": [(0, 1)], "from_us": 5, "to_us": 9, "fraction": 0}]``
+says that one link is out for 4 us."""
 
 Root = int | str
 """A rank: its number, or what the machine calls it (``"GPU0"``)."""
@@ -139,3 +146,23 @@ def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:
                 "such as {0: [0, 1]}"
             )
     return sorted((int(chunk), int(rank)) for chunk, rank in found)
+
+
+def bandwidth_of(given: BandwidthLike | None) -> VariableBandwidth | None:
+    """Return a bandwidth that varies over time; None: it does not.
+
+    Raises:
+        InputError: the file cannot be read, or what is given says no bandwidth.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str | PathLike):
+        return load_bandwidth(Path(given))
+    try:
+        text = json.dumps({"intervals": [dict(interval) for interval in given]})
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"bandwidth is {given!r:.60}, expected a file, or intervals, such as "
+            '[{"from_us": 5, "to_us": 9, "fraction": 0.5}]'
+        ) from error
+    return bandwidth_of_text(text, "bandwidth")

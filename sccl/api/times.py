@@ -7,7 +7,7 @@ from typing import Literal
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
-from sccl.api.given import CollectiveLike, Machine, Root
+from sccl.api.given import BandwidthLike, CollectiveLike, Machine, Root, bandwidth_of
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, told
 from sccl.api.schedule import Schedule
@@ -123,6 +123,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     root: Root | None = None,
     alpha: Literal["occupies", "travels"] = "travels",
     priorities: Sequence[int] = (),
+    bandwidth: BandwidthLike | None = None,
     gap: float = 0.0,
     effort: float = UNITS,
     seed: int = 0,
@@ -153,6 +154,8 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
         priorities: of several collectives together: what it is worth that each finishes soon, in
             place of when the last one does; :attr:`Schedule.bound_us` is then not known.
+        bandwidth: what links have less than the machine says, and when: a file, or its intervals;
+            in models auto, milp and astar.
         gap: part of the bound by which it may be above it.
         effort: for bettering it; 1 takes some seconds.
         seed: the same seed and effort, the same schedule.
@@ -168,6 +171,9 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> import sccl
     >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
     Schedule(allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us; the bound is met)
+    >>> slow = [{"from_us": 10, "to_us": 30, "fraction": 0.5}]  # all links
+    >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=100_000, bandwidth=slow).finish_us
+    16.0
     """
     spec = collective if isinstance(collective, Spec) else str(collective)
     taken = Switching(switch)
@@ -186,6 +192,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         epochs=epochs,
         buffers=buffers,
         priorities=list(priorities),
+        bandwidth=bandwidth_of(bandwidth),
     )
     if model != "lp" and not request.spec.counts:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * chunks)

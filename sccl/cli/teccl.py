@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reporte
 from sccl.cli.subject import SubjectOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text, us_text
+from sccl.core.files.bandwidths import load_bandwidth
 from sccl.core.words import counted
 from sccl.synth.contract import Request
 from sccl.synth.settings import checked_effort
@@ -88,6 +90,14 @@ Priorities = Annotated[
         show_default="the last finish",
     ),
 ]
+Bandwidth = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file that says what links have less than the machine says, and when ('sccl schema "
+        "bandwidth'), in models auto, milp and astar.",
+        show_default="all, always",
+    ),
+]
 Alpha = Annotated[
     AlphaModel,
     typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
@@ -119,6 +129,7 @@ def teccl(
     alpha: Alpha = AlphaModel.TRAVELS,
     solver: BySolver = Solver.AUTO,
     priorities: Priorities = "",
+    bandwidth: Bandwidth = None,
     gap: Gap = 0.0,
     effort: Units = UNITS,
     seed: Seed = 0,
@@ -151,6 +162,7 @@ def teccl(
         epochs=epochs,
         buffers=buffers,
         priorities=weighed,
+        bandwidth=None if bandwidth is None else load_bandwidth(bandwidth),
     )
     if model is not Model.LP and not request.spec.counts:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * chunks)
@@ -180,6 +192,7 @@ def teccl(
         ended=ended,
         file=output,
         priorities=weighed,
+        bandwidth=bandwidth,
     )
     if output is not None:
         with share_bar(err(), f"writing {on_a_line(output)}") as bar:
@@ -216,6 +229,13 @@ def _print(shown: TecclOutput, each: str) -> None:
         )
     if shown.epochs is not None:
         console.print(f"found in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
+    if shown.bandwidth:
+        console.print(
+            f"links have what {on_a_line(shown.bandwidth)} says: 'sccl check' and 'sccl simulate' "
+            "take these times as they are",
+            markup=False,
+            soft_wrap=True,
+        )
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.file:

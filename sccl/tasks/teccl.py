@@ -77,6 +77,9 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
     ended: Annotated[str, Meta(description="Why it ended before its effort was spent; or empty.")]
+    bandwidth: Annotated[
+        FileText | None, Meta(description="What says when links have less; null: they never do.")
+    ] = None
     file: FileText | None
 
 
@@ -150,12 +153,18 @@ class Scheduled:
         seconds: that it took.
         epoch_us: how long an epoch is; None: the best was not found in epochs.
         epochs: how many there are.
+        model: by which it was found in these.
     """
 
     outcome: Outcome
     seconds: float
     epoch_us: float | None
     epochs: int | None
+    model: str | None
+
+
+_Epochs = tuple[float | None, int | None, str | None]
+"""How long one is, how many there are, and of which model."""
 
 
 def scheduled(
@@ -178,7 +187,7 @@ def scheduled(
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     began = time.perf_counter()
-    last: list[tuple[float | None, int | None]] = [(None, None)]
+    last: list[_Epochs] = [(None, None, None)]
     with compiling(first):
         outcome = registry.plan(
             registry.load(NAME), request, options, effort, partial(_tell, told, last)
@@ -188,14 +197,14 @@ def scheduled(
 
 def _tell(
     told: Callable[[float, float], None],
-    last: list[tuple[float | None, int | None]],
+    last: list[_Epochs],
     event: object,
 ) -> None:
     least, us = getattr(event, "least_us", None), getattr(event, "us", None)
     if least is not None and us is not None:
         told(us, least)
     if (epochs := getattr(event, "epochs", None)) is not None:
-        last.append((getattr(event, "epoch_us", None), epochs))
+        last.append((getattr(event, "epoch_us", None), epochs, getattr(event, "model", None)))
 
 
 def teccl_output(  # noqa: PLR0913 - what is told
@@ -209,11 +218,13 @@ def teccl_output(  # noqa: PLR0913 - what is told
     ended: str,
     file: Path | None,
     priorities: tuple[int, ...] = (),
+    bandwidth: Path | None = None,
 ) -> TecclOutput:
     """Return what was found.
 
     Args:
         priorities: of several collectives; none: there are none.
+        bandwidth: the file that says when links have less; None: they never do.
     """
     plan, bound = cast("Schedule", found.plan), found.bound
     assert bound.least is not None
@@ -225,7 +236,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
         topology=request.topology.name,
         size_bytes=request.size_bytes,
         chunks=plan.collective.chunks,
-        model=Model.CONTINUOUS if model is Model.AUTO else model,
+        model=by.model or Model.CONTINUOUS if model is Model.AUTO else model,
         switch=switch,
         epoch_us=by.epoch_us,
         epochs=by.epochs,
@@ -241,6 +252,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
         seconds=round(by.seconds, 3),
         seed=seed,
         ended=ended,
+        bandwidth=str(bandwidth) if bandwidth else None,
         file=str(file) if file else None,
     )
 

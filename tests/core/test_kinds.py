@@ -20,12 +20,14 @@ from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
     AnyWire,
+    BandwidthIntervalWire,
     CustomCollectiveWire,
     FabricWire,
     GeneratorWire,
     PackedScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
+    VariableBandwidthWire,
 )
 from sccl.core.files.text import digest, kind_in, parse, text_of
 from sccl.core.files.topologies import topology_to_wire
@@ -45,6 +47,7 @@ SYMMETRIC = SymmetricAlgorithm(
 WIRES: list[AnyWire] = [
     topology_to_wire(RING),
     FabricWire(joining="rails", gb_per_s=25.0, nics=2),
+    VariableBandwidthWire(intervals=(BandwidthIntervalWire(from_us=1.0, fraction=0.5),)),
     collective_to_wire(GATHER),
     CustomCollectiveWire(name="mine", ranks=2, pre=((0, 0),), post=((0, 1),)),
     algorithm_to_wire(PLAIN),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from hypothesis import strategies as st
 
 from sccl.collectives import Spec, custom, named, names
+from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.topology import Budget, Link, Topology, distances
 
@@ -76,3 +78,26 @@ def diameter(topology: Topology) -> int:
     """Return the longest shortest path."""
     successors = topology.successors()
     return max(max(distances(successors, [r])) for r in range(topology.ranks))
+
+
+@st.composite
+def bandwidths(draw: st.DrawFn, topology: Topology, *, lasting: bool = True) -> VariableBandwidth:
+    """Return a bandwidth of a machine that varies, at whole microseconds.
+
+    Args:
+        lasting: whether it may be less for good.
+    """
+    edges = st.lists(st.sampled_from(sorted(topology.edges)), unique=True, max_size=3)
+    found = []
+    for _ in range(draw(st.integers(1, 3))):
+        begin, length = draw(st.integers(0, 20)), draw(st.integers(1, 20))
+        ends = not lasting or draw(st.booleans())
+        found.append(
+            BandwidthInterval(
+                links=tuple(draw(edges)),
+                from_us=Fraction(begin),
+                to_us=Fraction(begin + length) if ends else None,
+                fraction=draw(st.sampled_from([Fraction(n, 8) for n in (0, 0, 1, 4, 7, 8)])),
+            )
+        )
+    return VariableBandwidth(tuple(found), "drawn")

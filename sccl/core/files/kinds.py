@@ -22,6 +22,7 @@ from sccl.core.files.shapes import (
     SymmetricAlgorithmWire,
     SymmetryWire,
     TopologyWire,
+    VariableBandwidthWire,
 )
 
 
@@ -50,6 +51,7 @@ def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) ->
 
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
 FABRIC = _kind("fabric", "joining", FabricWire)
+BANDWIDTH = _kind("bandwidth", "intervals", VariableBandwidthWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
 CUSTOM_COLLECTIVE = _kind(
     "custom-collective",
@@ -69,7 +71,7 @@ PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, FABRIC, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
-    *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM),
+    *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
 )
 
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})

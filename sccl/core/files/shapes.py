@@ -382,8 +382,40 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     symmetric: SymmetricAlgorithmWire | None = None
 
 
+class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A time in which links have less than the bandwidth that the machine states."""
+
+    links: Annotated[
+        tuple[_EdgeWire, ...],
+        Meta(description="Ranks or switch nodes, as the topology numbers them; empty: all links."),
+    ] = ()
+    from_us: Annotated[float, Meta(description="When it begins, microseconds from the start.")]
+    to_us: Annotated[
+        float | None, Meta(description="When it has ended, microseconds; null: never.")
+    ] = None
+    fraction: Annotated[
+        float, Meta(description="Of the bandwidth: 0 (an outage) to 1, not more than there is.")
+    ]
+
+
+class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Bandwidth that varies over time: all of it wherever no interval says less."""
+
+    schema: _Version = 1
+    kind: Literal["bandwidth"] = "bandwidth"
+    digest: _Digest | None = None
+    intervals: Annotated[
+        tuple[BandwidthIntervalWire, ...],
+        Meta(
+            min_length=1,
+            description="Where several are about one link at one time, the least counts.",
+        ),
+    ]
+
+
 AnyWire = (
     TopologyWire
+    | VariableBandwidthWire
     | FabricWire
     | CollectiveWire
     | CustomCollectiveWire

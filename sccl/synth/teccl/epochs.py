@@ -57,6 +57,7 @@ class Epochs:
         delay: of each way: epochs from that of the send to that from which the chunk is there.
         spans: of each way.
         far: epochs from each rank to each other, if nothing is in the way.
+        first: how many epochs are over by then; epochs are counted from there.
     """
 
     posed: Posed
@@ -64,15 +65,24 @@ class Epochs:
     delay: tuple[int, ...]
     spans: tuple[tuple[Span, ...], ...]
     far: Ticks
+    first: int = 0
 
     @property
     def us(self) -> float:
         """Return how long one is, microseconds."""
         return self.length * self.posed.unit * self.posed.clock.tick_ps / 10**6
 
-    def room(self, thing: int) -> int:
+    def room(self, thing: int, epoch: int) -> int:  # noqa: ARG002 - others vary
         """Return what there is of a thing in an epoch."""
         return self.posed.room[thing] * self.length
+
+    def delay_at(self, way: int, epoch: int) -> int | None:  # noqa: ARG002 - others vary
+        """Return the delay of a chunk that sets out in an epoch; None: it never arrives."""
+        return self.delay[way]
+
+    def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:  # noqa: ARG002 - others vary
+        """Return what a chunk holds that sets out in an epoch."""
+        return self.spans[way]
 
     def soonest(self, chunk: int) -> list[int]:
         """Return of each rank the first epoch from which a chunk can be there."""
@@ -140,31 +150,41 @@ def epochs_of(posed: Posed, length: int, *, ports: bool = False) -> Epochs:
         ports: whether a link to or from a switch carries at most one chunk in an epoch, however
             many it could (hyper-edges, appendix C).
     """
-    links = posed.topology.links
-    at_switch = {i for i, link in enumerate(links) if ports and max(link.edge) >= posed.ranks}
-    begins: dict[int, int] = {}
-    for hop in (hop for hops in posed.hops for hop in hops):
-        begins[hop.thing] = min(hop.offset, begins.get(hop.thing, hop.offset))
+    begins, at_switch = begins_of(posed), at_switches(posed) if ports else frozenset()
     spans = tuple(
-        tuple(_span(h, length, begins[h.thing], alone=h.thing in at_switch) for h in hops)
+        tuple(span_of(h, length, begins[h.thing], alone=h.thing in at_switch) for h in hops)
         for hops in posed.hops
     )
     delay = tuple(
-        _whole(cost + _latest(hops, own, length), length)
+        epochs_in(cost + _latest(hops, own, length), length)
         for cost, hops, own in zip(posed.cost, posed.hops, spans, strict=True)
     )
     return Epochs(posed, length, delay, spans, _far(posed, delay))
 
 
-def _whole(units: int, length: int) -> int:
+def at_switches(posed: Posed) -> frozenset[int]:
+    """Return the links to and from switches."""
+    links = enumerate(posed.topology.links)
+    return frozenset(i for i, link in links if max(link.edge) >= posed.ranks)
+
+
+def begins_of(posed: Posed) -> dict[int, int]:
+    """Return of each thing how much later than the others' its epochs begin, units."""
+    begins: dict[int, int] = {}
+    for hop in (hop for hops in posed.hops for hop in hops):
+        begins[hop.thing] = min(hop.offset, begins.get(hop.thing, hop.offset))
+    return begins
+
+
+def epochs_in(units: int, length: int) -> int:
     """Return in how many epochs that is, at least one, but for a small part of one."""
     return max(1, -(-(units - length // _TENTH) // length))
 
 
-def _span(hop: Hop, length: int, begin: int, *, alone: bool) -> Span:
+def span_of(hop: Hop, length: int, begin: int, *, alone: bool) -> Span:
     """Return what a chunk holds, of a thing whose epochs begin so much later than others."""
     first, within = divmod(hop.offset - begin, length)
-    last = first + _whole(within + hop.busy, length) - 1
+    last = first + epochs_in(within + hop.busy, length) - 1
     whole = alone or 2 * hop.busy > length
     return Span(hop.thing, first, last, hop.weight * (length if whole else hop.busy), hop.stem)
 

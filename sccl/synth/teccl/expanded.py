@@ -59,16 +59,18 @@ class EpochState:
         done: set[tuple[int, int, int]] = set()
         for send in sends:
             key = send.chunk, posed.dst[send.way]
-            comes = max(0, send.start + epochs.delay[send.way] - count)
+            delay = epochs.delay_at(send.way, send.start)
+            assert delay is not None
+            comes = max(0, send.start + delay - count)
             there[key] = min(comes, there.get(key, comes))
-            for span in epochs.spans[send.way]:
+            for span in epochs.spans_at(send.way, send.start):
                 if (send.chunk, send.start, span.stem) in done:
                     continue
                 done.add((send.chunk, send.start, span.stem))
                 for k in range(send.start + span.first, send.start + span.last + 1):
                     if k >= count:
                         at = span.thing, k - count
-                        held[at] = held.get(at, 0) + span.load
+                        held[at] = held.get(at, 0) + min(span.load, epochs.room(span.thing, k))
         return EpochState(there, held)
 
 
@@ -151,11 +153,12 @@ class ExpandedModel:
             if self.whole:
                 end = self.count - epochs.delay[way] - int(ahead[dst]) + 1
             for k in range(starts.get(src, soonest[src]), end):
+                delay = epochs.delay_at(way, k)
+                if delay is None or (self.whole and k + delay + int(ahead[dst]) > self.count):
+                    continue
                 x = self.x[chunk, way, k] = self.model.new_bool_var("")
                 self.leave.setdefault((chunk, src), []).append((k, x))
-                self.come.setdefault((chunk, dst), {}).setdefault(k + epochs.delay[way], []).append(
-                    x
-                )
+                self.come.setdefault((chunk, dst), {}).setdefault(k + delay, []).append(x)
 
     @property
     def _ranks(self) -> range:
@@ -240,10 +243,12 @@ class ExpandedModel:
                         continue
                     taken.add((span.thing, which, own.stem))
                     for k, x in self._uses(own, by_way):
-                        for at in range(k + span.first, k + span.last + 1):
-                            held.setdefault((span.thing, at), []).append((span.load, x))
+                        now = self.epochs.spans_at(ways[way], k)[place]
+                        for at in range(k + now.first, k + now.last + 1):
+                            load = min(now.load, self.epochs.room(span.thing, at))
+                            held.setdefault((span.thing, at), []).append((load, x))
         for (thing, at), rows in held.items():
-            room = self.epochs.room(thing) - self.standing.held.get((thing, at), 0)
+            room = self.epochs.room(thing, at) - self.standing.held.get((thing, at), 0)
             if all(2 * load > room >= load for load, _ in rows):
                 if len(rows) > 1:
                     self.model.add_at_most_one(x for _, x in rows)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.core.bandwidth import VariableBandwidth
 from sccl.synth import contract
 
 
@@ -60,3 +61,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Literal["occupies", "travels"],
         Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
     ] = "travels"
+    bandwidth: Annotated[
+        VariableBandwidth | None,
+        Meta(description="What links have less than the machine says, and when; none: nothing."),
+    ] = None

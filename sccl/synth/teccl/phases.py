@@ -33,13 +33,17 @@ from sccl.synth.network.machine import net_of
 from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
 from sccl.synth.network.symmetries import free_symmetries
-from sccl.synth.teccl.epochs import epochs_of, length_of
+from sccl.synth.teccl.epochs import length_of
 from sccl.synth.teccl.intervals import Action, IntervalModel
 from sccl.synth.teccl.listing import listed
 from sccl.synth.teccl.neighbours import Neighbours
 from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.placing import placed
 from sccl.synth.teccl.posed import ChunkSend, Posed, pose
 from sccl.synth.teccl.searched import EpochSearch
+from sccl.synth.teccl.varied import varied
+from sccl.synth.teccl.varied_epochs import varied_epochs_of
+from sccl.synth.teccl.varied_least import least_varied
 
 MOST_SENDS = 2**20
 """Of a schedule that models look at."""
@@ -188,7 +192,7 @@ class PhasePlan:
     def _in_epochs(self, spending: Spending, enough: int) -> None:
         asked = self.options
         length = length_of(self.posed, asked.epoch, asked.multiplier)
-        epochs = epochs_of(self.posed, length, ports=asked.ports)
+        epochs = varied_epochs_of(self.posed, length, ports=asked.ports)
         actions = list(self._actions())
         take = lambda sends, count: self._take_epochs(sends, epochs.us, count)  # noqa: E731
         if asked.buffers is not None:
@@ -214,6 +218,8 @@ class PhasePlan:
             for group in islice(free_symmetries(posed.topology, posed.collective), _GROUPS):
                 if len(group) > 1:
                     images = [posed.images_of(one) for one in group]
+                    if posed.varied and not all(posed.varied[0].alike(own[2]) for own in images):
+                        continue
                     yield Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
         yield Action.alone(posed)
 
@@ -289,6 +295,8 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     clock = Clock.of(machine, sizes, model, tick_ps)
     parts = [count for _, count in spec.parts] if options.priorities else []
     posed = pose(machine, collective, clock, parts, options.priorities)
+    if options.bandwidth is not None:
+        posed = varied(posed, options.bandwidth)
     sends = None if first is None else _read(posed, first)
     if not alike:
         sends = listed(posed, effort.seed, Spending(effort).late)
@@ -296,6 +304,11 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
             raise NoScheduleError(effort.why_late)
     attained = FAR if first is None else first.finish
     least = -(-_least(machine, spec, posed, size_bytes, attained) // posed.unit)
+    if posed.varied:
+        least = max(least, least_varied(posed))
+        sends = None if sends is None else placed(posed, sends, 0)
+        if sends is not None and posed.finish(sends) >= FAR:  # over links that are out for good
+            sends = None
     soonest: tuple[int, ...] = (least,)
     if options.priorities:
         soonest = _each_alone(machine, spec, posed, size_bytes, options.chunks)

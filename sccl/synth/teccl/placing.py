@@ -61,20 +61,37 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
         length: units of an epoch before which none starts; 0: it is as soon as can be.
     """
     held = [Held(room) for room in posed.room]
+    of_several = max if posed.collective.combining else min  # a sum is sent when all have come
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     sent = []
     for epoch, chunk, ways in _together(posed, sends):
-        own = posed.hops_of(chunk)
-        hops = list({hop.stem: hop for way in ways for hop in own[way]}.values())
         soonest = max(epoch * length, there[chunk, posed.src[ways[0]]])
-        start = first_fit(held, hops, soonest)
+        start, hops = _fitted(posed, held, chunk, ways, soonest)
         for h in hops:
             held[h.thing].take(start + h.offset, h.busy, h.weight)
         for way in ways:
-            here, arrives = (chunk, posed.dst[way]), start + posed.cost_of(chunk)[way]
-            there[here] = min(arrives, there.get(here, arrives))
             sent.append(ChunkSend(start, chunk, way))
+            here, arrives = (chunk, posed.dst[way]), posed.arrives(sent[-1])
+            there[here] = of_several(arrives, there.get(here, arrives))
     return tuple(sent)
+
+
+def _fitted(
+    posed: Posed, held: Sequence[Held], chunk: int, ways: Sequence[int], soonest: int
+) -> tuple[int, list[Hop]]:
+    """Return when a chunk can set out on ways together, and what it then holds."""
+    start, before = soonest, -1
+    while True:
+        hops = {hop.stem: hop for way in ways for hop in posed.held(chunk, way, start)}
+        if start == before:
+            break
+        before, start = start, first_fit(held, list(hops.values()), start)
+        if not posed.varied:
+            break
+    if idle := posed.idle(chunk, ways[0], start):  # it arrives no later, and holds less before
+        start += idle
+        hops = {hop.stem: hop for hop in posed.held(chunk, ways[0], start)}
+    return start, list(hops.values())
 
 
 def _together(posed: Posed, sends: Iterable[ChunkSend]) -> list[tuple[int, int, list[int]]]:

@@ -25,6 +25,8 @@ from sccl.synth.network.turned import joined, turned
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import EPOCHS, Listeners, NoScheduleError, PhasePlan, phase_of
+from sccl.synth.teccl.varied import rows_of
+from sccl.synth.teccl.varied_plans import PlannedAnew
 
 UNITS = 2.0
 """Of effort, if nothing is said: about as many times some seconds."""
@@ -32,10 +34,11 @@ UNITS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class InEpochs:
-    """The best schedule so far is in so many epochs of so many microseconds."""
+    """The best schedule so far is in so many epochs of so many microseconds, of a model."""
 
     epoch_us: float
     epochs: int
+    model: str
 
 
 _PS_PER_US = 10**6
@@ -64,9 +67,12 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             request,
             options,
             effort,
-            lambda us, count: notify(InEpochs(us, count)),
+            lambda us, count: notify(InEpochs(us, count, options.model)),
             lambda us, least_us: notify(Incumbent(us, least_us)),
         )
+    if options.bandwidth is not None and (request.spec.combining or options.model == "auto"):
+        better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
+        return PlannedAnew(request, options, effort, notify, better, plan).best()
     collective = request.spec.at(request.spec.unit * options.chunks)
     _check_counts(collective, options)
     _check_priorities(request.spec, options)
@@ -75,7 +81,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     spending, ended = Spending(effort), ""
     told = Listeners(
         lambda us, least_us: notify(Incumbent(us, least_us)),
-        lambda us, count: notify(InEpochs(us, count)),
+        lambda us, count: notify(InEpochs(us, count, options.model)),
     )
     phases: list[PhasePlan] = []
     try:
@@ -121,6 +127,16 @@ def _check(options: Options) -> None:
         raise ParameterError(
             f"solver is {options.solver} in model {options.model}, "
             f"expected {', '.join(SOLVERS[options.model])}"
+        )
+    if options.bandwidth is not None and options.model in {"continuous", "lp"}:
+        raise ParameterError(
+            f"bandwidth varies, which model {options.model} does not know, expected milp or astar, "
+            "whose epochs have what passes within each; or auto"
+        )
+    if options.bandwidth is not None and options.priorities:
+        raise ParameterError(
+            "priorities are given, and bandwidth varies: finishes of several are weighed at a "
+            "bandwidth that does not; leave one of the two out"
         )
     if options.buffers is not None and options.model != "milp":
         raise ParameterError(
@@ -204,7 +220,9 @@ def _found(
         before = turned(columns, first.ticks, first.takes(columns), back, reduce=True)
         sends = before if dual.on_reversed else joined(before, first.ticks, sends)
         finish = first.ticks if dual.on_reversed else first.ticks + finish
-    hops = hops_of_sizes(sends.ordered(), crossings, phases[-1].posed.size)
+    hops = rows_of(phases[0].posed, sends) or hops_of_sizes(
+        sends.ordered(), crossings, phases[-1].posed.size
+    )
     plan = Schedule(
         topology=topology,
         collective=collective,

@@ -24,6 +24,7 @@ from sccl.errors import UnreachableError
 from sccl.synth.network.budgets import shared_of
 from sccl.synth.network.crossings import Crossings, crossings_of
 from sccl.synth.network.paths import FAR
+from sccl.synth.teccl.varied_ways import VariedWays
 from sccl.topo.symmetry.permutations import Permutation
 
 Ticks = NDArray[np.int64]
@@ -74,6 +75,7 @@ class Posed:
         wanted: of each chunk: who wants it, and does not hold it.
         tenant: of each chunk: which of several collectives it is of.
         priorities: what a unit that one of these finishes later is worth.
+        varied: by size, how much longer ways take where bandwidth varies; empty: it does not.
     """
 
     topology: Topology
@@ -91,6 +93,7 @@ class Posed:
     wanted: tuple[frozenset[int], ...]
     tenant: tuple[int, ...]
     priorities: tuple[int, ...]
+    varied: tuple[VariedWays, ...] = ()
 
     @property
     def chunks(self) -> int:
@@ -125,16 +128,36 @@ class Posed:
         """Return what a chunk holds on each way."""
         return self.holds[self.size[chunk]]
 
+    def held(self, chunk: int, way: int, start: int) -> tuple[Hop, ...]:
+        """Return what a chunk holds that goes a way from a unit on."""
+        hops = self.hops_of(chunk)[way]
+        if not self.varied:
+            return hops
+        late = self.varied[self.size[chunk]].stretched(way, start, len(hops))
+        pairs = zip(hops, late, strict=True)
+        return tuple(replace(h, offset=h.offset + a, busy=h.busy + b) for h, (a, b) in pairs)
+
+    def idle(self, chunk: int, way: int, start: int) -> int:
+        """Return for how many units nothing passes of a chunk that goes a way from a unit on."""
+        return self.varied[self.size[chunk]].idle(way, start) if self.varied else 0
+
+    def arrives(self, send: ChunkSend) -> int:
+        """Return the unit by which what is sent has arrived."""
+        arrives = send.start + self.cost_of(send.chunk)[send.way]
+        if self.varied:
+            arrives += self.varied[self.size[send.chunk]].late(send.way, send.start)
+        return arrives
+
     def finish(self, sends: Iterable[ChunkSend]) -> int:
         """Return the units after which all that is sent has arrived."""
-        return max((s.start + self.cost_of(s.chunk)[s.way] for s in sends), default=0)
+        return max((self.arrives(s) for s in sends), default=0)
 
     def finishes(self, sends: Iterable[ChunkSend]) -> list[int]:
         """Return of each tenant the units after which all that is sent of it has arrived."""
         found = [0] * len(self.priorities)
         for s in sends:
             tenant = self.tenant[s.chunk]
-            found[tenant] = max(found[tenant], s.start + self.cost_of(s.chunk)[s.way])
+            found[tenant] = max(found[tenant], self.arrives(s))
         return found
 
     def value(self, sends: Iterable[ChunkSend]) -> int:

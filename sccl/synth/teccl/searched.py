@@ -115,8 +115,9 @@ class EpochSearch:
             if spending.used_up() or spending.late() or stalled == _STALLED:
                 return False
             self._check_size(count)
+            epochs = replace(self.epochs, first=before)
             model = ExpandedModel(
-                self.epochs,
+                epochs,
                 self.actions[0],
                 count,
                 standing=standing,
@@ -126,7 +127,7 @@ class EpochSearch:
             found = self._spent(model, spending)
             new = found.sends or ()
             sends += [ChunkSend(s.start + before, s.chunk, s.way) for s in new]
-            standing, before = standing.after(self.epochs, new, count), before + count
+            standing, before = standing.after(epochs, new, count), before + count
             stalled, count = (0, count) if new else (stalled + 1, count * 2)
         self._tell(sends)
         return True
@@ -145,7 +146,7 @@ class EpochSearch:
 
     def _spent(self, model: ExpandedModel, spending: Spending) -> Expanded:
         left = spending.left()
-        if left is None:
+        if left is None or spending.used_up():
             return Expanded(None, refuted=False, units=0.0)
         units = None if left.units is None else max(left.units * _SHARE, 0.05)
         some = spending.left(float("inf") if units is None else units)
@@ -158,7 +159,8 @@ class EpochSearch:
         return max(self.epochs.least, -(-(self.least - length // 10) // length))
 
     def _last(self, sends: Sequence[ChunkSend]) -> int:
-        return max((s.start + self.epochs.delay[s.way] for s in sends), default=0)
+        delays = (s.start + (self.epochs.delay_at(s.way, s.start) or 0) for s in sends)
+        return max(delays, default=0)
 
     def _tell(self, sends: Sequence[ChunkSend]) -> int:
         """Tell of a schedule in exact time, without what serves nothing; return its finish.

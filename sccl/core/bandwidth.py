@@ -1,0 +1,112 @@
+"""Bandwidth that varies over time: which part of theirs links have, and from when until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology, link_name
+from sccl.errors import ParameterError, TopologyError
+
+MAX_US = 10**12
+"""A guard against a slip of the finger: 11 days."""
+
+Steps = tuple[tuple[Fraction, Fraction], ...]
+"""(from, value): each holds until the next begins, the last for good."""
+
+_WHOLE = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthInterval:
+    """A time in which links have less than their bandwidth.
+
+    Attributes:
+        links: which; empty: all.
+        from_us: when it begins, microseconds.
+        to_us: when it has ended; None: never.
+        fraction: of the bandwidth that the machine states; 0: nothing passes.
+
+    Raises:
+        ParameterError: the times are none, or the fraction is not from 0 to 1.
+    """
+
+    links: tuple[Edge, ...]
+    from_us: Fraction
+    to_us: Fraction | None
+    fraction: Fraction
+
+    def __post_init__(self) -> None:
+        if self.fraction > 1:
+            raise ParameterError(
+                f"fraction is {float(self.fraction):g}, expected 0 to 1: the judge's clock knows "
+                "the machine, and takes no transfer that is faster than that; give the machine the "
+                "most that its links ever have, and what they have less of it here"
+            )
+        if self.fraction < 0:
+            raise ParameterError(f"fraction is {float(self.fraction):g}, expected 0 to 1")
+        end = self.from_us + 1 if self.to_us is None else self.to_us
+        if not 0 <= self.from_us < end <= MAX_US:
+            raise ParameterError(
+                f"it lasts from {float(self.from_us):g} to {float(end):g} us, expected a begin of "
+                f"at least 0, and a later end of at most {MAX_US:g}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class VariableBandwidth:
+    """The bandwidth of links over time: all of theirs wherever no interval says less.
+
+    Attributes:
+        intervals: where several are about one link at one time, the least fraction counts.
+        name: what to call it in a message: its file.
+    """
+
+    intervals: tuple[BandwidthInterval, ...]
+    name: str = "bandwidth"
+
+    def check_fits(self, topology: Topology) -> None:
+        """Check that it is about links that a machine has.
+
+        Raises:
+            TopologyError: it is not.
+        """
+        for number, interval in enumerate(self.intervals):
+            if missing := sorted(set(interval.links) - topology.edges):
+                raise TopologyError(
+                    f"{self.name}, interval {number}: {link_name(missing[0])} is not a link of "
+                    f"topology {topology.name!r}: give links as [src, dst], as its file has them"
+                )
+
+    def of_link(self, edge: Edge) -> Steps:
+        """Return the fraction that a link has over time, microseconds, from 0 on."""
+        own = [one for one in self.intervals if not one.links or edge in one.links]
+        ends = {one.to_us for one in own if one.to_us is not None}
+        found: list[tuple[Fraction, Fraction]] = []
+        for at in sorted({Fraction(0), *ends, *(one.from_us for one in own)}):
+            value = _least(one.fraction for one in own if _covers(one, at))
+            if not found or found[-1][1] != value:
+                found.append((at, value))
+        return tuple(found)
+
+    def mean(self, edge: Edge, until_us: Fraction) -> Fraction:
+        """Return the fraction that a link has on average from 0 until a time, microseconds."""
+        steps = [step for step in self.of_link(edge) if step[0] < until_us]
+        ends = [at for at, _ in steps[1:]] + [until_us]
+        return (
+            sum(
+                (value * (end - at) for (at, value), end in zip(steps, ends, strict=True)),
+                Fraction(0),
+            )
+            / until_us
+        )
+
+
+def _covers(interval: BandwidthInterval, at: Fraction) -> bool:
+    return interval.from_us <= at and (interval.to_us is None or at < interval.to_us)
+
+
+def _least(fractions: Iterable[Fraction]) -> Fraction:
+    return min(fractions, default=_WHOLE)

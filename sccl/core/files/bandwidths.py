@@ -1,0 +1,73 @@
+"""Bandwidth that varies, from files and back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
+from sccl.core.files.disk import read_text
+from sccl.core.files.shapes import BandwidthIntervalWire, VariableBandwidthWire
+from sccl.core.files.text import parse
+from sccl.errors import FormatError, ParameterError
+
+
+def load_bandwidth(path: Path) -> VariableBandwidth:
+    """Return the bandwidth over time that a file says.
+
+    Raises:
+        InputError: the file cannot be read, is none of bandwidth, or contradicts itself.
+    """
+    return bandwidth_of_text(read_text(path), str(path))
+
+
+def bandwidth_of_text(text: str, where: str) -> VariableBandwidth:
+    """Return the bandwidth over time that JSON says.
+
+    Args:
+        where: what to call it in a message: its file.
+
+    Raises:
+        FormatError: it does not say that, or contradicts itself.
+    """
+    wire: VariableBandwidthWire = parse(text, VariableBandwidthWire, where)
+    found = []
+    for number, interval in enumerate(wire.intervals):
+        try:
+            found.append(_interval(interval))
+        except ParameterError as error:
+            raise FormatError(f"{where}, $.intervals[{number}]: {error}") from error
+    return VariableBandwidth(tuple(found), where)
+
+
+def _interval(wire: BandwidthIntervalWire) -> BandwidthInterval:
+    """Return an interval, whose numbers are the decimals of the file.
+
+    Raises:
+        ParameterError: it contradicts itself.
+    """
+    return BandwidthInterval(
+        links=tuple(wire.links),
+        from_us=_exact(wire.from_us),
+        to_us=None if wire.to_us is None else _exact(wire.to_us),
+        fraction=_exact(wire.fraction),
+    )
+
+
+def bandwidth_to_wire(bandwidth: VariableBandwidth) -> VariableBandwidthWire:
+    """Return the file shape of a bandwidth over time."""
+    return VariableBandwidthWire(
+        intervals=tuple(
+            BandwidthIntervalWire(
+                links=one.links,
+                from_us=float(one.from_us),
+                to_us=None if one.to_us is None else float(one.to_us),
+                fraction=float(one.fraction),
+            )
+            for one in bandwidth.intervals
+        )
+    )
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(str(number))

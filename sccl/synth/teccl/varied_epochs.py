@@ -1,0 +1,116 @@
+"""Epochs in which the bandwidth varies: capacities and delays by epoch (TE-CCL, section 3).
+
+The paper takes a matrix of capacities per epoch, and that bandwidth changes between epochs alone.
+Here an epoch counts with what passes a link within it, rounded down. Where a chunk that is one of
+several in an epoch still passes within it, it does so. Else it has the link by itself, for as many
+epochs as its bytes take from the epoch's begin on. So no chunk passes a link in an outage, however
+long that is, and one that began before it ends after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sccl.synth.network.paths import FAR
+from sccl.synth.teccl.epochs import (
+    Epochs,
+    Span,
+    at_switches,
+    begins_of,
+    epochs_in,
+    epochs_of,
+    span_of,
+)
+from sccl.synth.teccl.posed import Posed
+from sccl.synth.teccl.varied_ways import VariedWays
+
+_Setting = tuple[int | None, tuple[Span, ...]]
+"""The delay of a chunk that sets out, None if it never arrives, and what it holds."""
+
+
+@dataclass(frozen=True)
+class VariedEpochs(Epochs):
+    """A problem's epochs, whose bandwidth varies.
+
+    Attributes:
+        varied: how much longer ways take.
+        begins: of each thing how much later than the others' its epochs begin.
+        alone: links that carry one chunk in an epoch, however many they could.
+    """
+
+    varied: VariedWays = field(kw_only=True)
+    begins: dict[int, int] = field(kw_only=True)
+    alone: frozenset[int] = field(kw_only=True)
+    _rooms: dict[tuple[int, int], int] = field(default_factory=dict, kw_only=True)
+    _known: dict[tuple[int, int], _Setting] = field(default_factory=dict, kw_only=True)
+
+    def room(self, thing: int, epoch: int) -> int:
+        """Return what there is of a thing in an epoch, at least 1: what is alone there takes it."""
+        if thing >= len(self.posed.topology.links):
+            return super().room(thing, epoch)
+        key = thing, self.first + epoch
+        if key not in self._rooms:
+            begin = key[1] * self.length + self.begins.get(thing, 0)
+            self._rooms[key] = max(1, self.varied.room(thing, begin, begin + self.length))
+        return self._rooms[key]
+
+    def delay_at(self, way: int, epoch: int) -> int | None:
+        """Return the delay of a chunk that sets out in an epoch; None: it never arrives."""
+        return self._set_out(way, epoch)[0]
+
+    def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:
+        """Return what a chunk holds that sets out in an epoch."""
+        return self._set_out(way, epoch)[1]
+
+    def _set_out(self, way: int, epoch: int) -> _Setting:
+        key = way, self.first + epoch
+        if key not in self._known:
+            self._known[key] = self._worked_out(way, epoch)
+        return self._known[key]
+
+    def _worked_out(self, way: int, epoch: int) -> _Setting:
+        posed, length = self.posed, self.length
+        at, cost, delay = (self.first + epoch) * length, posed.cost[way], self.delay[way]
+        if all(self.varied.late(way, tick) == 0 for tick in (at, at + length)) and all(
+            self.room(span.thing, epoch + k) == posed.room[span.thing] * length
+            for span in self.spans[way]
+            for k in range(span.first, span.last + 1)
+        ):
+            return delay, self.spans[way]
+        links = len(posed.topology.links)
+        pairs = zip(posed.hops[way], self.spans[way], strict=True)
+        own = [(hop, span) for hop, span in pairs if hop.thing < links]
+        late = self.varied.late(way, at)
+        if all(
+            span.load == hop.busy <= self.room(span.thing, epoch + span.first) for hop, span in own
+        ):
+            last = length - min(hop.busy for hop, _ in own)  # it sets out at the latest
+            return max(delay, epochs_in(cost + max(late, last), length)), self.spans[way]
+        if late >= FAR // 2:
+            return None, self.spans[way]
+        spans = tuple(
+            span_of(hop, length, self.begins[hop.thing], alone=hop.thing in self.alone)
+            for hop in posed.held(0, way, at)  # as any chunk does
+        )
+        return max(delay, epochs_in(cost + late, length)), spans
+
+
+def varied_epochs_of(posed: Posed, length: int, *, ports: bool = False) -> Epochs:
+    """Return a problem's epochs of a length, in units, whether its bandwidth varies or not.
+
+    Args:
+        ports: as :func:`sccl.synth.teccl.epochs.epochs_of` has it.
+    """
+    plain = epochs_of(posed, length, ports=ports)
+    if not posed.varied:
+        return plain
+    return VariedEpochs(
+        posed,
+        length,
+        plain.delay,
+        plain.spans,
+        plain.far,
+        varied=posed.varied[0],  # chunks in epochs are of one size
+        begins=begins_of(posed),
+        alone=at_switches(posed) if ports else frozenset(),
+    )

@@ -1,0 +1,118 @@
+"""What no schedule takes less than where bandwidth varies, beside what holds at full bandwidth.
+
+- The first tick at which a chunk can be at a rank: what sets out later on a way never arrives
+  earlier, so Dijkstra's search by times of arrival finds it. If there is none, no schedule is.
+- Each chunk that a rank wants and does not hold comes over some link into it, and each that it
+  alone holds and others want leaves it. A link passes chunks one after the other, so by a tick no
+  more of them than whole times a chunk's bytes fit into what its rate has let pass by then; a chunk
+  arrives no earlier than the link's lag after that.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+
+from sccl.core.clock import MAX_TICKS
+from sccl.core.schedule import MAX_TIME
+from sccl.core.words import counted
+from sccl.errors import UnreachableError
+from sccl.synth.network.paths import FAR
+from sccl.synth.teccl.posed import ChunkSend, Posed
+from sccl.synth.teccl.varied_ways import VariedWays
+
+_MOST_LOOKED_AT = 50_000
+"""Ways, times sets of holders, up to which times of arrival are searched for."""
+
+
+def least_varied(posed: Posed) -> int:
+    """Return the ticks that no schedule takes less than; 0: all that is known is told elsewhere.
+
+    Raises:
+        UnreachableError: a chunk cannot come to where it is wanted.
+    """
+    return max(_farthest(posed), _busiest(posed))
+
+
+def _farthest(posed: Posed) -> int:
+    """Return the tick by which each chunk can be where it is wanted, if nothing is in the way."""
+    kinds = list(zip(posed.size, posed.holders, strict=True))
+    if len(set(kinds)) * len(posed.src) > _MOST_LOOKED_AT:
+        return 0
+    known: dict[tuple[int, frozenset[int]], dict[int, int]] = {}
+    last = 0
+    for chunk, wanted in enumerate(posed.wanted):
+        if kinds[chunk] not in known:
+            known[kinds[chunk]] = _soonest(posed, chunk)
+        for rank in sorted(wanted):
+            if rank not in known[kinds[chunk]]:
+                most = posed.clock.us(MAX_TICKS) / 10**6
+                raise UnreachableError(
+                    f"{posed.varied[0].name}: nothing comes from rank {min(posed.holders[chunk])} "
+                    f"to rank {rank}, where {posed.collective.name} wants chunk {chunk}: every way "
+                    f"there has a link without bandwidth for good, or for more than {most:.0f} s: "
+                    "say when it ends ('to_us'), or add links"
+                )
+            last = max(last, known[kinds[chunk]][rank])
+    return last
+
+
+def _soonest(posed: Posed, chunk: int) -> dict[int, int]:
+    """Return the first tick at which a chunk can be at each rank to which it can come."""
+    found: dict[int, int] = {}
+    heap = [(0, rank) for rank in sorted(posed.holders[chunk])]
+    while heap:
+        tick, rank = heapq.heappop(heap)
+        if rank in found:
+            continue
+        found[rank] = tick
+        for way in posed.out[rank]:
+            if posed.dst[way] not in found:
+                arrives = posed.arrives(ChunkSend(tick, chunk, way))
+                if arrives < FAR:
+                    heapq.heappush(heap, (arrives, posed.dst[way]))
+    return found
+
+
+def _busiest(posed: Posed) -> int:
+    """Return the tick by which links can have brought to each rank, or from it, what they must.
+
+    Of chunks of several sizes all are counted as if they had the least.
+    """
+    last, links, varied = 0, posed.topology.links, posed.varied[0]
+    for rank in range(posed.ranks):
+        inward = sum(rank in wanted for wanted in posed.wanted)
+        outward = sum(
+            own == {rank} and bool(wanted)
+            for own, wanted in zip(posed.holders, posed.wanted, strict=True)
+        )
+        into = [i for i, link in enumerate(links) if link.dst == rank]
+        out = [i for i, link in enumerate(links) if link.src == rank]
+        for chunks, over, where in ((inward, into, "into"), (outward, out, "out of")):
+            by = _first_by(posed, varied, over, chunks)
+            if by is None:
+                name, most = posed.collective.name, sum(varied.chunks(i, MAX_TIME) for i in over)
+                raise UnreachableError(
+                    f"{varied.name}: {counted(chunks, 'chunk')} of {name} have to go {where} rank "
+                    f"{rank}, and its links pass {most}, and then nothing for good: say when that "
+                    "ends ('to_us'), or add links"
+                )
+            last = max(last, by)
+    return last
+
+
+def _first_by(posed: Posed, varied: VariedWays, links: list[int], chunks: int) -> int | None:
+    """Return the first tick by which some links can have passed so many chunks; None: never."""
+    lags = [posed.clock.lag(link) for link in links]
+
+    def enough(tick: int) -> bool:
+        """Return whether so many have arrived by a tick."""
+        pairs = zip(links, lags, strict=True)
+        return sum(varied.chunks(link, tick - lag) for link, lag in pairs if tick > lag) >= chunks
+
+    last = 1
+    while not enough(last):
+        last *= 2
+        if last > MAX_TIME:
+            return None
+    return bisect_left(range(last + 1), True, key=enough)  # noqa: FBT003 - what is looked for
