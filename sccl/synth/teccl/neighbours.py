@@ -34,6 +34,7 @@ class Neighbours:
         sends: of the first chunks of the best.
         enough: units: it ends with a finish by then.
         told: called with each best.
+        kind: of model.
     """
 
     posed: Posed
@@ -42,6 +43,7 @@ class Neighbours:
     enough: int
     strategy: cpsat.Strategy
     told: Callable[[tuple[ChunkSend, ...]], None]
+    kind: type[IntervalModel] = IntervalModel
 
     @property
     def finish(self) -> int:
@@ -61,7 +63,7 @@ class Neighbours:
             free = self._chosen(rng, firsts, min(count, len(firsts)))
             target = self.finish - max(1, (self.finish - self.enough) // _TARGET)
             before = self.finish
-            model = IntervalModel(self.posed, self.action, before, self.sends, free)
+            model = self.kind(self.posed, self.action, before, self.sends, free)
             model.least_late(target)
             found = model.solved(
                 Effort(left.timeout_s, rng.randrange(10**6), left.units), self.strategy

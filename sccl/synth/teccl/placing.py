@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from sccl.synth.teccl.posed import ChunkSend, Posed
 
 
-class _Held:
+class Held:
     """What is held of a thing: from when, until when, and how much."""
 
     def __init__(self, room: int) -> None:
@@ -50,10 +50,10 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
             one epoch and chunk that share a stem go together.
         length: units of an epoch before which none starts; 0: it is as soon as can be.
     """
-    held = [_Held(room) for room in posed.room]
+    held = [Held(room) for room in posed.room]
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     sent = []
-    for epoch, chunk, ways in _together(posed, sends):
+    for epoch, chunk, ways in together(posed, sends):
         hops = {hop.stem: hop for way in ways for hop in posed.hops[way]}.values()
         start, before = max(epoch * length, there[chunk, posed.src[ways[0]]]), -1
         while start != before:
@@ -69,7 +69,7 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
     return tuple(sent)
 
 
-def _together(posed: Posed, sends: Iterable[ChunkSend]) -> list[tuple[int, int, list[int]]]:
+def together(posed: Posed, sends: Iterable[ChunkSend]) -> list[tuple[int, int, list[int]]]:
     """Return ways by epoch and chunk, those together that share a stem."""
     found: list[tuple[int, int, list[int]]] = []
     place: dict[tuple[int, int, int], int] = {}
