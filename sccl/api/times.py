@@ -120,6 +120,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     multiplier: int = 1,
     epochs: int = 0,
     buffers: int | None = None,
+    combine: Literal["auto", "reversal", "direct"] = "auto",
     root: Root | None = None,
     alpha: Literal["occupies", "travels"] = "travels",
     gap: float = 0.0,
@@ -148,6 +149,8 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         epochs: of the horizon, or of a round; 0: the fewest that do.
         buffers: chunks of others that a rank keeps to send on later, in model milp; None: any
             number.
+        combine: what combines: by reversal: chunk by chunk into a root, and of allreduce from
+            there; or each contribution by itself to where it is reduced; auto: what takes less.
         root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
         gap: part of the bound by which it may be above it.
@@ -182,6 +185,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         multiplier=multiplier,
         epochs=epochs,
         buffers=buffers,
+        combine=combine,
     )
     if model != "lp":  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * chunks)

@@ -22,6 +22,7 @@ from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.teccl import (
     NAME,
     UNITS,
+    Combine,
     Model,
     Solver,
     Switching,
@@ -79,6 +80,13 @@ Gap = Annotated[
     float,
     typer.Option(help="Part of the bound by which a schedule may be above it: it ends there."),
 ]
+ByCombining = Annotated[
+    Combine,
+    typer.Option(
+        help="What combines: reversal: chunk by chunk into a root, and of allreduce from there; "
+        "direct: each contribution by itself to where it is reduced; auto: what takes less."
+    ),
+]
 Alpha = Annotated[
     AlphaModel,
     typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
@@ -107,6 +115,7 @@ def teccl(
     multiplier: Multiplier = 1,
     epochs: Horizon = 0,
     buffers: Buffers = None,
+    combine: ByCombining = Combine.AUTO,
     alpha: Alpha = AlphaModel.TRAVELS,
     solver: BySolver = Solver.AUTO,
     gap: Gap = 0.0,
@@ -139,6 +148,7 @@ def teccl(
         multiplier=multiplier,
         epochs=epochs,
         buffers=buffers,
+        combine=combine.value,
     )
     if model is not Model.LP:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * chunks)
@@ -179,6 +189,15 @@ def teccl(
         raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
 
 
+_COMBINED = {
+    "reversal": "reversal: of allreduce one phase after the other",
+    "overlap": "reversal: each chunk goes on as soon as it is reduced",
+    "chains": "chains: each chunk is reduced on its way to a root, and copied from there",
+    "direct": "direct demands: each contribution goes by itself to where it is reduced",
+    "gathered": "gathering: each contribution goes by itself to all, and all reduce",
+}
+
+
 def _print(shown: TecclOutput) -> None:
     console = out()
     above = shown.finish_us / shown.bound_us - 1 if shown.bound_us else 0.0
@@ -194,6 +213,8 @@ def _print(shown: TecclOutput) -> None:
     )
     if shown.epochs is not None:
         console.print(f"found in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
+    if shown.combined is not None:
+        console.print(f"combined by {_COMBINED[shown.combined]}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.file:

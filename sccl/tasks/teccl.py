@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -52,6 +51,10 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0)]
     ended: Annotated[str, Meta(description="Why it ended before its effort was spent; or empty.")]
     file: FileText | None
+    combined: Annotated[
+        str | None,
+        Meta(description="How the best of what combines was found; null: that of what does not."),
+    ] = None
 
 
 class Switching(StrEnum):
@@ -85,6 +88,14 @@ class Solver(StrEnum):
     GUROBI = "gurobi"
 
 
+class Combine(StrEnum):
+    """By what contributions come together."""
+
+    AUTO = "auto"
+    REVERSAL = "reversal"
+    DIRECT = "direct"
+
+
 def switched(topology: Topology, switch: Switching) -> Topology:
     """Return a machine whose switches do what they are taken to do.
 
@@ -110,12 +121,14 @@ class Scheduled:
         seconds: that it took.
         epoch_us: how long an epoch is; None: the best was not found in epochs.
         epochs: how many there are.
+        combined: how the best of what combines was found; None: it does not combine.
     """
 
     outcome: Outcome
     seconds: float
     epoch_us: float | None
     epochs: int | None
+    combined: str | None = None
 
 
 def scheduled(
@@ -138,24 +151,30 @@ def scheduled(
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     began = time.perf_counter()
-    last: list[tuple[float | None, int | None]] = [(None, None)]
+    heard = _Heard(told)
     with compiling(first):
-        outcome = registry.plan(
-            registry.load(NAME), request, options, effort, partial(_tell, told, last)
-        )
-    return Scheduled(outcome, time.perf_counter() - began, *last[-1])
+        outcome = registry.plan(registry.load(NAME), request, options, effort, heard)
+    seconds = time.perf_counter() - began
+    return Scheduled(outcome, seconds, heard.epoch_us, heard.epochs, heard.combined)
 
 
-def _tell(
-    told: Callable[[float, float], None],
-    last: list[tuple[float | None, int | None]],
-    event: object,
-) -> None:
-    least, us = getattr(event, "least_us", None), getattr(event, "us", None)
-    if least is not None and us is not None:
-        told(us, least)
-    if (epochs := getattr(event, "epochs", None)) is not None:
-        last.append((getattr(event, "epoch_us", None), epochs))
+@dataclass
+class _Heard:
+    """What was told of the best schedule on the way."""
+
+    told: Callable[[float, float], None]
+    epoch_us: float | None = None
+    epochs: int | None = None
+    combined: str | None = None
+
+    def __call__(self, event: object) -> None:
+        least, us = getattr(event, "least_us", None), getattr(event, "us", None)
+        if least is not None and us is not None:
+            self.told(us, least)
+        if (epochs := getattr(event, "epochs", None)) is not None:
+            self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
+        if (by := getattr(event, "by", None)) is not None:
+            self.combined = str(by)
 
 
 def teccl_output(  # noqa: PLR0913 - what is told
@@ -193,4 +212,5 @@ def teccl_output(  # noqa: PLR0913 - what is told
         seed=seed,
         ended=ended,
         file=str(file) if file else None,
+        combined=by.combined,
     )

@@ -28,14 +28,23 @@ class ChainPlan(PhasePlan):
     intervals: ClassVar[int] = 2
     at_once: ClassVar[tuple[float, float]] = (1.0, 0.25)
 
+    @property
+    def shortest(self) -> int:
+        """Return the units that no chain takes less than: to the root, and from there."""
+        far = self.posed.soonest[: self.posed.ranks]  # rank r holds chunk r
+        return int((far.max(axis=0) + far.max(axis=1)).min())
+
     def overlap(self, strict: Chain) -> None:
         """Let each chunk go on by itself, in phases that were one after the other."""
         if len(strict) <= MOST_PLACED:
             self._take(strict)
 
     def run(self, effort: Effort) -> None:
-        """Better it, unless it is to be in epochs, which chains are not in."""
-        if self.options.model not in EPOCHS and self.sends is not None:
+        """Better it, unless it is to be in epochs, which chains are not in.
+
+        Where phases were too long to be placed anew, models begin with nothing.
+        """
+        if self.options.model not in EPOCHS and self.finish > self.shortest:
             super().run(effort)
 
     def columns(self) -> Sends:

@@ -1,4 +1,4 @@
-"""Allreduce as chains of demands: each chunk is reduced on its way to a root, and copied from there.
+"""Allreduce as chains of demands: each chunk is reduced on its way to a root, then copied from it.
 
 TE-CCL, section 8: ALLREDUCE is several demands, each a stage of the other. The stages are those of
 each chunk by itself: what is sent of a chunk waits for what has come of that chunk, and for its

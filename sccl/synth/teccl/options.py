@@ -56,3 +56,10 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Literal["occupies", "travels"],
         Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
     ] = "travels"
+    combine: Annotated[
+        Literal["auto", "reversal", "direct"],
+        Meta(
+            description="What combines: by its dual read backwards, or each contribution goes by "
+            "itself to where it is reduced; auto: what takes less."
+        ),
+    ] = "auto"

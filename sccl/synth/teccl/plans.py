@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fractions import Fraction
-from math import ceil
 
-from sccl.collectives import Dual, dual_of
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
-from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
-from sccl.core.schedule import Schedule
+from sccl.core.outcome import GaveUp, Outcome
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
-from sccl.synth.network.crossings import Crossings, crossings_of
-from sccl.synth.network.hops import hops_of, merged, ways_back
+from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.hops import ways_back
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
-from sccl.synth.network.sends import Sends
 from sccl.synth.network.turned import joined, turned
-from sccl.synth.teccl.chain_plan import ChainPlan
-from sccl.synth.teccl.chains import chain_of
+from sccl.synth.teccl.combining import PS_PER_US, Asked, Whole, combined
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import Listeners, NoScheduleError, PhasePlan, phase_of
@@ -39,24 +34,6 @@ class InEpochs:
 
     epoch_us: float
     epochs: int
-
-
-class Combining(StrEnum):
-    """How what combines was found."""
-
-    REVERSAL = "reversal"
-    OVERLAP = "overlap"
-    CHAINS = "chains"
-
-
-@dataclass(frozen=True, slots=True)
-class Combined:
-    """The best schedule of what combines was found so."""
-
-    by: Combining
-
-
-_PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +53,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     """
     dual, model = dual_of(request.spec), AlphaModel(options.alpha)
     topology = request.topology
-    _check(options)
+    _check(options, request.spec)
     if options.model == "lp":
         return plan_flows(
             request,
@@ -102,9 +79,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     except NoScheduleError as why:
         return GaveUp(str(why))
     units = UNITS if effort.units is None else effort.units
-    share = 1 if dual.phases == 1 else 2
+    share = 1 if dual.phases == 1 else 2  # the other half is for both together
+    alone = dual.on_reversed and options.combine == "direct"  # nothing comes of its phase
     try:
-        for phase in () if ended else phases:
+        for phase in () if ended or alone else phases:
             if left := spending.left(units / len(phases) / share):
                 phase.run(left)
     except KeyboardInterrupt:
@@ -115,8 +93,9 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if not ended and spending.late() and any(phase.finish > phase.least for phase in phases):
         ended = effort.why_late
     whole = _whole(request, collective, model, phases)
-    if dual.phases > 1 and not ended:
-        whole, ended = _overlapped(whole, phases[-1], spending, told, notify)
+    if request.spec.combining and options.buffers is None and not ended:
+        asked = Asked(phases[-1], options.combine, told, notify)
+        whole, ended = combined(whole, asked, spending, units / share)
     found = whole.found()
     return GaveUp(ended, found) if ended else found
 
@@ -131,8 +110,8 @@ SOLVERS = {
 """Which solve which models; intervals are CP-SAT's alone."""
 
 
-def _check(options: Options) -> None:
-    """Check that options fit one another.
+def _check(options: Options, spec: Spec) -> None:
+    """Check that options fit one another, and the collective.
 
     Raises:
         ParameterError: they do not.
@@ -146,6 +125,15 @@ def _check(options: Options) -> None:
         raise ParameterError(
             f"buffers are limited to {options.buffers} in model {options.model}, expected milp, "
             "the one that knows when a rank keeps what"
+        )
+    if options.combine != "auto" and not spec.combining:
+        raise ParameterError(
+            f"combine is {options.combine}, and {spec.name} reduces nothing: leave it out"
+        )
+    if options.combine == "direct" and options.model != "auto":
+        raise ParameterError(
+            f"combine is direct in model {options.model}, expected auto: what is sent directly is "
+            "placed in exact time, by no model"
         )
 
 
@@ -164,43 +152,6 @@ def _alike(one: Topology, other: Topology) -> bool:
     speeds = one.budget_speeds() == other.budget_speeds()
     things = (one.links, one.budgets, one.switches)
     return things == (other.links, other.budgets, other.switches) and speeds
-
-
-@dataclass(frozen=True)
-class Whole:
-    """What was found of a request.
-
-    Attributes:
-        finish: the tick by which all has arrived.
-        sends: over ways of its crossings.
-        copied: whether switches copy what of these passes a link together.
-        least: ticks that nothing of that scope takes less than.
-    """
-
-    topology: Topology
-    collective: Collective
-    clock: Clock
-    crossings: Crossings
-    finish: int
-    sends: Sends
-    copied: bool
-    least: Fraction
-    scope: str
-
-    def found(self) -> Found:
-        """Return it as a schedule, with its bound."""
-        hops = hops_of(self.sends.ordered(), self.crossings)
-        plan = Schedule(
-            topology=self.topology,
-            collective=self.collective,
-            **(merged(hops) if self.copied else hops)._asdict(),
-            tick_ps=self.clock.tick_ps,
-            chunk_bytes=self.clock.chunk_bytes,
-            model=self.clock.model,
-        )
-        tick = Fraction(self.clock.tick_ps, _PS_PER_US)
-        bound = Bound(Measure.TIME_US, self.finish * tick, self.least * tick, self.scope)
-        return Found(plan, bound)
 
 
 def _whole(
@@ -223,40 +174,9 @@ def _whole(
         least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
         if topology.ranks <= MOST_RANKS:
             us = least_time(topology, request.spec).us(request.size_bytes)
-            least = max(least, us * _PS_PER_US / clock.tick_ps)
+            least = max(least, us * PS_PER_US / clock.tick_ps)
     else:
         least = Fraction(phases[0].least * phases[0].posed.unit)
         scope += ", by CP-SAT's search" if phases[0].by_search else ""
     copied = phases[-1].posed.copied
     return Whole(topology, collective, clock, crossings, finish, sends, copied, least, scope)
-
-
-def _overlapped(
-    strict: Whole, second: PhasePlan, spending: Spending, told: Listeners, notify: Notify
-) -> tuple[Whole, str]:
-    """Return an allreduce bettered as a whole, and why that ended early; empty: it did not.
-
-    Args:
-        strict: its phases one after the other.
-        second: the second of them.
-    """
-    posed, ended = second.posed, ""
-    least = ceil(strict.least / posed.unit)
-    chains = ChainPlan(posed, second.net, second.options, None, least, told)
-    how = Combining.REVERSAL
-    try:
-        chains.overlap(chain_of(strict.sends))
-        how = Combining.OVERLAP if chains.ticks < strict.finish else how
-        before = min(chains.ticks, strict.finish)
-        units = UNITS if spending.effort.units is None else spending.effort.units
-        if left := spending.left(units / 2):
-            chains.run(left)
-        how = Combining.CHAINS if chains.ticks < before else how
-    except KeyboardInterrupt:
-        ended = "interrupted"
-    if not ended and spending.late() and chains.finish > least:
-        ended = spending.effort.why_late
-    notify(Combined(how))
-    if chains.ticks >= strict.finish:
-        return strict, ended
-    return replace(strict, finish=chains.ticks, sends=chains.columns()), ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,47 @@ from sccl.synth.teccl.posed import Hop, Posed
 
 _PASSES = 8
 """From the end and from the start again, at the most."""
+
+
+class _Line:
+    """What is held of a thing by one at a time: spans, those that touch as one.
+
+    So what is dense is passed over at once, as :class:`Held` does not.
+    """
+
+    def __init__(self) -> None:
+        self._begin: list[int] = []
+        self._end: list[int] = []
+
+    def next(self, start: int, busy: int, _weight: int) -> int:
+        """Return the first unit from one on from which it is free for so long."""
+        at = bisect_right(self._end, start)
+        while at < len(self._begin) and self._begin[at] < start + busy:
+            start = max(start, self._end[at])
+            at += 1
+        return start
+
+    def take(self, start: int, busy: int, _weight: int) -> None:
+        """Note that it is held."""
+        if not busy:
+            return
+        end, at = start + busy, bisect_left(self._end, start)
+        after = at
+        if at < len(self._end) and self._end[at] == start:
+            start, after = self._begin[at], at + 1
+        if after < len(self._begin) and self._begin[after] == end:
+            end, after = self._end[after], after + 1
+        self._begin[at:after], self._end[at:after] = [start], [end]
+
+
+def _empty(posed: Posed) -> list[_Line | Held]:
+    """Return all things, of which nothing is held; lines are those that no two hold at once."""
+    least = list(posed.room)
+    for own in posed.hops:
+        for h in own:
+            least[h.thing] = min(least[h.thing], h.weight)
+    pairs = zip(least, posed.room, strict=True)
+    return [_Line() if 2 * weight > room else Held(room) for weight, room in pairs]
 
 
 @dataclass(frozen=True)
@@ -69,7 +111,7 @@ class Waiting:
         Args:
             order: each after those that it needs.
         """
-        held, cost = [Held(room) for room in self.posed.room], self.posed.cost
+        held, cost = _empty(self.posed), self.posed.cost
         starts = [0] * len(self.ways)
         for send in order:
             start, before = 0, -1
@@ -90,7 +132,7 @@ class Waiting:
         Args:
             order: each after those that need it.
         """
-        held, cost = [Held(room) for room in self.posed.room], self.posed.cost
+        held, cost = _empty(self.posed), self.posed.cost
         left = [0] * len(self.ways)  # from its start to the end of all
         for send in order:
             own, before = max(cost[way] for way in self.ways[send]), -1
@@ -113,7 +155,7 @@ def _in_order(starts: Sequence[int]) -> list[int]:
 
 
 def _from_the_end(waiting: Waiting, starts: Sequence[int]) -> list[int]:
-    """Return the sends by when the first of each has come, the last first: so before what it needs."""
+    """Return the sends by when they have come somewhere, the last first: each before its needs."""
     cost = waiting.posed.cost
     comes = [
         start + min(cost[w] for w in ways) for start, ways in zip(starts, waiting.ways, strict=True)
