@@ -11,21 +11,25 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.collectives import named
-from sccl.core.clock import Clock
+from sccl.collectives import dual_of, named
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.outcome import Bound, Found, Measure
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
+from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Spending
-from sccl.synth.contract import Notify
-from sccl.synth.network.crossings import Crossings
-from sccl.synth.network.hops import hops_of, merged
+from sccl.synth.contract import Notify, Request
+from sccl.synth.network.crossings import Crossings, crossings_of
+from sccl.synth.network.hops import hops_of, merged, ways_back
+from sccl.synth.network.least import least_of_allreduce
+from sccl.synth.network.machine import net_of
 from sccl.synth.network.sends import Sends
+from sccl.synth.network.turned import joined, turned
 from sccl.synth.teccl.chain_plan import ChainPlan
 from sccl.synth.teccl.chains import chain_of
-from sccl.synth.teccl.direct import MOST_HOPS, DirectSends, direct, to_all, to_owners
+from sccl.synth.teccl.direct import MOST_HOPS, direct, to_all, to_owners
 from sccl.synth.teccl.phases import EPOCHS, Listeners, PhasePlan
 from sccl.synth.teccl.posed import Posed, pose
 
@@ -94,6 +98,34 @@ class Whole:
         return Found(plan, bound)
 
 
+def in_phases(
+    request: Request, collective: Collective, model: AlphaModel, phases: list[PhasePlan]
+) -> Whole:
+    """Return what was found of the phases, one after the other."""
+    topology, dual, its = request.topology, dual_of(request.spec), phases[0].posed.clock
+    clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
+    crossings = crossings_of(topology, clock)
+    finish, sends = phases[-1].ticks, phases[-1].columns()
+    if dual.on_reversed or dual.phases > 1:
+        first = phases[0]
+        back = ways_back(topology, crossings, first.posed.crossings)
+        before = turned(first.columns(), first.ticks, first.net, back, reduce=True)
+        sends = before if dual.on_reversed else joined(before, first.ticks, sends)
+        finish = first.ticks if dual.on_reversed else first.ticks + finish
+    scope = f"{collective.num_chunks} chunks of {clock.sizes[0]} bytes"
+    if dual.phases > 1:
+        net = net_of(topology, clock, crossings)
+        least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
+        if topology.ranks <= MOST_RANKS:
+            us = least_time(topology, request.spec).us(request.size_bytes)
+            least = max(least, us * PS_PER_US / clock.tick_ps)
+    else:
+        least = Fraction(phases[0].least * phases[0].posed.unit)
+        scope += ", by CP-SAT's search" if phases[0].by_search else ""
+    copied = phases[-1].posed.copied
+    return Whole(topology, collective, clock, crossings, finish, sends, copied, least, scope)
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """How what combines is looked for, and who is told.
@@ -119,23 +151,29 @@ def combined(strict: Whole, asked: Asked, spending: Spending, units: float) -> t
     Raises:
         TooLargeError: it is to be direct, and that takes too many messages.
     """
-    best, how = strict, Combining.REVERSAL
-    ended = ""
-    if asked.how != "reversal" and asked.last.options.model not in EPOCHS:
-        only = asked.how == "direct"
-        if only:
-            best = replace(strict, finish=MAX_TIME)
-        best, how = _direct(best, how, asked.last)
-        if only and best.finish == MAX_TIME:
-            raise TooLargeError(
-                f"{strict.collective.name} of {strict.topology.ranks} ranks takes more than "
-                f"{MOST_HOPS} hops of messages if all is sent directly: give fewer chunks, or "
-                "combine by reversal"
-            )
-    if strict.collective.name == "allreduce" and asked.how != "direct":
+    best, how, ended = strict, Combining.REVERSAL, ""
+    try:
+        if asked.how == "direct":
+            best, how = _only_direct(strict, asked.last)
+        elif asked.how == "auto" and asked.last.options.model not in EPOCHS:
+            best, how = _direct(strict, how, asked.last)
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    if strict.collective.name == "allreduce" and asked.how != "direct" and not ended:
         best, how, ended = _chained(strict, (best, how), asked, spending, units)
     asked.notify(Combined(how))
     return best, ended
+
+
+def _only_direct(strict: Whole, last: PhasePlan) -> tuple[Whole, Combining]:
+    best, how = _direct(replace(strict, finish=MAX_TIME), Combining.DIRECT, last)
+    if best.finish == MAX_TIME:
+        raise TooLargeError(
+            f"{strict.collective.name} of {strict.topology.ranks} ranks takes more than "
+            f"{MOST_HOPS} hops of messages if all is sent directly: give fewer chunks, or "
+            "combine by reversal"
+        )
+    return best, how
 
 
 def _direct(best: Whole, how: Combining, last: PhasePlan) -> tuple[Whole, Combining]:
@@ -149,17 +187,9 @@ def _direct(best: Whole, how: Combining, last: PhasePlan) -> tuple[Whole, Combin
     for by, contributions, after in tries:
         found = direct(posed, contributions, best.finish, after)
         if found is not None:
-            best, how = _with(best, found), by
+            best = replace(best, finish=found.ticks, sends=found.sends, message=found.message)
+            how = by
     return best, how
-
-
-def _with(whole: Whole, found: DirectSends) -> Whole:
-    return replace(
-        whole,
-        finish=found.ticks,
-        sends=found.sends,
-        message=found.message,
-    )
 
 
 def _posed(whole: Whole) -> Posed:

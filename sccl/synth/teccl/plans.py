@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.clock import AlphaModel, Clock
-from sccl.core.collective import Collective
+from sccl.core.clock import AlphaModel
 from sccl.core.outcome import GaveUp, Outcome
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
-from sccl.synth.network.crossings import crossings_of
-from sccl.synth.network.hops import ways_back
-from sccl.synth.network.least import least_of_allreduce
-from sccl.synth.network.machine import net_of
-from sccl.synth.network.turned import joined, turned
-from sccl.synth.teccl.combining import PS_PER_US, Asked, Whole, combined
+from sccl.synth.teccl.combining import Asked, Combined, Combining, combined, in_phases
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import Listeners, NoScheduleError, PhasePlan, phase_of
@@ -92,8 +84,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         return GaveUp(ended or late or f"nothing found with an effort of {units:g}")
     if not ended and spending.late() and any(phase.finish > phase.least for phase in phases):
         ended = effort.why_late
-    whole = _whole(request, collective, model, phases)
-    if request.spec.combining and options.buffers is None and not ended:
+    whole = in_phases(request, collective, model, phases)
+    if request.spec.combining and (ended or options.buffers is not None):
+        notify(Combined(Combining.REVERSAL))
+    elif request.spec.combining:
         asked = Asked(phases[-1], options.combine, told, notify)
         whole, ended = combined(whole, asked, spending, units / share)
     found = whole.found()
@@ -130,10 +124,10 @@ def _check(options: Options, spec: Spec) -> None:
         raise ParameterError(
             f"combine is {options.combine}, and {spec.name} reduces nothing: leave it out"
         )
-    if options.combine == "direct" and options.model != "auto":
+    if options.combine == "direct" and options.model not in {"auto", "continuous"}:
         raise ParameterError(
-            f"combine is direct in model {options.model}, expected auto: what is sent directly is "
-            "placed in exact time, by no model"
+            f"combine is direct in model {options.model}, expected continuous: what is sent "
+            "directly is placed in exact time, by no model"
         )
 
 
@@ -152,31 +146,3 @@ def _alike(one: Topology, other: Topology) -> bool:
     speeds = one.budget_speeds() == other.budget_speeds()
     things = (one.links, one.budgets, one.switches)
     return things == (other.links, other.budgets, other.switches) and speeds
-
-
-def _whole(
-    request: Request, collective: Collective, model: AlphaModel, phases: list[PhasePlan]
-) -> Whole:
-    """Return what was found of the phases, one after the other."""
-    topology, dual, its = request.topology, dual_of(request.spec), phases[0].posed.clock
-    clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
-    crossings = crossings_of(topology, clock)
-    finish, sends = phases[-1].ticks, phases[-1].columns()
-    if dual.on_reversed or dual.phases > 1:
-        first = phases[0]
-        back = ways_back(topology, crossings, first.posed.crossings)
-        before = turned(first.columns(), first.ticks, first.net, back, reduce=True)
-        sends = before if dual.on_reversed else joined(before, first.ticks, sends)
-        finish = first.ticks if dual.on_reversed else first.ticks + finish
-    scope = f"{collective.num_chunks} chunks of {clock.sizes[0]} bytes"
-    if dual.phases > 1:
-        net = net_of(topology, clock, crossings)
-        least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
-        if topology.ranks <= MOST_RANKS:
-            us = least_time(topology, request.spec).us(request.size_bytes)
-            least = max(least, us * PS_PER_US / clock.tick_ps)
-    else:
-        least = Fraction(phases[0].least * phases[0].posed.unit)
-        scope += ", by CP-SAT's search" if phases[0].by_search else ""
-    copied = phases[-1].posed.copied
-    return Whole(topology, collective, clock, crossings, finish, sends, copied, least, scope)

@@ -14,7 +14,7 @@ _PASSES = 8
 """From the end and from the start again, at the most."""
 
 
-class _Line:
+class Spans:
     """What is held of a thing by one at a time: spans, those that touch as one.
 
     So what is dense is passed over at once, as :class:`Held` does not.
@@ -45,14 +45,14 @@ class _Line:
         self._begin[at:after], self._end[at:after] = [start], [end]
 
 
-def _empty(posed: Posed) -> list[_Line | Held]:
+def _empty(posed: Posed) -> list[Spans | Held]:
     """Return all things, of which nothing is held; lines are those that no two hold at once."""
     least = list(posed.room)
     for own in posed.hops:
         for h in own:
             least[h.thing] = min(least[h.thing], h.weight)
     pairs = zip(least, posed.room, strict=True)
-    return [_Line() if 2 * weight > room else Held(room) for weight, room in pairs]
+    return [Spans() if 2 * weight > room else Held(room) for weight, room in pairs]
 
 
 @dataclass(frozen=True)
