@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -81,6 +80,10 @@ class TecclOutput(Output, frozen=True, kw_only=True):
         FileText | None, Meta(description="What says when links have less; null: they never do.")
     ] = None
     file: FileText | None
+    combined: Annotated[
+        str | None,
+        Meta(description="How the best of what combines was found; null: that of what does not."),
+    ] = None
 
 
 class Switching(StrEnum):
@@ -128,6 +131,14 @@ def priorities_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+class Combine(StrEnum):
+    """By what contributions come together."""
+
+    AUTO = "auto"
+    REVERSAL = "reversal"
+    DIRECT = "direct"
+
+
 def switched(topology: Topology, switch: Switching) -> Topology:
     """Return a machine whose switches do what they are taken to do.
 
@@ -154,6 +165,7 @@ class Scheduled:
         epoch_us: how long an epoch is; None: the best was not found in epochs.
         epochs: how many there are.
         model: by which it was found in these.
+        combined: how the best of what combines was found; None: it does not combine.
     """
 
     outcome: Outcome
@@ -161,10 +173,7 @@ class Scheduled:
     epoch_us: float | None
     epochs: int | None
     model: str | None
-
-
-_Epochs = tuple[float | None, int | None, str | None]
-"""How long one is, how many there are, and of which model."""
+    combined: str | None = None
 
 
 def scheduled(
@@ -187,24 +196,32 @@ def scheduled(
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     began = time.perf_counter()
-    last: list[_Epochs] = [(None, None, None)]
+    heard = _Heard(told)
     with compiling(first):
-        outcome = registry.plan(
-            registry.load(NAME), request, options, effort, partial(_tell, told, last)
-        )
-    return Scheduled(outcome, time.perf_counter() - began, *last[-1])
+        outcome = registry.plan(registry.load(NAME), request, options, effort, heard)
+    seconds = time.perf_counter() - began
+    return Scheduled(outcome, seconds, heard.epoch_us, heard.epochs, heard.model, heard.combined)
 
 
-def _tell(
-    told: Callable[[float, float], None],
-    last: list[_Epochs],
-    event: object,
-) -> None:
-    least, us = getattr(event, "least_us", None), getattr(event, "us", None)
-    if least is not None and us is not None:
-        told(us, least)
-    if (epochs := getattr(event, "epochs", None)) is not None:
-        last.append((getattr(event, "epoch_us", None), epochs, getattr(event, "model", None)))
+@dataclass
+class _Heard:
+    """What was told of the best schedule on the way."""
+
+    told: Callable[[float, float], None]
+    epoch_us: float | None = None
+    epochs: int | None = None
+    model: str | None = None
+    combined: str | None = None
+
+    def __call__(self, event: object) -> None:
+        least, us = getattr(event, "least_us", None), getattr(event, "us", None)
+        if least is not None and us is not None:
+            self.told(us, least)
+        if (epochs := getattr(event, "epochs", None)) is not None:
+            self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
+            self.model = getattr(event, "model", None)
+        if (by := getattr(event, "by", None)) is not None:
+            self.combined = str(by)
 
 
 def teccl_output(  # noqa: PLR0913 - what is told
@@ -254,6 +271,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
         ended=ended,
         bandwidth=str(bandwidth) if bandwidth else None,
         file=str(file) if file else None,
+        combined=by.combined,
     )
 
 

@@ -125,9 +125,9 @@ def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
         clock = Clock.of(machine, tuple(10_000 * part for part in cut))
         posed = pose_chunks(machine, spec.at(1), clock)
         best.append(Fraction(shortest(posed) * posed.unit, 10**6))
-        outcome = registry.plan(FLUID, Request(machine, spec, 10_000), FLUID.Options(gap=0.01))
-        one = outcome.best if isinstance(outcome, GaveUp) else outcome
-        assert isinstance(one, Found)
+    outcome = registry.plan(FLUID, Request(machine, spec, 10_000), FLUID.Options(gap=0.01))
+    one = outcome.best if isinstance(outcome, GaveUp) else outcome
+    assert isinstance(one, Found)
     assert least_of(one.bound) <= float(min(best))
     if isinstance(outcome, Found):
         assert one.bound.attained <= min(best) * Fraction(102, 100)
