@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,6 +14,7 @@ from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TopologyError
 from sccl.prove.bounds import LeastTime, least_time
+from sccl.synth.fluid.curve import LeastCurve, least_curve
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
 from sccl.synth.network.least import least_of_allreduce, least_ticks
@@ -22,6 +23,9 @@ from sccl.topo import machine_model
 
 MOST_RANKS = 64
 """Up to which cuts are looked at, and a linear program may be: they take longer than the rest."""
+
+_DRAWN = tuple(4**n for n in range(5, 16))
+"""Sizes at which prices are looked for, for a line from 1 KiB to 1 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +75,27 @@ def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], 
 
     Returns:
         None: it is not worked out here.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
     """
     if topology.ranks > MOST_RANKS or costs != Costs.of(topology, None, None):
         return None
-    least = _least_time(topology, spec)
+    least = least_by_size(topology, spec, _DRAWN)
     return lambda size_bytes: float(least.us(round(size_bytes)))
+
+
+def least_by_size(topology: Topology, spec: Spec, sizes: Sequence[int]) -> LeastCurve:
+    """Return what no plan of any chunks takes less than: cuts, and prices that say more.
+
+    Args:
+        sizes: bytes of a rank's buffer, ascending, for which it is to be good.
+
+    Raises:
+        InputError: something cannot be reached, or there are too many ranks.
+        KeyboardInterrupt: the user interrupted.
+    """
+    return least_curve(topology, spec, _least_time(topology, spec), sizes)
 
 
 def _models(topology: Topology) -> tuple[Topology, ...]:

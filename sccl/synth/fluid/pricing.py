@@ -66,7 +66,10 @@ class TreePricing:
         return 5e-10 * sum(part.work(slots) for part in self.parts)
 
     def cheapest(self, prices: NDArray[np.float64], arrive: Whole) -> list[tuple[float, Tree]]:
-        """Return, for each commodity, a cheapest tree and its price.
+        """Return, for each commodity, a cheapest tree but for rounding, and what none costs less.
+
+        Sends are priced in whole parts of the dearest one, each rounded down by less than a part:
+        so the tree that is found may cost as many parts more than another as it has sends, no more.
 
         Args:
             prices: shape (links, slots): of a byte.
@@ -79,6 +82,7 @@ class TreePricing:
         dearest = float(prices.max(initial=0.0)) or 1.0
         # a send costs a little even where it is free: it may cost something later, and ends loops
         cost = np.floor(prices * (_FINE / dearest)).astype(np.int64) * 64 + 1
+        rounded = 3 * (self.problem.topology.ranks + len(self.starts)) * dearest / _FINE
         found: list[tuple[float, Tree] | None] = [None] * len(self.problem.commodities)
         for part in self.parts:
             part.fill(cost, arrive)
@@ -86,7 +90,7 @@ class TreePricing:
                 one = self.problem.commodities[c]
                 tree = part.tree(one, self.starts[one.holders], cost, arrive)
                 tree = frozenset(use for use in tree if use[0] < own)
-                price = float(sum(prices[use] for use in sorted(tree)))
+                price = max(0.0, float(sum(prices[use] for use in sorted(tree))) - rounded)
                 best = found[c]
                 if best is None or price < best[0]:
                     found[c] = (price, tree)
