@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.clock import Clock
@@ -13,7 +12,7 @@ from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TopologyError
-from sccl.prove.bounds import LeastTime, least_time
+from sccl.prove.bounds import least_time
 from sccl.synth.fluid.curve import LeastCurve, least_curve
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
@@ -61,7 +60,7 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
     found = [TimeBound(_by_links(topology, spec, collective, clock), about)]
     for machine in _models(topology) if topology.ranks <= MOST_RANKS else ():
-        us = _least_time(machine, spec).us(collective.chunks * size)
+        us = least_time(machine, spec).us(collective.chunks * size)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
         found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
     return max(found, key=lambda bound: bound.ticks)
@@ -95,7 +94,7 @@ def least_by_size(topology: Topology, spec: Spec, sizes: Sequence[int]) -> Least
         InputError: something cannot be reached, or there are too many ranks.
         KeyboardInterrupt: the user interrupted.
     """
-    return least_curve(topology, spec, _least_time(topology, spec), sizes)
+    return least_curve(topology, spec, least_time(topology, spec), sizes)
 
 
 def _models(topology: Topology) -> tuple[Topology, ...]:
@@ -120,9 +119,3 @@ def _by_links(topology: Topology, spec: Spec, collective: Collective, clock: Clo
     clock = Clock.of(there, clock.chunk_bytes, clock.model, clock.tick_ps)
     net = net_of(there, clock, crossings_of(there, clock))
     return least_ticks(there, clock, net, demand, 0)
-
-
-@lru_cache(maxsize=8)
-def _least_time(topology: Topology, spec: Spec) -> LeastTime:
-    """Return what bounds times of all sizes."""
-    return least_time(topology, spec)

@@ -65,11 +65,17 @@ class TreePricing:
         """Return what it takes to price trees of so many slots, in units of some seconds."""
         return 5e-10 * sum(part.work(slots) for part in self.parts)
 
-    def cheapest(self, prices: NDArray[np.float64], arrive: Whole) -> list[tuple[float, Tree]]:
-        """Return, for each commodity, a cheapest tree but for rounding, and what none costs less.
+    def rounded(self, prices: NDArray[np.float64]) -> float:
+        """Return by how much a tree that is found may be dearer than another one.
 
-        Sends are priced in whole parts of the dearest one, each rounded down by less than a part:
-        so the tree that is found may cost as many parts more than another as it has sends, no more.
+        Sends are priced in whole parts of the dearest one, each rounded down by less than a part,
+        and a send more is a 64th of one: so by no more parts than trees have sends.
+        """
+        sends = 3 * (self.problem.topology.ranks + len(self.starts))
+        return sends * (float(prices.max(initial=0.0)) or 1.0) / _FINE
+
+    def cheapest(self, prices: NDArray[np.float64], arrive: Whole) -> list[tuple[float, Tree]]:
+        """Return, for each commodity, a tree that is the cheapest but for rounding, and its price.
 
         Args:
             prices: shape (links, slots): of a byte.
@@ -82,7 +88,6 @@ class TreePricing:
         dearest = float(prices.max(initial=0.0)) or 1.0
         # a send costs a little even where it is free: it may cost something later, and ends loops
         cost = np.floor(prices * (_FINE / dearest)).astype(np.int64) * 64 + 1
-        rounded = 3 * (self.problem.topology.ranks + len(self.starts)) * dearest / _FINE
         found: list[tuple[float, Tree] | None] = [None] * len(self.problem.commodities)
         for part in self.parts:
             part.fill(cost, arrive)
@@ -90,7 +95,7 @@ class TreePricing:
                 one = self.problem.commodities[c]
                 tree = part.tree(one, self.starts[one.holders], cost, arrive)
                 tree = frozenset(use for use in tree if use[0] < own)
-                price = max(0.0, float(sum(prices[use] for use in sorted(tree))) - rounded)
+                price = float(sum(prices[use] for use in sorted(tree)))
                 best = found[c]
                 if best is None or price < best[0]:
                     found[c] = (price, tree)
