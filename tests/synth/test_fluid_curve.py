@@ -17,8 +17,8 @@ from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
-from sccl.synth.fluid import curve
 from sccl.synth.fluid.curve import LeastCurve, SlotFloor, least_curve
+from sccl.synth.fluid.least import Least
 from sccl.tasks.entrants import ClassicalEntrant, Contest
 from sccl.tasks.planned import best_of
 from sccl.topo import resolve
@@ -159,6 +159,6 @@ def test_who_interrupts_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(curve.Least, "raise_floor", interrupt)
+    monkeypatch.setattr(Least, "raise_floor", interrupt)
     with pytest.raises(KeyboardInterrupt):
         curve_of("ring:4", "alltoall")
