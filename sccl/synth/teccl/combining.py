@@ -28,10 +28,11 @@ from sccl.synth.network.machine import net_of
 from sccl.synth.network.sends import Sends
 from sccl.synth.network.turned import joined, turned
 from sccl.synth.teccl.chain_plan import ChainPlan
-from sccl.synth.teccl.chains import chain_of
+from sccl.synth.teccl.chains import chain_of, finish_of, sends_of
 from sccl.synth.teccl.direct import MOST_HOPS, direct, to_all, to_owners
 from sccl.synth.teccl.phases import EPOCHS, Listeners, PhasePlan
 from sccl.synth.teccl.posed import Posed, pose
+from sccl.synth.teccl.rooted import rerooted
 
 PS_PER_US = 10**6
 
@@ -214,8 +215,13 @@ def _chained(
     try:
         chains.overlap(chain_of(strict.sends))
         found.append((Combining.OVERLAP, chains.ticks, chains.columns()))
-        if (left := spending.left(units)) and best.finish > chains.shortest * posed.unit:
-            chains.run(left)
+        if chains.sends is not None and chains.turns:
+            turned = rerooted(posed, chains.sends)
+            ticks = finish_of(posed, turned) * posed.unit
+            found.append((Combining.CHAINS, ticks, sends_of(posed, turned)))
+        left = spending.left(units)
+        if left and best.finish > chains.shortest * posed.unit:
+            chains.run_before(min(ticks for _, ticks, _ in found) // posed.unit, left)
     except KeyboardInterrupt:
         ended = "interrupted"
     found.append((Combining.CHAINS, chains.ticks, chains.columns()))

@@ -114,6 +114,11 @@ class PhasePlan:
         """Return the ticks after which all has arrived."""
         return self.finish * self.posed.unit
 
+    @property
+    def enough(self) -> int:
+        """Return the units after which a finish is near enough to the bound."""
+        return max(self.least, int(self.least * (1 + Fraction(self.options.gap))))
+
     def us(self, units: int) -> float:
         """Return units in microseconds."""
         return units * self.posed.unit * self.posed.clock.tick_ps / 10**6
@@ -145,8 +150,7 @@ class PhasePlan:
             TooLargeError: a model would be too large.
             KeyboardInterrupt: the user interrupted; what was found by then is kept.
         """
-        enough = max(self.least, int(self.least * (1 + Fraction(self.options.gap))))
-        spending = Spending(effort)
+        enough, spending = self.enough, Spending(effort)
         if self.options.model in EPOCHS:
             self._in_epochs(spending, enough)
         else:
@@ -210,7 +214,7 @@ class PhasePlan:
         ):
             return
         known = (self.sends or ()) if alone else ()
-        model = self.kind(self.posed, action, self.finish - 1, known)
+        model = self.kind(self.posed, action, self._latest() - 1, known)
         model.soonest_finish(self.least)
         found = model.solved(left, STRATEGY)
         spending.units += found.units
@@ -218,6 +222,10 @@ class PhasePlan:
             self._take(tuple(action.images(found.sends)))
         if alone and (found.optimal or found.refuted):
             self._exhaust()
+
+    def _latest(self) -> int:
+        """Return the units in less than which a model is to finish."""
+        return self.finish
 
     def _exhaust(self) -> None:
         """Take note that the model of all chunks has nothing better."""
