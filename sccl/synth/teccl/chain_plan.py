@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sccl.solvers.effort import Effort
+from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
 from sccl.synth.teccl.chain_model import ChainModel
 from sccl.synth.teccl.chains import Chain, sends_of, tightened
 from sccl.synth.teccl.phases import EPOCHS, PhasePlan
 from sccl.synth.teccl.posed import ChunkSend
+from sccl.synth.teccl.rooted import MOST_SENDS
 
 MOST_PLACED = 2**17
 """Sends that are placed anew: some seconds."""
@@ -22,7 +24,10 @@ class ChainPlan(PhasePlan):
 
     Attributes:
         posed: its second phase, an allgather on the machine itself.
+        ahead: units: of the best that is no chain of one root.
     """
+
+    ahead: int = FAR
 
     kind: ClassVar = ChainModel
     intervals: ClassVar[int] = 2
@@ -39,13 +44,27 @@ class ChainPlan(PhasePlan):
         if len(strict) <= MOST_PLACED:
             self._take(strict)
 
-    def run(self, effort: Effort) -> None:
-        """Better it, unless it is to be in epochs, which chains are not in.
+    @property
+    def turns(self) -> bool:
+        """Return whether other roots are looked for: of few sends, which no switch copies."""
+        few = len(self.sends or ()) <= MOST_SENDS
+        return few and not self.posed.copied and self.options.model not in EPOCHS
 
-        Where phases were too long to be placed anew, models begin with nothing.
+    def run_before(self, units: int, effort: Effort) -> None:
+        """Look for what finishes before so many units, unless it is to be in epochs.
+
+        Where something else does so well, chains are not bettered step by step.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted; what was found by then is kept.
         """
-        if self.options.model not in EPOCHS and self.finish > self.shortest:
-            super().run(effort)
+        self.ahead = units
+        self.exhausted = units < self.finish
+        if self.options.model not in EPOCHS and self._latest() > max(self.shortest, self.enough):
+            self.run(effort)
+
+    def _latest(self) -> int:
+        return min(self.finish, self.ahead)
 
     def columns(self) -> Sends:
         """Return what is sent, in ticks and by columns."""

@@ -48,6 +48,11 @@ def sends_of(posed: Posed, chain: Iterable[ChunkSend]) -> Sends:
     ).ordered()
 
 
+def finish_of(posed: Posed, sends: Iterable[ChunkSend]) -> int:
+    """Return the units after which all has arrived."""
+    return max((s.start + posed.cost[s.way] for s in sends), default=0)
+
+
 def is_reduced(send: ChunkSend) -> bool:
     """Return whether what is sent is a partial result."""
     return isinstance(send, ChainSend) and send.reduce

@@ -29,11 +29,12 @@ from sccl.synth.network.machine import net_of
 from sccl.synth.network.sends import Sends
 from sccl.synth.network.turned import joined, turned
 from sccl.synth.teccl.chain_plan import ChainPlan
-from sccl.synth.teccl.chains import chain_of
+from sccl.synth.teccl.chains import chain_of, finish_of, sends_of
 from sccl.synth.teccl.direct import MOST_HOPS, direct, to_all, to_owners
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import EPOCHS, Listeners, PhasePlan
 from sccl.synth.teccl.posed import Posed, pose
+from sccl.synth.teccl.rooted import rerooted
 from sccl.synth.teccl.varied import rows_of
 
 PS_PER_US = 10**6
@@ -166,7 +167,7 @@ def _range(sizes: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CombiningAsked:
     """How what combines is looked for, and who is told.
 
     Attributes:
@@ -180,7 +181,9 @@ class Asked:
     notify: Notify
 
 
-def combined(strict: Whole, asked: Asked, spending: Spending, units: float) -> tuple[Whole, str]:
+def combined(
+    strict: Whole, asked: CombiningAsked, spending: Spending, units: float
+) -> tuple[Whole, str]:
     """Return what combines, bettered as a whole, and why that ended early; empty: it did not.
 
     Args:
@@ -242,7 +245,7 @@ def _posed(whole: Whole) -> Posed:
 def _chained(
     strict: Whole,
     known: tuple[Whole, Combining],
-    asked: Asked,
+    asked: CombiningAsked,
     spending: Spending,
     units: float,
 ) -> tuple[Whole, Combining, str]:
@@ -255,8 +258,13 @@ def _chained(
     try:
         chains.overlap(chain_of(strict.sends))
         found.append((Combining.OVERLAP, chains.ticks, chains.columns()))
-        if (left := spending.left(units)) and best.finish > chains.shortest * posed.unit:
-            chains.run(left)
+        if chains.sends is not None and chains.turns:
+            turned = rerooted(posed, chains.sends)
+            ticks = finish_of(posed, turned) * posed.unit
+            found.append((Combining.CHAINS, ticks, sends_of(posed, turned)))
+        left = spending.left(units)
+        if left and best.finish > chains.shortest * posed.unit:
+            chains.run_before(min(ticks for _, ticks, _ in found) // posed.unit, left)
     except KeyboardInterrupt:
         ended = "interrupted"
     found.append((Combining.CHAINS, chains.ticks, chains.columns()))

@@ -128,6 +128,11 @@ class PhasePlan:
         """Return the ticks after which all has arrived."""
         return self.finish * self.posed.unit
 
+    @property
+    def enough(self) -> int:
+        """Return the units after which a finish is near enough to the bound."""
+        return max(self.least, int(self.least * (1 + Fraction(self.options.gap))))
+
     def us(self, units: int) -> float:
         """Return units in microseconds."""
         return units * self.posed.unit * self.posed.clock.tick_ps / 10**6
@@ -169,8 +174,7 @@ class PhasePlan:
             TooLargeError: a model would be too large.
             KeyboardInterrupt: the user interrupted; what was found by then is kept.
         """
-        enough = max(self.least, int(self.least * (1 + Fraction(self.options.gap))))
-        spending = Spending(effort)
+        enough, spending = self.enough, Spending(effort)
         if self.options.model in EPOCHS:
             self._in_epochs(spending, enough)
         else:
@@ -246,6 +250,10 @@ class PhasePlan:
         if alone and (found.optimal or found.refuted):
             self._exhaust()
 
+    def _latest(self) -> int:
+        """Return the units in less than which a model is to finish."""
+        return self.finish
+
     def _exhaust(self) -> None:
         """Take note that the model of all chunks has nothing better."""
         self.exhausted = True
@@ -258,7 +266,7 @@ class PhasePlan:
         Of several tenants one may be as late as others that finish as soon as they can make good.
         """
         if len(self.soonest) == 1:
-            return self.finish - 1
+            return self._latest() - 1
         spare = self.value - 1 - self.posed.weighed(self.soonest)
         pairs = zip(self.soonest, self.posed.priorities, strict=True)
         return max(least + spare // priority for least, priority in pairs)

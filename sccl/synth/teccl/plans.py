@@ -12,7 +12,7 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
-from sccl.synth.teccl.combining import Asked, Combined, Combining, combined, in_phases
+from sccl.synth.teccl.combining import Combined, Combining, CombiningAsked, combined, in_phases
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import EPOCHS, Listeners, NoScheduleError, PhasePlan, phase_of
@@ -96,7 +96,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if request.spec.combining and (ended or options.buffers is not None):
         notify(Combined(Combining.REVERSAL))
     elif request.spec.combining:
-        asked = Asked(phases[-1], options.combine, told, notify)
+        asked = CombiningAsked(phases[-1], options.combine, told, notify)
         whole, ended = combined(whole, asked, spending, units / share)
     found = whole.found()
     return GaveUp(ended, found) if ended else found
