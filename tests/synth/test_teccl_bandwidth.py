@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sccl.collectives import named
 from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.core.clock import AlphaModel, Clock
+from sccl.core.files.bandwidths import bandwidth_to_wire
 from sccl.core.outcome import Found, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Switch, Topology
@@ -61,7 +62,7 @@ def asked(
     **told: Any,
 ) -> Outcome:
     request = Request(topology, named(collective, topology.ranks), size)
-    options = TECCL.Options(bandwidth=bandwidth, **told)
+    options = TECCL.Options(bandwidth=bandwidth_to_wire(bandwidth), **told)
     return registry.plan(TECCL, request, options, Effort(units=units))
 
 

@@ -16,8 +16,8 @@ from fractions import Fraction
 import numpy as np
 from msgspec import structs
 
-from sccl.core.bandwidth import VariableBandwidth
 from sccl.core.clock import Clock
+from sccl.core.files.bandwidths import bandwidth_of_wire
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -67,7 +67,7 @@ class PlannedAnew:
 
     def __post_init__(self) -> None:
         assert self.options.bandwidth is not None
-        self._bandwidth: VariableBandwidth = self.options.bandwidth
+        self._bandwidth = bandwidth_of_wire(self.options.bandwidth)
         self._found: Found | None = None
         self._least, self._scope = Fraction(0), ""
 
