@@ -12,9 +12,8 @@ from sccl.api.arguments import checked
 from sccl.api.machine import Topology
 from sccl.collectives import Spec, custom
 from sccl.collectives import resolve as resolve_collective
-from sccl.core.bandwidth import VariableBandwidth
-from sccl.core.files.bandwidths import bandwidth_of_text, load_bandwidth
-from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.files.bandwidths import bandwidth_of_text, bandwidth_to_wire, load_bandwidth
+from sccl.core.files.shapes import CustomCollectiveWire, VariableBandwidthWire
 from sccl.core.files.text import parse
 from sccl.errors import ParameterError
 from sccl.topo import resolve as resolve_topology
@@ -148,8 +147,8 @@ def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:
     return sorted((int(chunk), int(rank)) for chunk, rank in found)
 
 
-def bandwidth_of(given: BandwidthLike | None) -> VariableBandwidth | None:
-    """Return a bandwidth that varies over time; None: it does not.
+def bandwidth_of(given: BandwidthLike | None) -> VariableBandwidthWire | None:
+    """Return a bandwidth that varies over time, checked; None: it does not.
 
     Raises:
         InputError: the file cannot be read, or what is given says no bandwidth.
@@ -157,7 +156,7 @@ def bandwidth_of(given: BandwidthLike | None) -> VariableBandwidth | None:
     if given is None:
         return None
     if isinstance(given, str | PathLike):
-        return load_bandwidth(Path(given))
+        return bandwidth_to_wire(load_bandwidth(Path(given)))
     try:
         text = json.dumps({"intervals": [dict(interval) for interval in given]})
     except (TypeError, ValueError) as error:
@@ -165,4 +164,4 @@ def bandwidth_of(given: BandwidthLike | None) -> VariableBandwidth | None:
             f"bandwidth is {given!r:.60}, expected a file, or intervals, such as "
             '[{"from_us": 5, "to_us": 9, "fraction": 0.5}]'
         ) from error
-    return bandwidth_of_text(text, "bandwidth")
+    return bandwidth_to_wire(bandwidth_of_text(text, "bandwidth"))

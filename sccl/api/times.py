@@ -175,8 +175,8 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.teccl("allgather", "teccl-ndv2x2", size=62_500)
     Schedule(allgather on teccl-ndv2x2, 61 KiB a rank in C=1: 46.45 us; the bound is met)
     >>> slow = [{"from_us": 10, "to_us": 30, "fraction": 0.5}]  # all links
-    >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=100_000, bandwidth=slow).finish_us
-    16.0
+    >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=400_000, bandwidth=slow).finish_us
+    31.5
     """
     spec = collective if isinstance(collective, Spec) else str(collective)
     taken = Switching(switch)

@@ -14,7 +14,7 @@ from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reporte
 from sccl.cli.subject import SubjectOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text, us_text
-from sccl.core.files.bandwidths import load_bandwidth
+from sccl.core.files.bandwidths import bandwidth_to_wire, load_bandwidth
 from sccl.core.words import counted
 from sccl.synth.contract import Request
 from sccl.synth.settings import checked_effort
@@ -171,7 +171,7 @@ def teccl(
         epochs=epochs,
         buffers=buffers,
         priorities=weighed,
-        bandwidth=None if bandwidth is None else load_bandwidth(bandwidth),
+        bandwidth=None if bandwidth is None else bandwidth_to_wire(load_bandwidth(bandwidth)),
         combine=combine.value,
     )
     if model is not Model.LP and not request.spec.counts:  # its chunks have sizes of their own

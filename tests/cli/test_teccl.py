@@ -72,6 +72,40 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], sa
     assert says in err
 
 
+def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
+    file = tmp_path / "less.json"
+    file.write_text('{"intervals": [{"from_us": 1, "to_us": 2, "fraction": 0}]}')
+    words = ("--collective", "scatter", "--topo", "ring:4@1GB+0us", "--size", "4000")
+    code, out, _ = sccl("teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
+    assert code == 0
+    assert "3 us (4 transfers" in out
+    assert "the bound is met" in out
+    assert f"links have what {file} says: 'sccl check' and 'sccl simulate' take these times" in out
+    simulated = json.loads(sccl("simulate", tmp_path / "s.json", "--json")[1])
+    assert simulated["runs"][0]["finish_us"] == 3
+    shown = json.loads(sccl("teccl", *words, "--bandwidth", file, "--json")[1])
+    assert (shown["bandwidth"], shown["finish_us"], shown["bound_us"]) == (str(file), 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{}", "expected a bandwidth file (its shape: 'sccl schema bandwidth')"),
+        ('{"intervals": [{"from_us": 1, "fraction": 2}]}', "the judge's clock knows the machine"),
+        ('{"intervals": [{"links": [[0, 2]], "from_us": 1, "fraction": 0}]}', "link 0->2 is not a"),
+        ('{"intervals": [{"from_us": 0, "fraction": 0}]}', "nothing comes from rank 0 to rank 1"),
+    ],
+)
+def test_a_bandwidth_that_cannot_be_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "less.json"
+    file.write_text(text)
+    words = ("--collective", "scatter", "--topo", "ring:4", "--size", "4000", "--effort", "0.1")
+    code, out, err = sccl("teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
+    assert (code, out) == (2, "")
+    assert says in err
+    assert not (tmp_path / "s.json").exists()
+
+
 @pytest.mark.parametrize(("reason", "exit_code"), [("interrupted", 130), ("timeout after 1 s", 3)])
 def test_what_was_found_by_then_is_kept(
     reason: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -30,14 +30,25 @@ def bandwidth_of_text(text: str, where: str) -> VariableBandwidth:
     Raises:
         FormatError: it does not say that, or contradicts itself.
     """
-    wire: VariableBandwidthWire = parse(text, VariableBandwidthWire, where)
+    return bandwidth_of_wire(parse(text, VariableBandwidthWire, where), where)
+
+
+def bandwidth_of_wire(wire: VariableBandwidthWire, where: str = "bandwidth") -> VariableBandwidth:
+    """Return the bandwidth over time of a file shape.
+
+    Args:
+        where: what to call it in a message, unless it has a name.
+
+    Raises:
+        FormatError: it contradicts itself.
+    """
     found = []
     for number, interval in enumerate(wire.intervals):
         try:
             found.append(_interval(interval))
         except ParameterError as error:
             raise FormatError(f"{where}, $.intervals[{number}]: {error}") from error
-    return VariableBandwidth(tuple(found), where)
+    return VariableBandwidth(tuple(found), wire.name or where)
 
 
 def _interval(wire: BandwidthIntervalWire) -> BandwidthInterval:
@@ -57,6 +68,7 @@ def _interval(wire: BandwidthIntervalWire) -> BandwidthInterval:
 def bandwidth_to_wire(bandwidth: VariableBandwidth) -> VariableBandwidthWire:
     """Return the file shape of a bandwidth over time."""
     return VariableBandwidthWire(
+        name=bandwidth.name,
         intervals=tuple(
             BandwidthIntervalWire(
                 links=one.links,
@@ -65,7 +77,7 @@ def bandwidth_to_wire(bandwidth: VariableBandwidth) -> VariableBandwidthWire:
                 fraction=float(one.fraction),
             )
             for one in bandwidth.intervals
-        )
+        ),
     )
 
 

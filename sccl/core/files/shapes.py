@@ -404,6 +404,7 @@ class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
     schema: _Version = 1
     kind: Literal["bandwidth"] = "bandwidth"
     digest: _Digest | None = None
+    name: Annotated[str, Meta(description="What messages call it; empty: they name its file.")] = ""
     intervals: Annotated[
         tuple[BandwidthIntervalWire, ...],
         Meta(

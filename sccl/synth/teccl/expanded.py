@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import gcd
 
 from sccl.solvers import cpsat, milp
 from sccl.solvers.cpsat import CpModel, IntVar
@@ -25,6 +26,9 @@ STRATEGY = cpsat.Strategy(presolved=False)
 
 _HALF = 0.5
 """Solvers of programs are off by a little from 0 and 1."""
+
+_BITS = 40
+"""Of what there is of a thing: solvers reckon in 64 with sums of what is taken."""
 
 _REWARD = 10_000
 """Of a chunk where it is wanted, in the first epoch."""
@@ -252,8 +256,10 @@ class ExpandedModel:
             if all(2 * load > room >= load for load, _ in rows):
                 if len(rows) > 1:
                     self.model.add_at_most_one(x for _, x in rows)
-            else:
-                self.model.add(sum(load * x for load, x in rows) <= room)
+            else:  # rounded so that what is refuted stays so: what is found is placed exactly
+                unit = gcd(room, *(load for load, _ in rows))
+                unit *= max(1, room // unit >> _BITS)
+                self.model.add(sum(load // unit * x for load, x in rows) <= -(-room // unit))
 
     def _uses(
         self, span: Span, by_way: dict[int, list[tuple[int, int, IntVar]]]

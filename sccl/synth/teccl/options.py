@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.bandwidth import VariableBandwidth
+from sccl.core.files.shapes import VariableBandwidthWire
 from sccl.synth import contract
 
 
@@ -62,7 +62,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
     ] = "travels"
     bandwidth: Annotated[
-        VariableBandwidth | None,
+        VariableBandwidthWire | None,
         Meta(description="What links have less than the machine says, and when; none: nothing."),
     ] = None
     combine: Annotated[

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
+from sccl.core.files.bandwidths import bandwidth_of_wire
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -312,7 +313,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     parts = [count for _, count in spec.parts] if options.priorities else []
     posed = pose(machine, collective, clock, parts, options.priorities)
     if options.bandwidth is not None:
-        posed = varied(posed, options.bandwidth)
+        posed = varied(posed, bandwidth_of_wire(options.bandwidth))
     sends = None if first is None else _read(posed, first)
     if not alike:
         sends = listed(posed, effort.seed, Spending(effort).late)

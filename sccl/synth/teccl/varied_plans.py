@@ -16,8 +16,8 @@ from fractions import Fraction
 import numpy as np
 from msgspec import structs
 
-from sccl.core.bandwidth import VariableBandwidth
 from sccl.core.clock import Clock
+from sccl.core.files.bandwidths import bandwidth_of_wire
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -26,6 +26,7 @@ from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
+from sccl.synth.teccl.epochs import length_of
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.placing import placed
 from sccl.synth.teccl.posed import ChunkSend, Posed, pose
@@ -40,6 +41,9 @@ _PARTS = 4
 
 _LEAST_MEAN = Fraction(1, 1000)
 """Of its bandwidth that a link has on average: one without any stays, and is of no use."""
+
+_SMALL = 200_000
+"""Variables of a model in epochs for which nobody has asked."""
 
 _LONG = 100
 """Bounds that it may take, where the plan of full bandwidth takes for ever."""
@@ -67,8 +71,9 @@ class PlannedAnew:
 
     def __post_init__(self) -> None:
         assert self.options.bandwidth is not None
-        self._bandwidth: VariableBandwidth = self.options.bandwidth
+        self._bandwidth = bandwidth_of_wire(self.options.bandwidth)
         self._found: Found | None = None
+        self._posed: Posed | None = None
         self._least, self._scope = Fraction(0), ""
 
     def best(self) -> Outcome:
@@ -92,6 +97,8 @@ class PlannedAnew:
             if self._found is None:
                 raise
             ended = "interrupted"
+        if not ended and spending.late() and not self._near_enough():
+            ended = self.effort.why_late
         if self._found is None and not ended and self._least:
             raise UnreachableError(
                 f"{self._bandwidth.name}: each plan that was found is in need of a link that then "
@@ -134,7 +141,7 @@ class PlannedAnew:
             yield from self._in_epochs(spending, units / _PARTS)
 
     def _in_epochs(self, spending: Spending, units: float) -> Iterator[Outcome]:
-        for model in ("milp", "astar"):
+        for model in ("milp", "astar") if self._epochs_few() else ("astar",):
             left = spending.left(2 * units)
             if left is None:
                 return
@@ -152,6 +159,15 @@ class PlannedAnew:
                         self.notify(event)
             yield outcome
             return
+
+    def _epochs_few(self) -> bool:
+        """Return whether all epochs at once make a model that is soon put together."""
+        if self._posed is None or self._found is None:
+            return True
+        length = length_of(self._posed, self.options.epoch, self.options.multiplier)
+        assert isinstance(self._found.plan, Schedule)
+        epochs = -(-self._found.plan.finish // length)
+        return self._posed.chunks * len(self._posed.src) * epochs <= _SMALL
 
     def _know(self, found: Found) -> None:
         """Take what nothing is below, where that is more than is known."""
@@ -179,6 +195,7 @@ class PlannedAnew:
         posed = varied(posed, self._bandwidth)
         us = Fraction(clock.tick_ps, _PS_PER_US)
         if at_full:
+            self._posed = posed
             self._know(found)
             if not self.request.spec.combining:
                 self._least = max(self._least, least_varied(posed) * us)
