@@ -10,7 +10,7 @@ schedules are placed anew in exact time (:mod:`sccl.synth.teccl.placing`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
@@ -58,6 +58,8 @@ class Epochs:
         spans: of each way.
         far: epochs from each rank to each other, if nothing is in the way.
         first: how many epochs are over by then; epochs are counted from there.
+        sizes: of chunks of several sizes: of those of each. What this says itself of delays is
+            about the least.
     """
 
     posed: Posed
@@ -66,6 +68,19 @@ class Epochs:
     spans: tuple[tuple[Span, ...], ...]
     far: Ticks
     first: int = 0
+    sizes: tuple[Epochs, ...] = ()
+
+    def of(self, chunk: int) -> Epochs:
+        """Return these as a chunk has them, by its size."""
+        if not self.sizes:
+            return self
+        own = self.sizes[self.posed.size[chunk]]
+        return own if own.first == self.first else replace(own, first=self.first)
+
+    @property
+    def longest(self) -> int:
+        """Return the longest delay of all."""
+        return max(max(own.delay) for own in self.sizes or (self,))
 
     @property
     def us(self) -> float:
@@ -86,7 +101,7 @@ class Epochs:
 
     def soonest(self, chunk: int) -> list[int]:
         """Return of each rank the first epoch from which a chunk can be there."""
-        return [int(k) for k in self.far[sorted(self.posed.holders[chunk])].min(axis=0)]
+        return [int(k) for k in self.of(chunk).far[sorted(self.posed.holders[chunk])].min(axis=0)]
 
     @property
     def least(self) -> int:
@@ -109,15 +124,16 @@ def length_us(posed: Posed, epoch: str, multiplier: int) -> Fraction:
     """Return how long an epoch is, microseconds.
 
     Args:
-        epoch: how long a chunk takes the fastest (auto is that) or the slowest link; or
-            microseconds.
+        epoch: how long a chunk takes the fastest (auto is that) or the slowest link, of several
+            sizes one of the largest; or microseconds.
         multiplier: so many times as long (the paper's EM).
 
     Raises:
         ParameterError: it is neither, or so short that no chunk passes a link in many of them.
     """
     links = len(posed.topology.links)
-    busy = [hop.busy for hops in posed.hops for hop in hops if hop.thing < links and hop.busy]
+    largest = (hop for hops in posed.holds[-1] for hop in hops if hop.thing < links)
+    busy = [hop.busy for hop in largest if hop.busy]
     unit_us, quickest = _unit_us(posed), min(busy, default=1)
     if epoch in {AUTO, FASTEST, SLOWEST}:
         return unit_us * multiplier * (max(busy, default=1) if epoch == SLOWEST else quickest)
@@ -143,14 +159,18 @@ def _unit_us(posed: Posed) -> Fraction:
     return Fraction(posed.unit * posed.clock.tick_ps, 10**6)
 
 
-def epochs_of(posed: Posed, length: int, *, ports: bool = False) -> Epochs:
-    """Return a problem's epochs of a length, in units.
+def epochs_of(
+    posed: Posed, length: int, *, ports: bool = False, begins: dict[int, int] | None = None
+) -> Epochs:
+    """Return a problem's epochs of a length, in units, of chunks of one size.
 
     Args:
         ports: whether a link to or from a switch carries at most one chunk in an epoch, however
             many it could (hyper-edges, appendix C).
+        begins: as :func:`begins_of` has them; None: of these chunks.
     """
-    begins, at_switch = begins_of(posed), at_switches(posed) if ports else frozenset()
+    begins = begins_of(posed) if begins is None else begins
+    at_switch = at_switches(posed) if ports else frozenset()
     spans = tuple(
         tuple(span_of(h, length, begins[h.thing], alone=h.thing in at_switch) for h in hops)
         for hops in posed.hops
@@ -171,7 +191,7 @@ def at_switches(posed: Posed) -> frozenset[int]:
 def begins_of(posed: Posed) -> dict[int, int]:
     """Return of each thing how much later than the others' its epochs begin, units."""
     begins: dict[int, int] = {}
-    for hop in (hop for hops in posed.hops for hop in hops):
+    for hop in (hop for holds in posed.holds for hops in holds for hop in hops):
         begins[hop.thing] = min(hop.offset, begins.get(hop.thing, hop.offset))
     return begins
 

@@ -63,11 +63,12 @@ class EpochState:
         done: set[tuple[int, int, int]] = set()
         for send in sends:
             key = send.chunk, posed.dst[send.way]
-            delay = epochs.delay_at(send.way, send.start)
+            its = epochs.of(send.chunk)
+            delay = its.delay_at(send.way, send.start)
             assert delay is not None
             comes = max(0, send.start + delay - count)
             there[key] = min(comes, there.get(key, comes))
-            for span in epochs.spans_at(send.way, send.start):
+            for span in its.spans_at(send.way, send.start):
                 if (send.chunk, send.start, span.stem) in done:
                     continue
                 done.add((send.chunk, send.start, span.stem))
@@ -123,7 +124,7 @@ class ExpandedModel:
         self.come: dict[tuple[int, int], dict[int, list[IntVar]]] = {}
         self.leave: dict[tuple[int, int], list[tuple[int, IntVar]]] = {}
         self._kept: dict[tuple[int, int], list[IntVar]] = {}
-        self._stems: dict[int, list[tuple[int, IntVar]]] = {}
+        self._stems: dict[int, list[tuple[int, int, IntVar]]] = {}
         self.wanted = {
             (c, r)
             for c in action.firsts
@@ -143,7 +144,7 @@ class ExpandedModel:
 
     def _variables(self, chunk: int) -> None:
         """Add which way a chunk may go, and when."""
-        epochs, posed, there = self.epochs, self.posed, self.standing.there
+        epochs, posed, there = self.epochs.of(chunk), self.posed, self.standing.there
         goals = sorted(r for c, r in self.wanted if c == chunk)
         if not goals:
             return
@@ -246,8 +247,8 @@ class ExpandedModel:
                     if (span.thing, which, own.stem) in taken:
                         continue
                     taken.add((span.thing, which, own.stem))
-                    for k, x in self._uses(own, by_way):
-                        now = self.epochs.spans_at(ways[way], k)[place]
+                    for chunk, k, x in self._uses(own, by_way):
+                        now = self.epochs.of(chunk).spans_at(ways[way], k)[place]
                         for at in range(k + now.first, k + now.last + 1):
                             load = min(now.load, self.epochs.room(span.thing, at))
                             held.setdefault((span.thing, at), []).append((load, x))
@@ -263,8 +264,8 @@ class ExpandedModel:
 
     def _uses(
         self, span: Span, by_way: dict[int, list[tuple[int, int, IntVar]]]
-    ) -> list[tuple[int, IntVar]]:
-        """Return when first chunks set out on ways of a stem, and whether they do."""
+    ) -> list[tuple[int, int, IntVar]]:
+        """Return first chunks, when they set out on ways of a stem, and whether they do."""
         if span.stem in self._stems:
             return self._stems[span.stem]
         together: dict[tuple[int, int], list[IntVar]] = {}
@@ -272,20 +273,21 @@ class ExpandedModel:
             for chunk, k, x in by_way.get(way, ()):
                 together.setdefault((chunk, k), []).append(x)
         found = []
-        for (_, k), some in together.items():
+        for (chunk, k), some in together.items():
             any_of = some[0]
             if len(some) > 1:
                 any_of = self.model.new_bool_var("")
                 for x in some:
                     self.model.add_implication(x, any_of)
-            found.append((k, any_of))
+            found.append((chunk, k, any_of))
         self._stems[span.stem] = found
         return found
 
     def _near(self) -> None:
         """Maximise what is there, the sooner the better, and how near the rest comes."""
-        far, there, terms = self.epochs.far, self.standing.there, []
+        there, terms = self.standing.there, []
         for chunk, goal in sorted(self.wanted):
+            far = self.epochs.of(chunk).far
             come = self.come.get((chunk, goal), {})
             for k, own in come.items():
                 terms += [(_REWARD + _REWARD // (k + 1), x) for x in own]

@@ -208,7 +208,7 @@ class PhasePlan:
             actions = actions[-1:]
         search = EpochSearch(epochs, actions, self.least, asked.buffers, take, asked.solver)
         if asked.model == "astar":
-            search.rounds(spending, asked.epochs or max(_ROUND, *epochs.delay) + 1)
+            search.rounds(spending, asked.epochs or max(_ROUND, epochs.longest) + 1)
         elif asked.epochs:
             search.within(asked.epochs, spending)
         else:
@@ -306,7 +306,8 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     model = AlphaModel(options.alpha)
     first, ended = None, ""
     alike = not collective.counts  # others TACOS does not take
-    if alike and options.model != "astar" and options.buffers is None and not options.epochs:
+    begins = options.model != "astar" and options.buffers is None and not options.epochs
+    if alike and begins:
         first, ended = _listed(request, options, effort)
     tick_ps = 1 if first is None else first.tick_ps
     clock = Clock.of(machine, sizes, model, tick_ps)
@@ -315,7 +316,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     if options.bandwidth is not None:
         posed = varied(posed, bandwidth_of_wire(options.bandwidth))
     sends = None if first is None else _read(posed, first)
-    if not alike:
+    if not alike and begins:
         sends = listed(posed, effort.seed, Spending(effort).late)
         if sends is None:
             raise NoScheduleError(effort.why_late)

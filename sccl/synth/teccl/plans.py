@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.collective import Collective
 from sccl.core.outcome import GaveUp, Outcome
 from sccl.core.topology import Topology
 from sccl.core.words import counted
@@ -15,7 +14,7 @@ from sccl.synth.contract import Notify, Request
 from sccl.synth.teccl.combining import Combined, Combining, CombiningAsked, combined, in_phases
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phases import EPOCHS, Listeners, NoScheduleError, PhasePlan, phase_of
+from sccl.synth.teccl.phases import Listeners, NoScheduleError, PhasePlan, phase_of
 from sccl.synth.teccl.varied_plans import PlannedAnew
 
 UNITS = 2.0
@@ -61,7 +60,6 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         better = lambda us, least_us: notify(Incumbent(us, least_us))  # noqa: E731
         return PlannedAnew(request, options, effort, notify, better, plan).best()
     collective = request.spec.at(request.spec.unit * options.chunks)
-    _check_counts(collective, options)
     _check_priorities(request.spec, options)
     machines = _machines(topology, dual)
     size_bytes = -(-request.size_bytes // dual.chunk_factor)
@@ -151,20 +149,6 @@ def _check(options: Options, spec: Spec) -> None:
         raise ParameterError(
             f"combine is direct, and {spec.name} has chunks of {min(spec.counts)} to "
             f"{max(spec.counts)} elements: of such it is reversal"
-        )
-
-
-def _check_counts(collective: Collective, options: Options) -> None:
-    """Check that chunks are alike where models ask for it.
-
-    Raises:
-        ParameterError: they are not.
-    """
-    if len(set(collective.counts)) > 1 and options.model in EPOCHS:
-        raise ParameterError(
-            f"model is {options.model}, which counts chunks of one size in epochs, and those of "
-            f"{collective.name} have {min(collective.counts)} to {max(collective.counts)} "
-            "elements: ask for continuous, or for lp"
         )
 
 

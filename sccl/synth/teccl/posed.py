@@ -8,7 +8,7 @@ links before it: their stem.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -127,6 +127,18 @@ class Posed:
     def hops_of(self, chunk: int) -> tuple[tuple[Hop, ...], ...]:
         """Return what a chunk holds on each way."""
         return self.holds[self.size[chunk]]
+
+    def by_size(self) -> Iterator[Posed]:
+        """Yield the problem as if all chunks were of each size."""
+        for k in range(len(self.costs)):
+            yield replace(
+                self,
+                crossings=(self.crossings[k],),
+                size=(0,) * self.chunks,
+                costs=(self.costs[k],),
+                holds=(self.holds[k],),
+                varied=self.varied[k : k + 1],
+            )
 
     def held(self, chunk: int, way: int, start: int) -> tuple[Hop, ...]:
         """Return what a chunk holds that goes a way from a unit on."""

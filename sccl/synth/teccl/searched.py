@@ -159,7 +159,7 @@ class EpochSearch:
         return max(self.epochs.least, -(-(self.least - length // 10) // length))
 
     def _last(self, sends: Sequence[ChunkSend]) -> int:
-        delays = (s.start + (self.epochs.delay_at(s.way, s.start) or 0) for s in sends)
+        delays = (s.start + (self.epochs.of(s.chunk).delay_at(s.way, s.start) or 0) for s in sends)
         return max(delays, default=0)
 
     def _tell(self, sends: Sequence[ChunkSend]) -> int:

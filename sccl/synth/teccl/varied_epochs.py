@@ -9,7 +9,7 @@ long that is, and one that began before it ends after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sccl.synth.network.paths import FAR
 from sccl.synth.teccl.epochs import (
@@ -101,7 +101,15 @@ def varied_epochs_of(posed: Posed, length: int, *, ports: bool = False) -> Epoch
     Args:
         ports: as :func:`sccl.synth.teccl.epochs.epochs_of` has it.
     """
-    plain = epochs_of(posed, length, ports=ports)
+    if not posed.alike:
+        sizes = tuple(_of_size(one, length, begins_of(posed), ports) for one in posed.by_size())
+        return replace(sizes[0], posed=posed, sizes=sizes)
+    return _of_size(posed, length, begins_of(posed), ports)
+
+
+def _of_size(posed: Posed, length: int, begins: dict[int, int], ports: bool) -> Epochs:
+    """Return the epochs of chunks of one size."""
+    plain = epochs_of(posed, length, ports=ports, begins=begins)
     if not posed.varied:
         return plain
     return VariedEpochs(
@@ -110,7 +118,7 @@ def varied_epochs_of(posed: Posed, length: int, *, ports: bool = False) -> Epoch
         plain.delay,
         plain.spans,
         plain.far,
-        varied=posed.varied[0],  # chunks in epochs are of one size
-        begins=begins_of(posed),
+        varied=posed.varied[0],
+        begins=begins,
         alone=at_switches(posed) if ports else frozenset(),
     )
