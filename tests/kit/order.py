@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""Seconds of each file, of all its tests together, and of each test of a second or more."""
+"""Seconds of each file, of all its tests together, and of each test of half a second or more."""
 
 
 @cache
@@ -65,7 +65,7 @@ def durations(report: Path) -> dict[str, float]:
         own = float(case.attrib["time"])
         seconds[file] = seconds.get(file, 0.0) + own
         seconds[f"{file}::{case.attrib['name']}"] = own
-    kept = [name for name in sorted(seconds) if seconds[name] >= 1 or "::" not in name]
+    kept = [name for name in sorted(seconds) if seconds[name] >= 0.5 or "::" not in name]
     return {name: round(seconds[name], 1) for name in kept}
 
 
