@@ -38,6 +38,9 @@ sys.dont_write_bytecode = False
 HOST_FLAGS = "-O0 -DBATCH_MS=1"
 """What tests build for the host takes a quarter of the time unoptimised; it is timed briefly."""
 
+# All that is loaded while tests are collected stays: looking for garbage there is a fifth of it.
+gc.disable()
+
 settings.register_profile(
     "sccl",
     deadline=None,  # benchmarks measure; tests don't time
@@ -95,6 +98,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

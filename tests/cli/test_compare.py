@@ -111,7 +111,7 @@ def test_the_same_is_found_twice_but_for_the_seconds() -> None:
 
 
 def test_the_fastest_plans_are_written_and_what_the_judge_accepts(tmp_path: Path) -> None:
-    found = found_of("--size", "1KB..64KB", "--without", "ksync,limit", "-o", tmp_path / "kept")
+    found = found_of("--size", "16KB..64KB", "--without", "ksync,limit", "-o", tmp_path / "kept")
     files = [size["file"] for size in found["sizes"]]
     assert sorted(Path(file) for file in files) == sorted((tmp_path / "kept").iterdir())
     checked = json.loads(sccl("check", *files, "--json")[1])["files"]
@@ -289,6 +289,9 @@ BY_DAY = {
 }
 """Every machine, collective and model once; by night each with each."""
 
+LONG = {"dgx1": {"ksync", "limit", "teccl"}}
+"""Who takes a quarter of a minute; that TE-CCL keeps to bounds there, its contract's test shows."""
+
 
 @pytest.mark.parametrize(
     ("machine", "collective", "model"),
@@ -300,7 +303,8 @@ BY_DAY = {
     ],
 )
 def test_nobody_is_faster_than_the_bound(machine: str, collective: str, model: AlphaModel) -> None:
-    names = [name for name in known_names() if name not in {"ksync", "limit"}]
+    left_out = LONG.get(machine, {"ksync", "limit"})
+    names = [name for name in known_names() if name not in left_out]
     found = compared(resolve(machine), collective, model, names)
     assert found.systems
     for system in found.systems:

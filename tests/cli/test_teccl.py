@@ -28,7 +28,7 @@ def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Pa
 
 
 def test_the_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
-    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--effort", "0.5")
+    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--effort", "0.1")
     code, out, _ = sccl("teccl", *words, "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
     assert (code, shown["kind"], shown["model"], shown["ended"]) == (0, "teccl", "continuous", "")

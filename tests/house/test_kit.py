@@ -67,6 +67,12 @@ def test_every_worker_begins_with_a_long_file(
     assert begin == [f"tests/test_{39 - worker}.py::0" for worker in range(workers)]
 
 
+def test_unknown_files_are_shared_among_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "known", lambda: {"known.py": 9.0})
+    items: Any = [SimpleNamespace(nodeid=f"{file}.py::x") for file in ("a", "b", "known")]
+    assert [item.nodeid[0] for item in order.in_turn(items, 2)] == ["a", "k", "b"]
+
+
 def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
     report = tmp_path / "r.xml"
     case = '<testcase classname="tests.{}" name="{}" time="{}"/>'

@@ -52,7 +52,6 @@ def test_what_a_page_tells_to_do_works(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CXXFLAGS", "-O1")  # how fast it is has no part in this; -O3 compiles longer
     for block in blocks(page):
         if block.language == "json" and block.title:
             Path(block.title).write_text(block.text, encoding="utf-8")

@@ -3,7 +3,7 @@
 xdist gives each of n workers an nth of the list; who has done its own takes from the others.
 
 How long they take is data, in ``durations.json``; ``make durations`` measures it anew. A file that
-has no row yet comes first.
+has no row yet comes first, and counts as long as the longest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""Seconds of each file, of all its tests together, and of each test of a second or more."""
+"""Seconds of each file, of all its tests together, and of each test of half a second or more."""
 
 
 @cache
@@ -38,6 +38,7 @@ def in_turn(items: list[pytest.Item], workers: int = 1) -> list[pytest.Item]:
     for item in items:
         files.setdefault(item.nodeid.split("::")[0], []).append(item)
     turn = sorted(files, key=lambda file: (-seconds.get(file, math.inf), file))
+    longest = max((seconds[file] for file in files if file in seconds), default=1.0)
     room = math.ceil(len(items) / workers)
     parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
     taken = [0.0] * workers
@@ -48,7 +49,7 @@ def in_turn(items: list[pytest.Item], workers: int = 1) -> list[pytest.Item]:
             left += files[file]
             continue
         parts[part] += files[file]
-        taken[part] += seconds.get(file, 0.0)
+        taken[part] += seconds.get(file, longest)
     for items_of_part in parts:
         free = room - len(items_of_part)
         items_of_part.extend(left[:free])
@@ -64,7 +65,7 @@ def durations(report: Path) -> dict[str, float]:
         own = float(case.attrib["time"])
         seconds[file] = seconds.get(file, 0.0) + own
         seconds[f"{file}::{case.attrib['name']}"] = own
-    kept = [name for name in sorted(seconds) if seconds[name] >= 1 or "::" not in name]
+    kept = [name for name in sorted(seconds) if seconds[name] >= 0.5 or "::" not in name]
     return {name: round(seconds[name], 1) for name in kept}
 
 

@@ -25,7 +25,7 @@ BY_NAME = {
 
 BY_FIXTURE = {"browser": "browser", "site": "page"}
 
-LONG_S = 2
+LONG_S = 0.6
 """From how many seconds on, as they were last measured, a test is a long one."""
 
 

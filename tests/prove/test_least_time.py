@@ -69,10 +69,11 @@ def test_no_classical_algorithm_is_faster(data: st.DataObject) -> None:
     "size", [1024, *(pytest.param(size, marks=pytest.mark.nightly) for size in (2**20, 2**30))]
 )
 def test_tacos_is_not_faster(machine: str, collective: str, size: int) -> None:
-    asked = request(collective, machine, size=size)
+    """Where latency counts one chunk comes nearest to the bound, elsewhere several."""
+    asked, chunks = request(collective, machine, size=size), 1 if size == 1024 else 4
     for alpha in AlphaModel:
         tacos = registry.load("tacos")
-        found = registry.plan(tacos, asked, tacos.Options(chunks=4, alpha=alpha.value))
+        found = registry.plan(tacos, asked, tacos.Options(chunks=chunks, alpha=alpha.value))
         assert isinstance(found, Found)
         assert found.bound.attained >= least_time(asked.topology, asked.spec).us(size)
 

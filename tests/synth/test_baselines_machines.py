@@ -72,7 +72,7 @@ def test_on_any_machine(machine: Topology, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "collective"), ALL)
-@pytest.mark.parametrize("machine", ["torus:4x4x4", "mesh:5x5", "dgx1", "dragonfly:4x5", "ndv2x2"])
+@pytest.mark.parametrize("machine", ["torus:4x4x2", "mesh:5x5", "dgx1", "dragonfly:4x5", "ndv2x2"])
 def test_the_judge_accepts_its_times_wherever_its_source_allows(
     name: str, collective: str, machine: str
 ) -> None:
