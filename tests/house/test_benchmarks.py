@@ -28,6 +28,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "certificates",
         "teccl",
         "teccl-epochs",
+        "teccl-scale",
         "files",
         "fuzz",
     ],
@@ -105,7 +106,20 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["scale", "table4", "table5", "collectives-mpich", "tacos-machines"]
+    "name",
+    [
+        "scale",
+        "table4",
+        "table5",
+        "collectives-mpich",
+        "tacos-machines",
+        "teccl",
+        "teccl-fig8",
+        "teccl-fig10",
+        "teccl-fig11",
+        "teccl-astar",
+        "teccl-scale",
+    ],
 )
 def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     file = ROOT / "benchmarks" / "results" / f"{name}.json"

@@ -1,0 +1,75 @@
+"""What TE-CCL publishes as figures, on the machines whose links are public: cases in epochs.
+
+Published: TE-CCL (SIGCOMM 2024), Figures 10 and 11, and A* beside the optimum (section 6.4); mostly
+as curves, and of A* for machines that are not public. So no case has a published time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+from benchmarks.teccl_epochs import EpochCase
+
+ANY = 10_000
+"""So many buffers that their number does not matter; symmetries do not help, as with few."""
+
+UNITS = 10.0
+
+_DGX1 = EpochCase("teccl-dgx1", "allgather", 25_000, 1, "milp", "slowest", alone=True, units=UNITS)
+_TWO = (
+    replace(_DGX1, topology="teccl-ndv2x2"),
+    replace(_DGX1, topology="teccl-dgx2x2", copies=True),
+    replace(_DGX1, topology="teccl-amdx2", copies=True),
+)
+_RANKS = {"teccl-dgx1": 8, "teccl-ndv2x2": 16, "teccl-dgx2x2": 32, "teccl-amdx2": 32}
+
+SIZES = (1_000_000_000, 16_000_000, 1_000_000, 64_000)
+"""Bytes of the output of a rank."""
+
+
+def _sized(case: EpochCase, size: int) -> EpochCase:
+    return replace(case, chunk_bytes=size // _RANKS[case.topology] // case.chunks)
+
+
+def _flows(case: EpochCase) -> EpochCase:
+    return replace(case, collective="alltoall", model="lp", copies=False, alone=False)
+
+
+def _figure_10() -> tuple[EpochCase, ...]:
+    """Return two chassis with epochs of their fastest and of their slowest links."""
+    return tuple(
+        replace(_sized(case, size), epoch=epoch, figure="fig10")
+        for machine, size, epoch in product(_TWO, SIZES, ("slowest", "fastest"))
+        for case in (machine, _flows(machine))
+    )
+
+
+def _figure_11() -> tuple[EpochCase, ...]:
+    """Return a DGX-1 and two chassis with any number of buffers, and with none."""
+    cases = (
+        *(replace(_DGX1, alpha=False, chunks=chunks) for chunks in (1, 2, 4, 6)),
+        *(replace(_DGX1, epoch="fastest", chunks=chunks) for chunks in (1, 2, 3)),
+        replace(_DGX1, collective="alltoall", alpha=False),
+        *(_sized(machine, size) for machine in _TWO for size in SIZES[::2]),
+    )
+    return tuple(
+        replace(case, buffers=buffers, figure="fig11") for case, buffers in product(cases, (ANY, 0))
+    )
+
+
+def _astar() -> tuple[EpochCase, ...]:
+    """Return all at once and in rounds, with alpha and without."""
+    machines = (replace(_DGX1, epoch="fastest"), replace(_TWO[0], epoch="fastest"), *_TWO[1:])
+    cases = (
+        _sized(replace(machine, alpha=alpha, chunks=chunks, figure="astar"), 1_000_000)
+        for machine, alpha, chunks in product(machines, (False, True), (1, 2))
+    )
+    return tuple(
+        replace(case, model=model, alone=model == "milp")
+        for case in cases
+        for model in ("milp", "astar")
+    )
+
+
+FIGURES = {"fig10": _figure_10(), "fig11": _figure_11(), "astar": _astar()}
