@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 Results = Sequence[Mapping[str, Any]]
 
 
+_TOGETHER = frozenset({"teccl-epochs", "teccl-scale"})
+"""What is run in parts, whose files are drawn as if they were one."""
+
+
 def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
     """Write one picture of the results in files, one below the other.
 
@@ -30,25 +35,41 @@ def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
         FormatError: a file is no result of a benchmark.
         ParameterError: there is no picture of such results.
     """
-    save(stacked([chart for file in files for chart in _charts(file, only)]), path)
+    kept: list[tuple[Path, str, list[Mapping[str, Any]]]] = []
+    for file in files:
+        with _told(file):
+            plain = json.loads(read_text(file))
+            name, results = plain["benchmark"], list(plain["results"])
+        same = [own for _, known, own in kept if known == name in _TOGETHER]
+        if same:
+            same[0].extend(results)
+        else:
+            kept.append((file, name, results))
+    save(stacked([chart for one in kept for chart in _charts(*one, only)]), path)
 
 
-def _charts(file: Path, only: Sequence[str]) -> list[ChartType]:
-    text = read_text(file)
+@contextmanager
+def _told(file: Path) -> Iterator[None]:
+    """Say of which file it is that it is not what was expected.
+
+    Raises:
+        FormatError: something in it is missing, or of another kind.
+    """
     try:
-        plain = json.loads(text)
-        name, results = plain["benchmark"], plain["results"]
-        if name == "tacos":
-            return tacos.charts(results, only)
-        if name in _DRAWN:
-            return _DRAWN[name](results)
+        yield
     except InputError:
         raise
     except (ValueError, LookupError, TypeError) as error:
         raise FormatError(
             f"{file}: expected what 'python -m benchmarks ... -o' writes ({error!r})"
         ) from error
-    raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}, tacos")
+
+
+def _charts(file: Path, name: str, results: Results, only: Sequence[str]) -> list[ChartType]:
+    if name != "tacos" and name not in _DRAWN:
+        raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}, tacos")
+    with _told(file):
+        return tacos.charts(results, only) if name == "tacos" else _DRAWN[name](results)
 
 
 def _scale(results: Results) -> list[ChartType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sccl.core.cost import bytes_text
 from sccl.errors import ParameterError
 from sccl.view.charts import grouped_chart, measured_chart
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from sccl.view.charts import ChartType
 
 Rows = Sequence[Mapping[str, Any]]
+
+_WIDE = 8
+"""Groups of bars, side by side, whose names have room."""
 
 
 def charts(results: Rows) -> list[ChartType]:
@@ -86,10 +90,10 @@ def _known(result: Mapping[str, Any], value: float) -> float | None:
 
 
 def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str]) -> list[ChartType]:
-    """Return epochs, and time of the processor, side by side."""
+    """Return epochs, and time of the processor, side by side; some cases in each chart."""
     rows = [
         {
-            "group": _name(r["case"]),
+            "group": _name(r),
             "series": series(r["case"]),
             "epochs": r["epochs"],
             "seconds": r["user_seconds"],
@@ -97,22 +101,28 @@ def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str])
         for r in results
         if r["epochs"] is not None
     ]
-    return [
-        grouped_chart(rows, "group", field, "series", title=f"{title}: {what}", value_title=unit)
-        for field, what, unit in (
-            ("epochs", "all is there", "Epochs"),
-            ("seconds", "time of the processor", "CPU seconds"),
-        )
-    ]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    found = []
+    for few in (groups[i : i + _WIDE] for i in range(0, len(groups), _WIDE)):
+        own = [row for row in rows if row["group"] in few]
+        found += [
+            grouped_chart(own, "group", field, "series", title=f"{title}: {what}", value_title=unit)
+            for field, what, unit in (
+                ("epochs", "epochs until all is there", "Epochs"),
+                ("seconds", "time of the processor", "CPU seconds"),
+            )
+        ]
+    return found
 
 
-def _name(case: Mapping[str, Any]) -> str:
-    alpha = "" if case["alpha"] else ", no alpha"
-    collective = "" if case["collective"] == "allgather" else f"{case['collective']} "
-    size = case["chunk_bytes"]
-    text = f"{size / 10**6:g} MB" if size >= 10**6 else f"{size / 1000:g} KB"
+def _name(result: Mapping[str, Any]) -> str:
+    """Return in a few letters what was asked."""
+    case = result["case"]
     machine = case["topology"].removeprefix("teccl-")
-    return f"{collective}{machine}, C={case['chunks']} of {text}{alpha}"
+    if case["figure"] == "fig11" and machine != "dgx1":
+        return f"{machine} {bytes_text(result['output_bytes'])}"
+    what = f"C={case['chunks']}" if case["collective"] == "allgather" else case["collective"]
+    return f"{machine} {what}{'' if case['alpha'] else ', no alpha'}"
 
 
 def _figure_11(results: Rows) -> list[ChartType]:

@@ -14,6 +14,8 @@ from benchmarks.process import measure
 
 GB = 10**9
 
+CHASSIS = (2, 4, 8, 16, 32)
+
 
 @dataclass(frozen=True, slots=True)
 class LargeCase:
@@ -85,16 +87,17 @@ def _words(verb: str, collective: str, topology: str, size: int, *more: str) -> 
     return (verb, *named, *more, "--json")
 
 
+_GROUPED = 1_024_000
+"""Bytes that divide among 512 ranks."""
+
 _GROUPS = "702 s (alltoall of 512)"
 
 CASES = {
-    "chassis": (
-        *_chassis("allgather", (2, 4, 8, 16, 32)),
-        *_chassis("alltoall", (2, 4, 8, 16, 32)),
-        *_chassis("alltoall", (2, 4, 8, 16, 32), "--model", "lp"),
-    ),
+    "allgather": _chassis("allgather", CHASSIS),
+    "alltoall": _chassis("alltoall", CHASSIS),
+    "alltoall-lp": _chassis("alltoall", CHASSIS, "--model", "lp"),
     "groups": tuple(
-        LargeCase("", 512, _words(verb, collective, "mesh:16x32", 10**6, *more), 120.0, _GROUPS)
+        LargeCase("", 512, _words(verb, collective, "mesh:16x32", _GROUPED, *more), 120.0, _GROUPS)
         for verb, collective, more in (
             ("tacos", "alltoall@64x8", ()),
             ("teccl", "alltoall@64x8", ("--effort", "2")),
