@@ -145,7 +145,7 @@ class EpochSearch:
 
     def _spent(self, model: ExpandedModel, spending: Spending) -> Expanded:
         left = spending.left()
-        if left is None:
+        if left is None or spending.used_up():
             return Expanded(None, refuted=False, units=0.0)
         units = None if left.units is None else max(left.units * _SHARE, 0.05)
         some = spending.left(float("inf") if units is None else units)
