@@ -54,7 +54,7 @@ Timeout = Annotated[float, typer.Option(help="Seconds per row and solver.", min=
 Repeat = Annotated[int, typer.Option(help="Runs of each, for the median.", min=1)]
 Smoke = Annotated[bool, typer.Option("--smoke", help="Only the smallest, once: does it work?")]
 Parts = Annotated[
-    str, typer.Option(help="Parts of it, with commas between.", show_default="all of it")
+    str, typer.Option(help="Parts that begin so, with commas between.", show_default="all")
 ]
 
 Case = TypeVar("Case")
@@ -444,15 +444,16 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 def _chosen(parts: Mapping[str, Sequence[Case]], only: str, *, smoke: bool) -> list[Case]:
-    """Return the cases of some parts, or the first alone.
+    """Return the cases of the parts whose names begin so, or the first alone.
 
     Raises:
         UnknownNameError: there is no such part.
     """
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(parts)
-    for name in names:
-        if name not in parts:
-            raise unknown_name("part", name, tuple(parts), f"give some of {', '.join(parts)}")
+    begins = [name.strip() for name in only.split(",") if name.strip()]
+    for begin_so in begins:
+        if not any(name.startswith(begin_so) for name in parts):
+            raise unknown_name("part", begin_so, parts, f"give some of {', '.join(parts)}")
+    names = [name for name in parts if not begins or name.startswith(tuple(begins))]
     cases = [case for name in names for case in parts[name]]
     return cases[:1] if smoke else cases
 

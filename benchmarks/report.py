@@ -156,7 +156,9 @@ def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
     columns = ("Output", "Published", "Its solver")
     both = ("Bound", "Found", "Above", "C", "Seconds")
     names = [f"{name}, {kind}" for kind in ("equal chunks", "any") for name in both]
-    table = _table("Beside TE-CCL, alpha travels (us)", "What", *columns, *names, "Rings")
+    table = _table(
+        "Beside TE-CCL, alpha travels (us)", "What", *columns, *names, "Rings", "Least, any"
+    )
     for r in results:
         published = _published_cell(r.published_us, r.note)
         solver = "" if r.published_s is None else seconds_text(r.published_s)
@@ -167,7 +169,7 @@ def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
             solver,
             *_attained_cells(r.equal),
             *_attained_cells(r.any),
-            "" if r.rings_us is None else f"{r.rings_us:,.6g}",
+            *("" if us is None else f"{us:,.6g}" for us in (r.rings_us, r.least_us)),
         )
     return table
 

@@ -36,7 +36,7 @@ def charts(results: Rows) -> list[ChartType]:
 def scale_charts(results: Rows) -> list[ChartType]:
     """Return seconds of the processor and memory against GPUs."""
     rows = [
-        r | {"gpus": r["case"]["ranks"], "series": r["case"]["series"]}
+        {**r, "gpus": r["case"]["ranks"], "series": r["case"]["series"]}
         for r in results
         if r["case"]["series"]
     ]

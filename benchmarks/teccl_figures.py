@@ -6,6 +6,7 @@ as curves, and of A* for machines that are not public. So no case has a publishe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
@@ -39,11 +40,11 @@ def _flows(case: EpochCase) -> EpochCase:
     return replace(case, collective="alltoall", model="lp", copies=False, alone=False, units=UNITS)
 
 
-def _figure_10() -> tuple[EpochCase, ...]:
-    """Return two chassis with epochs of their fastest and of their slowest links."""
+def _figure_10(machine: EpochCase, sizes: Iterable[int]) -> tuple[EpochCase, ...]:
+    """Return two chassis with epochs of their slowest and of their fastest links."""
     return tuple(
         replace(_sized(machine, size), epoch=epoch, figure="fig10", units=_EFFORT_10)
-        for machine, size, epoch in product(_TWO, SIZES, ("slowest", "fastest"))
+        for size, epoch in product(sizes, ("slowest", "fastest"))
     )
 
 
@@ -60,12 +61,11 @@ def _figure_11() -> tuple[EpochCase, ...]:
     )
 
 
-def _astar() -> tuple[EpochCase, ...]:
+def _astar(machine: EpochCase) -> tuple[EpochCase, ...]:
     """Return all at once and in rounds, with alpha and without."""
-    machines = (replace(_DGX1, epoch="fastest"), replace(_TWO[0], epoch="fastest"), *_TWO[1:])
     cases = (
-        _sized(replace(machine, alpha=alpha, chunks=chunks, figure="astar"), 1_000_000)
-        for machine, alpha, chunks in product(machines, (False, True), (1, 2))
+        _sized(replace(machine, alpha=alpha, chunks=chunks, figure="astar"), SIZES[1])
+        for alpha, chunks in product((False, True), (1, 2))
     )
     return tuple(
         replace(case, model=model, alone=model == "milp")
@@ -74,9 +74,19 @@ def _astar() -> tuple[EpochCase, ...]:
     )
 
 
+_ASTAR = (replace(_DGX1, epoch="fastest"), replace(_TWO[0], epoch="fastest"), *_TWO[1:])
+
+
+def _part(machine: EpochCase) -> str:
+    return machine.topology.removeprefix("teccl-")
+
+
 FIGURES = {
-    "fig10-allgather": _figure_10(),
-    "fig10-alltoall": tuple(map(_flows, _figure_10())),
+    "fig10-allgather": tuple(case for one in _TWO for case in _figure_10(one, SIZES)),
+    **{
+        f"fig10-alltoall-{_part(one)}": tuple(map(_flows, _figure_10(one, SIZES[1:2])))
+        for one in _TWO
+    },
     "fig11": _figure_11(),
-    "astar": _astar(),
+    **{f"astar-{_part(one)}": _astar(one) for one in _ASTAR},
 }
