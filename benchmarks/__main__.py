@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.markup import escape
@@ -19,6 +19,7 @@ from benchmarks import (
     scale,
     tables,
     teccl_epochs,
+    teccl_figures,
 )
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
@@ -26,6 +27,7 @@ from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
 from benchmarks import teccl as least
+from benchmarks import teccl_scale as large_runs
 from benchmarks.record import begin
 from benchmarks.tacos import measure as figure
 from benchmarks.tacos.cases import FIGURES, chosen
@@ -33,7 +35,7 @@ from benchmarks.tacos.report import figures_table, means
 from benchmarks.timing import Verdict
 from sccl.cli.options import Output, writable
 from sccl.cli.report import ExitCode, err, out, reported
-from sccl.errors import ParameterError
+from sccl.errors import ParameterError, unknown_name
 from sccl.runtime import find_mpi
 from sccl.synth.ksync import backends
 from sccl.view.charts import check_picture
@@ -51,6 +53,11 @@ app = typer.Typer(
 Timeout = Annotated[float, typer.Option(help="Seconds per row and solver.", min=0.001)]
 Repeat = Annotated[int, typer.Option(help="Runs of each, for the median.", min=1)]
 Smoke = Annotated[bool, typer.Option("--smoke", help="Only the smallest, once: does it work?")]
+Parts = Annotated[
+    str, typer.Option(help="Parts that begin so, with commas between.", show_default="all")
+]
+
+Case = TypeVar("Case")
 
 TIMEOUT_S = 120.0
 REPEAT = 3
@@ -157,7 +164,7 @@ def plot(
         str, typer.Option(help="Of tacos these figures, with commas between.", show_default="all")
     ] = "",
 ) -> None:
-    """Draw results of scale, table4, table5, collectives, teccl and tacos."""
+    """Draw results of scale, table4, table5, collectives, tacos and the three of TE-CCL."""
     check_picture(output)
     pictures.draw(files, output, [name for name in only.split(",") if name])
 
@@ -175,32 +182,46 @@ def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> 
 
 @app.command()
 @reported
-def teccl(smoke: Smoke = False, output: Output = None) -> None:
+def teccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
     """Schedules of equal chunks, and of any, beside what TE-CCL published."""
-    record = begin("teccl", writable(output), {"smoke": smoke}, {})
+    rows = _chosen({"tables": least.PUBLISHED, "fig8": least.FIGURE_8}, only, smoke=smoke)
+    record = begin("teccl", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[least.LeastTimeResult] = []
-    for result in least.run(smoke=smoke):
+    for result in least.run(rows, smoke=smoke):
         results.append(result)
-        record.write(results, len(least.PUBLISHED))
+        record.write(results, len(rows))
         _progress(
             f"{result.topology} {result.collective} {result.output_bytes}", result.equal.seconds
         )
-    record.write(results, len(results))
     out().print(report.least_times_table(results))
+
+
+@app.command("teccl-scale")
+@reported
+def large(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+    """Many chassis, and process groups: seconds and memory of the whole process."""
+    cases = _chosen(large_runs.CASES, only, smoke=smoke)
+    record = begin("teccl-scale", writable(output), {"only": only, "smoke": smoke}, {})
+    results: list[large_runs.LargeResult] = []
+    for case in cases:
+        results.append(large_runs.measured(case))
+        record.write(results, len(cases))
+        _progress(" ".join(case.words), results[-1].seconds)
+    out().print(report.large_table(results))
 
 
 @app.command("teccl-epochs")
 @reported
-def in_epochs(smoke: Smoke = False, output: Output = None) -> None:
-    """TE-CCL's models in as many epochs as published."""
-    record = begin("teccl-epochs", writable(output), {"smoke": smoke}, {})
+def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+    """TE-CCL's models in as many epochs as published, small and large epochs, buffers, A*."""
+    cases = _chosen({"tables": teccl_epochs.CASES, **teccl_figures.FIGURES}, only, smoke=smoke)
+    record = begin("teccl-epochs", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[teccl_epochs.EpochResult] = []
-    for result in teccl_epochs.run(smoke=smoke):
+    for result in teccl_epochs.run(cases):
         results.append(result)
-        record.write(results, len(teccl_epochs.CASES))
+        record.write(results, len(cases))
         case = result.case
         _progress(f"{case.topology} {case.collective} {case.chunk_bytes}", result.seconds)
-    record.write(results, len(results))
     out().print(report.epochs_table(results))
 
 
@@ -420,6 +441,21 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
         for failure in (f for one in campaigns for f in one.failures.values()):
             err().print(escape(f"{failure.reader}: {failure.what}: {fuzzer.keep(found, failure)}"))
     _leave("failed" if one.failures else "sat" for one in campaigns)
+
+
+def _chosen(parts: Mapping[str, Sequence[Case]], only: str, *, smoke: bool) -> list[Case]:
+    """Return the cases of the parts whose names begin so, or the first alone.
+
+    Raises:
+        UnknownNameError: there is no such part.
+    """
+    begins = [name.strip() for name in only.split(",") if name.strip()]
+    for begin_so in begins:
+        if not any(name.startswith(begin_so) for name in parts):
+            raise unknown_name("part", begin_so, parts, f"give some of {', '.join(parts)}")
+    names = [name for name in parts if not begins or name.startswith(tuple(begins))]
+    cases = [case for name in names for case in parts[name]]
+    return cases[:1] if smoke else cases
 
 
 def _progress(what: str, seconds: float) -> None:

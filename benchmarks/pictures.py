@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import teccl_charts as teccl
 from benchmarks.scale import series_of
 from benchmarks.tacos import charts as tacos
 from sccl.core.files.disk import read_text
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 Results = Sequence[Mapping[str, Any]]
 
 
+_TOGETHER = frozenset({"teccl-epochs", "teccl-scale"})
+"""What is run in parts, whose files are drawn as if they were one."""
+
+
 def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
     """Write one picture of the results in files, one below the other.
 
@@ -29,25 +35,41 @@ def draw(files: Sequence[Path], path: Path, only: Sequence[str] = ()) -> None:
         FormatError: a file is no result of a benchmark.
         ParameterError: there is no picture of such results.
     """
-    save(stacked([chart for file in files for chart in _charts(file, only)]), path)
+    kept: list[tuple[Path, str, list[Mapping[str, Any]]]] = []
+    for file in files:
+        with _told(file):
+            plain = json.loads(read_text(file))
+            name, results = plain["benchmark"], list(plain["results"])
+        same = [own for _, known, own in kept if known == name in _TOGETHER]
+        if same:
+            same[0].extend(results)
+        else:
+            kept.append((file, name, results))
+    save(stacked([chart for one in kept for chart in _charts(*one, only)]), path)
 
 
-def _charts(file: Path, only: Sequence[str]) -> list[ChartType]:
-    text = read_text(file)
+@contextmanager
+def _told(file: Path) -> Iterator[None]:
+    """Say of which file it is that it is not what was expected.
+
+    Raises:
+        FormatError: something in it is missing, or of another kind.
+    """
     try:
-        plain = json.loads(text)
-        name, results = plain["benchmark"], plain["results"]
-        if name == "tacos":
-            return tacos.charts(results, only)
-        if name in _DRAWN:
-            return _DRAWN[name](results)
+        yield
     except InputError:
         raise
     except (ValueError, LookupError, TypeError) as error:
         raise FormatError(
             f"{file}: expected what 'python -m benchmarks ... -o' writes ({error!r})"
         ) from error
-    raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}, tacos")
+
+
+def _charts(file: Path, name: str, results: Results, only: Sequence[str]) -> list[ChartType]:
+    if name != "tacos" and name not in _DRAWN:
+        raise ParameterError(f"{file}: no picture of {name!r}, only of {', '.join(_DRAWN)}, tacos")
+    with _told(file):
+        return tacos.charts(results, only) if name == "tacos" else _DRAWN[name](results)
 
 
 def _scale(results: Results) -> list[ChartType]:
@@ -109,20 +131,23 @@ def _least_times(results: Results) -> list[ChartType]:
     """Return by the size of the output by how much the least time is missed, if ours is not all."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for r in results:
-        if r["any"] is None or r["published_us"] is None:
+        least_us = r["any"]["bound_us"] if r["any"] else r.get("least_us")
+        if least_us is None or (r["published_us"] is None and not r.get("figure")):
             continue
         times = {
-            "published": r["published_us"],
+            "published": None if r.get("note") else r["published_us"],
+            "eight rings": r.get("rings_us"),
             "equal chunks": r["equal"]["finish_us"],
-            "any chunks": r["any"]["finish_us"],
+            "any chunks": r["any"] and r["any"]["finish_us"],
         }
         groups.setdefault(f"{r['collective']} on {r['topology']}", []).extend(
             {
                 "series": series,
                 "bytes": r["output_bytes"],
-                "above": 100 * (us / r["any"]["bound_us"] - 1),
+                "above": 100 * (us / least_us - 1),
             }
             for series, us in times.items()
+            if us is not None
         )
     return [
         measured_chart(rows, "bytes", "above", "series", title=title,
@@ -138,4 +163,6 @@ _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
     "table5": _table,
     "collectives": _collectives,
     "teccl": _least_times,
+    "teccl-epochs": teccl.charts,
+    "teccl-scale": teccl.scale_charts,
 }

@@ -21,6 +21,7 @@ from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
 from benchmarks.teccl import Attained, LeastTimeResult
 from benchmarks.teccl_epochs import EpochResult
+from benchmarks.teccl_scale import LargeResult
 from benchmarks.timing import Raced, Timing
 from sccl.core.cost import bytes_text
 
@@ -155,9 +156,11 @@ def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
     columns = ("Output", "Published", "Its solver")
     both = ("Bound", "Found", "Above", "C", "Seconds")
     names = [f"{name}, {kind}" for kind in ("equal chunks", "any") for name in both]
-    table = _table("Beside TE-CCL, alpha travels (us)", "What", *columns, *names)
+    table = _table(
+        "Beside TE-CCL, alpha travels (us)", "What", *columns, *names, "Rings", "Least, any"
+    )
     for r in results:
-        published = "" if r.published_us is None else f"{r.published_us:,.6g}"
+        published = _published_cell(r.published_us, r.note)
         solver = "" if r.published_s is None else seconds_text(r.published_s)
         table.add_row(
             f"{r.collective} {escape(r.topology)}",
@@ -166,8 +169,15 @@ def least_times_table(results: Sequence[LeastTimeResult]) -> Table:
             solver,
             *_attained_cells(r.equal),
             *_attained_cells(r.any),
+            *("" if us is None else f"{us:,.6g}" for us in (r.rings_us, r.least_us)),
         )
     return table
+
+
+def _published_cell(us: float | None, note: str) -> str:
+    if us is None:
+        return ""
+    return f"{us:,.6g} ({note})" if note else f"{us:,.6g}"
 
 
 def _attained_cells(one: Attained | None) -> tuple[str, ...]:
@@ -186,7 +196,7 @@ def _attained_cells(one: Attained | None) -> tuple[str, ...]:
 def epochs_table(results: Sequence[EpochResult]) -> Table:
     """Return what models in epochs find, beside what is published."""
     asked = ("Chunk", "C", "Model", "Epoch us", "Epochs")
-    there = ("There after, published", "Its solver", "There after", "Bound", "Seconds")
+    there = ("There after, published", "Its solver", "There after", "Bound", "Seconds", "CPU s")
     table = _table("TE-CCL in epochs (us, s)", "What", *asked, *there)
     for r in results:
         case = r.case
@@ -194,6 +204,7 @@ def epochs_table(results: Sequence[EpochResult]) -> Table:
         what += [] if case.alpha else ["no alpha"]
         what += ["copies"] if case.copies else []
         what += [] if case.buffers is None else [f"buffers {case.buffers}"]
+        what += [f"epochs of the {case.epoch} link"] if case.figure == "fig10" else []
         table.add_row(
             ", ".join(what),
             bytes_text(case.chunk_bytes),
@@ -201,11 +212,34 @@ def epochs_table(results: Sequence[EpochResult]) -> Table:
             case.model,
             "" if r.epoch_us is None else f"{r.epoch_us:g}",
             "" if r.epochs is None else str(r.epochs),
-            "" if case.published_us is None else f"{case.published_us:,.6g}",
+            _published_cell(case.published_us, case.note),
             "" if case.published_s is None else seconds_text(case.published_s),
-            "not found" if r.finish_us is None else f"{r.finish_us:,.6g}",
+            f"not found: {escape(r.why)}" if r.finish_us is None else f"{r.finish_us:,.6g}",
             "" if r.bound_us is None else f"{r.bound_us:,.6g}",
             seconds_text(r.seconds),
+            seconds_text(r.user_seconds),
+        )
+    return table
+
+
+def large_table(results: Sequence[LargeResult]) -> Table:
+    """Return what many ranks take, whole processes, beside what they shall take at most."""
+    columns = ("GPUs", "Found us", "Bound", "Above", "Sends", "Seconds", "CPU s", "MB")
+    table = _table("Many ranks: sccl, the whole process", "What", *columns, "Target s")
+    table.add_column("Published")
+    for r in results:
+        above = "" if not r.bound_us else f"{r.finish_us / r.bound_us - 1:.2%}"
+        table.add_row(
+            escape(" ".join(r.case.words[:-1])),
+            str(r.case.ranks),
+            f"{r.finish_us:,.6g}",
+            "" if r.bound_us is None else f"{r.bound_us:,.6g}",
+            above,
+            f"{r.transfers:,}",
+            *map(seconds_text, (r.seconds, r.user_seconds)),
+            f"{r.memory_mb:,.0f}",
+            "" if r.case.target_s is None else f"{r.case.target_s:g}",
+            escape(r.case.published),
         )
     return table
 

@@ -9,17 +9,23 @@ there sooner.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
+from benchmarks.teccl import FIFTEEN
 from sccl.collectives import named
-from sccl.core.outcome import Found, GaveUp
+from sccl.core.outcome import Found
 from sccl.core.topology import Topology
+from sccl.errors import InputError, ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.tasks.planned import best_of
 from sccl.topo import resolve
 
 UNITS = 40.0
@@ -32,9 +38,15 @@ class EpochCase:
     Attributes:
         alpha: whether links have theirs; else none.
         copies: whether switches copy.
+        buffers: chunks of others that a rank keeps to send on later; None: any number.
         epochs: published, which are asked for; 0: none are, and the fewest are looked for.
         published_us: when all is there.
         published_s: what the solver took.
+        note: why what is published may be of another problem; empty: it is of this one.
+        figure: to which it belongs; empty: to a table.
+        alone: whether only what is found in epochs counts: one is asked for, that is too few, and
+            as many as will do by what is answered.
+        units: of effort.
     """
 
     topology: str
@@ -49,6 +61,10 @@ class EpochCase:
     epochs: int = 0
     published_us: float | None = None
     published_s: float | None = None
+    note: str = ""
+    figure: str = ""
+    alone: bool = False
+    units: float = UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +72,25 @@ class EpochResult:
     """What came of it.
 
     Attributes:
+        output_bytes: of a rank.
         epoch_us: how long an epoch was; None: nothing was found in epochs.
         epochs: in how many it was found.
         finish_us: in exact time; None: nothing was found.
         bound_us: no schedule of such chunks takes less.
         seconds: of all, start and judge among it.
+        user_seconds: of the processor, which other work on the machine changes less.
+        why: nothing was found; empty: something was.
     """
 
     case: EpochCase
+    output_bytes: int
     epoch_us: float | None
     epochs: int | None
     finish_us: float | None
     bound_us: float | None
     seconds: float
+    user_seconds: float
+    why: str = ""
 
 
 _TABLE_7 = {1: (2, 0.09), 2: (3, 0.07), 3: (4, 0.19), 4: (5, 1.45), 5: (6, 8.96), 6: (7, 50.57)}
@@ -141,7 +163,7 @@ CASES = (
         for chunks, (count, seconds) in _TABLE_7.items()
     ),
     *(
-        _beside(replace(_NDV2X2, chunk_bytes=size // 16, epoch=epoch), published)
+        _beside(replace(_NDV2X2, chunk_bytes=size // 16, epoch=epoch, note=FIFTEEN), published)
         for size, both in _NDV2_ROWS.items()
         for epoch, published in zip(("slowest", "fastest"), both, strict=True)
     ),
@@ -190,20 +212,16 @@ CASES = (
 )
 
 
-def run(*, smoke: bool) -> Iterator[EpochResult]:
-    """Yield each case, worked out on this machine.
-
-    Args:
-        smoke: only the first.
-    """
-    for case in CASES[:1] if smoke else CASES:
+def run(cases: Sequence[EpochCase]) -> Iterator[EpochResult]:
+    """Yield what comes of each case on this machine."""
+    for case in cases:
         yield _worked_out(case)
 
 
 def _worked_out(case: EpochCase) -> EpochResult:
     topology = _machine(case)
     spec, teccl = named(case.collective, topology.ranks), registry.load("teccl")
-    chunks = spec.at(spec.unit * case.chunks).chunks
+    request = Request(topology, spec, case.chunk_bytes * spec.at(spec.unit * case.chunks).chunks)
     told = teccl.Options(
         chunks=case.chunks,
         model=case.model,
@@ -212,22 +230,44 @@ def _worked_out(case: EpochCase) -> EpochResult:
         buffers=case.buffers,
     )
     events: list[Any] = []
-    began = time.perf_counter()
-    request = Request(topology, spec, case.chunk_bytes * chunks)
-    outcome = registry.plan(teccl, request, told, Effort(units=UNITS), events.append)
-    seconds = round(time.perf_counter() - began, 3)
-    found = outcome.best if isinstance(outcome, GaveUp) else outcome
-    if not isinstance(found, Found):
-        return EpochResult(case, None, None, None, None, seconds)
+    began, user = time.perf_counter(), time.process_time()
+    found: Found | None = None
+    try:
+        if case.alone:
+            told = structs.replace(told, epochs=_enough(request, told, case.units))
+        outcome = registry.plan(teccl, request, told, Effort(units=case.units), events.append)
+        found, why = best_of(outcome)
+    except InputError as error:
+        why = str(error)
     last = [event for event in events if hasattr(event, "epochs")][-1:]
     return EpochResult(
         case,
+        case.chunk_bytes * case.chunks * topology.ranks,
         last[0].epoch_us if last else None,
         last[0].epochs if last else None,
-        float(found.bound.attained),
-        float(found.bound.least or 0),
-        seconds,
+        None if found is None else float(found.bound.attained),
+        None if found is None else float(found.bound.least or 0),
+        round(time.perf_counter() - began, 3),
+        round(time.process_time() - user, 3),
+        "" if found else why,
     )
+
+
+def _enough(request: Request, told: Any, units: float) -> int:
+    """Return the fewest epochs in which something is found, as is answered to who asks for one.
+
+    Raises:
+        InputError: one is enough, none are known, or the model would be too large.
+    """
+    one = structs.replace(told, epochs=1)
+    try:
+        registry.plan(registry.load("teccl"), request, one, Effort(units=units))
+    except ParameterError as error:
+        will_do = re.search(r"(\d+) will do$", str(error))
+        if will_do is None:
+            raise
+        return int(will_do[1])
+    return 1
 
 
 def _machine(case: EpochCase) -> Topology:

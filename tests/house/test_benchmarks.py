@@ -28,6 +28,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "certificates",
         "teccl",
         "teccl-epochs",
+        "teccl-scale",
         "files",
         "fuzz",
     ],
@@ -105,7 +106,21 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["scale", "table4", "table5", "collectives-mpich", "tacos-machines"]
+    "name",
+    [
+        "scale",
+        "table4",
+        "table5",
+        "collectives-mpich",
+        "tacos-machines",
+        "teccl",
+        "teccl-fig8",
+        "teccl-fig10-allgather",
+        "teccl-fig10-alltoall",
+        "teccl-fig11",
+        "teccl-astar",
+        "teccl-scale",
+    ],
 )
 def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     file = ROOT / "benchmarks" / "results" / f"{name}.json"
@@ -113,10 +128,20 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "p.svg").read_text()
 
 
+def test_a_part_that_is_none_is_told() -> None:
+    for verb in ("teccl", "teccl-epochs", "teccl-scale"):
+        refused = CliRunner().invoke(app, [verb, "--only", "fig99"])
+        assert refused.exit_code == 2
+        assert "unknown part 'fig99'" in refused.output
+
+
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     kept = ROOT / "benchmarks" / "results" / "startup.json"
     with pytest.raises(ParameterError, match="only of scale, table4, table5, collectives"):
         pictures.draw([kept], tmp_path / "p.svg")
+    tables = ROOT / "benchmarks" / "results" / "teccl-epochs.json"
+    with pytest.raises(ParameterError, match="no result is of fig10, fig11, astar"):
+        pictures.draw([tables], tmp_path / "p.svg")
     for text in ("{", "[]", '{"benchmark": "scale", "results": [{}]}'):
         (tmp_path / "f.json").write_text(text)
         with pytest.raises(FormatError, match="expected what 'python -m benchmarks"):

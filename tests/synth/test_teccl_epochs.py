@@ -306,6 +306,13 @@ def test_where_nothing_is_found_that_is_said(monkeypatch: pytest.MonkeyPatch) ->
     assert outcome == GaveUp("nothing found with an effort of 1")
 
 
+def test_effort_that_is_spent_between_symmetries_ends_the_search() -> None:
+    request = Request(resolve("teccl-ndv2x2"), named("allgather", 16), 62_500)
+    told = TECCL.Options(model="milp", epoch="slowest", epochs=14)
+    outcome = registry.plan(TECCL, request, told, Effort(units=0.001))
+    assert outcome == GaveUp("nothing found with an effort of 0.001")
+
+
 def test_the_same_twice() -> None:
     told: dict[str, Any] = {"model": "astar", "units": 2.0}
     plans = [planned(resolve("dgx1"), "allgather", 1 << 20, **told)[0].plan for _ in range(2)]

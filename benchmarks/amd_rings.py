@@ -1,0 +1,40 @@
+"""Allgather in rings on two chassis of AMD GPUs: a stand-in for RCCL's, which TE-CCL measures.
+
+As many rings as there are ways between the chassis, four both ways, each over links of its own: so
+each gets the whole of a link between chassis, the slowest that it passes.
+"""
+
+from __future__ import annotations
+
+from sccl.collectives import named
+from sccl.core.clock import Clock
+from sccl.sim import Messages, simulate
+from sccl.synth.baselines.pattern import beside
+from sccl.synth.baselines.ring import gathered
+from sccl.topo import resolve
+
+_PATHS = (
+    (8, 0, 4, 5, 6, 7, 3, 11, 15, 13, 12, 14, 10, 1, 9, 2),
+    (10, 11, 15, 14, 12, 13, 9, 8, 0, 1, 5, 7, 3, 2, 6, 4),
+    (0, 4, 6, 5, 1, 9, 8, 12, 13, 14, 15, 11, 10, 2, 3, 7),
+    (14, 10, 1, 0, 4, 5, 7, 6, 2, 3, 11, 15, 13, 9, 8, 12),
+)
+"""Through all GPUs of a chassis, over lanes that no two share, between GPUs at eight switches."""
+
+MACHINE = "teccl-amdx2"
+
+
+def rings_us(size_bytes: int) -> float:
+    """Return when all is there, each hop over a shortest path, microseconds.
+
+    Args:
+        size_bytes: what each rank sends to the others.
+    """
+    machine = resolve(MACHINE)
+    spec, there = named("allgather", machine.ranks), len(_PATHS[0])
+    rings = [(*path, *(there + rank for rank in reversed(path))) for path in _PATHS]
+    both = [order for ring in rings for order in (ring, ring[::-1])]
+    p = beside([gathered(spec, order) for order in both])
+    messages = Messages.of_steps(p.step, p.chunk, p.src, p.dst, p.reduce)
+    clock = Clock.of(machine, -(-size_bytes // p.collective.chunks))
+    return simulate(messages, machine, clock).finish_us

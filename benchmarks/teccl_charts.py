@@ -1,0 +1,144 @@
+"""TE-CCL's figures as charts, drawn from what ``-o`` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sccl.core.cost import bytes_text
+from sccl.errors import ParameterError
+from sccl.view.charts import grouped_chart, measured_chart
+
+if TYPE_CHECKING:
+    from sccl.view.charts import ChartType
+
+Rows = Sequence[Mapping[str, Any]]
+
+_WIDE = 8
+"""Groups of bars, side by side, whose names have room."""
+
+
+def charts(results: Rows) -> list[ChartType]:
+    """Return the charts of the figures among results in epochs.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    found: list[ChartType] = []
+    for figure, draw in _DRAWN.items():
+        own = [r for r in results if r["case"].get("figure") == figure]
+        found += draw(own) if own else []
+    if not found:
+        raise ParameterError(f"there is nothing to draw: no result is of {', '.join(_DRAWN)}")
+    return found
+
+
+def scale_charts(results: Rows) -> list[ChartType]:
+    """Return seconds of the processor and memory against GPUs."""
+    rows = [
+        {**r, "gpus": r["case"]["ranks"], "series": r["case"]["series"]}
+        for r in results
+        if r["case"]["series"]
+    ]
+    kinds = (
+        ("user_seconds", "NDv2 chassis: time of the whole process", "CPU seconds"),
+        ("memory_mb", "Memory", "MB"),
+    )
+    return [
+        measured_chart(rows, "gpus", field, "series", title=title, x_title="GPUs",
+                       y_title=unit, log_x=True, log_y=True)
+        for field, title, unit in kinds
+    ]  # fmt: skip
+
+
+def _in_epochs(result: Mapping[str, Any]) -> float | None:
+    """Return when all is there by whole epochs, microseconds; None: nothing is known of that."""
+    if result["epochs"] is None:
+        return None
+    return float(result["epoch_us"] * result["epochs"])
+
+
+def _figure_10(results: Rows) -> list[ChartType]:
+    """Return by size how small epochs differ from large ones."""
+    pairs: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    for r in results:
+        series = f"{r['case']['collective']} {r['case']['topology'].removeprefix('teccl-')}"
+        pairs.setdefault((series, r["output_bytes"]), {})[r["case"]["epoch"]] = r
+    kinds: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
+        ("(a): time of the processor", lambda r: _known(r, r["user_seconds"])),
+        ("(b): all is there, in whole epochs", _in_epochs),
+        ("(b): all is there, in exact time", lambda r: r["finish_us"]),
+    )
+    found = []
+    for title, value in kinds:
+        rows = []
+        for (series, size), both in pairs.items():
+            small, large = value(both["fastest"]), value(both["slowest"])
+            if small is not None and large is not None:
+                differ = 100 * (small - large) / large
+                rows.append({"series": series, "bytes": size, "differ": differ})
+        found.append(
+            measured_chart(rows, "bytes", "differ", "series", title=f"Figure 10 {title}",
+                           x_title="Output of a rank (bytes)",
+                           y_title="small epochs to large ones, %", x_bytes=True)
+        )  # fmt: skip
+    return found
+
+
+def _known(result: Mapping[str, Any], value: float) -> float | None:
+    return None if result["finish_us"] is None else value
+
+
+def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str]) -> list[ChartType]:
+    """Return epochs, and time of the processor, side by side; some cases in each chart."""
+    rows = [
+        {
+            "group": _name(r),
+            "series": series(r["case"]),
+            "epochs": r["epochs"],
+            "seconds": r["user_seconds"],
+        }
+        for r in results
+        if r["epochs"] is not None
+    ]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    found = []
+    for few in (groups[i : i + _WIDE] for i in range(0, len(groups), _WIDE)):
+        own = [row for row in rows if row["group"] in few]
+        found += [
+            grouped_chart(own, "group", field, "series", title=f"{title}: {what}", value_title=unit)
+            for field, what, unit in (
+                ("epochs", "epochs until all is there", "Epochs"),
+                ("seconds", "time of the processor", "CPU seconds"),
+            )
+        ]
+    return found
+
+
+def _name(result: Mapping[str, Any]) -> str:
+    """Return in a few letters what was asked."""
+    case = result["case"]
+    machine = case["topology"].removeprefix("teccl-")
+    if case["figure"] == "fig11" and machine != "dgx1":
+        return f"{machine} {bytes_text(result['output_bytes'])}"
+    what = f"C={case['chunks']}" if case["collective"] == "allgather" else case["collective"]
+    return f"{machine} {what}{'' if case['alpha'] else ', no alpha'}"
+
+
+def _figure_11(results: Rows) -> list[ChartType]:
+    return _bars(
+        results,
+        "Figure 11",
+        lambda case: "store and forward" if case["buffers"] else "no buffers",
+    )
+
+
+def _astar(results: Rows) -> list[ChartType]:
+    return _bars(results, "A*", lambda case: "A*" if case["model"] == "astar" else "all at once")
+
+
+_DRAWN: dict[str, Callable[[Rows], list[ChartType]]] = {
+    "fig10": _figure_10,
+    "fig11": _figure_11,
+    "astar": _astar,
+}

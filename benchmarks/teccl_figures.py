@@ -1,0 +1,92 @@
+"""What TE-CCL publishes as figures, on the machines whose links are public: cases in epochs.
+
+Published: TE-CCL (SIGCOMM 2024), Figures 10 and 11, and A* beside the optimum (section 6.4); mostly
+as curves, and of A* for machines that are not public. So no case has a published time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+
+from benchmarks.teccl_epochs import EpochCase
+
+ANY = 10_000
+"""So many buffers that their number does not matter; symmetries do not help, as with few."""
+
+UNITS = 10.0
+
+_EFFORT_10 = 5.0
+"""Of Figure 10, for each of what is asked."""
+
+_DGX1 = EpochCase("teccl-dgx1", "allgather", 25_000, 1, "milp", "slowest", alone=True, units=UNITS)
+_TWO = (
+    replace(_DGX1, topology="teccl-ndv2x2"),
+    replace(_DGX1, topology="teccl-dgx2x2", copies=True),
+    replace(_DGX1, topology="teccl-amdx2", copies=True),
+)
+_RANKS = {"teccl-dgx1": 8, "teccl-ndv2x2": 16, "teccl-dgx2x2": 32, "teccl-amdx2": 32}
+
+SIZES = (1_000_000_000, 1_000_000, 64_000)
+"""Bytes of the output of a rank."""
+
+
+def _sized(case: EpochCase, size: int) -> EpochCase:
+    return replace(case, chunk_bytes=size // _RANKS[case.topology] // case.chunks)
+
+
+def _flows(case: EpochCase) -> EpochCase:
+    return replace(case, collective="alltoall", model="lp", copies=False, alone=False, units=UNITS)
+
+
+def _figure_10(machine: EpochCase, sizes: Iterable[int]) -> tuple[EpochCase, ...]:
+    """Return two chassis with epochs of their slowest and of their fastest links."""
+    return tuple(
+        replace(_sized(machine, size), epoch=epoch, figure="fig10", units=_EFFORT_10)
+        for size, epoch in product(sizes, ("slowest", "fastest"))
+    )
+
+
+def _figure_11() -> tuple[EpochCase, ...]:
+    """Return a DGX-1 and two chassis with any number of buffers, and with none."""
+    cases = (
+        *(replace(_DGX1, alpha=False, chunks=chunks) for chunks in (1, 2, 4, 6)),
+        *(replace(_DGX1, epoch="fastest", chunks=chunks) for chunks in (1, 2, 3)),
+        replace(_DGX1, collective="alltoall", alpha=False),
+        *(_sized(machine, size) for machine in _TWO for size in SIZES[:2]),
+    )
+    return tuple(
+        replace(case, buffers=buffers, figure="fig11") for case, buffers in product(cases, (ANY, 0))
+    )
+
+
+def _astar(machine: EpochCase) -> tuple[EpochCase, ...]:
+    """Return all at once and in rounds, with alpha and without."""
+    cases = (
+        _sized(replace(machine, alpha=alpha, chunks=chunks, figure="astar"), SIZES[1])
+        for alpha, chunks in product((False, True), (1, 2))
+    )
+    return tuple(
+        replace(case, model=model, alone=model == "milp")
+        for case in cases
+        for model in ("milp", "astar")
+    )
+
+
+_ASTAR = (replace(_DGX1, epoch="fastest"), replace(_TWO[0], epoch="fastest"), *_TWO[1:])
+
+
+def _part(machine: EpochCase) -> str:
+    return machine.topology.removeprefix("teccl-")
+
+
+FIGURES = {
+    "fig10-allgather": tuple(case for one in _TWO for case in _figure_10(one, SIZES)),
+    **{
+        f"fig10-alltoall-{_part(one)}": tuple(map(_flows, _figure_10(one, SIZES[1:2])))
+        for one in _TWO
+    },
+    "fig11": _figure_11(),
+    **{f"astar-{_part(one)}": _astar(one) for one in _ASTAR},
+}

@@ -1,0 +1,126 @@
+"""TE-CCL on many chassis, and on process groups: what ``sccl`` takes as a process, memory too.
+
+Published: TE-CCL (SIGCOMM 2024), Table 4, on machines that are not public, and section 6.3 (350 GB
+for alltoall); of process groups "PCCL" (arXiv 2606.07019): alltoall of 512 ranks in 11.7 minutes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.process import measure
+
+GB = 10**9
+
+CHASSIS = (2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class LargeCase:
+    """What is asked.
+
+    Attributes:
+        series: the line of a chart that it belongs to; empty: none.
+        ranks: of the machine.
+        words: of the command.
+        target_s: that it shall take at most; None: there is none.
+        published: what others say of as many ranks.
+    """
+
+    series: str
+    ranks: int
+    words: tuple[str, ...]
+    target_s: float | None = None
+    published: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeResult:
+    """What came of it.
+
+    Attributes:
+        finish_us: of the schedule, judged.
+        bound_us: no schedule of such chunks takes less.
+        transfers: over links.
+        seconds: of the whole process.
+        user_seconds: of the processor, which other work on the machine changes less.
+        memory_mb: the most it held (10^6 bytes).
+    """
+
+    case: LargeCase
+    finish_us: float
+    bound_us: float | None
+    transfers: int
+    seconds: float
+    user_seconds: float
+    memory_mb: float
+
+
+def _chassis(collective: str, counts: Sequence[int], *model: str) -> tuple[LargeCase, ...]:
+    """Return NDv2 chassis around a switch, with an output of 1 GB."""
+    published = {
+        ("alltoall", 64): "500 s (Internal 1)",
+        ("alltoall", 128): "800 s (Internal 1, EM 2), 2,600 s (Internal 2)",
+        ("alltoall", 256): "1,500 s (Internal 2, EM 4)",
+        ("allgather", 64): "3,000 s (Internal 1, A*)",
+        ("allgather", 128): "7 h (Internal 1, A*), 1,300 s (Internal 2, A*)",
+        ("allgather", 256): "2.8 h (Internal 2, A*, EM 2)",
+    }
+    return tuple(
+        LargeCase(
+            " ".join((collective, *model[1:])),
+            ranks,
+            _words("teccl", collective, f"ndv2:{count}",
+                   GB if collective == "alltoall" else GB // ranks, *model, "--effort", "2"),
+            60.0 if ranks <= 128 else None,
+            published.get((collective, ranks), ""),
+        )
+        for count in counts
+        for ranks in (8 * count,)
+    )  # fmt: skip
+
+
+def _words(verb: str, collective: str, topology: str, size: int, *more: str) -> tuple[str, ...]:
+    named = ("--collective", collective, "--topo", topology, "--size", str(size))
+    return (verb, *named, *more, "--json")
+
+
+_GROUPED = 1_024_000
+"""Bytes that divide among 512 ranks."""
+
+_GROUPS = "702 s (alltoall of 512)"
+
+CASES = {
+    "allgather": _chassis("allgather", CHASSIS),
+    "alltoall": _chassis("alltoall", CHASSIS),
+    "alltoall-lp": _chassis("alltoall", CHASSIS, "--model", "lp"),
+    "groups": tuple(
+        LargeCase("", 512, _words(verb, collective, "mesh:16x32", _GROUPED, *more), 120.0, _GROUPS)
+        for verb, collective, more in (
+            ("tacos", "alltoall@64x8", ()),
+            ("teccl", "alltoall@64x8", ("--effort", "2")),
+            ("tacos", "alltoall", ()),
+        )
+    ),
+}
+
+
+def measured(case: LargeCase) -> LargeResult:
+    """Return what comes of a case.
+
+    Raises:
+        ScclError: the command failed.
+    """
+    run = measure(*case.words)
+    said = json.loads(run.text)
+    return LargeResult(
+        case,
+        said["finish_us"],
+        said["bound_us"],
+        said["sends"],
+        run.seconds,
+        run.user_seconds,
+        run.memory_mb,
+    )
