@@ -175,6 +175,36 @@ PUBLISHED = (
 )
 
 
+TACCL = {
+    ("teccl-ndv2x2", "allgather"): {
+        1_024: 10.16,
+        4_096: 11.85,
+        16_000: 12.68,
+        64_000: 13.08,
+        256_000: 25.26,
+        1_000_000: 62.15,
+        4_000_000: 216.5,
+        64_000_000: 3133.2,
+        256_000_000: 12_494.6,
+        1_000_000_000: 53_766.7,
+    },
+    ("teccl-ndv2x2", "alltoall"): {
+        1_024: 36.8,
+        4_096: 32.16,
+        16_000: 35.76,
+        64_000: 50.34,
+        256_000: 115.72,
+        1_000_000: 359.0,
+        4_000_000: 1324.2,
+        16_000_000: 5164.4,
+        64_000_000: 20_532.0,
+        256_000_000: 81_964.2,
+        1_000_000_000: 320_049.4,
+    },
+}
+"""What TACCL's algorithms take, by the same table (8), microseconds by bytes of the output."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attained:
     """What a schedule takes, and what bounds it.

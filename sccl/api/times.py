@@ -120,6 +120,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     multiplier: int = 1,
     epochs: int = 0,
     buffers: int | None = None,
+    combine: Literal["auto", "reversal", "direct"] = "auto",
     root: Root | None = None,
     alpha: Literal["occupies", "travels"] = "travels",
     priorities: Sequence[int] = (),
@@ -150,6 +151,8 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         epochs: of the horizon, or of a round; 0: the fewest that do.
         buffers: chunks of others that a rank keeps to send on later, in model milp; None: any
             number.
+        combine: what combines: by reversal: chunk by chunk into a root, and of allreduce from
+            there; or each contribution by itself to where it is reduced; auto: what takes less.
         root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
         priorities: of several collectives together: what it is worth that each finishes soon, in
@@ -193,6 +196,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         buffers=buffers,
         priorities=list(priorities),
         bandwidth=bandwidth_of(bandwidth),
+        combine=combine,
     )
     if model != "lp" and not request.spec.counts:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * chunks)

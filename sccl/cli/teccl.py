@@ -24,6 +24,7 @@ from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.teccl import (
     NAME,
     UNITS,
+    Combine,
     Model,
     Solver,
     Switching,
@@ -86,8 +87,8 @@ Priorities = Annotated[
     str,
     typer.Option(
         help="Of several collectives ('+' in between): what it is worth that each finishes soon, "
-        "as 3,1: the mean of their finishes by these is to be least. [default: (the last finish)]",
-        show_default=False,
+        "as 3,1. The mean of their finishes by these is to be least.",
+        show_default="the last finish",
     ),
 ]
 Bandwidth = Annotated[
@@ -96,6 +97,13 @@ Bandwidth = Annotated[
         help="A file that says what links have less than the machine says, and when ('sccl schema "
         "bandwidth'), in models auto, milp and astar.",
         show_default="all, always",
+    ),
+]
+ByCombining = Annotated[
+    Combine,
+    typer.Option(
+        help="What combines: reversal: chunk by chunk into a root, and of allreduce from there; "
+        "direct: each contribution by itself to where it is reduced; auto: what takes less."
     ),
 ]
 Alpha = Annotated[
@@ -126,6 +134,7 @@ def teccl(
     multiplier: Multiplier = 1,
     epochs: Horizon = 0,
     buffers: Buffers = None,
+    combine: ByCombining = Combine.AUTO,
     alpha: Alpha = AlphaModel.TRAVELS,
     solver: BySolver = Solver.AUTO,
     priorities: Priorities = "",
@@ -163,6 +172,7 @@ def teccl(
         buffers=buffers,
         priorities=weighed,
         bandwidth=None if bandwidth is None else bandwidth_to_wire(load_bandwidth(bandwidth)),
+        combine=combine.value,
     )
     if model is not Model.LP and not request.spec.counts:  # its chunks have sizes of their own
         check_divides(request.size_bytes, request.spec.unit * chunks)
@@ -205,6 +215,15 @@ def teccl(
         raise typer.Exit(ExitCode.INTERRUPTED if ended == "interrupted" else ExitCode.UNKNOWN)
 
 
+_COMBINED = {
+    "reversal": "reversal: of allreduce one phase after the other",
+    "overlap": "reversal: each chunk goes on as soon as it is reduced",
+    "chains": "chains: each chunk is reduced on its way to a root, and copied from there",
+    "direct": "direct demands: each contribution goes by itself to where it is reduced",
+    "gathered": "gathering: each contribution goes by itself to all, and all reduce",
+}
+
+
 def _print(shown: TecclOutput, each: str) -> None:
     console = out()
     us, least = shown.finish_us, shown.bound_us
@@ -236,6 +255,8 @@ def _print(shown: TecclOutput, each: str) -> None:
             markup=False,
             soft_wrap=True,
         )
+    if shown.combined is not None:
+        console.print(f"combined by {_COMBINED[shown.combined]}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.file:

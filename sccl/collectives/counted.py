@@ -7,8 +7,7 @@ one element, as that of MPI's data type is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import msgspec
+from typing import NamedTuple
 
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.errors import FormatError
@@ -17,7 +16,20 @@ COUNTED = ("allgatherv", "alltoallv", "reducescatterv")
 """What a file may have in place of pairs."""
 
 
-def spelled_out(wire: CustomCollectiveWire, where: str) -> CustomCollectiveWire:
+Pairs = tuple[tuple[int, int], ...]
+"""(chunk, rank)."""
+
+
+class SpelledOut(NamedTuple):
+    """A collective as pairs and counts; no counts: chunks are alike."""
+
+    pre: Pairs
+    post: Pairs
+    counts: tuple[int, ...]
+    combining: bool
+
+
+def spelled_out(wire: CustomCollectiveWire, where: str) -> SpelledOut:
     """Return a file's collective as pairs and counts, however it is told.
 
     Raises:
@@ -25,7 +37,7 @@ def spelled_out(wire: CustomCollectiveWire, where: str) -> CustomCollectiveWire:
     """
     told = [name for name in COUNTED if getattr(wire, name)]
     if not told:
-        return wire
+        return SpelledOut(wire.pre, wire.post, wire.counts, wire.combining)
     pairs = [name for name in ("pre", "post", "counts") if getattr(wire, name)]
     if len(told) + len(pairs) > 1 or wire.combining:
         others = [*told[1:], *pairs, *(["combining"] if wire.combining else [])]
@@ -39,9 +51,9 @@ def spelled_out(wire: CustomCollectiveWire, where: str) -> CustomCollectiveWire:
         made = _alltoallv(counts)
     else:
         made = _of_parts(counts, scatters=told[0] == "reducescatterv")
-    if not made["counts"]:
+    if not made.counts:
         raise FormatError(f"{where}, $.{told[0]}: no rank has any element for another")
-    return msgspec.structs.replace(wire, **dict.fromkeys(COUNTED, ()), **made)
+    return made
 
 
 def _check_counts(counts: Sequence[object], ranks: int, where: str) -> None:
@@ -54,7 +66,7 @@ def _check_counts(counts: Sequence[object], ranks: int, where: str) -> None:
             )
 
 
-def _alltoallv(rows: Sequence[Sequence[int]]) -> dict[str, object]:
+def _alltoallv(rows: Sequence[Sequence[int]]) -> SpelledOut:
     """Return a chunk for each pair of different ranks; what is a rank's own stays."""
     chunks = [
         (source, goal, count)
@@ -62,21 +74,22 @@ def _alltoallv(rows: Sequence[Sequence[int]]) -> dict[str, object]:
         for goal, count in enumerate(row)
         if count and goal != source
     ]
-    return {
-        "pre": tuple((c, source) for c, (source, _, _) in enumerate(chunks)),
-        "post": tuple((c, goal) for c, (_, goal, _) in enumerate(chunks)),
-        "counts": tuple(count for _, _, count in chunks),
-    }
+    return SpelledOut(
+        pre=tuple((c, source) for c, (source, _, _) in enumerate(chunks)),
+        post=tuple((c, goal) for c, (_, goal, _) in enumerate(chunks)),
+        counts=tuple(count for _, _, count in chunks),
+        combining=False,
+    )
 
 
-def _of_parts(counts: Sequence[int], *, scatters: bool) -> dict[str, object]:
+def _of_parts(counts: Sequence[int], *, scatters: bool) -> SpelledOut:
     """Return a chunk for each rank's part: it holds that, and all want it, or the other way."""
     parts = [(rank, count) for rank, count in enumerate(counts) if count]
     alone = tuple((c, rank) for c, (rank, _) in enumerate(parts))
     everywhere = tuple((c, rank) for c in range(len(parts)) for rank in range(len(counts)))
-    return {
-        "pre": everywhere if scatters else alone,
-        "post": alone if scatters else everywhere,
-        "counts": tuple(count for _, count in parts),
-        "combining": scatters,
-    }
+    return SpelledOut(
+        pre=everywhere if scatters else alone,
+        post=alone if scatters else everywhere,
+        counts=tuple(count for _, count in parts),
+        combining=scatters,
+    )

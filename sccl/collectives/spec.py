@@ -175,31 +175,31 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
             range, nothing has to be moved, a combining chunk is wanted on several ranks, or counts
             do not fit.
     """
-    wire = spelled_out(wire, where)
+    told = spelled_out(wire, where)
     if wire.name in _NAMED:
         raise FormatError(
             f"{where}, $.name: {wire.name!r} is one of sccl's own collectives; give yours another"
         )
-    for what, pairs in (("pre", wire.pre), ("post", wire.post)):
+    for what, pairs in (("pre", told.pre), ("post", told.post)):
         if not pairs:
             raise FormatError(
                 f"{where}, $.{what}: no [chunk, rank] pair, expected at least one; or give counts "
                 f"as one of {', '.join(COUNTED)}"
             )
-    chunks = 1 + max(chunk for chunk, _ in (*wire.pre, *wire.post))
-    if chunks > len(wire.pre):
-        have = {chunk for chunk, _ in wire.pre}
+    chunks = 1 + max(chunk for chunk, _ in (*told.pre, *told.post))
+    if chunks > len(told.pre):
+        have = {chunk for chunk, _ in told.pre}
         missing = next(c for c in range(chunks) if c not in have)
         raise FormatError(
             f"{where}: chunk {missing} has no source, expected at least one [chunk, rank] pair for "
             "each chunk from 0 to the highest in $.pre"
         )
-    pre = pattern_of_pairs(wire.pre, chunks, f"{where}, $.pre")
-    post = pattern_of_pairs(wire.post, chunks, f"{where}, $.post")
-    moves = zip(post, pre, strict=True) if wire.combining else zip(pre, post, strict=True)
+    pre = pattern_of_pairs(told.pre, chunks, f"{where}, $.pre")
+    post = pattern_of_pairs(told.post, chunks, f"{where}, $.post")
+    moves = zip(post, pre, strict=True) if told.combining else zip(pre, post, strict=True)
     if all(there <= here for here, there in moves):
         raise FormatError(f"{where}: every chunk is already where $.post wants it")
-    if wire.combining and (bad := [c for c, after in enumerate(post) if len(after) != 1]):
+    if told.combining and (bad := [c for c, after in enumerate(post) if len(after) != 1]):
         raise FormatError(
             f"{where}, $.post: chunk {bad[0]} is wanted on {len(post[bad[0]])} ranks; a combining "
             "collective is synthesised as the inverse of its dual, which needs exactly one"
@@ -211,8 +211,8 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
         pattern_chunks=chunks,
         pre=Relation(RelationKind.PAIRS, pattern=pre),
         post=Relation(RelationKind.PAIRS, pattern=post),
-        combining=wire.combining,
-        counts=wire.counts,
+        combining=told.combining,
+        counts=told.counts,
     )
     try:
         spec.at(1)

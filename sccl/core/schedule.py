@@ -206,10 +206,27 @@ class Schedule:
     @property
     def finish(self) -> int:
         """Return the tick at which the last chunk arrives; 0: nothing is sent."""
+        return max((int(arrivals.max()) for _, arrivals in self._arrivals()), default=0)
+
+    def finishes(self, parts: Sequence[int]) -> tuple[int, ...]:
+        """Return the ticks at which the last chunk of each part of the collective arrives.
+
+        Args:
+            parts: how many chunks of the pattern each has, one after the other.
+        """
+        ends = np.cumsum(parts)
+        found = np.zeros(len(parts), dtype=np.int64)
+        for rows, arrivals in self._arrivals():
+            part = np.searchsorted(ends, rows.chunk % ends[-1], side="right")
+            np.maximum.at(found, part, arrivals)
+        return tuple(found.tolist())
+
+    def _arrivals(self) -> Iterator[tuple[TransferColumns, NDArray[np.int64]]]:
+        """Yield rows, and the ticks at which what they send arrives."""
         clock = self.clock
         lags = np.array([clock.lag(i) for i in range(len(self.topology.links))], dtype=np.int64)
-        batches = (rows.end.astype(np.int64) + lags[rows.link] for rows in self.batches())
-        return max((int(arrivals.max()) for arrivals in batches), default=0)
+        for rows in self.batches():
+            yield rows, rows.end.astype(np.int64) + lags[rows.link]
 
     def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
         """Yield the rows in their order, so many at a time; they are views, not copies."""

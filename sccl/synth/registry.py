@@ -89,10 +89,11 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: No
 def _whole(made: AnySchedule, request: Request) -> bool:
     """Return whether chunks of each class have the bytes that are asked for."""
     sizes, collective = made.chunk_bytes, made.collective
-    if isinstance(sizes, int):
-        return sizes * collective.chunks >= request.size_bytes * max((1, *collective.counts))
+    if isinstance(sizes, int) and not collective.counts:
+        return sizes * collective.chunks >= request.size_bytes
+    of = (sizes,) * collective.num_chunks if isinstance(sizes, int) else sizes
     return all(
-        sum(sizes[chunk] for chunk in own) * collective.chunks
+        sum(of[chunk] for chunk in own) * collective.chunks
         >= request.size_bytes * collective.amount(own)
         for own in collective.classes().values()
     )

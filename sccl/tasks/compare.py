@@ -12,7 +12,8 @@ from sccl.collectives import Spec
 from sccl.core.files.disk import check_can_write, make_directory, slug
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TopologyError
-from sccl.prove.bounds import LeastTime, least_time
+from sccl.prove.bounds import least_time
+from sccl.synth.fluid.curve import LeastCurve, least_curve
 from sccl.tasks.entrants import Contest, Entrant, LateError, TimedPlan, What
 from sccl.tasks.files import write_plan
 from sccl.tasks.subject import Subject, spec_of, subject_of
@@ -62,14 +63,14 @@ class Comparison:
     """Everybody's times.
 
     Attributes:
-        least: what nothing takes less than.
+        least: what nothing takes less than, whatever its chunks.
         ended: why not everybody was looked at at all sizes; empty: they were.
         plans: by size the fastest plan and whose it is.
     """
 
     contest: Contest
     sizes: tuple[int, ...]
-    least: LeastTime
+    least: LeastCurve
     systems: list[System] = field(default_factory=list)
     ended: str = ""
     plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
@@ -117,10 +118,13 @@ def compare(
         InputError: something cannot be reached, or there are too many ranks.
         JudgeError: the judge rejects somebody's plan.
     """
-    found = Comparison(contest, tuple(sizes), least_time(contest.topology, contest.spec))
+    cuts = least_time(contest.topology, contest.spec)
+    found = Comparison(contest, tuple(sizes), LeastCurve(cuts))
     found.systems = [System(one.name, one.what, one.about, why=NOT_REACHED) for one in entrants]
     pairs = zip(entrants, found.systems, strict=True)
     try:
+        told("what nothing beats")
+        found.least = least_curve(contest.topology, contest.spec, cuts, found.sizes)
         for done, (entrant, system) in enumerate(sorted(pairs, key=_quick_first)):
             system.why = ""
             _run(
@@ -167,6 +171,8 @@ def _run(
         raise
     finally:
         system.seconds = entrant.seconds
+        for size, us in entrant.proved.items():
+            found.least = found.least.raised(size, us)
     if not system.rows and not system.why:
         system.why = _nothing(entrant)
 

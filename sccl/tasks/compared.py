@@ -45,6 +45,10 @@ class ComparedSizePart(Part, frozen=True, kw_only=True):
 
     size_bytes: Annotated[Count, Meta(description="Of a rank's buffer, L.")]
     bound_us: Annotated[float, Meta(description="Nothing takes less, whatever its chunks.")]
+    bound_by: Annotated[
+        Literal["cuts", "prices"],
+        Meta(description="What shows it: cuts of the machine and R/C, or prices of links in time."),
+    ]
     winner: Annotated[str | None, Meta(description="The first of several; null: nobody has one.")]
     time_us: float | None
     algorithm_gb_per_s: GbPerS | None
@@ -102,6 +106,7 @@ def _size(found: Comparison, size: int, kept: Mapping[int, Path]) -> ComparedSiz
     return ComparedSizePart(
         size_bytes=size,
         bound_us=float(found.least.us(size)),
+        bound_by=found.least.shown_by(size),
         winner=winner.name if winner else None,
         time_us=float(row.us) if row else None,
         algorithm_gb_per_s=row.gb_per_s if row else None,

@@ -50,6 +50,9 @@ CHUNKS = (1, 4, 16)
 MOST_DELIVERIES = 300_000
 """Pairs of a chunk and a rank that gets it, of synthesisers that are told the chunks."""
 
+FLUID = "fluid"
+"""Whose bounds are of all chunkings: those of others are of the chunks that they have."""
+
 What = Literal["synthesiser", "baseline", "file"]
 
 
@@ -114,6 +117,7 @@ class Entrant(ABC):
         name: as it is called in the comparison.
         about: what it is, in a line.
         seconds: that it took to make plans, so far.
+        proved: by size, what it has proved that no plan of any chunks takes less than.
     """
 
     contest: Contest
@@ -121,6 +125,7 @@ class Entrant(ABC):
     what: What
     about: str
     seconds: float = field(default=0.0, init=False)
+    proved: dict[int, Fraction] = field(default_factory=dict, init=False)
 
     @abstractmethod
     def fastest(self, size_bytes: int) -> TimedPlan | None:
@@ -312,6 +317,9 @@ class SynthesisedEntrant(Entrant):
     def _planned(self, request: Request, options: Options, effort: Effort) -> TimedPlan | None:
         with self.working():
             outcome = registry.plan(self.synthesizer, request, options, effort)
+        known = outcome.best if isinstance(outcome, GaveUp) else outcome
+        if self.synthesizer.NAME == FLUID and isinstance(known, Found) and known.bound.least:
+            self.proved[request.size_bytes] = known.bound.least
         match outcome:
             case Found(plan=plan):
                 return self._timed(plan, request)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from sccl.collectives import Spec
 from sccl.core.cost import bytes_text
 from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
 from sccl.core.words import counted
-from sccl.errors import ParameterError
+from sccl.errors import InputError, ParameterError
 from sccl.sim import Timeline
-from sccl.tasks.simulate import Run, Source, run_of
+from sccl.synth.fluid.curve import LeastCurve
+from sccl.tasks.explore import spec_of_collective
+from sccl.tasks.simulate import Member, Run, Source, run_of
 from sccl.tasks.simulated import RunPart
 from sccl.tasks.terms import Terms
+from sccl.tasks.time_bound import MOST_RANKS, least_by_size
 from sccl.view import charts
 from sccl.view.charts import Bar, BusyLinks, Shares
 
@@ -34,11 +40,31 @@ _MOST_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What a collective that ran was to do.
+
+    Attributes:
+        size_bytes: of a rank's buffer, as it is told.
+        at_least: of these, what each rank has: chunks may differ.
+    """
+
+    topology: Topology
+    spec: Spec
+    size_bytes: int
+    at_least: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drawn:
-    """What is kept of a simulation to draw it."""
+    """What is kept of a simulation to draw it.
+
+    Attributes:
+        asked: what each collective that ran was to do.
+    """
 
     shares: Shares
     links: BusyLinks | None
+    asked: tuple[Asked, ...]
 
 
 def drawn_of(run: Run, *, alone: bool) -> Drawn:
@@ -50,7 +76,17 @@ def drawn_of(run: Run, *, alone: bool) -> Drawn:
     made = run.timeline
     name = " and ".join(part.source.name for part in run.parts)
     shares = Shares(name, made.finish_us, tuple(made.utilisation(_PARTS).tolist()))
-    return Drawn(shares, _busy_links(run, shares) if alone else None)
+    asked = tuple(_asked(part, made.topology) for part in run.parts)
+    return Drawn(shares, _busy_links(run, shares) if alone else None, asked)
+
+
+def _asked(part: Member, topology: Topology) -> Asked:
+    collective, sizes, least = part.source.collective, part.chunk_bytes, part.size_bytes
+    if not isinstance(sizes, int):
+        for chunks in collective.classes().values():
+            own = sum(sizes[chunk] for chunk in chunks) * collective.chunks // len(chunks)
+            least = min(least, own)
+    return Asked(topology, spec_of_collective(collective), part.size_bytes, least)
 
 
 def schedule_chart(schedule: Schedule) -> ChartType:
@@ -79,14 +115,16 @@ def chart_of(drawn: Sequence[Drawn], runs: Sequence[RunPart]) -> ChartType:
     Of one what its links carry when, of several plans how busy links are, else times by size.
     """
     if len(drawn) == 1 and drawn[0].links is not None:
-        return charts.busy_chart(drawn[0].links)
+        least = max(us for _, us in _least(drawn))
+        return charts.busy_chart(replace(drawn[0].links, least_us=least))
     names = {one.shares.name for one in drawn}
     titles = {f"{p.collective} on {p.topology}" for run in runs for p in run.collectives}
     title = titles.pop() if len(titles) == 1 else "Simulations"
     if len(names) == len(drawn):
         size = bytes_text(runs[0].collectives[0].size_bytes)
-        return charts.shares_chart([one.shares for one in drawn], f"{title}, {size}")
-    rows = [*_times(drawn, runs), *_bounds(runs)]
+        least = min(us for _, us in _least(drawn))
+        return charts.shares_chart([one.shares for one in drawn], f"{title}, {size}", least)
+    rows = [*_times(drawn, runs), *_bounds(runs), *_floors(drawn)]
     return charts.measured_chart(
         rows, "size", "time", "series", title=title, x_title="Size (bytes)",
         y_title="Time (\u00b5s)", log_y=True, x_bytes=True,
@@ -110,6 +148,38 @@ def _bounds(runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
         if all(known):
             least = min(bound for bound in known if bound)
             yield {"size": size, "time": least, "series": "no schedule of such chunks takes less"}
+
+
+def _floors(drawn: Sequence[Drawn]) -> Iterator[dict[str, object]]:
+    """Yield what nothing takes less than at each size, if all ask for the same."""
+    if len({(one.topology, one.spec) for some in drawn for one in some.asked}) > 1:
+        return
+    by_size: dict[int, float] = {}
+    for size, us in _least(drawn):
+        by_size[size] = min(us, by_size.get(size, us))
+    for size, us in by_size.items():
+        if us:
+            yield {"size": size, "time": us, "series": "no plan of any chunks takes less"}
+
+
+def _least(drawn: Sequence[Drawn]) -> Iterator[tuple[int, float]]:
+    """Yield the size of each collective that ran, and what no plan of it takes less than; 0: none.
+
+    It holds for others at once, too, which leave it no more of the links.
+    """
+    asked = [one for some in drawn for one in some.asked]
+    sizes: dict[tuple[Topology, Spec], set[int]] = {}
+    for one in asked:
+        sizes.setdefault((one.topology, one.spec), set()).add(one.at_least)
+    found: dict[tuple[Topology, Spec], LeastCurve | None] = {}
+    for question, own in sizes.items():
+        found[question] = None
+        if question[0].ranks <= MOST_RANKS:
+            with suppress(InputError):
+                found[question] = least_by_size(*question, sorted(own))
+    for one in asked:
+        curve = found[one.topology, one.spec]
+        yield one.size_bytes, float(curve.us(one.at_least)) if curve else 0.0
 
 
 # --- links ---------------------------------------------------------------------------------------

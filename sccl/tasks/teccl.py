@@ -8,24 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import numpy as np
 from msgspec import Meta
 
 from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.outcome import Found, Outcome
-from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Options, Request
 from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
-from sccl.tasks.time_bound import time_bound
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
 
 NAME = "teccl"
 
@@ -82,6 +80,10 @@ class TecclOutput(Output, frozen=True, kw_only=True):
         FileText | None, Meta(description="What says when links have less; null: they never do.")
     ] = None
     file: FileText | None
+    combined: Annotated[
+        str | None,
+        Meta(description="How the best of what combines was found; null: that of what does not."),
+    ] = None
 
 
 class Switching(StrEnum):
@@ -129,6 +131,14 @@ def priorities_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+class Combine(StrEnum):
+    """By what contributions come together."""
+
+    AUTO = "auto"
+    REVERSAL = "reversal"
+    DIRECT = "direct"
+
+
 def switched(topology: Topology, switch: Switching) -> Topology:
     """Return a machine whose switches do what they are taken to do.
 
@@ -155,6 +165,7 @@ class Scheduled:
         epoch_us: how long an epoch is; None: the best was not found in epochs.
         epochs: how many there are.
         model: by which it was found in these.
+        combined: how the best of what combines was found; None: it does not combine.
     """
 
     outcome: Outcome
@@ -162,10 +173,7 @@ class Scheduled:
     epoch_us: float | None
     epochs: int | None
     model: str | None
-
-
-_Epochs = tuple[float | None, int | None, str | None]
-"""How long one is, how many there are, and of which model."""
+    combined: str | None = None
 
 
 def scheduled(
@@ -188,24 +196,32 @@ def scheduled(
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     began = time.perf_counter()
-    last: list[_Epochs] = [(None, None, None)]
+    heard = _Heard(told)
     with compiling(first):
-        outcome = registry.plan(
-            registry.load(NAME), request, options, effort, partial(_tell, told, last)
-        )
-    return Scheduled(outcome, time.perf_counter() - began, *last[-1])
+        outcome = registry.plan(registry.load(NAME), request, options, effort, heard)
+    seconds = time.perf_counter() - began
+    return Scheduled(outcome, seconds, heard.epoch_us, heard.epochs, heard.model, heard.combined)
 
 
-def _tell(
-    told: Callable[[float, float], None],
-    last: list[_Epochs],
-    event: object,
-) -> None:
-    least, us = getattr(event, "least_us", None), getattr(event, "us", None)
-    if least is not None and us is not None:
-        told(us, least)
-    if (epochs := getattr(event, "epochs", None)) is not None:
-        last.append((getattr(event, "epoch_us", None), epochs, getattr(event, "model", None)))
+@dataclass
+class _Heard:
+    """What was told of the best schedule on the way."""
+
+    told: Callable[[float, float], None]
+    epoch_us: float | None = None
+    epochs: int | None = None
+    model: str | None = None
+    combined: str | None = None
+
+    def __call__(self, event: object) -> None:
+        least, us = getattr(event, "least_us", None), getattr(event, "us", None)
+        if least is not None and us is not None:
+            self.told(us, least)
+        if (epochs := getattr(event, "epochs", None)) is not None:
+            self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
+            self.model = getattr(event, "model", None)
+        if (by := getattr(event, "by", None)) is not None:
+            self.combined = str(by)
 
 
 def teccl_output(  # noqa: PLR0913 - what is told
@@ -227,8 +243,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
         priorities: of several collectives; none: there are none.
         bandwidth: the file that says when links have less; None: they never do.
     """
-    plan, bound = found.plan, found.bound
-    assert isinstance(plan, Schedule)
+    plan, bound = cast("Schedule", found.plan), found.bound
     assert bound.least is not None
     mean = (bound.attained, bound.least) if priorities else None
     least = bound.least if mean is None else _least(request, plan)
@@ -256,11 +271,14 @@ def teccl_output(  # noqa: PLR0913 - what is told
         ended=ended,
         bandwidth=str(bandwidth) if bandwidth else None,
         file=str(file) if file else None,
+        combined=by.combined,
     )
 
 
 def _least(request: Request, plan: Schedule) -> Fraction:
     """Return what no schedule of such chunks takes less than, whatever its tenants' priorities."""
+    from sccl.tasks.time_bound import time_bound  # noqa: PLC0415 - loads NumPy
+
     bound = time_bound(request.topology, request.spec, plan.collective, plan.clock)
     return Fraction(bound.ticks * plan.tick_ps, 10**6)
 
@@ -268,19 +286,19 @@ def _least(request: Request, plan: Schedule) -> Fraction:
 def _tenants(
     request: Request, plan: Schedule, priorities: tuple[int, ...]
 ) -> tuple[TenantPart, ...]:
-    """Return when each of several collectives has finished."""
-    clock, pattern = plan.clock, plan.collective.num_chunks // plan.collective.chunks
-    lags = np.array([clock.lag(link) for link in range(len(request.topology.links))])
-    arrivals, chunk = plan.end + lags[plan.link], plan.chunk % pattern
-    found, first = [], 0
-    for priority, one in zip(priorities, request.spec.alone(), strict=bool(priorities)):
-        own = arrivals[(chunk >= first) & (chunk < first + one.pattern_chunks)]
-        first += one.pattern_chunks
-        part = TenantPart(
+    """Return when each of several collectives has finished; without priorities none."""
+    from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads solvers
+
+    if not priorities:
+        return ()
+    parts = request.spec.alone()
+    finishes = plan.finishes([one.pattern_chunks for one in parts])
+    return tuple(
+        TenantPart(
             collective=one.name,
             priority=priority,
-            finish_us=clock.us(int(own.max(initial=0))),
+            finish_us=plan.clock.us(finish),
             bound_us=float(least_time(request.topology, one).us(request.size_bytes)),
         )
-        found.append(part)
-    return tuple(found)
+        for one, priority, finish in zip(parts, priorities, finishes, strict=True)
+    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from sccl.collectives import Spec, dual_of
 from sccl.core.clock import Clock
@@ -13,7 +12,8 @@ from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TopologyError
-from sccl.prove.bounds import LeastTime, least_time
+from sccl.prove.bounds import least_time
+from sccl.synth.fluid.curve import LeastCurve, least_curve
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
 from sccl.synth.network.least import least_of_allreduce, least_ticks
@@ -22,6 +22,9 @@ from sccl.topo import machine_model
 
 MOST_RANKS = 64
 """Up to which cuts are looked at, and a linear program may be: they take longer than the rest."""
+
+_DRAWN = tuple(4**n for n in range(5, 16))
+"""Sizes at which prices are looked for, for a line from 1 KiB to 1 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
     found = [TimeBound(_by_links(topology, spec, collective, clock), about)]
     for machine in _models(topology) if topology.ranks <= MOST_RANKS else ():
-        us = _least_time(machine, spec).us(collective.chunks * size)
+        us = least_time(machine, spec).us(collective.chunks * size)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
         found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
     return max(found, key=lambda bound: bound.ticks)
@@ -71,11 +74,27 @@ def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], 
 
     Returns:
         None: it is not worked out here.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
     """
     if topology.ranks > MOST_RANKS or costs != Costs.of(topology, None, None):
         return None
-    least = _least_time(topology, spec)
+    least = least_by_size(topology, spec, _DRAWN)
     return lambda size_bytes: float(least.us(round(size_bytes)))
+
+
+def least_by_size(topology: Topology, spec: Spec, sizes: Sequence[int]) -> LeastCurve:
+    """Return what no plan of any chunks takes less than: cuts, and prices that say more.
+
+    Args:
+        sizes: bytes of a rank's buffer, ascending, for which it is to be good.
+
+    Raises:
+        InputError: something cannot be reached, or there are too many ranks.
+        KeyboardInterrupt: the user interrupted.
+    """
+    return least_curve(topology, spec, least_time(topology, spec), sizes)
 
 
 def _models(topology: Topology) -> tuple[Topology, ...]:
@@ -100,9 +119,3 @@ def _by_links(topology: Topology, spec: Spec, collective: Collective, clock: Clo
     clock = Clock.of(there, clock.chunk_bytes, clock.model, clock.tick_ps)
     net = net_of(there, clock, crossings_of(there, clock))
     return least_ticks(there, clock, net, demand, 0)
-
-
-@lru_cache(maxsize=8)
-def _least_time(topology: Topology, spec: Spec) -> LeastTime:
-    """Return what bounds times of all sizes."""
-    return least_time(topology, spec)

@@ -13,12 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sccl.collectives import named
 from sccl.core.clock import AlphaModel
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.core.topology import Topology
 from sccl.judge import violations
+from sccl.prove.bounds import least_time
 from sccl.synth import baselines, registry
+from sccl.synth.fluid.curve import LeastCurve
+from sccl.tasks import compare as compare_task
 from sccl.tasks import taking_part
 from sccl.tasks.compare import Comparison, compare, compared_subject
 from sccl.tasks.entrants import ClassicalEntrant, Contest, Entrant, TimedPlan
@@ -130,6 +134,48 @@ def test_files_of_others_take_part(tmp_path: Path) -> None:
     assert set(found["inputs"]) == {"topology", "collective", str(mine), str(timed)}
     other = found_of("--size", "1MB", "--only", "ring", "--file", timed)["systems"][1]
     assert other["why"] == "it is a schedule of another size, and its times are for that alone"
+
+
+GATHERED = ("compare", "--collective", "allgather", "--topo", "dgx1")
+
+
+def test_the_bound_is_the_higher_of_cuts_and_prices_and_says_which() -> None:
+    words = ("--size", "16KB..64KB", "--only", "tacos,ring", "--json")
+    found = json.loads(sccl(*GATHERED, *words)[1])
+    cuts = least_time(resolve("dgx1"), named("allgather", 8))
+    assert [size["bound_by"] for size in found["sizes"]] == ["prices", "cuts"]
+    for size in found["sizes"]:
+        least = float(cuts.us(size["size_bytes"]))
+        above = size["bound_us"] / least - 1
+        assert above == pytest.approx(0.0620155 if size["bound_by"] == "prices" else 0)
+        rows = [r for one in found["systems"] for r in one["times"]]
+        times = [r["time_us"] for r in rows if r["size_bytes"] == size["size_bytes"]]
+        assert len(times) == 2
+        assert min(times) >= size["bound_us"]
+
+
+def test_what_is_proved_of_all_chunks_by_who_takes_part_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare_task, "least_curve", lambda *asked: LeastCurve(asked[2]))
+    words = ("--size", "16KB", "--json", "--only")
+    alone, (with_it,) = (
+        json.loads(sccl(*GATHERED, *words, who)[1])["sizes"] for who in ("ring,teccl", "ring,fluid")
+    )
+    assert [size["bound_by"] for size in (*alone, with_it)] == ["cuts", "prices"]
+    assert with_it["bound_us"] / alone[0]["bound_us"] - 1 == pytest.approx(0.0620155)
+
+
+def test_who_interrupts_the_bound_has_that_of_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare_task, "least_curve", interrupt)
+    code, out, _ = sccl(*GATHERED, "--size", "16KB", "--only", "ring", "--json")
+    found = json.loads(out)
+    assert (code, found["ended"]) == (130, "interrupted")
+    assert [one["why"] for one in found["systems"]] == ["not reached"]
+    assert found["sizes"][0]["bound_by"] == "cuts"
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,10 @@ def is_right(schedule: Schedule) -> bool:
 
 
 Rows = list[tuple[int, int, int, int, bool]]
-Coming = tuple[int, int, int, frozenset[int], bool]
-"""When what arrives where: tick, chunk, rank, value, and whether it is reduced."""
+Place = tuple[int, ...]
+"""Where what comes lies: (chunk, rank), or of a message that a rank passes on its number, too."""
+Coming = tuple[int, Place, frozenset[int], bool]
+"""When what arrives where: tick, place, value, and whether it is reduced."""
 
 
 def _bytes(schedule: Schedule, chunk: int) -> int:
@@ -79,21 +81,28 @@ def _moves(schedule: Schedule, rows: Rows) -> bool:
     """Execute it: values are whose contributions they are, or -1 where nothing is reduced."""
     collective = schedule.collective
     own = collective.combining
-    value = {
+    value: dict[Place, frozenset[int]] = {
         (c, int(r)): frozenset([int(r) if own else -1])
         for c in range(collective.num_chunks)
         for r in collective.holders(c)
     }
     coming: list[Coming] = []
-    for start, end, chunk, link, reduce in sorted(rows):
+    numbers = range(len(rows)) if schedule.message is None else schedule.message.tolist()
+    edges = [schedule.topology.links[link].edge for _, _, _, link, _ in rows]
+    out = {(number, src) for number, (src, _) in zip(numbers, edges, strict=True)}
+    into = {(number, dst) for number, (_, dst) in zip(numbers, edges, strict=True)}
+    for number, (start, end, chunk, link, reduce) in zip(numbers, rows, strict=True):
         if not _arrive(coming, value, start):
             return False
-        src, dst = schedule.topology.links[link].edge
-        if (chunk, src) not in value or (reduce and not own):
+        here, there = (
+            (chunk, node, number) if (number, node) in out & into else (chunk, node)
+            for node in schedule.topology.links[link].edge
+        )
+        if here not in value or (reduce and not own):
             return False
         travels = schedule.model is AlphaModel.TRAVELS
         lag = _ps(schedule, link, chunk)[0] / schedule.tick_ps if travels else Fraction(0)
-        coming.append((end + math.ceil(lag), chunk, dst, value[chunk, src], reduce))
+        coming.append((end + math.ceil(lag), there, value[here], reduce))
     if not _arrive(coming, value, 2**70):
         return False
     return all(
@@ -105,15 +114,15 @@ def _moves(schedule: Schedule, rows: Rows) -> bool:
 
 def _arrive(
     coming: list[Coming],
-    value: dict[tuple[int, int], frozenset[int]],
+    value: dict[Place, frozenset[int]],
     until: int,
 ) -> bool:
     """Let arrive what does by a tick; whether nothing is counted twice."""
     for item in sorted((row for row in coming if row[0] <= until), key=lambda row: row[0]):
         coming.remove(item)
-        _, chunk, dst, sent, reduce = item
-        here = value.get((chunk, dst), frozenset()) if reduce else frozenset()
+        _, place, sent, reduce = item
+        here = value.get(place, frozenset()) if reduce else frozenset()
         if here & sent:
             return False
-        value[chunk, dst] = here | sent
+        value[place] = here | sent
     return True

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sccl.api.given import collective as custom_collective
 from sccl.collectives import dual_of, named
+from sccl.core.clock import Clock
 from sccl.core.outcome import Bound, Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
@@ -29,9 +31,11 @@ from sccl.synth.fluid import pricing
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.network import symmetries
+from sccl.synth.teccl.posed import pose as pose_chunks
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.orders import shortest
 from tests.kit.strategies import specs, topologies, unequal
 
 FLUID = registry.load("fluid")
@@ -93,6 +97,40 @@ def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> 
     assert isinstance(theirs, Found)
     assert best.bound.least is not None
     assert best.bound.least <= theirs.bound.attained
+
+
+@settings(max_examples=times(5))
+@given(st.data())
+def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
+    data: st.DataObject,
+) -> None:
+    """All ways to cut a buffer of three parts, and all orders in which these can be sent."""
+    machine = replace(data.draw(topologies(max_ranks=3)), budgets=())
+    alpha, speed = st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([10.0, 25.0])
+    links = tuple(
+        replace(k, alpha_us=data.draw(alpha), gb_per_s=data.draw(speed)) for k in machine.links
+    )
+    machine, everyone = replace(machine, links=links), range(machine.ranks)
+    wanted = data.draw(st.sampled_from([everyone, [machine.ranks - 1]]))
+    best = []
+    for cut in ((3,), (1, 2), (1, 1, 1)):
+        each = range(len(cut))
+        spec = custom_collective(
+            "cut",
+            machine.ranks,
+            pre=dict.fromkeys(each, 0),
+            post=dict.fromkeys(each, wanted),
+            counts=cut,
+        )
+        clock = Clock.of(machine, tuple(10_000 * part for part in cut))
+        posed = pose_chunks(machine, spec.at(1), clock)
+        best.append(Fraction(shortest(posed) * posed.unit, 10**6))
+    outcome = registry.plan(FLUID, Request(machine, spec, 10_000), FLUID.Options(gap=0.01))
+    one = outcome.best if isinstance(outcome, GaveUp) else outcome
+    assert isinstance(one, Found)
+    assert least_of(one.bound) <= float(min(best))
+    if isinstance(outcome, Found):
+        assert one.bound.attained <= min(best) * Fraction(102, 100)
 
 
 @pytest.mark.parametrize("kind", ["copies", "stores", "uneven"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 
 import pytest
 from hypothesis import assume, given, settings
@@ -30,6 +29,7 @@ from sccl.synth.teccl.posed import ChunkSend, Posed, pose
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.orders import shortest
 from tests.kit.strategies import specs, topologies, unequal
 
 TECCL = registry.load("teccl")
@@ -75,47 +75,6 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
     assert best.bound.least <= best.bound.attained
     assert replay(plan).finish == plan.finish
     assert best.bound.attained == Fraction(plan.finish * plan.tick_ps, 10**6)
-
-
-def shortest(posed: Posed) -> int:
-    """Return what the best schedule is worth, of all orders in which all chunks can be sent.
-
-    Each send begins as soon as may be after those before it: some order gives the best.
-    """
-    links = len(posed.topology.links)
-    best = sum(posed.costs[-1]) * posed.chunks * posed.ranks * sum(posed.priorities)
-
-    def on(have: dict[tuple[int, int], int], ends: tuple[int, ...], last: int) -> None:
-        """Go on from what there is."""
-        nonlocal best
-        finishes = [0] * len(posed.priorities)
-        for (chunk, _), at in have.items():
-            finishes[posed.tenant[chunk]] = max(finishes[posed.tenant[chunk]], at)
-        latest = sum(p * at for p, at in zip(posed.priorities, finishes, strict=True))
-        if latest >= best:
-            return
-        wanted = [(c, r) for c in range(posed.chunks) for r in posed.wanted[c]]
-        if all(pair in have for pair in wanted):
-            best = latest
-            return
-        for chunk, way in product(range(posed.chunks), range(len(posed.src))):
-            here, there = (chunk, posed.src[way]), (chunk, posed.dst[way])
-            if here not in have or there in have:
-                continue
-            start = max(
-                have[here],
-                *(ends[h.thing] - h.offset for h in posed.hops_of(chunk)[way] if h.thing < links),
-            )
-            if start < last:  # the same sends in another order
-                continue
-            after = list(ends)
-            for hop in posed.hops_of(chunk)[way]:
-                after[hop.thing] = start + hop.offset + hop.busy
-            on({**have, there: start + posed.cost_of(chunk)[way]}, tuple(after), start)
-
-    held = {(c, r): 0 for c in range(posed.chunks) for r in posed.holders[c]}
-    on(held, (0,) * links, 0)
-    return best
 
 
 @settings(max_examples=times(20))

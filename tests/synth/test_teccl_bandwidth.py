@@ -323,6 +323,7 @@ STAR = Topology(
         (PAIR, {"model": "continuous"}, less(1, 2), ParameterError, "expected milp or astar"),
         (PAIR, {"model": "lp"}, less(1, 2), ParameterError, "model lp does not know"),
         (PAIR, {"priorities": (1, 2)}, less(1, 2), ParameterError, "leave one of the two out"),
+        (PAIR, {"combine": "direct"}, less(1, 2), ParameterError, "expected auto or reversal"),
         (STAR, {}, less(1, 2), ParameterError, "give --switch nocopy"),
     ],
 )

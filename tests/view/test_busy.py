@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from sccl.collectives import named
+from sccl.core.schedule import Schedule
+from sccl.prove.bounds import least_time
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.tasks.planned import best_of
 from sccl.tasks.simulate import Run, run_of, source_of
 from sccl.tasks.simulated import part_of
 from sccl.tasks.simulated_charts import chart_of, drawn_of
 from sccl.tasks.terms import Terms
+from sccl.topo import resolve
 from sccl.view.charts import MOST_LINKS, BusyLinks, busy_chart
 from sccl.view.save import svg
 from tests.kit.baselines import classical
@@ -65,7 +73,10 @@ def test_a_chart_says_what_it_shows() -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "says"),
-    [("64KiB", ("Links busy",)), ("1KB..1MB", ("Size (bytes)", "no schedule of such chunks"))],
+    [
+        ("64KiB", ("Links busy", "dotted: no plan of any chunks takes less than")),
+        ("1KB..1MB", ("Size (bytes)", "no schedule of such chunks", "no plan of any chunks")),
+    ],
 )
 def test_several_are_compared(sizes: str, says: tuple[str, ...], tmp_path: Path) -> None:
     for name in ("ring", "direct"):
@@ -78,6 +89,38 @@ def test_several_are_compared(sizes: str, says: tuple[str, ...], tmp_path: Path)
     assert f"picture: {picture}" in out
     text = picture.read_text()
     assert all(word in text for word in (*says, "ring.json", "direct.json"))
+
+
+def test_a_line_stands_where_no_plan_of_any_chunks_ends_sooner() -> None:
+    made = run("ring", "allgather", "dgx1")
+    chart = json.loads(chart_of([drawn_of(made, alone=True)], [part_of(made)]).to_json())
+    rules = [
+        layer
+        for panel in chart["vconcat"]
+        for layer in panel["layer"]
+        if layer.get("mark", {}).get("type") == "rule"
+    ]
+    least = least_time(made.timeline.topology, named("allgather", 8)).us(1 << 20)
+    assert len(rules) == 2
+    for rule in rules:
+        (row,) = rule["data"]["values"]
+        assert row["time"] == pytest.approx(float(least))
+
+
+def test_chunks_that_differ_count_as_the_least_that_a_rank_has() -> None:
+    fluid, topology = registry.load("fluid"), resolve("dgx1")
+    request = Request(topology, named("allgather", 8), 1001)
+    found, _ = best_of(registry.plan(fluid, request, fluid.Options(), Effort(units=0.5)))
+    assert found is not None
+    plan = found.plan
+    assert isinstance(plan, Schedule)
+    assert not isinstance(plan.chunk_bytes, int)
+    (asked,) = drawn_of(run_of([source_of("it", plan)], None, Terms()), alone=True).asked
+    own = [
+        sum(plan.chunk_bytes[chunk] for chunk in chunks)
+        for chunks in plan.collective.classes().values()
+    ]
+    assert 1001 <= asked.at_least == min(own) <= asked.size_bytes
 
 
 def test_where_it_cannot_be_drawn_nothing_is_simulated(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
 from sccl.collectives import Spec
@@ -121,8 +122,11 @@ class LeastTime:
         return max([least, *(crossing.us(size_bytes) for crossing in self.crossings)])
 
 
+@lru_cache(maxsize=8)
 def least_time(topology: Topology, spec: Spec) -> LeastTime:
     """Return what no plan for a collective on a machine takes less than.
+
+    The last few are kept, as one is asked for at each size of a range.
 
     Raises:
         CollectiveError: the collective is for another number of ranks.

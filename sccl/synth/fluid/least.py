@@ -6,7 +6,7 @@ import heapq
 import time
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, inf
@@ -14,10 +14,9 @@ from math import ceil, inf
 import numpy as np
 
 from sccl.synth.flows.arcs import MOST_COLUMNS, FlowProgram, is_unicast
-from sccl.synth.flows.problem import FluidProblem
+from sccl.synth.flows.problem import FluidProblem, Tree
 from sccl.synth.flows.shares import TimedPacking
 from sccl.synth.flows.slots import (
-    Rule,
     TimeSlots,
     bordered,
     changes,
@@ -56,6 +55,10 @@ _EPOCHS = 12
 
 _STEPS = 24
 """Intervals of time that are looked at, each with an order of borders of its own."""
+
+
+KnownTrees = dict[tuple[frozenset[Fraction], Fraction], tuple[tuple[int, Tree], ...]]
+"""Trees of commodities, by borders of slots and the time from which on these are in an order."""
 
 
 def engine_of(problem: FluidProblem) -> FlowProgram | TreePricing:
@@ -100,6 +103,7 @@ class Least:
         best: the best packing so far.
         placed_us: what the best schedule takes.
         proof: of the floor; None: it is still that of cuts.
+        trees: of the programs that raise the floor, which are good ones for other sizes, too.
     """
 
     problem: FluidProblem
@@ -114,6 +118,7 @@ class Least:
     placed_us: float = inf
     spent: float = 0.0
     proof: SlotProof | None = None
+    trees: KnownTrees = field(default_factory=dict)
 
     @property
     def enough(self) -> float:
@@ -144,7 +149,7 @@ class Least:
             thorough = True
             self.placed_us = self.place(self.best, self.enough, thorough)
 
-    def _turns(self) -> tuple[Callable[[], None], ...]:
+    def _turns(self) -> tuple[Callable[[], object], ...]:
         if isinstance(self.engine, FlowProgram) and self.floor > 0:
             return (self._epochs, self._any_lengths, self._few_alphas, self.raise_floor)
         if self.floor <= _FEW * self._farthest(hops=False):
@@ -160,7 +165,8 @@ class Least:
         unit = float(self.floor) or 1.0
         left = self.effort - self.spent if self.best is not None else self.effort
         if isinstance(self.engine, FlowProgram):
-            return self._flowing(self.engine, slots, unit, left)
+            first = max(left, _FLOWS) if self.best is None else left
+            return self._flowing(self.engine, slots, unit, first)
         search = Growth(self.problem, slots, self.engine, unit)
         try:
             return search.run(
@@ -182,8 +188,7 @@ class Least:
             return None
         self.notify(float(self.floor), self.placed_us)
         seconds = self.deadline - time.perf_counter()
-        first = max(left, _FLOWS) if self.best is None else left
-        found, result = program.solve(slots, unit, first, seconds)
+        found, result = program.solve(slots, unit, left, seconds)
         self.spent += _PIVOT * result.pivots * program.columns(slots.count)
         return found
 
@@ -307,7 +312,7 @@ class Least:
             if time.perf_counter() > self.deadline:
                 break
             begin, end = points[at], points[at + 1]
-            found = self._between(sums, begin, end, "above")
+            found = self._between(sums, begin, end)
             if found is not None and found.whole and begin <= found.us < end:
                 return found
             if found is not None and found.whole and found.us < begin:
@@ -323,36 +328,82 @@ class Least:
         return best
 
     def _between(
-        self, borders: frozenset[Fraction], begin: Fraction, end: Fraction, rule: Rule
+        self, borders: frozenset[Fraction], begin: Fraction, end: Fraction
     ) -> TimedPacking | None:
-        slots = bordered(self.problem.alpha, borders, borders, (begin + end) / 2, rule)
+        slots = bordered(self.problem.alpha, borders, borders, (begin + end) / 2, "above")
         return self._search(slots) if slots.count <= 2 * MOST_BORDERS else None
 
     # From below.
 
-    def raise_floor(self) -> None:
-        """Raise the floor by prices of links in slots, where all trees can be looked at."""
+    def raise_floor(self, worth: float = 1e-9) -> Fraction | None:
+        """Raise the floor by prices of links in slots, where all trees can be looked at.
+
+        Args:
+            worth: by which part of it prices have to be above it.
+
+        Returns:
+            From which time on the borders of slots are in the order that was looked at last; None:
+            prices say nothing here.
+        """
         exact = isinstance(self.engine, FlowProgram) or self.engine.exact
         if not (exact and self.problem.rigid):
-            return
+            return None
         borders = self._sums(self.floor, _FIRST)
         points = self._points(borders)
+        looked = None
         for begin, end in pairwise(points[bisect_right(points, self.floor) - 1 :]):
-            if time.perf_counter() > self.deadline:
-                return
-            found = self._between(borders, begin, end, "below")
-            if found is None or found.least <= float(self.floor) * (1 + 1e-9):
-                return
+            if time.perf_counter() > self.deadline or self.spent > self.effort:
+                break
+            looked, enough = begin, float(self.floor) * (1 + worth)
+            # a packing that takes no longer is one whose prices say no more
+            found = self._priced(borders, begin, end, enough)
+            if found is None or found.least <= enough:
+                break
             proved = Fraction(found.least * (1 - 1e-9)).limit_denominator(10**9)
             self.floor = max(self.floor, min(proved, end))
             self.proof = SlotProof(borders, begin, end, found)
             if proved < end:
-                return
+                break
+        return looked
+
+    def _priced(
+        self, borders: frozenset[Fraction], begin: Fraction, end: Fraction, enough: float
+    ) -> TimedPacking | None:
+        """Return a packing whose prices say the most of times between two; None: there is none."""
+        slots = bordered(self.problem.alpha, borders, borders, (begin + end) / 2, "below")
+        if slots.count > 2 * MOST_BORDERS:
+            return None
+        unit, left = float(self.floor) or 1.0, self.effort - self.spent
+        if isinstance(self.engine, FlowProgram):
+            return self._flowing(self.engine, slots, unit, left)
+        search = Growth(self.problem, slots, self.engine, unit)
+        try:
+            return search.run(
+                start=self.trees.get((borders, begin), ()),
+                effort=left,
+                deadline=self.deadline,
+                notify=lambda *_: self.notify(float(self.floor), self.placed_us),
+                enough=enough,
+            )
+        except NoTreeError:
+            return None
+        finally:
+            self.spent += search.spent
+            self.trees[borders, begin] = tuple(search.master.columns)
 
     def _points(self, borders: frozenset[Fraction]) -> list[Fraction]:
         """Return the times at which slots between such borders change, and one long after."""
         points = changes(self.problem.alpha, borders, borders)
         return [*points, 1000 * (1 + max(self.floor, points[-1]))]
+
+
+def unheard(_low: float, _high: float) -> None:
+    """Tell nobody of a progress."""
+
+
+def unplaced(_packing: TimedPacking, _enough: float, _thorough: bool) -> float:
+    """Make no schedule."""
+    return inf
 
 
 def _stretched(packing: TimedPacking, us: Fraction) -> TimedPacking:

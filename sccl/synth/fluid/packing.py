@@ -113,7 +113,7 @@ class Growth:
             for link, times in resource.links:
                 self.meets[i, link] = times / float(resource.rate)
         self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
-        self.least, self.priced = 0.0, 0
+        self.least, self.sure, self.priced = 0.0, 0.0, 0
         self.best: tuple[Floats, Floats] | None = None
 
     @property
@@ -174,7 +174,7 @@ class Growth:
         lengths = self.slots.lengths(z)
         proved = prices if self.best is None else self.best[0]
         return TimedPacking(
-            self.slots, value * unit, self.least * unit, shares, lengths, whole, proved
+            self.slots, value * unit, self.sure * unit, shares, lengths, whole, proved
         )
 
     def _improve(self, prices: Floats, windows: Floats) -> bool:
@@ -191,7 +191,7 @@ class Growth:
     def _bounded(self, prices: Floats, windows: Floats) -> bool:
         """Add cheapest trees at some prices, and see what they prove."""
         cost, added = self._price(prices)
-        each, master = self.master.counts @ prices, self.master
+        each, master, buys = self.master.counts @ prices, self.master, 1.0
         least = cost / master.unit + float(windows @ master.least) - float(each @ master.fixed)
         if not len(master.windows) and len(master.z) == 1:
             # a time T buys each @ (fixed + grows T), which is at least what all trees cost
@@ -199,6 +199,8 @@ class Growth:
             least = least / buys if buys > 0 else 0.0
         if least > self.least or self.best is None:
             self.least, self.best = max(least, self.least), (prices, windows)
+            hidden = self.sizes.sum() * self.pricing.rounded(self.meets.T @ prices)
+            self.sure = max(0.0, self.least - hidden / (master.unit * buys)) if buys > 0 else 0.0
         return added
 
     def _price(self, prices: Floats) -> tuple[float, bool]:

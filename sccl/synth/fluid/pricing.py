@@ -65,8 +65,17 @@ class TreePricing:
         """Return what it takes to price trees of so many slots, in units of some seconds."""
         return 5e-10 * sum(part.work(slots) for part in self.parts)
 
+    def rounded(self, prices: NDArray[np.float64]) -> float:
+        """Return by how much a tree that is found may be dearer than another one.
+
+        Sends are priced in whole parts of the dearest one, each rounded down by less than a part,
+        and a send more is a 64th of one: so by no more parts than trees have sends.
+        """
+        sends = 3 * (self.problem.topology.ranks + len(self.starts))
+        return sends * (float(prices.max(initial=0.0)) or 1.0) / _FINE
+
     def cheapest(self, prices: NDArray[np.float64], arrive: Whole) -> list[tuple[float, Tree]]:
-        """Return, for each commodity, a cheapest tree and its price.
+        """Return, for each commodity, a tree that is the cheapest but for rounding, and its price.
 
         Args:
             prices: shape (links, slots): of a byte.

@@ -60,13 +60,13 @@ def hops_of_sizes(sends: Sends, crossings: Sequence[Crossings], size: Sequence[i
     """
     if len(crossings) == 1:
         return hops_of(sends, crossings[0])
-    which, parts, messages = np.array(size)[sends.chunk], list[Hops](), 0
+    which, parts = np.array(size)[sends.chunk], list[Hops]()
     for k, own in enumerate(crossings):
-        some = which == k
-        hops = hops_of(Sends(*(column[some] for column in sends)), own)
-        if hops.message is not None:
-            hops = hops._replace(message=hops.message + np.int32(messages))
-            messages += int(some.sum())
+        some = np.flatnonzero(which == k).astype(np.int32)
+        of = Sends(sends.start[some], sends.chunk[some], sends.link[some], sends.reduce[some])
+        hops = hops_of(of, own)
+        if hops.message is not None:  # which of all transfers it is
+            hops = hops._replace(message=some[hops.message])
         parts.append(hops)
     start, chunk = (np.concatenate([p[i] for p in parts]) for i in (0, 2))
     link = np.concatenate([p.link for p in parts])

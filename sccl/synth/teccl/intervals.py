@@ -15,7 +15,7 @@ a schedule that is known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sccl.solvers import cpsat
@@ -58,7 +58,7 @@ class Action:
     def images(self, sends: Iterable[ChunkSend]) -> list[ChunkSend]:
         """Return sends of first chunks, and all their images, in the order of time."""
         found = [
-            ChunkSend(s.start, chunks[s.chunk], ways[s.way])
+            replace(s, chunk=chunks[s.chunk], way=ways[s.way])
             for s in sends
             for chunks, ways in zip(self.chunks, self.ways, strict=True)
         ]

@@ -35,6 +35,7 @@ class Neighbours:
         enough: it ends with finishes that are worth as much, or less.
         least: units before which no tenant finishes.
         told: called with each best.
+        kind: of model.
     """
 
     posed: Posed
@@ -44,6 +45,7 @@ class Neighbours:
     least: tuple[int, ...]
     strategy: cpsat.Strategy
     told: Callable[[tuple[ChunkSend, ...]], None]
+    kind: type[IntervalModel] = IntervalModel
 
     @property
     def value(self) -> int:
@@ -62,7 +64,7 @@ class Neighbours:
         while self.value > self.enough and (left := _some(spending)):
             free = self._chosen(rng, firsts, min(count, len(firsts)))
             before, horizon = self.value, self._horizon()
-            model = IntervalModel(self.posed, self.action, horizon, self.sends, free)
+            model = self.kind(self.posed, self.action, horizon, self.sends, free)
             model.least_late(self._targets())
             found = model.solved(
                 Effort(left.timeout_s, rng.randrange(10**6), left.units), self.strategy

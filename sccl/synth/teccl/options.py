@@ -65,3 +65,10 @@ class Options(contract.Options, frozen=True, kw_only=True):
         VariableBandwidthWire | None,
         Meta(description="What links have less than the machine says, and when; none: nothing."),
     ] = None
+    combine: Annotated[
+        Literal["auto", "reversal", "direct"],
+        Meta(
+            description="What combines: by its dual read backwards, or each contribution goes by "
+            "itself to where it is reduced; auto: what takes less."
+        ),
+    ] = "auto"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from math import ceil
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,9 +62,6 @@ EPOCHS = frozenset({"milp", "astar"})
 _ROUND = 4
 """Epochs that a round of A* has at least, beside the longest alpha's."""
 
-_WHOLE, _SYMMETRIC = 2.0, 1.0
-"""Of effort, for all chunks at once, and for one of each orbit."""
-
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
 
@@ -108,6 +106,11 @@ class PhasePlan:
     ended: str = ""
     by_search: bool = False
     exhausted: bool = False
+    kind: ClassVar[type[IntervalModel]] = IntervalModel
+    intervals: ClassVar[int] = 1
+    """Of a chunk and a way in a model."""
+    at_once: ClassVar[tuple[float, float]] = (2.0, 1.0)
+    """Of effort, for all chunks at once, and for one of each orbit."""
 
     @property
     def finish(self) -> int:
@@ -187,6 +190,7 @@ class PhasePlan:
                 self.soonest,
                 STRATEGY,
                 self._take,
+                self.kind,
             )
             search.run(spending)
 
@@ -226,24 +230,28 @@ class PhasePlan:
 
     def _all_at_once(self, action: Action, spending: Spending) -> None:
         alone = len(action.chunks) == 1
-        left = spending.left(_WHOLE if alone else _SYMMETRIC)
+        left = spending.left(self.at_once[0 if alone else 1])
         if (
-            len(action.firsts) * len(self.posed.src) > MOST_OPTIONAL
+            self.intervals * len(action.firsts) * len(self.posed.src) > MOST_OPTIONAL
             or not left
             or spending.used_up()
         ):
             return
         known = (self.sends or ()) if alone else ()
-        model = IntervalModel(self.posed, action, self._horizon(), known)
+        model = self.kind(self.posed, action, self._horizon(), known)
         model.soonest_finish(self.least)
         found = model.solved(left, STRATEGY)
         spending.units += found.units
         if found.sends is not None:
             self._take(tuple(action.images(found.sends)))
         if alone and (found.optimal or found.refuted):
-            self.exhausted = True
-            if self.posed.plain:
-                self.least, self.by_search = self.value, True
+            self._exhaust()
+
+    def _exhaust(self) -> None:
+        """Take note that the model of all chunks has nothing better."""
+        self.exhausted = True
+        if self.posed.plain:
+            self.least, self.by_search = self.value, True
 
     def _horizon(self) -> int:
         """Return the units by which all has arrived in whatever is better.

@@ -64,7 +64,7 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
     of_several = max if posed.collective.combining else min  # a sum is sent when all have come
     there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
     sent = []
-    for epoch, chunk, ways in _together(posed, sends):
+    for epoch, chunk, ways in together(posed, sends):
         soonest = max(epoch * length, there[chunk, posed.src[ways[0]]])
         start, hops = _fitted(posed, held, chunk, ways, soonest)
         for h in hops:
@@ -94,7 +94,7 @@ def _fitted(
     return start, list(hops.values())
 
 
-def _together(posed: Posed, sends: Iterable[ChunkSend]) -> list[tuple[int, int, list[int]]]:
+def together(posed: Posed, sends: Iterable[ChunkSend]) -> list[tuple[int, int, list[int]]]:
     """Return ways by epoch and chunk, those together that share a stem."""
     found: list[tuple[int, int, list[int]]] = []
     place: dict[tuple[int, int, int], int] = {}

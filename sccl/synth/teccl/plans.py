@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
-from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
-from sccl.core.schedule import Schedule
+from sccl.core.outcome import GaveUp, Outcome
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
-from sccl.synth.network.crossings import crossings_of
-from sccl.synth.network.hops import hops_of_sizes, merged, ways_back
-from sccl.synth.network.least import least_of_allreduce
-from sccl.synth.network.machine import net_of
-from sccl.synth.network.turned import joined, turned
+from sccl.synth.teccl.combining import Asked, Combined, Combining, combined, in_phases
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import EPOCHS, Listeners, NoScheduleError, PhasePlan, phase_of
-from sccl.synth.teccl.varied import rows_of
 from sccl.synth.teccl.varied_plans import PlannedAnew
 
 UNITS = 2.0
@@ -39,9 +29,6 @@ class InEpochs:
     epoch_us: float
     epochs: int
     model: str
-
-
-_PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +48,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     """
     dual = dual_of(request.spec)
     topology = request.topology
-    _check(options)
+    _check(options, request.spec)
     if options.model == "lp":
         return plan_flows(
             request,
@@ -92,9 +79,11 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     except NoScheduleError as why:
         return GaveUp(str(why))
     units = UNITS if effort.units is None else effort.units
+    share = 1 if dual.phases == 1 else 2  # the other half is for both together
+    alone = dual.on_reversed and options.combine == "direct"  # nothing comes of its phase
     try:
-        for phase in () if ended else phases:
-            if left := spending.left(units / len(phases)):
+        for phase in () if ended or alone else phases:
+            if left := spending.left(units / len(phases) / share):
                 phase.run(left)
     except KeyboardInterrupt:
         ended = "interrupted"
@@ -103,7 +92,13 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         return GaveUp(ended or late or f"nothing found with an effort of {units:g}")
     if not ended and spending.late() and any(phase.value > phase.least for phase in phases):
         ended = effort.why_late
-    found = _found(request, options, collective, phases)
+    whole = in_phases(request, options, collective, phases)
+    if request.spec.combining and (ended or options.buffers is not None):
+        notify(Combined(Combining.REVERSAL))
+    elif request.spec.combining:
+        asked = Asked(phases[-1], options.combine, told, notify)
+        whole, ended = combined(whole, asked, spending, units / share)
+    found = whole.found()
     return GaveUp(ended, found) if ended else found
 
 
@@ -117,8 +112,8 @@ SOLVERS = {
 """Which solve which models; intervals are CP-SAT's alone."""
 
 
-def _check(options: Options) -> None:
-    """Check that options fit one another.
+def _check(options: Options, spec: Spec) -> None:
+    """Check that options fit one another, and the collective.
 
     Raises:
         ParameterError: they do not.
@@ -133,6 +128,11 @@ def _check(options: Options) -> None:
             f"bandwidth varies, which model {options.model} does not know, expected milp or astar, "
             "whose epochs have what passes within each; or auto"
         )
+    if options.bandwidth is not None and options.combine == "direct":
+        raise ParameterError(
+            "combine is direct, and bandwidth varies: of what is placed anew messages do not pass "
+            "ranks that keep nothing of them; expected auto or reversal"
+        )
     if options.bandwidth is not None and options.priorities:
         raise ParameterError(
             "priorities are given, and bandwidth varies: finishes of several are weighed at a "
@@ -142,6 +142,20 @@ def _check(options: Options) -> None:
         raise ParameterError(
             f"buffers are limited to {options.buffers} in model {options.model}, expected milp, "
             "the one that knows when a rank keeps what"
+        )
+    if options.combine != "auto" and not spec.combining:
+        raise ParameterError(
+            f"combine is {options.combine}, and {spec.name} reduces nothing: leave it out"
+        )
+    if options.combine == "direct" and options.model not in {"auto", "continuous"}:
+        raise ParameterError(
+            f"combine is direct in model {options.model}, expected continuous: what is sent "
+            "directly is placed in exact time, by no model"
+        )
+    if options.combine == "direct" and len(set(spec.counts)) > 1:
+        raise ParameterError(
+            f"combine is direct, and {spec.name} has chunks of {min(spec.counts)} to "
+            f"{max(spec.counts)} elements: of such it is reversal"
         )
 
 
@@ -197,53 +211,3 @@ def _alike(one: Topology, other: Topology) -> bool:
     speeds = one.budget_speeds() == other.budget_speeds()
     things = (one.links, one.budgets, one.switches)
     return things == (other.links, other.budgets, other.switches) and speeds
-
-
-def _range(sizes: Sequence[int]) -> str:
-    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-
-
-def _found(
-    request: Request, options: Options, collective: Collective, phases: list[PhasePlan]
-) -> Found:
-    """Return what was found of the phases as a schedule of the whole, with its bound."""
-    topology, dual, its = request.topology, dual_of(request.spec), phases[-1].posed.clock
-    model = AlphaModel(options.alpha)
-    clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
-    crossings = [
-        crossings_of(topology, Clock.of(topology, size, model, its.tick_ps)) for size in its.sizes
-    ]
-    finish, sends = phases[-1].ticks, phases[-1].columns()
-    if dual.on_reversed or dual.phases > 1:
-        first, columns = phases[0], phases[0].columns()
-        back = ways_back(topology, crossings[0], first.posed.crossings[0])
-        before = turned(columns, first.ticks, first.takes(columns), back, reduce=True)
-        sends = before if dual.on_reversed else joined(before, first.ticks, sends)
-        finish = first.ticks if dual.on_reversed else first.ticks + finish
-    hops = rows_of(phases[0].posed, sends) or hops_of_sizes(
-        sends.ordered(), crossings, phases[-1].posed.size
-    )
-    plan = Schedule(
-        topology=topology,
-        collective=collective,
-        **(merged(hops) if phases[-1].posed.copied else hops)._asdict(),
-        tick_ps=clock.tick_ps,
-        chunk_bytes=clock.chunk_bytes,
-        model=model,
-    )
-    scope = f"{collective.num_chunks} chunks of {_range(clock.sizes)} bytes"
-    if dual.phases > 1:
-        net = net_of(topology, clock, crossings[0])
-        least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
-        if topology.ranks <= MOST_RANKS:
-            us = least_time(topology, request.spec).us(request.size_bytes)
-            least = max(least, us * _PS_PER_US / clock.tick_ps)
-    else:
-        least = Fraction(phases[0].least * phases[0].posed.unit)
-        scope += ", by CP-SAT's search" if phases[0].by_search else ""
-    tick = Fraction(clock.tick_ps, _PS_PER_US)
-    if options.priorities:
-        unit = tick * phases[0].posed.unit / sum(options.priorities)
-        mean, least = phases[0].value * unit, phases[0].least * unit
-        return Found(plan, Bound(Measure.WEIGHTED_US, mean, least, scope))
-    return Found(plan, Bound(Measure.TIME_US, finish * tick, least * tick, scope))

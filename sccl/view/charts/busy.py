@@ -60,6 +60,7 @@ class BusyLinks:
         notes: what has to be said beside it, in sentences.
         links: the names of those that are drawn, from above.
         bars: of one link they do not overlap.
+        least_us: what no plan takes less than; None or 0: it is not drawn.
     """
 
     title: str
@@ -67,6 +68,7 @@ class BusyLinks:
     shares: Shares
     links: tuple[str, ...]
     bars: tuple[Bar, ...]
+    least_us: float | None = None
 
 
 def busy_chart(busy: BusyLinks) -> ChartType:
@@ -75,24 +77,36 @@ def busy_chart(busy: BusyLinks) -> ChartType:
     The transfers that led to the finish stand out, and a line leads from each to the next.
     """
     finish = busy.shares.finish_us
-    notes = [line for note in busy.notes for line in textwrap.wrap(note, _LINE)]
-    above = _share_layer([busy.shares], finish).properties(
+    floor = (_floor(busy.least_us),) if busy.least_us else ()
+    notes = [line for note in (*busy.notes, *floor) for line in textwrap.wrap(note, _LINE)]
+    above = _with_floor(_share_layer([busy.shares], finish), busy.least_us, finish)
+    above = above.properties(
         width=theme.WIDTH, height=_SHARE_HEIGHT, title=alt.Title(busy.title, subtitle=notes)
     )
     height = max(len(busy.links), 1) * _BAR
-    below = _bars(busy, finish).properties(width=theme.WIDTH, height=height)
+    below = _with_floor(_bars(busy, finish), busy.least_us, finish)
+    below = below.properties(width=theme.WIDTH, height=height)
     return theme.themed(
         alt.vconcat(above, below, spacing=16).resolve_scale(color="independent", x="shared")
     )
 
 
-def shares_chart(several: Sequence[Shares], title: str) -> ChartType:
-    """Return how busy links are over time, a line for each of several plans."""
+def shares_chart(several: Sequence[Shares], title: str, least_us: float | None = None) -> ChartType:
+    """Return how busy links are over time, a line for each of several plans.
+
+    Args:
+        least_us: what no plan takes less than; None or 0: it is not drawn.
+    """
     finish = max(one.finish_us for one in several)
-    drawn = _share_layer(several, finish).properties(
-        width=theme.WIDTH, height=theme.HEIGHT, title=title
+    notes = [_floor(least_us)] if least_us else []
+    drawn = _with_floor(_share_layer(several, finish), least_us, finish).properties(
+        width=theme.WIDTH, height=theme.HEIGHT, title=alt.Title(title, subtitle=notes)
     )
     return theme.themed(drawn)
+
+
+def _floor(least_us: float) -> str:
+    return f"dotted: no plan of any chunks takes less than {least_us:.6g} \u00b5s"
 
 
 def _share_layer(several: Sequence[Shares], finish_us: float) -> ChartType:
@@ -118,6 +132,18 @@ def _share_layer(several: Sequence[Shares], finish_us: float) -> ChartType:
         strokeDash=alt.StrokeDash("name:N", title=None, legend=legend,
                                   scale=theme.series_scale(names, theme.DASHES)),
     )  # fmt: skip
+
+
+def _with_floor(drawn: ChartType, least_us: float | None, finish_us: float) -> ChartType:
+    """Return a chart with a line, from top to bottom, at the time that no plan takes less than."""
+    if not least_us:
+        return drawn
+    line = (
+        alt.Chart(theme.rows([{"time": least_us}]))
+        .mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=theme.INK)
+        .encode(x=_time_axis(finish_us))
+    )
+    return alt.layer(drawn, line)
 
 
 def _time_axis(finish_us: float) -> Any:

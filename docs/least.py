@@ -1,0 +1,139 @@
+"""Make the page of least times anew: ``python -m docs.least FOLDER``.
+
+Bounds, schedules of any chunks and those of equal ones are what ``python -m benchmarks teccl``
+measured (``benchmarks/results/teccl.json``); so is what is published beside them. TACOS' schedules
+and the classical algorithms are worked out here; the folder keeps them, so that a run that was
+stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.teccl import PUBLISHED, TACCL
+from sccl.collectives import named
+from sccl.core.clock import AlphaModel
+from sccl.core.cost import bytes_text
+from sccl.core.files.disk import make_directory, slug, write_atomically
+from sccl.prove.bounds import least_time
+from sccl.synth import baselines
+from sccl.synth.fluid.curve import least_curve
+from sccl.tasks.compare import compare, compared_subject
+from sccl.tasks.compared import compare_output
+from sccl.tasks.entrants import Contest
+from sccl.tasks.outputs import plain
+from sccl.tasks.taking_part import entrants_of
+from sccl.topo import resolve
+
+DOCS = Path(__file__).parent
+PAGE = DOCS / "least-times.md"
+MEASURED = DOCS.parent / "benchmarks" / "results" / "teccl.json"
+MACHINES = {
+    ("dgx1", "allgather"): "NVIDIA DGX-1, 8 GPUs on NVLinks.",
+    ("z52", "allgather"): "Gigabyte Z52, 8 GPUs as a ring.",
+    ("torus:4x4@50,25GB", "allgather"): "A mixed torus: 16 ranks, rows twice as fast as columns.",
+    (
+        "rail:4x4",
+        "allgather",
+    ): "A rail pod: four nodes of four GPUs, a switch each, one for a rail.",
+    ("teccl-ndv2x2", "allgather"): "Two Azure NDv2, 16 GPUs; alphas differ, and links' speeds.",
+    ("teccl-ndv2x2", "alltoall"): "The same.",
+    ("teccl-ndv2x4", "allgather"): "Four of them, 32 GPUs.",
+    ("teccl-dgx2x2", "allgather"): "Two NVIDIA DGX-2, 32 GPUs on NVSwitches.",
+    ("teccl-dgx2x2", "alltoall"): "The same.",
+}
+"""Machines and collectives, and what is said of them."""
+
+_ROUNDED = 1e-4
+"""Microseconds, to which measured times are rounded."""
+
+_MADE = "<!-- What follows is made by docs/least.py. -->\n"
+
+Found = dict[str, Any]
+
+
+def main(folder: Path) -> None:
+    """Write the page."""
+    make_directory(folder)
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))["results"]
+    head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
+    parts = [head + _MADE]
+    for (machine, collective), about in MACHINES.items():
+        rows = [r for r in measured if (r["topology"], r["collective"]) == (machine, collective)]
+        each = resolve(machine).ranks if collective == "allgather" else 1
+        sizes = {row["output_bytes"]: row["output_bytes"] // each for row in rows}
+        others = _others(folder, machine, collective, list(sizes.values()))
+        parts += [f"## {collective} on {machine}\n\n{about}\n", _table(rows, sizes, others)]
+    write_atomically(PAGE, "\n".join(parts))
+
+
+def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> Found:
+    """Return what TACOS and the classical algorithms reach; what is not in the folder is made."""
+    file = folder / f"{collective}-{slug(machine)}.json"
+    if not file.exists():
+        topology = resolve(machine)
+        subject = compared_subject(topology, collective, None)
+        contest = Contest(subject.topology, subject.spec, AlphaModel.TRAVELS)
+        names = ("tacos", *baselines.names())
+        entrants = entrants_of(contest, names, {}, lambda _: None)
+        made = compare(contest, entrants, sizes, times_alone=True)
+        if made.ended:
+            raise KeyboardInterrupt
+        spec = named(collective, topology.ranks)
+        least = least_curve(topology, spec, least_time(topology, spec), sizes)
+        shown = plain(compare_output(made, {}, {}, None, None))
+        bounds = {"least": {size: float(least.us(size)) for size in sizes}}
+        write_atomically(file, json.dumps(shown | bounds, indent=1))
+    found: Found = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _table(rows: list[Found], sizes: dict[int, int], others: Found) -> str:
+    """Return a row for each size: the bound, and by which part above it everybody is.
+
+    Args:
+        sizes: of a rank's buffer, by that of its output.
+    """
+    of = {(p.topology, p.collective, p.output_bytes): p for p in PUBLISHED}
+    times: dict[str, dict[int, float]] = {
+        one["name"]: {row["size_bytes"]: row["time_us"] for row in one["times"]}
+        for one in others["systems"]
+    }
+    tacos = times.pop("tacos")
+    heads = ("output", "bound (µs)", "any chunks", "equal chunks", "TACOS", "best classical")
+    text = [f"| {' | '.join((*heads, 'TE-CCL', 'TACCL'))} |", f"|{'---:|' * (len(heads) + 2)}"]
+    for row in rows:
+        size, buffer = row["output_bytes"], sizes[row["output_bytes"]]
+        key = row["topology"], row["collective"], size
+        least = others["least"][str(buffer)]
+        if row["any"]["bound_us"] > least + _ROUNDED:
+            least = row["any"]["bound_us"]
+        us, best = min((own[buffer], name) for name, own in times.items() if buffer in own)
+        published = TACCL.get(key[:2], {}).get(size)
+        cells = [
+            bytes_text(size),
+            f"{least:,.6g}" if least < 10_000 else f"{least:,.0f}",
+            _above(row["any"]["finish_us"], least),
+            f"{_above(row['equal']['finish_us'], least)}, C={row['equal']['chunks']}",
+            _above(tacos.get(buffer), least),
+            f"{_above(us, least)}, {best}",
+            _above(of[key].finish_us, least),
+            _above(published, least),
+        ]
+        text.append(f"| {' | '.join(cells)} |")
+    return "\n".join(text) + "\n"
+
+
+def _above(us: float | None, least: float) -> str:
+    """Return by which part of a time another is above it."""
+    if us is None:
+        return ""
+    above = us / least - 1
+    return f"{above:.2%}".replace("-0.00", "0.00") if above < 0.1 else f"{above:.0%}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,59 @@
+"""Allreduce bettered as a whole: its phases overlap, then chains are models, and neighbourhoods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sccl.solvers.effort import Effort
+from sccl.synth.network.sends import Sends
+from sccl.synth.teccl.chain_model import ChainModel
+from sccl.synth.teccl.chains import Chain, sends_of, tightened
+from sccl.synth.teccl.phases import EPOCHS, PhasePlan
+from sccl.synth.teccl.posed import ChunkSend
+
+MOST_PLACED = 2**17
+"""Sends that are placed anew: some seconds."""
+
+
+@dataclass
+class ChainPlan(PhasePlan):
+    """An allreduce; ``least`` is of all of them, whatever their method.
+
+    Attributes:
+        posed: its second phase, an allgather on the machine itself.
+    """
+
+    kind: ClassVar = ChainModel
+    intervals: ClassVar[int] = 2
+    at_once: ClassVar[tuple[float, float]] = (1.0, 0.25)
+
+    @property
+    def shortest(self) -> int:
+        """Return the units that no chain takes less than: to the root, and from there."""
+        far = self.posed.soonest[: self.posed.ranks]  # rank r holds chunk r
+        return int((far.max(axis=0) + far.max(axis=1)).min())
+
+    def overlap(self, strict: Chain) -> None:
+        """Let each chunk go on by itself, in phases that were one after the other."""
+        if len(strict) <= MOST_PLACED:
+            self._take(strict)
+
+    def run(self, effort: Effort) -> None:
+        """Better it, unless it is to be in epochs, which chains are not in.
+
+        Where phases were too long to be placed anew, models begin with nothing.
+        """
+        if self.options.model not in EPOCHS and self.finish > self.shortest:
+            super().run(effort)
+
+    def columns(self) -> Sends:
+        """Return what is sent, in ticks and by columns."""
+        return sends_of(self.posed, self.sends or ())
+
+    def _take(self, sends: tuple[ChunkSend, ...]) -> None:
+        super()._take(tightened(self.posed, sends))
+
+    def _exhaust(self) -> None:
+        """Take note that chains of such chunks are not better; what is no chain may be."""
+        self.exhausted = True

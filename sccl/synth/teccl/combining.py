@@ -1,0 +1,268 @@
+"""What combines, as a whole: its dual read backwards, chunk by chunk, or by direct demands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from math import ceil
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.collectives import dual_of, named
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.outcome import Bound, Found, Measure
+from sccl.core.schedule import MAX_TIME, Schedule
+from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
+from sccl.prove.bounds.least_time import MOST_RANKS, least_time
+from sccl.solvers.effort import Spending
+from sccl.synth.contract import Notify, Request
+from sccl.synth.network.crossings import Crossings, crossings_of
+from sccl.synth.network.hops import hops_of_sizes, merged, ways_back
+from sccl.synth.network.least import least_of_allreduce
+from sccl.synth.network.machine import net_of
+from sccl.synth.network.sends import Sends
+from sccl.synth.network.turned import joined, turned
+from sccl.synth.teccl.chain_plan import ChainPlan
+from sccl.synth.teccl.chains import chain_of
+from sccl.synth.teccl.direct import MOST_HOPS, direct, to_all, to_owners
+from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.phases import EPOCHS, Listeners, PhasePlan
+from sccl.synth.teccl.posed import Posed, pose
+from sccl.synth.teccl.varied import rows_of
+
+PS_PER_US = 10**6
+
+
+class Combining(StrEnum):
+    """How what combines was found; of what takes as long, the first."""
+
+    REVERSAL = "reversal"
+    OVERLAP = "overlap"
+    CHAINS = "chains"
+    DIRECT = "direct"
+    GATHERED = "gathered"
+
+
+_ORDER = tuple(Combining)
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """The best schedule of what combines was found so."""
+
+    by: Combining
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What was found of a request.
+
+    Attributes:
+        finish: the tick by which all has arrived.
+        posed: its first phase.
+        crossings: of the machine, by size.
+        size: of each chunk: which of the clock's sizes it has.
+        sends: over ways of its crossings.
+        copied: whether switches copy what of these passes a link together.
+        message: of each send, in their order, the message that it is a hop of; None: one by itself.
+        least: ticks that nothing of that scope takes less than.
+        mean: of several tenants, the mean of their finishes by priority, and what it is at the
+            least; ticks.
+    """
+
+    topology: Topology
+    collective: Collective
+    clock: Clock
+    posed: Posed
+    crossings: tuple[Crossings, ...]
+    size: tuple[int, ...]
+    finish: int
+    sends: Sends
+    copied: bool
+    least: Fraction
+    scope: str
+    message: NDArray[np.int32] | None = None
+    mean: tuple[Fraction, Fraction] | None = None
+
+    def found(self) -> Found:
+        """Return it as a schedule, with its bound."""
+        hops = rows_of(self.posed, self.sends) or hops_of_sizes(
+            self.sends.ordered(), self.crossings, self.size
+        )
+        if self.message is not None:
+            message = self.message if hops.message is None else self.message[hops.message]
+            hops = hops._replace(message=message)
+        plan = Schedule(
+            topology=self.topology,
+            collective=self.collective,
+            **(merged(hops) if self.copied else hops)._asdict(),
+            tick_ps=self.clock.tick_ps,
+            chunk_bytes=self.clock.chunk_bytes,
+            model=self.clock.model,
+        )
+        tick = Fraction(self.clock.tick_ps, PS_PER_US)
+        if self.mean is not None:
+            mean, least = (ticks * tick for ticks in self.mean)
+            return Found(plan, Bound(Measure.WEIGHTED_US, mean, least, self.scope))
+        bound = Bound(Measure.TIME_US, self.finish * tick, self.least * tick, self.scope)
+        return Found(plan, bound)
+
+
+def in_phases(
+    request: Request, options: Options, collective: Collective, phases: list[PhasePlan]
+) -> Whole:
+    """Return what was found of the phases, one after the other."""
+    topology, dual, its = request.topology, dual_of(request.spec), phases[-1].posed.clock
+    model = AlphaModel(options.alpha)
+    clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
+    crossings = tuple(
+        crossings_of(topology, Clock.of(topology, size, model, its.tick_ps)) for size in its.sizes
+    )
+    finish, sends = phases[-1].ticks, phases[-1].columns()
+    if dual.on_reversed or dual.phases > 1:
+        first, columns = phases[0], phases[0].columns()
+        back = ways_back(topology, crossings[0], first.posed.crossings[0])
+        before = turned(columns, first.ticks, first.takes(columns), back, reduce=True)
+        sends = before if dual.on_reversed else joined(before, first.ticks, sends)
+        finish = first.ticks if dual.on_reversed else first.ticks + finish
+    scope = f"{collective.num_chunks} chunks of {_range(clock.sizes)} bytes"
+    if dual.phases > 1:
+        net = net_of(topology, clock, crossings[0])
+        least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
+        if topology.ranks <= MOST_RANKS:
+            us = least_time(topology, request.spec).us(request.size_bytes)
+            least = max(least, us * PS_PER_US / clock.tick_ps)
+    else:
+        least = Fraction(phases[0].least * phases[0].posed.unit)
+        scope += ", by CP-SAT's search" if phases[0].by_search else ""
+    mean = None
+    if options.priorities:
+        unit = Fraction(phases[0].posed.unit, sum(options.priorities))
+        mean = phases[0].value * unit, phases[0].least * unit
+    return Whole(
+        topology=topology,
+        collective=collective,
+        clock=clock,
+        posed=phases[0].posed,
+        crossings=crossings,
+        size=phases[-1].posed.size,
+        finish=finish,
+        sends=sends,
+        copied=phases[-1].posed.copied,
+        least=least,
+        scope=scope,
+        mean=mean,
+    )
+
+
+def _range(sizes: Sequence[int]) -> str:
+    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How what combines is looked for, and who is told.
+
+    Attributes:
+        last: its last phase.
+        how: by which methods.
+    """
+
+    last: PhasePlan
+    how: Literal["auto", "reversal", "direct"]
+    told: Listeners
+    notify: Notify
+
+
+def combined(strict: Whole, asked: Asked, spending: Spending, units: float) -> tuple[Whole, str]:
+    """Return what combines, bettered as a whole, and why that ended early; empty: it did not.
+
+    Args:
+        strict: its phases, one after the other.
+        units: of effort, at the most.
+
+    Raises:
+        TooLargeError: it is to be direct, and that takes too many messages.
+    """
+    best, how, ended = strict, Combining.REVERSAL, ""
+    try:
+        if asked.how == "direct":
+            best, how = _only_direct(strict, asked.last)
+        elif asked.how == "auto" and asked.last.options.model not in EPOCHS:
+            best, how = _direct(strict, how, asked.last)
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    if strict.collective.name == "allreduce" and asked.how != "direct" and not ended:
+        best, how, ended = _chained(strict, (best, how), asked, spending, units)
+    asked.notify(Combined(how))
+    return best, ended
+
+
+def _only_direct(strict: Whole, last: PhasePlan) -> tuple[Whole, Combining]:
+    best, how = _direct(replace(strict, finish=MAX_TIME), Combining.DIRECT, last)
+    if best.finish == MAX_TIME:
+        raise TooLargeError(
+            f"{strict.collective.name} of {strict.topology.ranks} ranks takes more than "
+            f"{MOST_HOPS} hops of messages if all is sent directly: give fewer chunks, or "
+            "combine by reversal"
+        )
+    return best, how
+
+
+def _direct(best: Whole, how: Combining, last: PhasePlan) -> tuple[Whole, Combining]:
+    """Return the best of what there is and what is sent directly."""
+    if len(best.crossings) > 1:  # chunks of several sizes are not sent so
+        return best, how
+    allreduce = best.collective.name == "allreduce"
+    posed = last.posed if allreduce else _posed(best)
+    copies = (last.sends or ()) if allreduce else ()
+    tries = [(Combining.DIRECT, to_owners(best.collective), copies)]
+    if allreduce:
+        tries.append((Combining.GATHERED, to_all(best.collective), ()))
+    for by, contributions, after in tries:
+        found = direct(posed, contributions, best.finish, after)
+        if found is not None:
+            best = replace(best, finish=found.ticks, sends=found.sends, message=found.message)
+            how = by
+    return best, how
+
+
+def _posed(whole: Whole) -> Posed:
+    """Return an allgather on the machine, of chunks of that size."""
+    ranks = whole.topology.ranks
+    return pose(whole.topology, named("allgather", ranks).at(1), whole.clock)
+
+
+def _chained(
+    strict: Whole,
+    known: tuple[Whole, Combining],
+    asked: Asked,
+    spending: Spending,
+    units: float,
+) -> tuple[Whole, Combining, str]:
+    """Return the best of what is known and chains, how that is, and why it ended early."""
+    (best, how), last = known, asked.last
+    posed, ended = last.posed, ""
+    least = ceil(strict.least / posed.unit)
+    chains = ChainPlan(posed, last.options, None, least, (least,), asked.told)
+    found = []
+    try:
+        chains.overlap(chain_of(strict.sends))
+        found.append((Combining.OVERLAP, chains.ticks, chains.columns()))
+        if (left := spending.left(units)) and best.finish > chains.shortest * posed.unit:
+            chains.run(left)
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    found.append((Combining.CHAINS, chains.ticks, chains.columns()))
+    for by, ticks, sends in found:
+        if (ticks, _ORDER.index(by)) < (best.finish, _ORDER.index(how)):
+            best, how = replace(strict, finish=ticks, sends=sends), by
+    if not ended and spending.late() and best.finish > strict.least:
+        ended = spending.effort.why_late
+    return best, how, ended
