@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import named
+from sccl.collectives import custom, named
 from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.bandwidths import bandwidth_to_wire
+from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.outcome import Found, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
@@ -126,10 +127,15 @@ def check_bytes(schedule: Schedule, bandwidth: VariableBandwidth) -> None:
     clock, topology = schedule.clock, schedule.topology
     alphas = clock.alpha if clock.model is AlphaModel.OCCUPIES else (0,) * len(topology.links)
     messages: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for message, start, end, link in rows(schedule):
+    chunks: dict[int, int] = {}
+    for (message, start, end, link), chunk in zip(
+        rows(schedule), schedule.chunk.tolist(), strict=True
+    ):
         messages[message].append((start + alphas[link], end, link))
-    size = clock.sizes[0]
-    for hops in messages.values():
+        chunks[message] = chunk
+    for message, hops in messages.items():
+        sizes = schedule.chunk_bytes
+        size = sizes if isinstance(sizes, int) else sizes[chunks[message]]
         together: list[tuple[int, int]] = []
         for begin, end, link in hops:
             together.append((link, begin))
@@ -209,6 +215,20 @@ def test_ways_around_an_outage_are_taken() -> None:
         schedule, best = found(ring, "broadcast", 1000, bandwidth, model=model)
         assert [ring.links[k].edge for _, _, _, k in rows(schedule)] == [(0, 3), (3, 2), (2, 1)]
         assert best.proved
+
+
+def test_chunks_of_unequal_sizes_are_placed_anew() -> None:
+    ring, bandwidth = resolve("ring:3@1GB+1us"), less(2, 9, 0.25, ((0, 1), (2, 0)))
+    wire = CustomCollectiveWire(name="mine", ranks=3, allgatherv=(1000, 7000, 3000))
+    request = Request(ring, custom(wire, "mine"), 1)
+    outcome = registry.plan(
+        TECCL, request, TECCL.Options(bandwidth=bandwidth_to_wire(bandwidth)), Effort(units=0.2)
+    )
+    assert isinstance(outcome, Found)
+    assert isinstance(outcome.plan, Schedule)
+    assert outcome.plan.chunk_bytes == (1000, 7000, 3000)
+    assert violations(outcome.plan) == []
+    check_bytes(outcome.plan, bandwidth)
 
 
 def posed_of(
@@ -323,6 +343,7 @@ STAR = Topology(
         (PAIR, {"model": "continuous"}, less(1, 2), ParameterError, "expected milp or astar"),
         (PAIR, {"model": "lp"}, less(1, 2), ParameterError, "model lp does not know"),
         (PAIR, {"priorities": (1, 2)}, less(1, 2), ParameterError, "leave one of the two out"),
+        (PAIR, {"combine": "direct"}, less(1, 2), ParameterError, "expected auto or reversal"),
         (STAR, {}, less(1, 2), ParameterError, "give --switch nocopy"),
     ],
 )

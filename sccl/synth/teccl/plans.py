@@ -126,6 +126,11 @@ def _check(options: Options, spec: Spec) -> None:
             f"bandwidth varies, which model {options.model} does not know, expected milp or astar, "
             "whose epochs have what passes within each; or auto"
         )
+    if options.bandwidth is not None and options.combine == "direct":
+        raise ParameterError(
+            "combine is direct, and bandwidth varies: of what is placed anew messages do not pass "
+            "ranks that keep nothing of them; expected auto or reversal"
+        )
     if options.bandwidth is not None and options.priorities:
         raise ParameterError(
             "priorities are given, and bandwidth varies: finishes of several are weighed at a "

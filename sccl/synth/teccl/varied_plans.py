@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from msgspec import structs
@@ -26,6 +27,7 @@ from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
+from sccl.synth.teccl.combining import Combined
 from sccl.synth.teccl.epochs import length_of
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.placing import placed
@@ -119,17 +121,22 @@ class PlannedAnew:
         """Yield what is planned, one after the other."""
         combines, topology = self.request.spec.combining, self.request.topology
         rounds = _PARTS if combines else _PARTS // 2
+        combine: Literal["auto", "reversal"] = "reversal" if combines else "auto"
         for _ in range(rounds):
             left, before = spending.left(units / _PARTS), self._found
             if left is None:
                 return
+            told: list[object] = []  # of times that are not those of the schedule, but for this
             outcome = self.planning(
                 replace(self.request, topology=topology),
-                structs.replace(self.options, bandwidth=None),
+                structs.replace(self.options, bandwidth=None, combine=combine),
                 left,
-                _nobody,
+                told.append,
             )
-            self._take_anew(outcome, at_full=topology is self.request.topology)
+            if self._take_anew(outcome, at_full=topology is self.request.topology):
+                for event in told:
+                    if isinstance(event, Combined):
+                        self.notify(event)
             yield outcome
             if self._found is before and topology is not self.request.topology:
                 break
@@ -183,11 +190,14 @@ class PlannedAnew:
             return True
         return False
 
-    def _take_anew(self, outcome: Outcome, *, at_full: bool) -> None:
-        """Place a plan anew; of one on the machine as it is its bound holds, too."""
+    def _take_anew(self, outcome: Outcome, *, at_full: bool) -> bool:
+        """Place a plan anew and return whether it is the best.
+
+        Of one on the machine as it is the bound holds, too.
+        """
         found = outcome.best if isinstance(outcome, GaveUp) else outcome
         if not isinstance(found, Found):
-            return
+            return False
         assert isinstance(found.plan, Schedule)
         clock = found.plan.clock
         clock = Clock.of(self.request.topology, clock.chunk_bytes, clock.model, clock.tick_ps)
@@ -200,9 +210,9 @@ class PlannedAnew:
             if not self.request.spec.combining:
                 self._least = max(self._least, least_varied(posed) * us)
         anew = _placed_anew(posed, found.plan)
-        if anew is not None:
-            bound = Bound(Measure.TIME_US, anew.finish * us, self._least)
-            self._better(Found(anew, bound))
+        if anew is None:
+            return False
+        return self._better(Found(anew, Bound(Measure.TIME_US, anew.finish * us, self._least)))
 
     def _mean(self, until_us: Fraction) -> Topology:
         """Return the machine whose links have what they have on average until a time."""
@@ -214,10 +224,6 @@ class PlannedAnew:
         pairs = zip(topology.budgets, topology.budget_speeds(), strict=True)
         budgets = tuple(replace(one, gb_per_s=speed) for one, speed in pairs)
         return replace(topology, links=tuple(links), budgets=budgets)
-
-
-def _nobody(_: object) -> None:
-    """Tell nobody of times that are not those of the schedule."""
 
 
 def _placed_anew(posed: Posed, plan: Schedule) -> Schedule | None:
