@@ -107,7 +107,7 @@ def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) 
     strict, last = phased(topology, data.draw(st.sampled_from([1000, 1 << 20])))
     finish = {"phases": strict.finish}
     for how in ("reversal", "auto"):
-        asked = Asked(last, how, QUIET, lambda _: None)  # type: ignore[arg-type]
+        asked = Asked(last, how, QUIET, lambda _: None)
         whole, ended = combined(strict, asked, Spending(Effort(units=0.2)), 0.2)
         plan = whole.found().plan
         assert isinstance(plan, Schedule)
@@ -152,8 +152,10 @@ def test_over_links_alone_chains_placed_anew_are_never_later(data: st.DataObject
     assert finish_of(posed, again) <= finish_of(posed, chain)
     told = [sorted((s.chunk, s.way, s.reduce) for s in of) for of in (sends, again)]
     assert told[0] == told[1]
-    for sends in (again, rerooted(posed, again, lambda: False)):
-        check_chain(posed, sends)
+    turned = rerooted(posed, again, lambda: False)
+    assert finish_of(posed, turned) <= finish_of(posed, again)
+    for one in (again, turned):
+        check_chain(posed, one)
 
 
 def check_chain(posed: Posed, sends: Sequence[ChainSend]) -> None:

@@ -77,7 +77,7 @@ def rerooted(posed: Posed, chain: Sequence[ChunkSend], late: Callable[[], bool])
     Args:
         late: whether time has run out.
     """
-    search = _Search(posed, trees_of(posed, chain))
+    search = _Search(posed, trees_of(posed, chain), chain)
     search.run(_PLACED // max(1, len(chain)), late)
     return search.best
 
@@ -85,9 +85,10 @@ def rerooted(posed: Posed, chain: Sequence[ChunkSend], late: Callable[[], bool])
 class _Search:
     """The best by now."""
 
-    def __init__(self, posed: Posed, trees: list[RootedTrees]) -> None:
+    def __init__(self, posed: Posed, trees: list[RootedTrees], chain: Sequence[ChunkSend]) -> None:
         self.posed, self.trees, self.best = posed, trees, Chain()
         self._key: tuple[int, int] | None = None
+        self._at = {(s.chunk, s.way, is_reduced(s)): s.start for s in chain}
         self._back: dict[int, int] = {}
         number = {(s, d): w for w, (s, d) in enumerate(zip(posed.src, posed.dst, strict=True))}
         for way, (src, dst) in enumerate(zip(posed.src, posed.dst, strict=True)):
@@ -241,13 +242,20 @@ class _Search:
         return tasks
 
     def _try(self, trees: list[RootedTrees]) -> bool:
-        """Place all; return whether that is better, and take it if so."""
+        """Place all; return whether that is better, and take it if so.
+
+        Chunks whose trees stay are placed in the order that they have, others by when each send
+        could start if nothing were in the way.
+        """
         ways, needs, starts, rows = [], [], list[int](), list[tuple[int, _Task]]()
         for chunk, own in enumerate(trees):
             tasks, first = self._tasks(own), len(rows)
             ways += [(task.way,) for task in tasks]
             needs += [[(first + t, tasks[t].way) for t in task.needs] for task in tasks]
-            starts += self._starts(tasks)
+            if own is self.trees[chunk]:
+                starts += [self._at[chunk, task.way, task.reduce] for task in tasks]
+            else:
+                starts += self._starts(tasks)
             rows += [(chunk, task) for task in tasks]
         placed = Waiting(self.posed, ways, needs).tightened(starts)
         chain = tuple(
@@ -261,6 +269,7 @@ class _Search:
         if (self._key is not None and key >= self._key) or not self._apart(trees, chain):
             return False
         self.best, self.trees, self._key = chain, trees, key
+        self._at = {(s.chunk, s.way, s.reduce): s.start for s in chain}
         return True
 
     def _apart(self, trees: Sequence[RootedTrees], chain: Chain) -> bool:
