@@ -37,6 +37,22 @@ def test_the_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
     assert shown["finish_us"] == pytest.approx(simulated["runs"][0]["finish_us"])
 
 
+def test_how_what_combines_was_found_is_told(tmp_path: Path) -> None:
+    words = ("teccl", "--topo", "ring:4", "--size", "1KB", "--effort", "0.2")
+    code, out, _ = sccl(*words, "--collective", "allreduce", "--json", "-o", tmp_path / "s.json")
+    shown = json.loads(out)
+    assert (code, shown["combined"]) == (0, "gathered")
+    checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
+    assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
+    simulated = json.loads(sccl("simulate", tmp_path / "s.json", "--json")[1])
+    assert shown["finish_us"] == pytest.approx(simulated["runs"][0]["finish_us"])
+    code, out, _ = sccl(*words, "--collective", "reducescatter", "--combine", "direct")
+    assert code == 0
+    assert "combined by direct demands: each contribution goes by itself" in out
+    code, out, _ = sccl(*words, "--collective", "allgather", "--json")
+    assert json.loads(out)["combined"] is None
+
+
 def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "--switch", "copy")
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json")
@@ -64,6 +80,7 @@ def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
         (("--size", "4KB", "--buffers", "0"), "in model auto, expected milp"),
         (("--size", "4KB", "--model", "milp", "--epoch", "x"), "epoch is 'x', expected 'fastest'"),
         (("--size", "4KB", "--multiplier", "0"), "multiplier is 0, expected >= 1"),
+        (("--size", "4KB", "--combine", "direct"), "and allgather reduces nothing: leave it out"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], says: str) -> None:

@@ -259,7 +259,7 @@ def _chained(
         chains.overlap(chain_of(strict.sends))
         found.append((Combining.OVERLAP, chains.ticks, chains.columns()))
         if chains.sends is not None and chains.turns:
-            turned = rerooted(posed, chains.sends)
+            turned = rerooted(posed, chains.sends, spending.late)
             ticks = finish_of(posed, turned) * posed.unit
             found.append((Combining.CHAINS, ticks, sends_of(posed, turned)))
         left = spending.left(units)

@@ -8,7 +8,7 @@ all. So the longest way is that of both parts, and not there and back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -20,8 +20,8 @@ from sccl.synth.teccl.waiting import Waiting
 MOST_SENDS = 2**12
 """Of chains whose roots are looked for."""
 
-_TRIES = 200
-"""Of one chunk otherwise, each placed with all others."""
+_PLACED = 2**16
+"""Sends that are placed in all, as one chunk after the other is tried otherwise: some seconds."""
 
 _PAIRS = 16
 """From which trees are grown: those from which the ways are shortest."""
@@ -68,23 +68,27 @@ def trees_of(posed: Posed, chain: Sequence[ChunkSend]) -> list[RootedTrees]:
     return [RootedTrees(*row) for row in zip(roots, up, down, strict=True)]
 
 
-def rerooted(posed: Posed, chain: Sequence[ChunkSend]) -> Chain:
+def rerooted(posed: Posed, chain: Sequence[ChunkSend], late: Callable[[], bool]) -> Chain:
     """Return chains with the best roots that are found.
 
     First all chunks get the root from which their ways are shortest, of trees turned, and of trees
     grown from pairs that exchange; then one chunk after the other gets others, while that helps.
+
+    Args:
+        late: whether time has run out.
     """
-    search = _Search(posed, trees_of(posed, chain))
-    search.run()
+    search = _Search(posed, trees_of(posed, chain), chain)
+    search.run(_PLACED // max(1, len(chain)), late)
     return search.best
 
 
 class _Search:
     """The best by now."""
 
-    def __init__(self, posed: Posed, trees: list[RootedTrees]) -> None:
+    def __init__(self, posed: Posed, trees: list[RootedTrees], chain: Sequence[ChunkSend]) -> None:
         self.posed, self.trees, self.best = posed, trees, Chain()
         self._key: tuple[int, int] | None = None
+        self._at = {(s.chunk, s.way, is_reduced(s)): s.start for s in chain}
         self._back: dict[int, int] = {}
         number = {(s, d): w for w, (s, d) in enumerate(zip(posed.src, posed.dst, strict=True))}
         for way, (src, dst) in enumerate(zip(posed.src, posed.dst, strict=True)):
@@ -94,18 +98,18 @@ class _Search:
         turned = [self._roots(of) for of in trees]
         self._options = [[*a, b] for a, b in zip(turned, self._grown, strict=True)]
 
-    def run(self) -> None:
-        """Look for better roots."""
+    def run(self, most: int, late: Callable[[], bool]) -> None:
+        """Look for better roots, one chunk after the other so many times at the most."""
         self._try(self.trees)
         self._try([options[0] for options in self._options])
         self._try(self._grown)
         tries, better = 0, True
-        while better and tries < _TRIES:
+        while better and tries < most and not late():
             better = False
             for chunk, options in enumerate(self._options):
                 for one in options:
                     tries += 1
-                    if one != self.trees[chunk] and tries <= _TRIES:
+                    if one != self.trees[chunk] and tries <= most and not late():
                         better |= self._try([*self.trees[:chunk], one, *self.trees[chunk + 1 :]])
 
     def _all_grown(self) -> Iterator[RootedTrees]:
@@ -238,13 +242,20 @@ class _Search:
         return tasks
 
     def _try(self, trees: list[RootedTrees]) -> bool:
-        """Place all; return whether that is better, and take it if so."""
+        """Place all; return whether that is better, and take it if so.
+
+        Chunks whose trees stay are placed in the order that they have, others by when each send
+        could start if nothing were in the way.
+        """
         ways, needs, starts, rows = [], [], list[int](), list[tuple[int, _Task]]()
         for chunk, own in enumerate(trees):
             tasks, first = self._tasks(own), len(rows)
             ways += [(task.way,) for task in tasks]
             needs += [[(first + t, tasks[t].way) for t in task.needs] for task in tasks]
-            starts += self._starts(tasks)
+            if own is self.trees[chunk]:
+                starts += [self._at[chunk, task.way, task.reduce] for task in tasks]
+            else:
+                starts += self._starts(tasks)
             rows += [(chunk, task) for task in tasks]
         placed = Waiting(self.posed, ways, needs).tightened(starts)
         chain = tuple(
@@ -258,6 +269,7 @@ class _Search:
         if (self._key is not None and key >= self._key) or not self._apart(trees, chain):
             return False
         self.best, self.trees, self._key = chain, trees, key
+        self._at = {(s.chunk, s.way, s.reduce): s.start for s in chain}
         return True
 
     def _apart(self, trees: Sequence[RootedTrees], chain: Chain) -> bool:
