@@ -107,11 +107,13 @@ def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str])
     names = list(dict.fromkeys(row["series"] for row in rows))
     found = []
     for few in (groups[i : i + _WIDE] for i in range(0, len(groups), _WIDE)):
-        own = [row for row in rows if row["group"] in few]
+        own = [row for row in rows if row["group"] in few and row["epochs"]]
+        if len({row["series"] for row in own}) < 2:  # nothing beside which it could stand
+            continue
         own.sort(key=lambda row: (few.index(row["group"]), names.index(row["series"])))
         found += [
             grouped_chart(
-                [row for row in own if row["epochs"]],
+                own,
                 "group",
                 field,
                 "series",
