@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 
-_WIDE = 8
+_WIDE = 4
 """Groups of bars, side by side, whose names have room."""
 
 
@@ -46,7 +46,7 @@ def scale_charts(results: Rows) -> list[ChartType]:
     )
     return [
         measured_chart(rows, "gpus", field, "series", title=title, x_title="GPUs",
-                       y_title=unit, log_x=True, log_y=True)
+                       y_title=unit, log_x=True, log_y=field == "user_seconds")
         for field, title, unit in kinds
     ]  # fmt: skip
 
@@ -73,15 +73,18 @@ def _figure_10(results: Rows) -> list[ChartType]:
     for title, value in kinds:
         rows = []
         for (series, size), both in pairs.items():
+            if len(both) < 2:
+                continue
             small, large = value(both["fastest"]), value(both["slowest"])
             if small is not None and large is not None:
                 differ = 100 * (small - large) / large
                 rows.append({"series": series, "bytes": size, "differ": differ})
-        found.append(
-            measured_chart(rows, "bytes", "differ", "series", title=f"Figure 10 {title}",
-                           x_title="Output of a rank (bytes)",
-                           y_title="small epochs to large ones, %", x_bytes=True)
-        )  # fmt: skip
+        if rows:
+            found.append(
+                measured_chart(rows, "bytes", "differ", "series", title=f"Figure 10 {title}",
+                               x_title="Output of a rank (bytes)",
+                               y_title="small epochs to large ones, %", x_bytes=True)
+            )  # fmt: skip
     return found
 
 
@@ -99,14 +102,24 @@ def _bars(results: Rows, title: str, series: Callable[[Mapping[str, Any]], str])
             "seconds": r["user_seconds"],
         }
         for r in results
-        if r["epochs"] is not None
     ]
     groups = list(dict.fromkeys(row["group"] for row in rows))
+    names = list(dict.fromkeys(row["series"] for row in rows))
     found = []
     for few in (groups[i : i + _WIDE] for i in range(0, len(groups), _WIDE)):
-        own = [row for row in rows if row["group"] in few]
+        own = [row for row in rows if row["group"] in few and row["epochs"]]
+        if len({row["series"] for row in own}) < 2:  # nothing beside which it could stand
+            continue
+        own.sort(key=lambda row: (few.index(row["group"]), names.index(row["series"])))
         found += [
-            grouped_chart(own, "group", field, "series", title=f"{title}: {what}", value_title=unit)
+            grouped_chart(
+                own,
+                "group",
+                field,
+                "series",
+                title=f"{title}: {what}",
+                value_title=unit,
+            )
             for field, what, unit in (
                 ("epochs", "epochs until all is there", "Epochs"),
                 ("seconds", "time of the processor", "CPU seconds"),

@@ -84,7 +84,7 @@ def _part(machine: EpochCase) -> str:
 FIGURES = {
     "fig10-allgather": tuple(case for one in _TWO for case in _figure_10(one, SIZES)),
     **{
-        f"fig10-alltoall-{_part(one)}": tuple(map(_flows, _figure_10(one, SIZES[1:2])))
+        f"fig10-alltoall-{_part(one)}": tuple(map(_flows, _figure_10(one, SIZES[1::-1])))
         for one in _TWO
     },
     "fig11": _figure_11(),

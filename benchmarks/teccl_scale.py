@@ -95,7 +95,7 @@ _GROUPS = "702 s (alltoall of 512)"
 CASES = {
     "allgather": _chassis("allgather", CHASSIS),
     "alltoall": _chassis("alltoall", CHASSIS),
-    "alltoall-lp": _chassis("alltoall", CHASSIS, "--model", "lp"),
+    "alltoall-lp": _chassis("alltoall", CHASSIS[:-1], "--model", "lp"),
     "groups": tuple(
         LargeCase("", 512, _words(verb, collective, "mesh:16x32", _GROUPED, *more), 120.0, _GROUPS)
         for verb, collective, more in (

@@ -119,7 +119,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         "teccl-fig10-alltoall",
         "teccl-fig11",
         "teccl-astar",
-        "teccl-scale",
+        "teccl-scale-allgather",
     ],
 )
 def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
