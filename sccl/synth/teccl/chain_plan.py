@@ -31,6 +31,8 @@ class ChainPlan(PhasePlan):
 
     kind: ClassVar = ChainModel
     intervals: ClassVar[int] = 2
+    most: ClassVar[int] = 4000
+    made: ClassVar[float] = 0.05
     at_once: ClassVar[tuple[float, float]] = (1.0, 0.25)
 
     @property

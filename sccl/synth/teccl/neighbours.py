@@ -36,6 +36,8 @@ class Neighbours:
         least: units before which no tenant finishes.
         told: called with each best.
         kind: of model.
+        intervals: of a chunk and a way in it.
+        made: units of effort that making one counts as, at the least.
     """
 
     posed: Posed
@@ -46,6 +48,8 @@ class Neighbours:
     strategy: cpsat.Strategy
     told: Callable[[tuple[ChunkSend, ...]], None]
     kind: type[IntervalModel] = IntervalModel
+    intervals: int = 1
+    made: float = 1e-3
 
     @property
     def value(self) -> int:
@@ -60,7 +64,7 @@ class Neighbours:
         """
         rng = random.Random(spending.effort.seed)  # noqa: S311 - no secret
         firsts = self.action.firsts
-        count = max(2, _INTERVALS // max(1, len(self.posed.src)))
+        count = max(2, _INTERVALS // max(1, self.intervals * len(self.posed.src)))
         while self.value > self.enough and (left := _some(spending)):
             free = self._chosen(rng, firsts, min(count, len(firsts)))
             before, horizon = self.value, self._horizon()
@@ -69,7 +73,7 @@ class Neighbours:
             found = model.solved(
                 Effort(left.timeout_s, rng.randrange(10**6), left.units), self.strategy
             )
-            spending.units += max(found.units, 1e-3)
+            spending.units += max(found.units, self.made)
             if found.sends is not None and self._is_no_worse(found.sends):
                 self.sends = found.sends
                 if self.value < before:

@@ -109,6 +109,10 @@ class PhasePlan:
     kind: ClassVar[type[IntervalModel]] = IntervalModel
     intervals: ClassVar[int] = 1
     """Of a chunk and a way in a model."""
+    most: ClassVar[int] = MOST_OPTIONAL
+    """Intervals of a model of all chunks at once."""
+    made: ClassVar[float] = 1e-3
+    """Of effort, at the least, for a neighbourhood."""
     at_once: ClassVar[tuple[float, float]] = (2.0, 1.0)
     """Of effort, for all chunks at once, and for one of each orbit."""
 
@@ -195,6 +199,8 @@ class PhasePlan:
                 STRATEGY,
                 self._take,
                 self.kind,
+                self.intervals,
+                self.made,
             )
             search.run(spending)
 
@@ -236,7 +242,7 @@ class PhasePlan:
         alone = len(action.chunks) == 1
         left = spending.left(self.at_once[0 if alone else 1])
         if (
-            self.intervals * len(action.firsts) * len(self.posed.src) > MOST_OPTIONAL
+            self.intervals * len(action.firsts) * len(self.posed.src) > self.most
             or not left
             or spending.used_up()
         ):
