@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from functools import lru_cache
 
 from sccl.core.ids import Rank
@@ -191,15 +192,33 @@ class Collective:
         """Return the ranks that must hold ``chunk`` after."""
         return self.post.of(chunk, self.ranks)
 
-    def amount(self, chunks: Iterable[int]) -> int:
+    def amount(self, chunks: Sequence[int]) -> int:
         """Return how many elements some chunks have together; where these are alike: one each.
 
         Each is C times as many as its part of what it is a part of: so amounts over C are in
         elements, or in what C chunks make up.
         """
         if not self.counts:
-            return sum(1 for _ in chunks)
+            return len(chunks)
         return sum(self.counts[chunk % len(self.counts)] for chunk in chunks)
+
+    def served(self, chunk_bytes: int | Sequence[int]) -> Fraction:
+        """Return the size, of what C chunks make up or of an element, that chunks of bytes serve.
+
+        Chunks of a class are interchangeable: it is by their bytes together.
+
+        Args:
+            chunk_bytes: of every chunk, or of each.
+
+        Raises:
+            TooLargeError: there are more than :data:`MAX_CLASSIFIED` chunks, not all alike.
+        """
+        if isinstance(chunk_bytes, int) and not self.counts:
+            return Fraction(chunk_bytes * self.chunks)
+        of = [chunk_bytes] * self.num_chunks if isinstance(chunk_bytes, int) else chunk_bytes
+        classes = self.classes().values()
+        each = (Fraction(sum(of[chunk] for chunk in own), self.amount(own)) for own in classes)
+        return self.chunks * min(each)
 
     def check_alike(self) -> None:
         """Check that chunks are alike, as steps and rounds take them.

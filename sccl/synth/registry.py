@@ -88,12 +88,4 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: No
 
 def _whole(made: AnySchedule, request: Request) -> bool:
     """Return whether chunks of each class have the bytes that are asked for."""
-    sizes, collective = made.chunk_bytes, made.collective
-    if isinstance(sizes, int) and not collective.counts:
-        return sizes * collective.chunks >= request.size_bytes
-    of = (sizes,) * collective.num_chunks if isinstance(sizes, int) else sizes
-    return all(
-        sum(of[chunk] for chunk in own) * collective.chunks
-        >= request.size_bytes * collective.amount(own)
-        for own in collective.classes().values()
-    )
+    return made.collective.served(made.chunk_bytes) >= request.size_bytes

@@ -88,9 +88,13 @@ class Source:
 
 
 def whole_bytes(schedule: Schedule) -> int:
-    """Return the bytes that C chunks of a schedule make up, on average where sizes differ."""
+    """Return the bytes that C chunks of a schedule make up, on average where sizes differ.
+
+    Of chunks with counts: the bytes of an element.
+    """
     own, c = schedule.chunk_bytes, schedule.collective
-    return own * c.chunks if isinstance(own, int) else -(-sum(own) * c.chunks // c.num_chunks)
+    total = own * c.num_chunks if isinstance(own, int) else sum(own)
+    return -(-total * c.chunks // c.amount(range(c.num_chunks)))
 
 
 @dataclass(frozen=True, slots=True)

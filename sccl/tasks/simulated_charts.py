@@ -81,11 +81,8 @@ def drawn_of(run: Run, *, alone: bool) -> Drawn:
 
 
 def _asked(part: Member, topology: Topology) -> Asked:
-    collective, sizes, least = part.source.collective, part.chunk_bytes, part.size_bytes
-    if not isinstance(sizes, int):
-        for chunks in collective.classes().values():
-            own = sum(sizes[chunk] for chunk in chunks) * collective.chunks // len(chunks)
-            least = min(least, own)
+    collective = part.source.collective
+    least = min(part.size_bytes, int(collective.served(part.chunk_bytes)))
     return Asked(topology, spec_of_collective(collective), part.size_bytes, least)
 
 

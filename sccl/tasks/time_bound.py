@@ -50,17 +50,19 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
 
     Args:
         spec: the collective at any number of chunks.
-        clock: of this machine; where chunks are of several sizes, they count as the smallest.
+        clock: of this machine; where chunks are of several sizes, links of ranks and groups are
+            bounded as if all were as the smallest, and cuts by the bytes that there are.
 
     Raises:
         InputError: something cannot be reached, or switches join ranks in too many ways.
     """
+    served = collective.served(clock.chunk_bytes)
     clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
     found = [TimeBound(_by_links(topology, spec, collective, clock), about)]
     for machine in _models(topology) if topology.ranks <= MOST_RANKS else ():
-        us = least_time(machine, spec).us(collective.chunks * size)
+        us = least_time(machine, spec).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
         found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
     return max(found, key=lambda bound: bound.ticks)

@@ -23,6 +23,7 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.tasks.time_bound import time_bound
 from sccl.topo import machine_model
 from sccl.topo import resolve as machine
 from tests.kit.executed import is_right
@@ -113,6 +114,7 @@ def test_plans_bring_all_elements(data: st.DataObject) -> None:
     assert isinstance(plan, Schedule)
     assert violations(plan) == []
     assert is_right(plan)
+    assert time_bound(topology, spec, plan.collective, plan.clock).ticks <= plan.finish
     if name == "teccl":
         assert replay(plan).finish == plan.finish
     sizes = plan.chunk_bytes
