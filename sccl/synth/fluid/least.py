@@ -98,7 +98,7 @@ class Least:
             all takes.
         effort: what may be spent, in units of some seconds.
         best: the best packing so far.
-        placed_us: what the best schedule takes.
+        placed_us: what the best schedule takes; infinite: there is none yet.
         proof: of the floor; None: it is still that of cuts.
     """
 
@@ -129,7 +129,7 @@ class Least:
         """Return whether nothing more is to be done."""
         if self.placed_us <= self.enough or time.perf_counter() > self.deadline:
             return True
-        return self.best is not None and self.spent > self.effort
+        return self.placed_us < inf and self.spent > self.effort
 
     def run(self) -> None:
         """Find packings, and raise the floor where they stay above it.
@@ -158,7 +158,7 @@ class Least:
     ) -> TimedPacking | None:
         """Return the best packing of some slots; None: they are too few."""
         unit = float(self.floor) or 1.0
-        left = self.effort - self.spent if self.best is not None else self.effort
+        left = self.effort - self.spent if self.placed_us < inf else self.effort
         if isinstance(self.engine, FlowProgram):
             return self._flowing(self.engine, slots, unit, left)
         search = Growth(self.problem, slots, self.engine, unit)
@@ -182,7 +182,7 @@ class Least:
             return None
         self.notify(float(self.floor), self.placed_us)
         seconds = self.deadline - time.perf_counter()
-        first = max(left, _FLOWS) if self.best is None else left
+        first = max(left, _FLOWS) if self.placed_us == inf else left
         found, result = program.solve(slots, unit, first, seconds)
         self.spent += _PIVOT * result.pivots * program.columns(slots.count)
         return found
