@@ -26,8 +26,8 @@ MATCHED = (1, 2, 4, 8, 16, 32, 64)
 MOST_SENDS, MOST_MATCHED = 60_000, 300_000
 """Of what a packing says, and of chunks of one size: those meet no gaps, and are placed once."""
 
-_ENOUGH_PARTS, _LITTLE = 8, 1 - 1e-3
-"""From so many parts on it ends where as many again take more than that part of the time."""
+_IDLE, _LITTLE = 2, 1 - 1e-3
+"""So often in turn more parts take more than that part of the time, and no more are tried."""
 
 _PLACED = 200_000
 """Sends that are placed anew, however few there are of them at a time."""
@@ -91,7 +91,7 @@ class Placing:
         """
         classes = self.problem.collective.classes().items()
         each = sum(len(own) * len(post - pre) for (pre, post), own in classes)
-        before = float("inf")
+        before, idle = float("inf"), 0
         for pieces in MATCHED:
             over = pieces * each > MOST_MATCHED or self.effort > effort or self.late()
             if self.plan is not None and over:
@@ -103,9 +103,10 @@ class Placing:
             ticks = self._take(found.plan, placed(self.problem, found.plan, self.readings))
             if self.ticks <= enough * _PS_PER_US:
                 break
-            if pieces > _ENOUGH_PARTS and ticks > before * _LITTLE:
+            idle = idle + 1 if ticks > before * _LITTLE else 0
+            if idle == _IDLE:
                 break
-            before = ticks
+            before = min(before, ticks)
         return self.ticks / _PS_PER_US
 
     def _take(self, plan: Planned, sent: list[Sent]) -> int:

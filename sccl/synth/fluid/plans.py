@@ -19,6 +19,7 @@ from sccl.synth.flows.matched import has_ports
 from sccl.synth.flows.placed import planned
 from sccl.synth.flows.problem import pose
 from sccl.synth.flows.schedules import Placing, readings_of
+from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least, engine_of
 from sccl.synth.fluid.options import Options
 
@@ -153,6 +154,7 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
     if (many := len(problem.commodities)) > MOST_COMMODITIES:
         raise _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
     floor = least_time(machine, dual.spec).us(Fraction(request.size_bytes, dual.chunk_factor))
+    floor = max(floor, late_us(problem))
     late = lambda: time.perf_counter() > deadline  # noqa: E731
     half = _Half(Placing(problem, dual, readings_of(request.topology, dual), late), floor)
     if not problem.commodities:
