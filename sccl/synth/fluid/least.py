@@ -48,8 +48,9 @@ _FEW, _SEVERAL = 3, 6
 _FLOWS = 30.0
 """Of effort for the first packing of what is not copied."""
 
-_BESIDE = 1.0
-"""Of effort for packings, where there are schedules of chunks of one size."""
+_BESIDE, _DEAR = 1.0, 0.01
+"""Of effort for packings where there are schedules of chunks of one size, if it takes more than so
+much to price trees once."""
 
 _PIVOT = 1e-9
 """Of effort, of a pivot and a column."""
@@ -148,7 +149,8 @@ class Least:
             self.placed_us = self.place(self.best, self.enough, thorough)
 
     def _turns(self) -> tuple[Callable[[], None], ...]:
-        if self.placed_us < inf:  # matched: packings are hardly ever better, and take their time
+        dear = isinstance(self.engine, TreePricing) and self.engine.effort(_FIRST) > _DEAR
+        if self.placed_us < inf and dear:  # matched: packings are hardly ever better
             self.effort = min(self.effort, self.spent + _BESIDE)
         if isinstance(self.engine, FlowProgram) and self.floor > 0:
             return (self._epochs, self._any_lengths, self._few_alphas, self.raise_floor)
