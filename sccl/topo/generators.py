@@ -15,7 +15,7 @@ from itertools import combinations, islice, pairwise, permutations
 from sccl.core.topology import MAX_PAIRED, MAX_RANKS, Link, Switch, Topology, per_rank_budgets
 from sccl.errors import ParameterError, unknown_name
 from sccl.topo.costs import EXAMPLE, with_costs
-from sccl.topo.layered import dragonfly, fat_tree, ndv2, rail, ring_full_switch, switch2d
+from sccl.topo.layered import dgx2, dragonfly, fat_tree, ndv2, rail, ring_full_switch, switch2d
 from sccl.topo.wiring import Dimension, Pair, Wiring, alike, check_ranks, number_of, sides_of
 
 _MAX_PAIRS = 2**19  # a full machine of 1,024 ranks
@@ -178,6 +178,7 @@ _GENERATORS = (
         rail,
     ),
     Generator("ndv2", "CHASSIS", "ndv2:16", "NDv2 chassis of 8 GPUs, one NIC each", ndv2),
+    Generator("dgx2", "CHASSIS", "dgx2:4", "DGX-2 chassis of 16 GPUs, eight NICs each", dgx2),
 )
 
 

@@ -8,7 +8,7 @@ of one link, so passing a switch takes two.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import chain, combinations
 from math import ceil
 
 from sccl.core.topology import MAX_PAIRED
@@ -225,6 +225,40 @@ def ndv2(text: str) -> Wiring:
         ),
         ("network",),
         _chassis(8, chassis),
+        costs="alphas and GB/s as TE-CCL (SIGCOMM 2024) has them",
+        one_way=tuple(links),
+    )
+
+
+def dgx2(text: str) -> Wiring:
+    """Return DGX-2 chassis: 16 GPUs around a switch, and a NIC for each pair of GPUs.
+
+    GPU 2p+1 sends through NIC p, and GPU 2p hears from it. Two chassis are joined NIC by NIC, as
+    TE-CCL (SIGCOMM 2024, its public code) has them. From three on all NICs are at one network, in
+    which each reaches every other (as in DGX-2 pods with a fat tree of InfiniBand, and in the
+    DGX-2 of TACCL, NSDI 2023): that it never narrows is assumed. Between chassis alpha is 2.6 us,
+    half of it on each side of the network.
+    """
+    chassis = number_of(text, 2)
+    ranks = check_ranks((16, chassis))
+    pairs = ((rank, ranks + rank // 16, 0) for rank in range(ranks))
+    network = ranks + chassis
+    if chassis == 2:
+        links: Iterator[Pair] = ((rank, (rank + 15) % 32, 1) for rank in range(1, 32, 2))
+    else:
+        odd = ((rank, network, 1) for rank in range(1, ranks, 2))
+        even = ((network, rank, 1) for rank in range(0, ranks, 2))
+        links = chain(odd, even)
+    names = (*_numbered("chassis", chassis), *(("network",) if chassis > 2 else ()))
+    return Wiring(
+        ranks,
+        pairs,
+        (
+            Dimension("links to the switches of chassis", 1, 0.35, 125.0),
+            Dimension("links between chassis", 1, 2.6 if chassis == 2 else 1.3, 12.5),
+        ),
+        names,
+        _chassis(16, chassis),
         costs="alphas and GB/s as TE-CCL (SIGCOMM 2024) has them",
         one_way=tuple(links),
     )

@@ -237,3 +237,31 @@ def test_ndv2_chassis_are_those_of_the_catalogue() -> None:
     assert (made.chassis, len(made.switches)) == (known.chassis, 1)
     with pytest.raises(ParameterError, match="a whole number from 2 to 9999999"):
         resolve("ndv2:1")
+
+
+def test_two_dgx2_chassis_are_those_of_the_catalogue() -> None:
+    """TE-CCL's two, but for how many lanes a speed is counted in."""
+    made, known = resolve("dgx2:2"), resolve("teccl-dgx2x2")
+
+    def costs(topology: Topology) -> list[tuple[object, ...]]:
+        return sorted((*k.edge, k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links)
+
+    assert costs(made) == costs(known)
+    assert (made.chassis, len(made.switches)) == (known.chassis, 2)
+    with pytest.raises(ParameterError, match="a whole number from 2 to 9999999"):
+        resolve("dgx2:1")
+
+
+@pytest.mark.parametrize("chassis", [3, 4, 8])
+def test_nics_of_dgx2_chassis_meet_at_one_switch(chassis: int) -> None:
+    """A way from chassis to chassis takes 2.6 us, and a chassis has eight out and eight in."""
+    made = resolve(f"dgx2:{chassis}")
+    assert (made.ranks, len(made.switches)) == (16 * chassis, chassis + 1)
+    assert len(made.links) == 16 * chassis * 2 + 16 * chassis
+    network = made.ranks + chassis
+    sends = [k for k in made.links if k.dst == network]
+    hears = [k for k in made.links if k.src == network]
+    assert [k.src for k in sends] == list(range(1, made.ranks, 2))
+    assert [k.dst for k in hears] == list(range(0, made.ranks, 2))
+    assert {k.alpha_us for k in sends + hears} == {1.3}
+    assert {k.lanes * k.gb_per_s for k in sends + hears} == {12.5}

@@ -9,6 +9,7 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import Clock
 from sccl.core.schedule import Schedule, schedule_of
 from sccl.core.topology import Topology
+from sccl.synth.flows.matched import matched
 from sccl.synth.flows.placed import Planned, Reading, Sent, placed, planned, rows_of
 from sccl.synth.flows.problem import FluidProblem, ways_of
 from sccl.synth.flows.shares import TimedPacking
@@ -19,7 +20,14 @@ PIECES = (1, 2, 4, 8, 16)
 FLOWING = 32
 """Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
 
-MOST_SENDS = 60_000
+MATCHED = (1, 2, 4, 8, 16, 32, 64)
+"""Parts of each class, where chunks are of one size."""
+
+MOST_SENDS, MOST_MATCHED = 60_000, 300_000
+"""Of what a packing says, and of chunks of one size: those meet no gaps, and are placed once."""
+
+_IDLE, _LITTLE = 2, 1 - 1e-3
+"""So often in turn more parts take more than that part of the time, and no more are tried."""
 
 _PLACED = 200_000
 """Sends that are placed anew, however few there are of them at a time."""
@@ -68,13 +76,45 @@ class Placing:
             passes = min(_MOST_PASSES, _PLACED // many)
             sent = placed(self.problem, plan, self.readings, passes)
             self.effort += _SEND * many * (1 + passes)
-            ticks = max(one.arrival for one in sent)
-            if self.plan is None or ticks < self.ticks:
-                self.ticks, self.plan, self.sent = ticks, plan, sent
+            ticks = self._take(plan, sent)
             if self.ticks <= enough * _PS_PER_US or not thorough or ticks > before * _HARDLY:
                 break
             before = ticks
         return self.ticks / _PS_PER_US
+
+    def match(self, enough: float, spare_us: float, effort: float) -> float:
+        """Make schedules of chunks of one size, until one is fast enough; return as ``place``.
+
+        Args:
+            spare_us: see :func:`.matched.matched`.
+            effort: after which nothing is cut smaller.
+        """
+        classes = self.problem.collective.classes().items()
+        each = sum(len(own) * len(post - pre) for (pre, post), own in classes)
+        before, idle = float("inf"), 0
+        for pieces in MATCHED:
+            over = pieces * each > MOST_MATCHED or self.effort > effort or self.late()
+            if self.plan is not None and over:
+                break
+            found = matched(self.problem, self.dual, pieces, spare_us, self.late)
+            self.effort += found.effort + _SEND * pieces * each
+            if found.plan is None:
+                break
+            ticks = self._take(found.plan, placed(self.problem, found.plan, self.readings))
+            if self.ticks <= enough * _PS_PER_US:
+                break
+            idle = idle + 1 if ticks > before * _LITTLE else 0
+            if idle == _IDLE:
+                break
+            before = min(before, ticks)
+        return self.ticks / _PS_PER_US
+
+    def _take(self, plan: Planned, sent: list[Sent]) -> int:
+        """Keep what is sent if it is the best so far; return what it takes, picoseconds."""
+        ticks = max(one.arrival for one in sent)
+        if self.plan is None or ticks < self.ticks:
+            self.ticks, self.plan, self.sent = ticks, plan, sent
+        return ticks
 
     def schedule(self, topology: Topology, spec: Spec) -> Schedule:
         """Return the best as a schedule of what was asked for.

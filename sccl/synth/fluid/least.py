@@ -47,6 +47,10 @@ _FEW, _SEVERAL = 3, 6
 _FLOWS = 30.0
 """Of effort for the first packing of what is not copied."""
 
+_BESIDE, _DEAR = 1.0, 0.01
+"""Of effort for packings where there are schedules of chunks of one size, if it takes more than so
+much to price trees once."""
+
 _PIVOT = 1e-9
 """Of effort, of a pivot and a column."""
 
@@ -101,7 +105,7 @@ class Least:
             all takes.
         effort: what may be spent, in units of some seconds.
         best: the best packing so far.
-        placed_us: what the best schedule takes.
+        placed_us: what the best schedule takes; infinite: there is none yet.
         proof: of the floor; None: it is still that of cuts.
         trees: of the programs that raise the floor, which are good ones for other sizes, too.
     """
@@ -134,7 +138,7 @@ class Least:
         """Return whether nothing more is to be done."""
         if self.placed_us <= self.enough or time.perf_counter() > self.deadline:
             return True
-        return self.best is not None and self.spent > self.effort
+        return self.placed_us < inf and self.spent > self.effort
 
     def run(self) -> None:
         """Find packings, and raise the floor where they stay above it.
@@ -150,6 +154,9 @@ class Least:
             self.placed_us = self.place(self.best, self.enough, thorough)
 
     def _turns(self) -> tuple[Callable[[], object], ...]:
+        dear = isinstance(self.engine, TreePricing) and self.engine.effort(_FIRST) > _DEAR
+        if self.placed_us < inf and dear:  # matched: packings are hardly ever better
+            self.effort = min(self.effort, self.spent + _BESIDE)
         if isinstance(self.engine, FlowProgram) and self.floor > 0:
             return (self._epochs, self._any_lengths, self._few_alphas, self.raise_floor)
         if self.floor <= _FEW * self._farthest(hops=False):
@@ -163,9 +170,9 @@ class Least:
     ) -> TimedPacking | None:
         """Return the best packing of some slots; None: they are too few."""
         unit = float(self.floor) or 1.0
-        left = self.effort - self.spent if self.best is not None else self.effort
+        left = self.effort - self.spent if self.placed_us < inf else self.effort
         if isinstance(self.engine, FlowProgram):
-            first = max(left, _FLOWS) if self.best is None else left
+            first = max(left, _FLOWS) if self.placed_us == inf else left
             return self._flowing(self.engine, slots, unit, first)
         search = Growth(self.problem, slots, self.engine, unit)
         try:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 from sccl.collectives import Dual, dual_of
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
@@ -13,9 +14,12 @@ from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Request
+from sccl.synth.flows.arcs import is_unicast
+from sccl.synth.flows.matched import has_ports
 from sccl.synth.flows.placed import planned
 from sccl.synth.flows.problem import pose
 from sccl.synth.flows.schedules import Placing, readings_of
+from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least, engine_of
 from sccl.synth.fluid.options import Options
 
@@ -27,6 +31,9 @@ MOST_COMMODITIES = 5000
 """Of classes that are no images of one another: of more the program becomes slow."""
 
 _PS_PER_US = 10**6
+
+_FEW = 3
+"""Times the longest alpha: in less, links between chassis have time for what came there before."""
 
 _LATE = "late"
 
@@ -51,6 +58,46 @@ class _Half:
     placing: Placing
     floor: Fraction
     ended: str = ""
+
+    def match(self, gap: float, units: float, told: Callable[[float, float], None]) -> None:
+        """Make schedules of chunks of one size.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted.
+        """
+        floor = float(self.floor)
+        told(floor, inf)
+        few = self.floor < _FEW * max(self.placing.problem.alpha)
+        us = self.placing.match(floor * (1 + gap), floor if few else 0.0, units)
+        told(floor, us if self.placing.plan is not None else inf)
+
+    def pack(
+        self, gap: float, units: float, deadline: float, told: Callable[[float, float], None]
+    ) -> None:
+        """Make schedules of packings, unless one is near enough; and raise the floor.
+
+        Raises:
+            TooLargeError: packings cannot be looked for, and there is no schedule yet.
+            KeyboardInterrupt: the user interrupted.
+        """
+        problem, placing = self.placing.problem, self.placing
+        try:
+            engine = engine_of(problem)
+        except TooLargeError:
+            if placing.plan is None:
+                raise
+            return
+        search = Least(problem, engine, self.floor, gap, units, deadline, told, placing.place)
+        if placing.plan is not None:
+            search.placed_us, search.spent = placing.ticks / _PS_PER_US, placing.effort
+        try:
+            search.run()
+        except KeyboardInterrupt:
+            if search.best is not None:
+                placing.place(search.best, search.enough, thorough=True)
+            raise
+        finally:
+            self.floor = search.floor
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -107,6 +154,7 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
     if (many := len(problem.commodities)) > MOST_COMMODITIES:
         raise _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
     floor = least_time(machine, dual.spec).us(Fraction(request.size_bytes, dual.chunk_factor))
+    floor = max(floor, late_us(problem))
     late = lambda: time.perf_counter() > deadline  # noqa: E731
     half = _Half(Placing(problem, dual, readings_of(request.topology, dual), late), floor)
     if not problem.commodities:
@@ -114,18 +162,14 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
         return half
     told: Callable[[float, float], None] = lambda low, high: notify(Narrowed(low, high))  # noqa: E731
     units = UNITS if effort.units is None else effort.units
-    search = Least(
-        problem, engine_of(problem), floor, options.gap, units, deadline, told, half.placing.place
-    )
     try:
-        search.run()
+        if not is_unicast(problem) and has_ports(problem):
+            half.match(options.gap, units, told)
+        half.pack(options.gap, units, deadline, told)
     except KeyboardInterrupt:
         if half.placing.plan is None:
             raise
         half.ended = "interrupted"
-        if search.best is not None:
-            half.placing.place(search.best, search.enough, thorough=True)
-    half.floor = search.floor
     if not half.ended and time.perf_counter() > deadline:
         half.ended = _LATE
     return half

@@ -1,0 +1,318 @@
+"""Compiled loops that match ports with ports, tick after tick, and give each pair a chunk.
+
+A way holds the port that it leaves by, and the one that it comes in by. In a tick every port that
+is free, and can do something useful, is to do so: a matching of the most ports, those first into
+which the most is still to come (Kuhn's augmenting paths, breadth first). Of what a pair may send,
+first comes what else could not go on to other groups, then what the fewest ranks of its group have.
+
+Chunks are bits of words: chunk c is bit ``c % 64`` of word ``c // 64``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.compiled import compiled, lowest
+
+Whole = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+TICK, SENDS, LEFT, FLYING, LOOKS = range(5)
+"""Places of what changes: the tick, sends so far, what is still to be sent, what is on its way, and
+words looked at."""
+
+ONE = np.uint64(1)
+_NEVER = 1 << 60
+
+_WAY = 32
+"""Words, as which looking at a way counts beside those that it looks at."""
+
+
+class PortWays(NamedTuple):
+    """Ways, by kind and then by the port that they come in by.
+
+    Attributes:
+        first: of each kind, and one more: its first way; what takes longer comes first.
+        into: the port that a way comes in by.
+        out: the port that it leaves by.
+        src: the rank that it comes from.
+        dst: the rank that it leads to.
+        busy: ticks for which it holds its ports.
+        cost: ticks after which the chunk has arrived.
+    """
+
+    first: Whole
+    into: Whole
+    out: Whole
+    src: Whole
+    dst: Whole
+    busy: Whole
+    cost: Whole
+
+
+class Holdings(NamedTuple):
+    """Who has what, and who still wants what.
+
+    Attributes:
+        group: of each rank.
+        gate: of each rank: whether a way leads from it to another group.
+        held: by rank: chunks that it has.
+        coming: by rank: those, and what is on its way to it.
+        wanted: by rank.
+        few: by group and number: chunks that so many of the group have, or await.
+        stuck: by group: chunks that are there, at no gate, and are not yet in all groups.
+        many: by group and chunk: how many of the group have it, or await it.
+        gates: likewise, of those that are gates.
+        reached: by chunk: how many groups have it.
+        missing: by rank: how many chunks.
+    """
+
+    group: Whole
+    gate: Whole
+    held: Words
+    coming: Words
+    wanted: Words
+    few: Words
+    stuck: Words
+    many: Whole
+    gates: Whole
+    reached: Whole
+    missing: Whole
+
+
+class OnTheWay(NamedTuple):
+    """What is being sent.
+
+    Attributes:
+        into_free: by port: the tick from which on it is free.
+        out_free: likewise.
+        head: by tick, around: the last send of those that arrive then; -1: there is none.
+        then: by send: the one before it that arrives at the same tick.
+        rows: by send: tick, chunk and way.
+        now: see :data:`TICK`.
+    """
+
+    into_free: Whole
+    out_free: Whole
+    head: Whole
+    then: Whole
+    rows: Whole
+    now: Whole
+
+
+@compiled
+def _first_of(have: Words, coming: Words, wanted: Words, of: Words, turn: int) -> int:
+    """Return a chunk of some that a rank may be sent, looking from a word on; -1: there is none."""
+    words = len(have)
+    for a in range(words):
+        i = (a + turn) % words
+        fits = have[i] & ~coming[i] & wanted[i] & of[i]
+        if fits:
+            return i * 64 + int(lowest(fits))
+    return -1
+
+
+@compiled
+def _to_other_group(u: int, v: int, all_: Holdings) -> int:
+    """Return a chunk that a rank's group lacks and the fewest gates of the other one have; -1."""
+    best, least, group = -1, _NEVER, all_.group[u]
+    lacking = all_.few[all_.group[v], 0]
+    for i in range(all_.held.shape[1]):
+        fits = all_.held[u, i] & ~all_.coming[v, i] & all_.wanted[v, i] & lacking[i]
+        while fits:
+            chunk = i * 64 + int(lowest(fits))
+            fits &= fits - ONE
+            if all_.gates[group, chunk] < least:
+                best, least = chunk, all_.gates[group, chunk]
+    return best
+
+
+@compiled
+def _choose(u: int, v: int, all_: Holdings, tick: int, spare: int) -> tuple[int, int]:
+    """Return what a rank sends to another, and how urgent that is: least first; -1: nothing.
+
+    Args:
+        spare: whether a chunk may go to another group that has it already; 0: it may not.
+    """
+    have, coming, wanted = all_.held[u], all_.coming[v], all_.wanted[v]
+    g, turn = all_.group[v], v * 3 + tick
+    if all_.group[u] != g:
+        chunk = _to_other_group(u, v, all_)
+        if chunk >= 0 or not spare:
+            return chunk, 0
+    elif all_.gate[v]:
+        chunk = _first_of(have, coming, wanted, all_.stuck[g], turn)
+        if chunk >= 0:
+            return chunk, 0
+    for number in range(1, all_.few.shape[1]):
+        chunk = _first_of(have, coming, wanted, all_.few[g, number], turn)
+        if chunk >= 0:
+            return chunk, number
+    return -1, 0
+
+
+@compiled
+def _send(way: int, chunk: int, ways: PortWays, all_: Holdings, sent: OnTheWay) -> None:
+    """Send a chunk at this tick."""
+    now, v = sent.now, ways.dst[way]
+    g, n, word, bit = all_.group[v], now[SENDS], chunk >> 6, ONE << np.uint64(chunk & 63)
+    sent.rows[n, 0], sent.rows[n, 1], sent.rows[n, 2] = now[TICK], chunk, way
+    there = (now[TICK] + ways.cost[way]) % len(sent.head)
+    sent.then[n] = sent.head[there]
+    sent.head[there] = n
+    now[SENDS] += 1
+    now[FLYING] += 1
+    now[LEFT] -= 1
+    sent.into_free[ways.into[way]] = now[TICK] + ways.busy[way]
+    sent.out_free[ways.out[way]] = now[TICK] + ways.busy[way]
+    all_.coming[v, word] |= bit
+    all_.missing[v] -= 1
+    all_.few[g, all_.many[g, chunk], word] &= ~bit
+    all_.many[g, chunk] += 1
+    all_.few[g, all_.many[g, chunk], word] |= bit
+    if all_.many[g, chunk] == 1:
+        all_.reached[chunk] += 1
+        if not all_.gate[v]:
+            all_.stuck[g, word] |= bit
+        if all_.reached[chunk] == len(all_.stuck):
+            for h in range(len(all_.stuck)):
+                all_.stuck[h, word] &= ~bit
+    if all_.gate[v]:
+        all_.gates[g, chunk] += 1
+        all_.stuck[g, word] &= ~bit
+
+
+@compiled
+def _arrive(ways: PortWays, all_: Holdings, sent: OnTheWay) -> None:
+    """Let arrive what does so at this tick."""
+    at = sent.now[TICK] % len(sent.head)
+    one = sent.head[at]
+    while one >= 0:
+        chunk = sent.rows[one, 1]
+        all_.held[ways.dst[sent.rows[one, 2]], chunk >> 6] |= ONE << np.uint64(chunk & 63)
+        sent.now[FLYING] -= 1
+        one = sent.then[one]
+    sent.head[at] = -1
+
+
+@compiled
+def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and what is needed to look for more
+    root: int,
+    ways: PortWays,
+    begin: Whole,
+    end: Whole,
+    urgent: Whole,
+    by_into: Whole,
+    by_out: Whole,
+    seen: Whole,
+    queue: Whole,
+    mark: int,
+) -> None:
+    """Match one more port that is come in by, if that can be.
+
+    Args:
+        begin: by port that is come in by: its first way.
+        end: likewise: the one after its last.
+        urgent: by way; -1: it sends nothing.
+        by_into: by port: its way; -1: none. It is written into, as is ``by_out``.
+        seen: of each port that is left by: the mark of the search, and the way it was found by.
+        queue: room.
+    """
+    queue[0], at, many = root, 0, 1
+    while at < many:
+        port = queue[at]
+        at += 1
+        while True:
+            best, least = -1, _NEVER
+            for way in range(begin[port], end[port]):
+                if 0 <= urgent[way] < least and seen[ways.out[way], 0] != mark:
+                    best, least = way, urgent[way]
+            if best < 0:
+                break
+            out = ways.out[best]
+            seen[out, 0], seen[out, 1] = mark, best
+            if by_out[out] < 0:
+                while True:  # each port on the way back takes the way it was found by
+                    port = ways.into[best]
+                    before = by_into[port]
+                    by_into[port] = by_out[ways.out[best]] = best
+                    if port == root:
+                        return
+                    best = seen[ways.out[before], 1]
+            queue[many] = ways.into[by_out[out]]
+            many += 1
+
+
+@compiled
+def _match(kind: int, ways: PortWays, all_: Holdings, sent: OnTheWay, spare_until: int) -> None:
+    """Send at this tick what ways of a kind can, over the most ports."""
+    ports, tick, last = len(sent.into_free), sent.now[TICK], ways.first[kind + 1]
+    begin, end = np.zeros(ports, np.int64), np.zeros(ports, np.int64)
+    urgent = np.full(len(ways.into), -1)
+    able, many, way = np.empty(ports, np.int64), 0, ways.first[kind]
+    while way < last:
+        port, useful, v = ways.into[way], False, ways.dst[way]
+        begin[port] = way
+        free = sent.into_free[port] <= tick and all_.missing[v] > 0
+        while way < last and ways.into[way] == port:
+            if free and sent.out_free[ways.out[way]] <= tick:
+                spare = int(tick + ways.cost[way] <= spare_until)
+                chunk, least = _choose(ways.src[way], v, all_, tick, spare)
+                sent.now[LOOKS] += all_.held.shape[1] * (least + 1) + _WAY
+                urgent[way] = least if chunk >= 0 else -1
+                useful = useful or chunk >= 0
+            way += 1
+        end[port] = way
+        if useful:
+            able[many] = port
+            many += 1
+    key = np.empty(many, np.int64)
+    for i in range(many):
+        v = ways.dst[begin[able[i]]]
+        key[i] = (v + tick) % len(all_.group) - all_.missing[v] * len(all_.group)
+    order = able[:many][np.argsort(key, kind="mergesort")]
+    by_into, by_out = np.full(ports, -1), np.full(ports, -1)
+    seen, queue = np.full((ports, 2), -1), np.empty(ports, np.int64)
+    for i in range(many):
+        _augment(order[i], ways, begin, end, urgent, by_into, by_out, seen, queue, i)
+    for i in range(many):
+        way = by_into[order[i]]
+        if way >= 0:  # what was the most urgent may have been sent by another just now
+            spare = int(tick + ways.cost[way] <= spare_until)
+            chunk, _ = _choose(ways.src[way], ways.dst[way], all_, tick, spare)
+            if chunk >= 0:
+                _send(way, chunk, ways, all_, sent)
+
+
+@compiled
+def advance(
+    ways: PortWays, all_: Holdings, sent: OnTheWay, spare_until: int, most_looks: int
+) -> bool:
+    """Go on until all is sent, or so many words have been looked at; return whether it can go on.
+
+    Args:
+        spare_until: the tick by which what goes to a group that has it already is to have arrived.
+    """
+    now, long = sent.now, len(sent.head)
+    while now[LEFT] > 0:
+        _arrive(ways, all_, sent)
+        for kind in range(len(ways.first) - 1):
+            _match(kind, ways, all_, sent, spare_until)
+        soonest = _NEVER
+        for later in range(1, long if now[FLYING] else 0):
+            if sent.head[(now[TICK] + later) % long] >= 0:
+                soonest = now[TICK] + later
+                break
+        for port in range(len(sent.into_free)):
+            for free in (sent.into_free[port], sent.out_free[port]):
+                if now[TICK] < free < soonest:
+                    soonest = free
+        if soonest == _NEVER:
+            return False
+        now[TICK] = soonest
+        if now[LOOKS] > most_looks:
+            return True
+    return False

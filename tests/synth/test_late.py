@@ -1,0 +1,98 @@
+"""What comes late to a chassis: the time that it takes is never beaten, and sometimes met."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import dual_of, named
+from sccl.core.outcome import Found
+from sccl.core.topology import Link, Switch, Topology
+from sccl.prove.bounds import least_time
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.flows.problem import FluidProblem, pose
+from sccl.synth.fluid.late import late_us
+from sccl.topo import resolve
+from tests.kit.nightly import times
+
+TACOS = registry.load("tacos")
+
+
+def joined(inner: int, far: float, nics: int) -> Topology:
+    """Two chassis around switches; the last ranks of one send to the first of the other."""
+    ranks = 2 * inner
+    ends = [(r, ranks + r // inner) for r in range(ranks)]
+    links = [Link(*end, 1, 0.5, 10.0) for a, b in ends for end in ((a, b), (b, a))]
+    for rank in range(nics):
+        links += [
+            Link(inner - 1 - rank, inner + rank, 1, far, 5.0),
+            Link(ranks - 1 - rank, rank, 1, far, 5.0),
+        ]
+    together = (tuple(range(inner)), tuple(range(inner, ranks)))
+    switches = (Switch("a"), Switch("b"))
+    return Topology("two", ranks, tuple(links), 0.7, 25.0, switches=switches, chassis=together)
+
+
+def problem_of(topology: Topology, size: int, collective: str = "allgather") -> FluidProblem:
+    return pose(topology, dual_of(named(collective, topology.ranks)), size)
+
+
+def test_three_of_four_come_late_to_one() -> None:
+    """They cross after 1 + 1.5 us, to one rank, which sends each to three, 0.1 us each, 1 us far.
+
+    By what is proved each of four deliveries of a byte may be a crossing, too, as fast as may be.
+    """
+    topology = joined(4, 1.5, 1)
+    spec = named("allgather", 8)
+    cuts, late = least_time(topology, spec).us(1000), late_us(problem_of(topology, 1000))
+    assert cuts == Fraction("4.1")  # by the link, which is the slower here
+    # 4 * 3000 bytes by T, at 10,000 a microsecond from 2.5 to T - 1, and 5,000 from 2.5 to T
+    assert late == (12_000 + 35_000 + 12_500) / Fraction(15_000)
+
+
+@pytest.mark.parametrize(
+    ("machine", "size", "expected"),
+    [("dgx2:2", 2000, "4.169090909"), ("dgx2:2", 8000, "4.815"), ("dgx2:4", 15_625, "10.975")],
+)
+def test_dgx2_chassis(machine: str, size: int, expected: str) -> None:
+    """What prices of links in slots said of two, trees being priced by numbers of ranks."""
+    topology = resolve(machine)
+    late = late_us(problem_of(topology, size))
+    assert float(late) == pytest.approx(float(expected))
+    assert late > least_time(topology, named("allgather", topology.ranks)).us(size)
+
+
+@settings(max_examples=times(15))
+@given(
+    st.integers(2, 5),
+    st.integers(1, 3),
+    st.sampled_from([0.1, 0.5, 2.5]),
+    st.integers(10, 4000),
+    st.integers(1, 4),
+)
+def test_no_schedule_takes_less(inner: int, nics: int, far: float, size: int, chunks: int) -> None:
+    """Whatever list scheduling finds of equal chunks."""
+    topology = joined(inner, far, min(nics, inner))
+    late = late_us(problem_of(topology, size * chunks))
+    request = Request(topology, named("allgather", topology.ranks), size * chunks)
+    options = TACOS.Options(chunks=chunks, alpha="travels")
+    found = registry.plan(TACOS, request, options, Effort())
+    assert isinstance(found, Found)
+    assert found.bound.attained >= late
+
+
+def test_nothing_is_said_of_what_is_not_so() -> None:
+    """A switch that copies makes many deliveries of one; without chassis there is nothing late."""
+    assert late_us(problem_of(resolve("torus:3x3"), 9000)) == 0
+    assert late_us(problem_of(joined(3, 1.5, 1), 600, "alltoall")) == 0
+    topology = joined(3, 1.5, 1)
+    switches = tuple(Switch(s.name, copies=True) for s in topology.switches)
+    copies = Topology(
+        "copies", 6, topology.links, 0.7, 25.0, switches=switches, chassis=topology.chassis
+    )
+    assert late_us(problem_of(copies, 600)) == 0
