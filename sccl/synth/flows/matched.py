@@ -40,8 +40,11 @@ _PS_PER_US = 10**6
 
 
 def has_ports(problem: FluidProblem) -> bool:
-    """Return whether most ways are between ports: in by one link, and out by another."""
-    if any(switch.copies for switch in problem.topology.switches):
+    """Return whether most ways are between ports: in by one link, and out by another.
+
+    And chunks are alike: those of unequal sizes do not pass ports in one time.
+    """
+    if problem.collective.counts or any(switch.copies for switch in problem.topology.switches):
         return False
     lengths = [len(way) for way in problem.ways]
     return max(lengths) <= 2 and 2 * lengths.count(2) > len(lengths)
