@@ -216,7 +216,7 @@ def teccl(
 
 
 _COMBINED = {
-    "reversal": "reversal: of allreduce one phase after the other",
+    "reversal": "reversal: the dual read backwards, and of allreduce one phase after the other",
     "overlap": "reversal: each chunk goes on as soon as it is reduced",
     "chains": "chains: each chunk is reduced on its way to a root, and copied from there",
     "direct": "direct demands: each contribution goes by itself to where it is reduced",

@@ -107,6 +107,10 @@ def _together(text: str, ranks: int) -> Spec:
 
 def _part(text: str, ranks: int) -> _Part:
     if times := _TIMES.fullmatch(text):
+        if not int(times[1]):
+            raise ParameterError(
+                f"collective {text!r}: chunks 0 times as large are none; leave that part out"
+            )
         part = _part(times[2], ranks)
         return replace(part, counts=tuple(int(times[1]) * count for count in part.counts))
     name, at, where = text.partition("@")

@@ -1,4 +1,4 @@
-"""TE-CCL: the best schedule of chunks of one size, with what bounds it."""
+"""TE-CCL: the best schedule of chunks, with what bounds it."""
 
 from __future__ import annotations
 

@@ -207,6 +207,14 @@ def test_what_reduces_is_placed_anew_forwards() -> None:
     assert violations(schedule) == []
 
 
+@pytest.mark.parametrize("machine", ["full:2", "line:2", "ring:4"])
+def test_two_that_would_exchange_do_not_reduce_what_came_back(machine: str) -> None:
+    """What comes later than planned is no part of what was to be sent before it."""
+    bandwidth = less(0, 500, 0, ((1, 0),))
+    schedule, _ = found(resolve(machine), "allreduce", 12_000, bandwidth, units=0.5)
+    assert violations(schedule) == []
+
+
 def test_ways_around_an_outage_are_taken() -> None:
     """Of a ring of four, whose one link is out for good: three steps over the others."""
     ring = resolve("ring:4@1GB+0us")

@@ -258,7 +258,7 @@ def _chained(
     try:
         chains.overlap(chain_of(strict.sends))
         found.append((Combining.OVERLAP, chains.ticks, chains.columns()))
-        if chains.sends is not None and chains.turns:
+        if chains.sends is not None and chains.turns and asked.how == "auto":
             turned = rerooted(posed, chains.sends, spending.late)
             ticks = finish_of(posed, turned) * posed.unit
             found.append((Combining.CHAINS, ticks, sends_of(posed, turned)))

@@ -21,6 +21,7 @@ from functools import cached_property
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntervalVar, IntVar
 from sccl.solvers.effort import Effort
+from sccl.synth.teccl.placing import pruned
 from sccl.synth.teccl.posed import ChunkSend, Posed
 
 
@@ -279,9 +280,8 @@ class IntervalModel:
             for key, x in self.x.items()
             if result.value(x)
         ]
-        return Improved(
-            (*self._fixed, *taken), refuted=False, optimal=result.optimal, units=result.units
-        )
+        sends = (*self._fixed, *pruned(self.posed, taken))  # what serves nobody costs nothing here
+        return Improved(sends, refuted=False, optimal=result.optimal, units=result.units)
 
 
 def _inverse(image: Sequence[int]) -> tuple[int, ...]:

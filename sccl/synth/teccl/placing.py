@@ -114,13 +114,13 @@ def pruned(posed: Posed, sends: Iterable[ChunkSend]) -> tuple[ChunkSend, ...]:
     TE-CCL, section 3: flows that serve no demand are left out, from the destinations backwards.
 
     Args:
-        sends: each chunk comes to a rank once.
+        sends: of some chunks; each comes to a rank once.
     """
     rows = tuple(sends)
     brings = {(send.chunk, posed.dst[send.way]): i for i, send in enumerate(rows)}
     used: set[int] = set()
-    for chunk, wanted in enumerate(posed.wanted):
-        for rank in wanted:
+    for chunk in sorted({send.chunk for send in rows}):
+        for rank in posed.wanted[chunk]:
             at = rank
             while at not in posed.holders[chunk] and brings[chunk, at] not in used:
                 used.add(brings[chunk, at])

@@ -39,7 +39,7 @@ class Incumbent:
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the best schedule of chunks of one size that is found, with a lower bound.
+    """Return the best schedule of chunks that is found, with a lower bound.
 
     Raises:
         InputError: the options do not fit the request, or what comes out would be too large.

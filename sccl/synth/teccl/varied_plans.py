@@ -23,6 +23,7 @@ from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
+from sccl.judge import violations
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
 from sccl.synth.network.paths import FAR
@@ -210,8 +211,8 @@ class PlannedAnew:
             if not self.request.spec.combining:
                 self._least = max(self._least, least_varied(posed) * us)
         anew = _placed_anew(posed, found.plan)
-        if anew is None:
-            return False
+        if anew is None or (self.request.spec.combining and violations(anew)):
+            return False  # or what is later now is reduced before it should be
         return self._better(Found(anew, Bound(Measure.TIME_US, anew.finish * us, self._least)))
 
     def _mean(self, until_us: Fraction) -> Topology:
