@@ -68,6 +68,9 @@ class Waiting:
     ways: Sequence[Sequence[int]]
     needs: Sequence[Sequence[tuple[int, int]]]
 
+    def __post_init__(self) -> None:
+        assert self.posed.alike  # what each of several sizes holds is not looked at here
+
     @cached_property
     def _hops(self) -> list[list[Hop]]:
         """Return what each send holds."""
