@@ -113,7 +113,7 @@ def offered(shell: str, line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "offers"),
     [
-        ("sccl pareto --topo dgx", ["dgx-a100", "dgx-b200", "dgx-h100", "dgx1", "dgx2"]),
+        ("sccl pareto --topo dgx", ["dgx-a100", "dgx-b200", "dgx-h100", "dgx1", "dgx2", "dgx2:4"]),
         ("sccl topo show tor", ["torus:4x4x4"]),
         ("sccl solve --collective all", ["allgather", "allreduce", "alltoall"]),
         ("sccl pareto --solver ", ["cadical", "cpsat", "portfolio", "z3"]),
