@@ -90,12 +90,12 @@ def _moves(schedule: Schedule, rows: Rows) -> bool:
     numbers = range(len(rows)) if schedule.message is None else schedule.message.tolist()
     edges = [schedule.topology.links[link].edge for _, _, _, link, _ in rows]
     out = {(number, src) for number, (src, _) in zip(numbers, edges, strict=True)}
-    into = {(number, dst) for number, (_, dst) in zip(numbers, edges, strict=True)}
+    passes = out & {(number, dst) for number, (_, dst) in zip(numbers, edges, strict=True)}
     for number, (start, end, chunk, link, reduce) in zip(numbers, rows, strict=True):
         if not _arrive(coming, value, start):
             return False
         here, there = (
-            (chunk, node, number) if (number, node) in out & into else (chunk, node)
+            (chunk, node, number) if (number, node) in passes else (chunk, node)
             for node in schedule.topology.links[link].edge
         )
         if here not in value or (reduce and not own):
