@@ -100,8 +100,7 @@ class Neighbours:
         """Return some chunks: one that is late, and others."""
         late: dict[int, int] = {}
         for send in self.sends:
-            arrives = send.start + self.posed.cost_of(send.chunk)[send.way]
-            late[send.chunk] = max(late.get(send.chunk, 0), arrives)
+            late[send.chunk] = max(late.get(send.chunk, 0), self.posed.arrives(send))
         order = sorted(late, key=lambda chunk: (-late[chunk], chunk))
         first = rng.choice(order[: max(1, len(order) // 3)])
         others = [chunk for chunk in firsts if chunk != first]
