@@ -36,6 +36,7 @@ FLOORS = {
     "runtime": 7,
     "synth/network": 7,
     "synth/flows": 8,
+    "synth/intervals": 8,
     "synth/limit": 9,
     "synth/fluid": 9,
     "synth/ksync": 9,
@@ -71,6 +72,7 @@ _DOORS = {
 _DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
 _DOORS |= {
     "synth/flows",
+    "synth/intervals",
     "synth/network",
     "synth/tacos",
     "synth/teccl",
@@ -127,11 +129,13 @@ MAY_IMPORT = {
     "synth/flows": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds"},
+    "synth/intervals": _NOUNS
+    | {"collectives", "prove/bounds", "solvers", "synth/network", "topo/symmetry", "numpy"},
     "synth/tacos": _NOUNS
     | {"collectives", "compiled", "solvers", "synth", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth", "synth/flows", "synth/network"}
-    | {"topo/symmetry", "msgspec", "numpy"},
+    | {"collectives", "prove/bounds", "solvers", "synth", "synth/flows", "synth/intervals"}
+    | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},

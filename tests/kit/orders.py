@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from sccl.synth.teccl.posed import Posed
+from sccl.synth.intervals.posed import Posed
 
 
 def shortest(posed: Posed) -> int:

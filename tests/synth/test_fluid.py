@@ -30,8 +30,8 @@ from sccl.synth.flows.slots import TimeSlots, bordered, variable
 from sccl.synth.fluid import pricing
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.intervals.posed import pose as pose_chunks
 from sccl.synth.network import symmetries
-from sccl.synth.teccl.posed import pose as pose_chunks
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times

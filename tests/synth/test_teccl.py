@@ -21,11 +21,11 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals.model import Action, IntervalModel
+from sccl.synth.intervals.neighbours import Neighbours
+from sccl.synth.intervals.posed import ChunkSend, Posed, pose
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl import phases
-from sccl.synth.teccl.intervals import Action, IntervalModel
-from sccl.synth.teccl.neighbours import Neighbours
-from sccl.synth.teccl.posed import ChunkSend, Posed, pose
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times

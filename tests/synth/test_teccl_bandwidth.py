@@ -26,12 +26,12 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals.model import Action
+from sccl.synth.intervals.posed import ChunkSend, Posed, pose
 from sccl.synth.network.paths import FAR
 from sccl.synth.teccl import searched
 from sccl.synth.teccl.epochs import length_of
 from sccl.synth.teccl.expanded import ExpandedModel
-from sccl.synth.teccl.intervals import Action
-from sccl.synth.teccl.posed import ChunkSend, Posed, pose
 from sccl.synth.teccl.varied import varied
 from sccl.synth.teccl.varied_epochs import varied_epochs_of
 from sccl.topo import resolve

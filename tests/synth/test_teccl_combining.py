@@ -23,6 +23,9 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals.model import Action
+from sccl.synth.intervals.placing import Held, placed
+from sccl.synth.intervals.posed import Posed, pose
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl import chain_plan, combining, direct, phases
 from sccl.synth.teccl.chain_model import ChainModel
@@ -35,11 +38,8 @@ from sccl.synth.teccl.combining import (
     combined,
     in_phases,
 )
-from sccl.synth.teccl.intervals import Action
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import Listeners, PhasePlan, phase_of
-from sccl.synth.teccl.placing import Held, placed
-from sccl.synth.teccl.posed import Posed, pose
 from sccl.synth.teccl.rooted import rerooted
 from sccl.synth.teccl.waiting import Spans
 from sccl.topo import resolve

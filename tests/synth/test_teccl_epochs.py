@@ -22,13 +22,13 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals.model import Action
+from sccl.synth.intervals.placing import placed, pruned
+from sccl.synth.intervals.posed import ChunkSend, Posed, pose
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl import searched
 from sccl.synth.teccl.epochs import Epochs, epochs_of, length_of
 from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel
-from sccl.synth.teccl.intervals import Action
-from sccl.synth.teccl.placing import placed, pruned
-from sccl.synth.teccl.posed import ChunkSend, Posed, pose
 from sccl.synth.teccl.searched import EpochSearch
 from sccl.topo import resolve
 from tests.kit.executed import is_right

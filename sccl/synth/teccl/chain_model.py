@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import IntervalVar, IntVar
 from sccl.solvers.effort import Effort
+from sccl.synth.intervals.model import Action, Improved, IntervalModel
+from sccl.synth.intervals.posed import ChunkSend, Posed
 from sccl.synth.teccl.chains import ChainSend, is_reduced
-from sccl.synth.teccl.intervals import Action, Improved, IntervalModel
-from sccl.synth.teccl.posed import ChunkSend, Posed
 
 
 class ChainModel(IntervalModel):

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sccl.solvers.effort import Effort
+from sccl.synth.intervals.posed import ChunkSend
 from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
 from sccl.synth.teccl.chain_model import ChainModel
 from sccl.synth.teccl.chains import Chain, sends_of, tightened
 from sccl.synth.teccl.phases import EPOCHS, PhasePlan
-from sccl.synth.teccl.posed import ChunkSend
 from sccl.synth.teccl.rooted import MOST_SENDS
 
 MOST_PLACED = 2**17

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sccl.synth.intervals.placing import together
+from sccl.synth.intervals.posed import ChunkSend, Posed
 from sccl.synth.network.sends import Sends
-from sccl.synth.teccl.placing import together
-from sccl.synth.teccl.posed import ChunkSend, Posed
 from sccl.synth.teccl.waiting import Waiting
 
 

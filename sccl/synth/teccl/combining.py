@@ -22,6 +22,7 @@ from sccl.errors import TooLargeError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Spending
 from sccl.synth.contract import Notify, Request
+from sccl.synth.intervals.posed import Posed, pose
 from sccl.synth.network.crossings import Crossings, crossings_of
 from sccl.synth.network.hops import hops_of_sizes, merged, ways_back
 from sccl.synth.network.least import least_of_allreduce
@@ -33,7 +34,6 @@ from sccl.synth.teccl.chains import chain_of, finish_of, sends_of
 from sccl.synth.teccl.direct import MOST_HOPS, direct, to_all, to_owners
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phases import EPOCHS, Listeners, PhasePlan
-from sccl.synth.teccl.posed import Posed, pose
 from sccl.synth.teccl.rooted import rerooted
 from sccl.synth.teccl.varied import rows_of
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.collective import Collective
+from sccl.synth.intervals.posed import ChunkSend, Posed
 from sccl.synth.network.sends import Sends
-from sccl.synth.teccl.posed import ChunkSend, Posed
 from sccl.synth.teccl.waiting import Waiting
 
 MOST_HOPS = 2**15

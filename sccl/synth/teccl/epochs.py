@@ -5,7 +5,7 @@ begins no earlier than it has come, wherever in the epoch it set out. Where a ch
 longer than an epoch it holds it for as many as that takes (appendix F); else a link carries in an
 epoch as many as pass it one after the other. What lasts into an epoch by less than a tenth of it is
 not counted as one more, as in the paper's own code: a short alpha would cost a long epoch. So
-schedules are placed anew in exact time (:mod:`sccl.synth.teccl.placing`).
+schedules are placed anew in exact time (:mod:`sccl.synth.intervals.placing`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 
 from sccl.core.words import counted
 from sccl.errors import ParameterError
+from sccl.synth.intervals.posed import Posed, Ticks
+from sccl.synth.intervals.ways import Hop
 from sccl.synth.network.paths import FAR
-from sccl.synth.teccl.posed import Hop, Posed, Ticks
 
 AUTO, FASTEST, SLOWEST = "auto", "fastest", "slowest"
 

@@ -17,9 +17,9 @@ from math import gcd
 from sccl.solvers import cpsat, milp
 from sccl.solvers.cpsat import CpModel, IntVar
 from sccl.solvers.effort import Effort
+from sccl.synth.intervals.model import Action
+from sccl.synth.intervals.posed import ChunkSend
 from sccl.synth.teccl.epochs import Epochs, Span
-from sccl.synth.teccl.intervals import Action
-from sccl.synth.teccl.posed import ChunkSend
 
 STRATEGY = cpsat.Strategy(presolved=False)
 """NDv2 of two chassis in 35 and 39 epochs: 0.8 s, in place of 2.4 with probing."""

@@ -29,9 +29,9 @@ from sccl.synth.flows.problem import FluidProblem, pose
 from sccl.synth.flows.schedules import Placing, readings_of
 from sccl.synth.flows.shares import TimedPacking
 from sccl.synth.flows.slots import uniform
+from sccl.synth.intervals.posed import pose as pose_chunks
 from sccl.synth.teccl.epochs import AUTO, MOST, length_us
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.posed import pose as pose_chunks
 
 MOST_COLUMNS = 400_000
 """Of a program."""

@@ -11,9 +11,9 @@ import heapq
 import random
 from collections.abc import Callable, Sequence
 
+from sccl.synth.intervals.placing import Held, first_fit
+from sccl.synth.intervals.posed import ChunkSend, Posed
 from sccl.synth.network.paths import FAR
-from sccl.synth.teccl.placing import Held, first_fit
-from sccl.synth.teccl.posed import ChunkSend, Posed
 
 ORDERS = 8
 """That are tried."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -18,30 +17,26 @@ from numpy.typing import NDArray
 
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.collective import Collective
 from sccl.core.files.bandwidths import bandwidth_of_wire
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth import registry
 from sccl.synth.contract import Request
-from sccl.synth.network.demands import demand_of
-from sccl.synth.network.least import least_ticks
-from sccl.synth.network.machine import net_of
+from sccl.synth.intervals.bounds import least_of, sizes_of
+from sccl.synth.intervals.model import Action, IntervalModel
+from sccl.synth.intervals.neighbours import Neighbours
+from sccl.synth.intervals.placing import placed
+from sccl.synth.intervals.posed import ChunkSend, Posed, pose
 from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl.epochs import length_of
-from sccl.synth.teccl.intervals import Action, IntervalModel
 from sccl.synth.teccl.listing import listed
-from sccl.synth.teccl.neighbours import Neighbours
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.placing import placed
-from sccl.synth.teccl.posed import ChunkSend, Posed, pose
 from sccl.synth.teccl.searched import EpochSearch
 from sccl.synth.teccl.varied import varied
 from sccl.synth.teccl.varied_epochs import varied_epochs_of
@@ -327,7 +322,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
         if sends is None:
             raise NoScheduleError(effort.why_late)
     attained = FAR if first is None else first.finish
-    least = -(-_least(machine, spec, posed, size_bytes, attained) // posed.unit)
+    least = -(-least_of(machine, spec, posed, size_bytes, attained) // posed.unit)
     if posed.varied:
         least = max(least, least_varied(posed))
         sends = None if sends is None else placed(posed, sends, 0)
@@ -351,7 +346,7 @@ def _each_alone(
     for one in spec.alone():
         collective, its = one.at(one.unit * chunks), posed.clock
         clock = Clock.of(machine, sizes_of(collective, size_bytes), its.model, its.tick_ps)
-        least = _least(machine, one, pose(machine, collective, clock), size_bytes, FAR)
+        least = least_of(machine, one, pose(machine, collective, clock), size_bytes, FAR)
         found.append(-(-least // posed.unit))
     return tuple(found)
 
@@ -364,37 +359,6 @@ def _together(priorities: Sequence[int], soonest: Sequence[int], least: int) -> 
     value = sum(p * own for p, own in zip(priorities, soonest, strict=True))
     pairs = zip(priorities, soonest, strict=True)
     return value + min(p * max(0, least - own) for p, own in pairs)
-
-
-def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
-    """Return the bytes of each chunk; a number, where they are alike.
-
-    Args:
-        size_bytes: what C chunks make up; of chunks with counts, an element.
-    """
-    pieces, counts = collective.chunks, collective.counts
-    if len(set(counts)) <= 1:
-        return -(-size_bytes * max((1, *counts)) // pieces)
-    return tuple(-(-size_bytes * count // pieces) for count in counts) * pieces
-
-
-def _least(machine: Topology, spec: Spec, posed: Posed, size_bytes: int, attained: int) -> int:
-    """Return the ticks that no schedule of such chunks takes less than.
-
-    Of chunks of several sizes, what links carry is counted as if all had the least; cuts count
-    bytes, whatever the chunks; and none comes sooner than the quickest ways bring it.
-    """
-    clock = posed.clock
-    smallest = Clock.of(machine, clock.sizes[0], clock.model, clock.tick_ps)
-    net = net_of(machine, smallest, posed.crossings[0])
-    least = least_ticks(machine, smallest, net, demand_of(posed.collective), attained)
-    if not posed.alike:
-        own = (posed.soonest[c][r] for c, wanted in enumerate(posed.wanted) for r in wanted)
-        least = max(least, int(max(own, default=0)) * posed.unit)
-    if machine.ranks <= MOST_RANKS:
-        us = least_time(machine, spec).us(size_bytes)
-        least = max(least, ceil(us * 10**6 / clock.tick_ps))
-    return least
 
 
 def _listed(request: Request, options: Options, effort: Effort) -> tuple[Schedule, str]:

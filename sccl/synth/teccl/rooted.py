@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
+from sccl.synth.intervals.posed import ChunkSend, Posed
 from sccl.synth.network.paths import FAR
 from sccl.synth.teccl.chains import Chain, ChainSend, is_reduced
-from sccl.synth.teccl.posed import ChunkSend, Posed
 from sccl.synth.teccl.waiting import Waiting
 
 MOST_SENDS = 2**12

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Spending
+from sccl.synth.intervals.model import Action
+from sccl.synth.intervals.placing import placed, pruned
+from sccl.synth.intervals.posed import ChunkSend
 from sccl.synth.teccl.epochs import MOST, Epochs
 from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel
-from sccl.synth.teccl.intervals import Action
-from sccl.synth.teccl.placing import placed, pruned
-from sccl.synth.teccl.posed import ChunkSend
 
 MOST_VARIABLES = 1_500_000
 """Of a model, about."""

@@ -9,10 +9,10 @@ import numpy as np
 from sccl.core.bandwidth import VariableBandwidth
 from sccl.core.clock import Clock
 from sccl.errors import ParameterError
+from sccl.synth.intervals.posed import Posed
+from sccl.synth.intervals.varied_ways import VariedWays
 from sccl.synth.network.hops import Hops
 from sccl.synth.network.sends import Sends
-from sccl.synth.teccl.posed import Posed
-from sccl.synth.teccl.varied_ways import VariedWays
 
 
 def varied(posed: Posed, bandwidth: VariableBandwidth) -> Posed:

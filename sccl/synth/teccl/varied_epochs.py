@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from sccl.synth.intervals.posed import Posed
+from sccl.synth.intervals.varied_ways import VariedWays
 from sccl.synth.network.paths import FAR
 from sccl.synth.teccl.epochs import (
     Epochs,
@@ -21,8 +23,6 @@ from sccl.synth.teccl.epochs import (
     epochs_of,
     span_of,
 )
-from sccl.synth.teccl.posed import Posed
-from sccl.synth.teccl.varied_ways import VariedWays
 
 _Setting = tuple[int | None, tuple[Span, ...]]
 """The delay of a chunk that sets out, None if it never arrives, and what it holds."""

@@ -17,9 +17,9 @@ from sccl.core.clock import MAX_TICKS
 from sccl.core.schedule import MAX_TIME
 from sccl.core.words import counted
 from sccl.errors import UnreachableError
+from sccl.synth.intervals.posed import ChunkSend, Posed
+from sccl.synth.intervals.varied_ways import VariedWays
 from sccl.synth.network.paths import FAR
-from sccl.synth.teccl.posed import ChunkSend, Posed
-from sccl.synth.teccl.varied_ways import VariedWays
 
 _MOST_LOOKED_AT = 50_000
 """Ways, times sets of holders, up to which times of arrival are searched for."""

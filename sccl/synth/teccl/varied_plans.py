@@ -25,13 +25,13 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
+from sccl.synth.intervals.placing import placed
+from sccl.synth.intervals.posed import ChunkSend, Posed, pose
 from sccl.synth.network.paths import FAR
 from sccl.synth.network.sends import Sends
 from sccl.synth.teccl.combining import Combined
 from sccl.synth.teccl.epochs import length_of
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.placing import placed
-from sccl.synth.teccl.posed import ChunkSend, Posed, pose
 from sccl.synth.teccl.varied import rows_of, varied
 from sccl.synth.teccl.varied_least import least_varied
 

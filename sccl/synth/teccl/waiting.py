@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sccl.synth.teccl.placing import Held
-from sccl.synth.teccl.posed import Hop, Posed
+from sccl.synth.intervals.placing import Held
+from sccl.synth.intervals.posed import Posed
+from sccl.synth.intervals.ways import Hop
 
 _PASSES = 8
 """From the end and from the start again, at the most."""

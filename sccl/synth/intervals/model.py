@@ -21,8 +21,8 @@ from functools import cached_property
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntervalVar, IntVar
 from sccl.solvers.effort import Effort
-from sccl.synth.teccl.placing import pruned
-from sccl.synth.teccl.posed import ChunkSend, Posed
+from sccl.synth.intervals.placing import pruned
+from sccl.synth.intervals.posed import ChunkSend, Posed
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
-from sccl.synth.teccl.posed import ChunkSend, Hop, Posed
+from sccl.synth.intervals.posed import ChunkSend, Posed
+from sccl.synth.intervals.ways import Hop
 
 
 class Held:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
-from sccl.synth.teccl.intervals import Action, IntervalModel
-from sccl.synth.teccl.posed import ChunkSend, Posed
+from sccl.synth.intervals.model import Action, IntervalModel
+from sccl.synth.intervals.posed import ChunkSend, Posed
 
 _UNITS = 0.15
 """Of effort for one neighbourhood."""
