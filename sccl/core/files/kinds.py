@@ -24,6 +24,7 @@ from sccl.core.files.shapes import (
     TopologyWire,
     VariableBandwidthWire,
 )
+from sccl.core.files.sketch_shapes import SketchWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) ->
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
 FABRIC = _kind("fabric", "joining", FabricWire)
 BANDWIDTH = _kind("bandwidth", "intervals", VariableBandwidthWire)
+SKETCH = _kind("sketch", "nnodes intranode_sketch", SketchWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
 CUSTOM_COLLECTIVE = _kind(
     "custom-collective",
@@ -72,6 +74,7 @@ PROGRAM = _kind("program", "target collectives", ProjectWire)
 KINDS = (
     *(TOPOLOGY, FABRIC, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
+    SKETCH,
 )
 
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})

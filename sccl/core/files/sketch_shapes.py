@@ -1,0 +1,107 @@
+"""The shape of files of sketches: that of TACCL's published ones, and what its paper has beside."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+_Number = Annotated[str, Meta(pattern="^[0-9]{1,5}$", description="A rank within its node.")]
+_Index = Annotated[int, Meta(ge=0, le=65_535)]
+_Indices = Annotated[tuple[_Index, ...], Meta(max_length=65_536)]
+_Conn = dict[_Number, _Indices]
+
+
+class _SketchPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class IntranodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
+    """How links within a node are used."""
+
+    strategy: Annotated[
+        Literal["none", "switch"],
+        Meta(description="none: over all links; switch: switches are hyperedges with a policy."),
+    ]
+    switches: Annotated[
+        tuple[_Indices, ...],
+        Meta(max_length=4096, description="The ranks of a node that each switch joins."),
+    ] = ()
+    switch_hyperedge_strategy: Annotated[
+        tuple[Literal["uc-max", "uc-min", "free"], ...],
+        Meta(
+            max_length=4096,
+            description="Of each switch: as many connections as can be, as few, or any.",
+        ),
+    ] = ()
+    intranode_conn: Annotated[
+        _Conn | None,
+        Meta(description="Which rank sends to which of its node; null: over all links."),
+    ] = None
+
+
+class InternodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
+    """How what leaves a node does so."""
+
+    strategy: Literal["relay"]
+    internode_conn: Annotated[
+        Literal["fully-connected", "direct-map"] | _Conn,
+        Meta(
+            description="Which rank sends to which of another node; or all to all, or each to the "
+            "one of its number."
+        ),
+    ]
+    gpus_to_sender_rev_map: Annotated[
+        _Conn | None,
+        Meta(description="Which sender takes chunks of which ranks of its node; null: any."),
+    ] = None
+    chunk_to_relay_map: Annotated[
+        tuple[int, int] | None,
+        Meta(description="[r1, r2]: a chunk of rank r leaves by r // r1 * r1 + r2."),
+    ] = None
+    beta_split: Annotated[
+        dict[_Number, int] | None,
+        Meta(description="n: a sender has 1/n of the bandwidth between nodes; null: all."),
+    ] = None
+    enforce_ordering: Annotated[
+        bool, Meta(description="Whether a sender's own chunks leave before others.")
+    ] = False
+
+
+class HyperparametersWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
+    """Into what buffers are cut, and how large they are."""
+
+    input_chunkup: Annotated[
+        int, Meta(description="Chunks per part that a rank sends or is to get.")
+    ] = 1
+    input_size: Annotated[
+        str | int | None,
+        Meta(
+            description="Bytes of a rank's buffer: a number, or as 1M, 64KB or 1GiB; K, M and G "
+            "are powers of 10, as GB; null: asked for elsewhere."
+        ),
+    ] = None
+
+
+class SketchWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
+    """A communication sketch (TACCL, NSDI 2023, appendix A)."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["sketch"] = "sketch"
+    digest: Annotated[
+        str | None, Meta(description="sha256 of the content without this field; or null.")
+    ] = None
+    name: Annotated[str, Meta(description="What messages call it; empty: they name its file.")] = ""
+    nnodes: Annotated[int, Meta(description="Nodes that are alike, of which the machine is.")]
+    intranode_sketch: IntranodeWire
+    internode_sketch: InternodeWire | None = None
+    symmetry_offsets: Annotated[
+        tuple[tuple[int, int], ...],
+        Meta(
+            max_length=64,
+            description="[offset, size]: in groups of so many ranks each stands for the one an "
+            "offset after it.",
+        ),
+    ] = ()
+    hyperparameters: HyperparametersWire = HyperparametersWire()

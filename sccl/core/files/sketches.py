@@ -1,0 +1,146 @@
+"""Sketches, from files and back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sccl.core.files.disk import read_text
+from sccl.core.files.sketch_shapes import (
+    HyperparametersWire,
+    InternodeWire,
+    IntranodeWire,
+    SketchWire,
+)
+from sccl.core.files.text import parse
+from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
+from sccl.errors import FormatError, ParameterError
+
+_SIZE = re.compile(r"([0-9]{1,15})\s*(|[KMGT]i?)B?", re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def load_sketch(path: Path) -> Sketch:
+    """Return the sketch of a file: one of TACCL's, or of ours.
+
+    Raises:
+        InputError: the file cannot be read, is no sketch, or contradicts itself.
+    """
+    return sketch_of_text(read_text(path), str(path))
+
+
+def sketch_of_text(text: str, where: str) -> Sketch:
+    """Return the sketch that JSON says.
+
+    Args:
+        where: what to call it in a message: its file.
+
+    Raises:
+        FormatError: it says none, or contradicts itself.
+    """
+    return sketch_of_wire(parse(text, SketchWire, where), where)
+
+
+def sketch_of_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
+    """Return the sketch of a file shape.
+
+    Args:
+        where: what to call it in a message, unless it has a name.
+
+    Raises:
+        FormatError: it contradicts itself.
+    """
+    try:
+        intra, size = wire.intranode_sketch, wire.hyperparameters.input_size
+        return Sketch(
+            name=wire.name or where,
+            nodes=wire.nnodes,
+            chunks=wire.hyperparameters.input_chunkup,
+            size_bytes=None if size is None else _bytes(size),
+            within=None if intra.intranode_conn is None else _pairs(intra.intranode_conn),
+            hyperedges=_hyperedges(intra),
+            relays=None if wire.internode_sketch is None else _relays(wire.internode_sketch),
+            rotations=tuple(Rotation(*pair) for pair in wire.symmetry_offsets),
+        )
+    except ParameterError as error:
+        raise FormatError(f"{where}: {error}") from error
+
+
+def _bytes(size: str | int) -> int:
+    """Return the bytes that a text or a number stands for.
+
+    Raises:
+        ParameterError: it stands for none.
+    """
+    found = _SIZE.fullmatch(str(size).strip())
+    if not found or not int(found[1]):
+        raise ParameterError(f"input_size is {size!r}, expected bytes: a number, 1M, 64KB or 1GiB")
+    unit = found[2].upper()
+    base = 1024 if unit.endswith("I") else 1000
+    return int(found[1]) * int(base ** _POWERS[unit[:1]])
+
+
+def _pairs(conn: dict[str, tuple[int, ...]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    return tuple(sorted((int(number), tuple(sorted(set(to)))) for number, to in conn.items()))
+
+
+def _hyperedges(wire: IntranodeWire) -> tuple[Hyperedge, ...]:
+    switches, policies = wire.switches, wire.switch_hyperedge_strategy
+    if wire.strategy == "none" and switches:
+        raise ParameterError(
+            "intranode_sketch has strategy none and switches: leave these out, or give strategy "
+            "switch"
+        )
+    if len(policies) != len(switches):
+        raise ParameterError(
+            f"switch_hyperedge_strategy has {len(policies)} entries, expected {len(switches)}: one "
+            "for each of intranode_sketch.switches"
+        )
+    pairs = zip(switches, policies, strict=True)
+    return tuple(Hyperedge(local, HyperedgePolicy(policy)) for local, policy in pairs)
+
+
+def _relays(wire: InternodeWire) -> Relays:
+    told = wire.internode_conn
+    return Relays(
+        joined=Joining(told) if isinstance(told, str) else _pairs(told),
+        leaves_by=_pairs(wire.gpus_to_sender_rev_map or {}),
+        by_number=wire.chunk_to_relay_map,
+        shares=tuple(sorted((int(n), share) for n, share in (wire.beta_split or {}).items())),
+        own_first=wire.enforce_ordering,
+    )
+
+
+def sketch_to_wire(sketch: Sketch) -> SketchWire:
+    """Return the file shape of a sketch."""
+    relays, edges = sketch.relays, sketch.hyperedges
+    internode = None
+    if relays is not None:
+        told = relays.joined
+        internode = InternodeWire(
+            strategy="relay",
+            internode_conn=told.value if isinstance(told, Joining) else _conn(told),
+            gpus_to_sender_rev_map=_conn(relays.leaves_by) or None,
+            chunk_to_relay_map=relays.by_number,
+            beta_split={str(n): share for n, share in relays.shares} or None,
+            enforce_ordering=relays.own_first,
+        )
+    return SketchWire(
+        name=sketch.name,
+        nnodes=sketch.nodes,
+        intranode_sketch=IntranodeWire(
+            strategy="switch" if edges else "none",
+            switches=tuple(edge.local for edge in edges),
+            switch_hyperedge_strategy=tuple(edge.policy.value for edge in edges),
+            intranode_conn=None if sketch.within is None else _conn(sketch.within),
+        ),
+        internode_sketch=internode,
+        symmetry_offsets=tuple((one.offset, one.size) for one in sketch.rotations),
+        hyperparameters=HyperparametersWire(
+            input_chunkup=sketch.chunks, input_size=sketch.size_bytes
+        ),
+    )
+
+
+def _conn(pairs: tuple[tuple[int, tuple[int, ...]], ...]) -> dict[str, tuple[int, ...]]:
+    return {str(number): to for number, to in pairs}

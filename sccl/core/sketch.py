@@ -1,0 +1,200 @@
+"""Communication sketches: what a designer asks of a plan, so that less is left to search.
+
+TACCL (NSDI 2023), section 3 and appendix A: which links may be used (the logical topology), how
+switches are used (hyperedges), which symmetries a plan keeps, and into how many chunks buffers are
+cut. A sketch is for so many nodes that are alike; ranks within one are numbered from 0, and rank r
+of the machine is number r modulo the ranks of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sccl.errors import ParameterError
+
+MAX_NODES = 65_536
+MAX_CHUNKUP = 1024
+MAX_SHARES = 1024
+
+
+class HyperedgePolicy(StrEnum):
+    """How many of the connections through a switch are used (section 3.2)."""
+
+    MOST = "uc-max"
+    LEAST = "uc-min"
+    FREE = "free"
+
+
+class Joining(StrEnum):
+    """Who sends to whom on another node, where that is told by a word."""
+
+    ALL = "fully-connected"
+    """Each to each."""
+    SAME = "direct-map"
+    """Each to the one of its own number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperedge:
+    """Ranks of a node that a switch joins each to each.
+
+    Attributes:
+        local: their numbers within the node.
+    """
+
+    local: tuple[int, ...]
+    policy: HyperedgePolicy
+
+    def __post_init__(self) -> None:
+        if len(self.local) < 2 or len(set(self.local)) < len(self.local):
+            raise ParameterError(
+                f"a switch of ranks {list(self.local)}, expected two or more that differ"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Relays:
+    """How what leaves a node does so (section 3.1, appendix A).
+
+    Attributes:
+        joined: which number sends to which numbers of other nodes; or a word for that.
+        leaves_by: which sender takes chunks of which numbers; those of none may take any. Empty:
+            any takes all.
+        by_number: (r1, r2): a chunk of number n leaves by n // r1 * r1 + r2; None: see leaves_by.
+        shares: of a sender: 1/n of the bandwidth between nodes is its own; of others all.
+        own_first: whether a sender's own chunks leave before others.
+    """
+
+    joined: Joining | tuple[tuple[int, tuple[int, ...]], ...]
+    leaves_by: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    by_number: tuple[int, int] | None = None
+    shares: tuple[tuple[int, int], ...] = ()
+    own_first: bool = False
+
+    def __post_init__(self) -> None:
+        if self.leaves_by and self.by_number:
+            raise ParameterError(
+                "gpus_to_sender_rev_map and chunk_to_relay_map both say by whom chunks leave a "
+                "node: leave one out"
+            )
+        if self.by_number and (self.by_number[0] < 1 or self.by_number[1] < 0):
+            raise ParameterError(
+                f"chunk_to_relay_map is {list(self.by_number)}, expected [r1, r2] with r1 at least "
+                "1 and r2 at least 0"
+            )
+        if not isinstance(self.joined, Joining) and not any(to for _, to in self.joined):
+            raise ParameterError(
+                'internode_conn has no sender with a receiver: give one as {"0": [1]}, '
+                "'fully-connected' or 'direct-map'"
+            )
+        for sender, share in self.shares:
+            if not 1 <= share <= MAX_SHARES:
+                raise ParameterError(
+                    f"beta_split of {sender} is {share}, expected 1 to {MAX_SHARES}: n stands for "
+                    "1/n of the bandwidth"
+                )
+
+    def receivers(self, sender: int, locals_: int) -> frozenset[int]:
+        """Return which numbers of other nodes one sends to, of nodes of so many ranks."""
+        if self.joined is Joining.ALL:
+            return frozenset(range(locals_))
+        if self.joined is Joining.SAME:
+            return frozenset({sender})
+        assert not isinstance(self.joined, Joining)
+        return frozenset(to for one, all_to in self.joined if one == sender for to in all_to)
+
+    def senders(self, origin: int) -> frozenset[int] | None:
+        """Return by whom chunks of a number leave a node; None: by anyone."""
+        if self.by_number is not None:
+            each, offset = self.by_number
+            return frozenset({origin // each * each + offset})
+        found = frozenset(sender for sender, origins in self.leaves_by if origin in origins)
+        return found or None
+
+    def share(self, sender: int) -> int:
+        """Return n, if a sender has 1/n of the bandwidth between nodes."""
+        return dict(self.shares).get(sender, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A symmetry: in each group of so many ranks, each stands for the one an offset after it.
+
+    Rank r goes to ``(r % size + offset) % size + r // size * size``.
+    """
+
+    offset: int
+    size: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.offset < self.size:
+            raise ParameterError(
+                f"symmetry offset {self.offset} in groups of {self.size}, expected an offset of 1 "
+                "to one less than the group has ranks"
+            )
+
+    def of(self, rank: int) -> int:
+        """Return where a rank goes."""
+        return (rank % self.size + self.offset) % self.size + rank // self.size * self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """What a plan is asked to keep to, for machines of nodes that are alike.
+
+    Attributes:
+        name: what messages call it.
+        nodes: of the machine.
+        chunks: into which each part is cut that a rank sends or is to get.
+        size_bytes: of a rank's buffer, if nothing else is said; None: it does not say.
+        within: which number sends to which of its own node; None: wherever there are links.
+        hyperedges: how switches of a node are used.
+        relays: how chunks leave nodes; None: over any link.
+        rotations: symmetries that the plan keeps.
+
+    Raises:
+        ParameterError: it contradicts itself.
+    """
+
+    name: str
+    nodes: int
+    chunks: int = 1
+    size_bytes: int | None = None
+    within: tuple[tuple[int, tuple[int, ...]], ...] | None = None
+    hyperedges: tuple[Hyperedge, ...] = ()
+    relays: Relays | None = None
+    rotations: tuple[Rotation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nodes <= MAX_NODES:
+            raise ParameterError(f"nnodes is {self.nodes}, expected 1 to {MAX_NODES}")
+        if not 1 <= self.chunks <= MAX_CHUNKUP:
+            raise ParameterError(f"input_chunkup is {self.chunks}, expected 1 to {MAX_CHUNKUP}")
+        if self.relays is not None and self.nodes == 1:
+            raise ParameterError("internode_sketch is given for 1 node: leave it out")
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Return all numbers within a node that it names."""
+        return frozenset(number for _, number in self.named())
+
+    def named(self) -> Iterable[tuple[str, int]]:
+        """Yield each entry that names a number within a node, and the number."""
+        for place, edge in enumerate(self.hyperedges):
+            yield from ((f"intranode_sketch.switches[{place}]", n) for n in edge.local)
+        for src, receivers in self.within or ():
+            entry = f"intranode_sketch.intranode_conn[{src}]"
+            yield from ((entry, n) for n in (src, *receivers))
+        if self.relays is None:
+            return
+        if not isinstance(self.relays.joined, Joining):
+            for src, receivers in self.relays.joined:
+                entry = f"internode_sketch.internode_conn[{src}]"
+                yield from ((entry, n) for n in (src, *receivers))
+        for sender, origins in self.relays.leaves_by:
+            entry = f"internode_sketch.gpus_to_sender_rev_map[{sender}]"
+            yield from ((entry, n) for n in (sender, *origins))
+        for sender, _ in self.relays.shares:
+            yield f"internode_sketch.beta_split[{sender}]", sender
