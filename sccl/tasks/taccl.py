@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from msgspec import Meta
 
+from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
+from sccl.core.files.text import text_of
 from sccl.core.outcome import Found, Outcome
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
@@ -120,6 +122,15 @@ def wire_of_sketch(sketch: str) -> SketchWire | None:
     if sketch == AUTO:
         return None
     return sketch_to_wire(load_sketch(Path(sketch)))
+
+
+def write_sketch(path: Path, sketch: SketchWire) -> None:
+    """Write a sketch to a file, whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    write_atomically(path, text_of(sketch))
 
 
 def sketched(

@@ -116,6 +116,13 @@ class SketchedPhase:
         """Return whether what there is is good enough."""
         return bool(self.batches) and self.finish <= self.enough
 
+    @property
+    def symmetric(self) -> bool:
+        """Return whether the routes of the best keep the symmetries."""
+        pairs = {(chunk, b.way) for b in self.batches for chunk in b.chunks}
+        images = zip(self.action.chunks, self.action.ways, strict=True)
+        return all((c[chunk], w[way]) in pairs for c, w in images for chunk, way in pairs)
+
     def us(self, units: int) -> float:
         """Return units in microseconds."""
         return units * self.posed.unit * self.posed.clock.tick_ps / 10**6

@@ -279,6 +279,8 @@ class Planned:
             tried = {by: phase.us(units) for by, units in phase.tried.items()}
             parts.append(PhaseFound(phase.us(phase.routes.units), phase.by, tried))
         sketch = replace(self.sketch, chunks=self.chunks, size_bytes=self.request.size_bytes)
+        if not all(phase.symmetric for phase in self.phases):
+            sketch = replace(sketch, rotations=())
         self.notify(SketchKept(sketch_to_wire(sketch), tuple(parts)))
 
     def assembled(self) -> Found:
