@@ -49,9 +49,10 @@ class Schedule:
     Like an :class:`~sccl.core.algorithm.Algorithm` it is a *candidate*: its form has been checked,
     and not whether it does what it should.
 
-    A row is a chunk's transfer over one link, so a way through switches, or through ranks that pass a chunk
-    on and keep nothing of it, is several rows: those of one message, where messages are told. Where
-    they are not, ranks keep all that comes, and a switch passes a chunk on as it came first.
+    A row is a chunk's transfer over one link, so a way through switches, or through ranks that pass
+    a chunk on and keep nothing of it, is several rows: those of one message, where messages are
+    told. Where they are not, ranks keep all that comes, and a switch passes a chunk on as it came
+    first.
 
     Rows of one link with the same start and the same end are one transfer of several chunks: the
     link has one alpha for all of them (:meth:`Clock.busy_together`), and all arrive when the whole

@@ -39,7 +39,9 @@ class _Links(NamedTuple):
     def of(cls, clock: Clock) -> _Links:
         """Return those of a clock, before the first transfer."""
         alpha = np.array(clock.alpha, dtype=np.int64) * (clock.model is AlphaModel.OCCUPIES)
-        return cls(alpha, np.array(clock.beta, dtype=np.int64), *np.zeros((3, len(alpha)), np.int64))
+        return cls(
+            alpha, np.array(clock.beta, dtype=np.int64), *np.zeros((3, len(alpha)), np.int64)
+        )
 
 
 def pipe_violations(schedule: Schedule) -> Iterator[Violation]:

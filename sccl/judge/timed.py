@@ -11,9 +11,10 @@ starts. The rules:
   its first byte has been let go to when its last one has.
 - A rank sends what it holds. A node that passes a message on holds nothing of it: a switch that
   cuts through sends no byte before it has come, one that does not, and a rank, no byte before all
-  have. Several chunks that came as one transfer cut through if they leave as one, too, and no other
-  chunk with them; else each has come when the transfer has. What a switch has got whole and not yet begun to send, or not yet sent where it does not
-  cut through, is in its buffer. A message leaves a node once, or more often where a switch copies.
+  have. Several chunks that came as one transfer cut through if they leave as one, too, and no
+  other chunk with them; else each has come when the transfer has. What a switch has got whole and
+  not yet begun to send, or not yet sent where it does not cut through, is in its buffer. A message
+  leaves a node once, or more often where a switch copies.
 - In combining collectives partial results are followed by whose contributions they are made of.
 """
 
