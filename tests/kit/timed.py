@@ -339,6 +339,32 @@ def _same(one: Row, other: Row, rows: list[Row]) -> bool:
     return company[0] == company[1]
 
 
+def no_byte_leaves_before_it_comes(schedule: Schedule) -> bool:
+    """Return whether switches have each byte by when they send it, all at a steady pace.
+
+    A transfer of several chunks carries one after the other, by message.
+    """
+    rows = _rows(schedule)
+    for row in rows:
+        if row.src < schedule.topology.ranks:
+            continue
+        came = [r for r in rows if (r.message, r.chunk, r.dst) == (row.message, row.chunk, row.src)]
+        inward = [_passes(r, rows, r.first, r.last) for r in came]
+        outward = _passes(row, rows, row.begin, row.end)
+        if not any(inn[0] <= outward[0] and inn[1] <= outward[1] for inn in inward):
+            return False
+    return True
+
+
+def _passes(row: Row, rows: list[Row], begin: int, end: int) -> tuple[Fraction, Fraction]:
+    """Return when the first and the last byte of a row pass, if all of its transfer do then."""
+    with_it = [r for r in rows if (r.link, r.start, r.end) == (row.link, row.start, row.end)]
+    whole = sum(r.size for r in with_it)
+    before = sum(r.size for r in with_it if (r.message, r.chunk) < (row.message, row.chunk))
+    pace = Fraction(end - begin, whole)
+    return begin + before * pace, begin + (before + row.size) * pace
+
+
 def _pipes_hold(schedule: Schedule, rows: list[Row], tick: int) -> bool:
     topology = schedule.topology
     for number, link in enumerate(topology.links):
