@@ -379,12 +379,22 @@ def rows_of(plan: AnySchedule) -> Iterator[Row]:
 
 
 def links_of(plan: AnySchedule) -> list[tuple[int, int, float]]:
-    """Return of each link its transfers, its place among the links, and its busy microseconds."""
-    count = np.zeros(len(plan.topology.links), np.int64)
-    busy = np.zeros(len(plan.topology.links), np.int64)
+    """Return of each link its transfers, its place among the links, and its busy microseconds.
+
+    Several chunks that are sent together are one transfer.
+    """
+    count, busy, since, until = np.zeros((4, len(plan.topology.links)), np.int64)
     for batch in plan.batches():
-        np.add.at(count, batch.link, 1)
-        np.add.at(busy, batch.link, (batch.end - batch.start).astype(np.int64))
+        order = np.argsort(batch.link, kind="stable")
+        link, start, end = (c[order].astype(np.int64) for c in (batch.link, batch.start, batch.end))
+        ends = np.append(link[1:] != link[:-1], np.True_)
+        begins = np.roll(ends, 1)
+        before = np.roll(start, 1), np.roll(end, 1)
+        before[0][begins], before[1][begins] = since[link[begins]], until[link[begins]]
+        alone = (start != before[0]) | (end != before[1])
+        np.add.at(count, link[alone], 1)
+        np.add.at(busy, link[alone], (end - start)[alone])
+        since[link[ends]], until[link[ends]] = start[ends], end[ends]
     both = zip(count.tolist(), busy.tolist(), strict=True)
     return [(n, link, plan.clock.us(ticks)) for link, (n, ticks) in enumerate(both)]
 
