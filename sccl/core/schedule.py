@@ -244,6 +244,11 @@ class Schedule:
         found[order] = order[begins][np.cumsum(begins) - 1]
         return found
 
+    @property
+    def has_together(self) -> bool:
+        """Return whether some transfer carries several chunks."""
+        return bool((self.transfers() != np.arange(self.num_sends)).any())
+
     def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
         """Yield the rows in their order, so many at a time; they are views, not copies."""
         for first in range(0, self.num_sends, rows):

@@ -99,8 +99,8 @@ def ns3_files(topology: Topology, largest: int) -> dict[str, bytes]:
     """
     if largest > MAX_CHUNK_BYTES:
         raise ParameterError(
-            f"messages of {largest} bytes, and ASTRA-sim's ns-3 counts up to {MAX_CHUNK_BYTES}: give "
-            "a smaller size"
+            f"messages of {largest} bytes, and ASTRA-sim's ns-3 counts up to {MAX_CHUNK_BYTES}: "
+            "give a smaller size"
         )
     switches, links = _wired(topology)
     nodes = topology.ranks + switches

@@ -25,8 +25,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.topology import Switch
 from sccl.core.words import counted
@@ -314,9 +312,8 @@ def _relays(schedule: Schedule) -> set[tuple[int | None, int]]:
 
 def _together(schedule: Schedule) -> dict[tuple[int, int, int, int], Together]:
     """Return what each transfer of several chunks carries; of none where nothing cuts through."""
-    if not any(switch.cut_through for switch in schedule.topology.switches):
-        return {}
-    if (schedule.transfers() == np.arange(schedule.num_sends)).all():
+    cut_through = any(switch.cut_through for switch in schedule.topology.switches)
+    if not cut_through or not schedule.has_together:
         return {}
     found: dict[tuple[int, int, int, int], set[tuple[int | None, int]]] = defaultdict(set)
     for row in timed_sends(schedule):

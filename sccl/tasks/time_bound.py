@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.clock import Clock
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
-from sccl.errors import TopologyError
+from sccl.errors import TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
 from sccl.synth.fluid.curve import LeastCurve, least_curve
 from sccl.synth.network.crossings import crossings_of
@@ -40,7 +40,14 @@ class TimeBound:
     about: str
 
 
-def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Clock) -> TimeBound:
+def time_bound(
+    topology: Topology,
+    spec: Spec,
+    collective: Collective,
+    clock: Clock,
+    *,
+    together: bool = False,
+) -> TimeBound:
     """Return the best lower bound that is known on when all of a collective has arrived.
 
     It holds for every order of transfers, with barriers or without: that of
@@ -48,23 +55,41 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
     :mod:`sccl.prove.bounds.least_time`, whatever the chunks. (S alphas and R/C bytes bound a sum
     only for steps with barriers; what is pipelined may pay for most of its steps while bytes pass.)
 
+    That of links is about chunks that are each sent by itself. Where alpha occupies links, n chunks
+    that are sent together are faster, and no faster than n by themselves where alpha travels: let
+    the link begin with them one after the other, in the ticks of the transfer but its last alpha,
+    and each arrives no later. So it is asked for such links, where neither switches that cut
+    through nor budgets, whose shares are rounded up for each chunk, make a difference.
+
     Args:
         spec: the collective at any number of chunks.
         clock: of this machine; where chunks are of several sizes, links of ranks and groups are
             bounded as if all were as the smallest, and cuts by the bytes that there are.
+        together: whether chunks may be sent together.
 
     Raises:
         InputError: something cannot be reached, or switches join ranks in too many ways.
+        TooLargeError: nothing is known of so many ranks whose chunks may be sent together.
     """
     served = collective.served(clock.chunk_bytes)
     clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
-    found = [TimeBound(_by_links(topology, spec, collective, clock), about)]
+    alone = "" if together else ", each chunk sent by itself"
+    found: list[TimeBound] = []
+    if together:
+        clock = Clock.of(topology, size, AlphaModel.TRAVELS, clock.tick_ps)
+    if not (together and (topology.budgets or any(s.cut_through for s in topology.switches))):
+        found.append(TimeBound(_by_links(topology, spec, collective, clock), about + alone))
     for machine in _models(topology) if topology.ranks <= MOST_RANKS else ():
         us = least_time(machine, spec).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
         found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
+    if not found:
+        raise TooLargeError(
+            f"no bound is known for chunks that are sent together on {topology.name!r}, which has "
+            f"budgets or switches that cut through, and more than {MOST_RANKS} ranks"
+        )
     return max(found, key=lambda bound: bound.ticks)
 
 
