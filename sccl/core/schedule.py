@@ -56,7 +56,7 @@ class Schedule:
 
     Rows of one link with the same start and the same end are one transfer of several chunks: the
     link has one alpha for all of them (:meth:`Clock.busy_together`), and all arrive when the whole
-    transfer has. Each keeps a message of its own, since they may part on their way.
+    transfer has. They may part after it: a way is that of a message and a chunk.
 
     The columns are kept as they are given, of any type of whole numbers, and may lie on disk
     (``numpy.memmap``); nothing here needs more than a batch of them in memory. A row takes 25 bytes

@@ -25,7 +25,7 @@ class _Leg:
     """The way of a chunk from rank to rank.
 
     Attributes:
-        of: the number that the schedule gives the message.
+        of: the number that the schedule gives the message, and the chunk.
         onward: whether a rank passes it on that keeps nothing of it.
         kept: whether the rank that it comes to keeps it.
         transfers: that it is a part of, each by its first row.
@@ -35,7 +35,7 @@ class _Leg:
     chunk: int
     src: int
     dst: int
-    of: int
+    of: tuple[int, int]
     arrives: int
     reduce: bool
     onward: bool
@@ -77,7 +77,7 @@ class _Come:
     def __init__(self, *, by_chunk: bool) -> None:
         self._by_chunk = by_chunk
         self._kept: dict[tuple[int, int], list[int]] = defaultdict(list)
-        self._passed: dict[tuple[int, int], int] = {}
+        self._passed: dict[tuple[tuple[int, int], int], int] = {}
 
     def note(self, number: int, legs: list[_Leg]) -> None:
         """Note that a message has arrived; a chunk that is stored takes the place of what was."""
@@ -110,15 +110,16 @@ def _legs(schedule: Schedule) -> Iterator[_Leg]:
                 "schedule: it has switches and does not say which hops are of one message: give "
                 "one with the column 'message', as sccl tacos writes it"
             )
-        for number, (start, arrives, chunk, link, reduce, of_) in enumerate(_hops(schedule)):
-            ends = schedule.topology.links[link].edge
-            yield _Leg(start, chunk, *ends, number, arrives, reduce, False, True, (of_,))  # noqa: FBT003 - as named
+        for number, (start, arrives, chunk, link, reduce, first) in enumerate(_hops(schedule)):
+            src, dst = schedule.topology.links[link].edge
+            of, transfers = (number, chunk), (first,)
+            yield _Leg(start, chunk, src, dst, of, arrives, reduce, False, True, transfers)  # noqa: FBT003 - columns
         return
-    of: dict[int, list[Hop]] = defaultdict(list)
+    ways: dict[tuple[int, int], list[Hop]] = defaultdict(list)
     for number, hop in zip(schedule.message.tolist(), _hops(schedule), strict=True):
-        of[number].append(hop)
-    for number, hops in of.items():
-        yield from _of_message(schedule, number, hops)
+        ways[number, hop[2]].append(hop)
+    for way, hops in ways.items():
+        yield from _of_message(schedule, way, hops)
 
 
 def _hops(schedule: Schedule) -> Iterator[Hop]:
@@ -129,14 +130,15 @@ def _hops(schedule: Schedule) -> Iterator[Hop]:
             yield start, end + clock.lag(link), chunk, link, reduce, next(transfers)
 
 
-def _of_message(schedule: Schedule, number: int, hops: list[Hop]) -> Iterator[_Leg]:
+def _of_message(schedule: Schedule, of: tuple[int, int], hops: list[Hop]) -> Iterator[_Leg]:
     ranks, links = schedule.topology.ranks, schedule.topology.links
     begin, src = hops[0][0], links[hops[0][3]].src
-    first, at, transfers = src, src, []
+    first, at = src, src
+    transfers: list[int] = []
     for i, (start, arrives, chunk, link, reduce, transfer) in enumerate(hops):
         if links[link].src != at:
             raise ParameterError(
-                f"schedule: message {number} goes on from node {links[link].src} and is at node "
+                f"schedule: message {of[0]} goes on from node {links[link].src} and is at node "
                 f"{at}: switches that copy are not told here, so give a message for each receiver"
             )
         if at < ranks:
@@ -146,7 +148,7 @@ def _of_message(schedule: Schedule, number: int, hops: list[Hop]) -> Iterator[_L
         if at < ranks:
             kept, onward = i + 1 == len(hops), src != first
             way = tuple(transfers)
-            yield _Leg(begin, chunk, src, at, number, arrives, reduce, onward, kept, way)
+            yield _Leg(begin, chunk, src, at, of, arrives, reduce, onward, kept, way)
 
 
 def sizes_of(schedule: Schedule, size_bytes: int | None) -> tuple[int, ...]:

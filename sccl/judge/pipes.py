@@ -105,7 +105,8 @@ def _summed(beta: Ticks, begins: NDArray[np.bool_], before: Ticks) -> Ticks:
     total = np.cumsum(beta)
     heads = np.flatnonzero(begins)
     since = (total - beta - before)[heads]
-    return total - since[np.cumsum(begins) - 1]
+    sums: Ticks = total - since[np.cumsum(begins) - 1]
+    return sums
 
 
 def _of_row(schedule: Schedule, rows: TransferColumns, i: int, kind: str, text: str) -> Violation:

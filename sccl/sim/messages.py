@@ -59,6 +59,11 @@ class MoreChunks(NamedTuple):
     chunk: NDArray[np.int32]
     reduce: NDArray[np.bool_]
 
+    @classmethod
+    def of(cls, message: Whole, chunk: Whole, reduce: NDArray[np.bool_]) -> MoreChunks:
+        """Return columns as those of messages are."""
+        return cls(message.astype(np.int64), chunk.astype(np.int32), reduce)
+
 
 NO_MORE = MoreChunks(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_))
 
@@ -230,8 +235,9 @@ class Messages:
         leads = first == np.arange(len(first))
         of = (np.cumsum(leads) - 1)[first]
         gates, opened, counted_at = _of_transfers(gates, of)
-        more = MoreChunks(of[~leads], schedule.chunk[~leads], schedule.reduce[~leads])
-        more = MoreChunks(*(column[np.argsort(more.message, kind="stable")] for column in more))
+        others = np.flatnonzero(~leads)
+        others = others[np.argsort(of[others], kind="stable")]
+        more = MoreChunks.of(of[others], schedule.chunk[others], schedule.reduce[others])
         chunk, src, dst, reduce, start, free = (
             column[leads] for column in (schedule.chunk, src, dst, schedule.reduce, start, free)
         )
@@ -241,8 +247,8 @@ class Messages:
             num_chunks=schedule.collective.num_chunks,
             release=start,
             at_least=free - start,
-            opened=opened,
-            counted_at=counted_at,
+            opened=opened.astype(np.int32),
+            counted_at=counted_at.astype(np.int32),
             more=more,
         )
 
@@ -259,9 +265,11 @@ class Messages:
 
     def carried(self) -> MoreChunks:
         """Return all that is carried, message after message, the own chunk of each first."""
-        own = np.arange(len(self)), self.chunk, self.reduce
-        both = [np.concatenate(pair) for pair in zip(own, self.more, strict=True)]
-        return MoreChunks(*(column[np.argsort(both[0], kind="stable")] for column in both))
+        message = np.concatenate((np.arange(len(self)), self.more.message))
+        chunk = np.concatenate((self.chunk, self.more.chunk))
+        reduce = np.concatenate((self.reduce, self.more.reduce))
+        order = np.argsort(message, kind="stable")
+        return MoreChunks.of(message[order], chunk[order], reduce[order])
 
     def later(self, ticks: int) -> Messages:
         """Return them released by so many ticks later."""
@@ -294,7 +302,7 @@ def together(parts: Sequence[Messages]) -> Messages:
             column.append(own + first_chunk if name == "chunk" else own)
     whole = {name: np.concatenate(column) for name, column in columns.items()}
     more = [
-        MoreChunks(part.more.message + first, part.more.chunk + first_chunk, part.more.reduce)
+        MoreChunks.of(part.more.message + first, part.more.chunk + first_chunk, part.more.reduce)
         for part, first, first_chunk in zip(parts, firsts, chunks, strict=False)
     ]
     together_ = MoreChunks(*(np.concatenate(column) for column in zip(*more, strict=True)))
@@ -353,7 +361,8 @@ def _of_transfers(gates: _Gates, of: Whole) -> tuple[_Gates, Whole, Whole]:
     """
     *columns, barriers = gates
     many = int(of.max(initial=-1)) + 1
-    found, onward = [], [np.empty((2, 0), np.int64)]
+    found: list[Whole] = []
+    onward: list[Whole] = [np.empty((2, 0), np.int64)]
     more = 0
     for waits, column in zip((True, False, False), columns, strict=True):
         rows = np.flatnonzero(column != NOTHING)

@@ -108,7 +108,10 @@ def test_recursive_doubling_sends_twice_as_much_in_each_step(
 def test_no_schedule_beats_the_bound(schedule: Schedule) -> None:
     spec = spec_of_collective(schedule.collective)
     try:
-        bound = time_bound(schedule.topology, spec, schedule.collective, schedule.clock)
+        bound = time_bound(
+            schedule.topology, spec, schedule.collective, schedule.clock,
+            together=schedule.has_together,
+        )  # fmt: skip
     except InputError:
         return
     assert bound.ticks <= schedule.finish

@@ -177,7 +177,9 @@ STORED: Rows = [(0, 4, 0, (0, 3), False), (5, 9, 0, (3, 1), False), (9, 13, 0, (
         ),
         (schedule(LINE, TWO_TO_ALL, TOGETHER), []),
         (
-            schedule(LINE, TWO_TO_ALL, [(s, e - 1, *row) for s, e, *row in TOGETHER]),
+            schedule(
+                LINE, TWO_TO_ALL, [(s, e - 1, c, edge, how) for s, e, c, edge, how in TOGETHER]
+            ),
             [("duration", 1, 0, (0, 1), 0), ("duration", 1, 1, (1, 2), 9)],
         ),
         (
@@ -212,7 +214,7 @@ STORED: Rows = [(0, 4, 0, (0, 3), False), (5, 9, 0, (3, 1), False), (9, 13, 0, (
                 TWO_TO_ALL,
                 [
                     *THROUGH_TOGETHER[:2],
-                    *((s - 8, e, *row) for s, e, *row in PARTED[2:4]),
+                    *((s - 8, e, c, edge, how) for s, e, c, edge, how in PARTED[2:4]),
                     *PARTED[4:],
                 ],
             ),

@@ -244,7 +244,7 @@ def test_a_transfer_of_several_chunks_waits_for_all_of_them() -> None:
         ("postcondition", 1, None),
     ]
     sent = Messages.of_schedule(schedule)
-    late = replace(sent, release=sent.release + [0, 5, 0])
+    late = replace(sent, release=sent.release + np.array([0, 5, 0]))
     assert simulate(late, line, clock).finish == schedule.finish + 5
 
 
