@@ -200,7 +200,7 @@ class Schedule:
 
     @property
     def num_sends(self) -> int:
-        """Return how many transfers there are."""
+        """Return how many transfers there are, those of chunks that go together each counted."""
         return len(self.start)
 
     @property
