@@ -383,18 +383,15 @@ def links_of(plan: AnySchedule) -> list[tuple[int, int, float]]:
 
     Several chunks that are sent together are one transfer.
     """
-    count, busy, since, until = np.zeros((4, len(plan.topology.links)), np.int64)
+    count, busy = np.zeros((2, len(plan.topology.links)), np.int64)
+    first, begins = 0, None
+    if isinstance(plan, Schedule):
+        begins = plan.transfers() == np.arange(plan.num_sends)
     for batch in plan.batches():
-        order = np.argsort(batch.link, kind="stable")
-        link, start, end = (c[order].astype(np.int64) for c in (batch.link, batch.start, batch.end))
-        ends = np.append(link[1:] != link[:-1], np.True_)
-        begins = np.roll(ends, 1)
-        before = np.roll(start, 1), np.roll(end, 1)
-        before[0][begins], before[1][begins] = since[link[begins]], until[link[begins]]
-        alone = (start != before[0]) | (end != before[1])
-        np.add.at(count, link[alone], 1)
-        np.add.at(busy, link[alone], (end - start)[alone])
-        since[link[ends]], until[link[ends]] = start[ends], end[ends]
+        rows = slice(None) if begins is None else begins[first : first + len(batch.link)]
+        np.add.at(count, batch.link[rows], 1)
+        np.add.at(busy, batch.link[rows], (batch.end - batch.start)[rows].astype(np.int64))
+        first += len(batch.link)
     both = zip(count.tolist(), busy.tolist(), strict=True)
     return [(n, link, plan.clock.us(ticks)) for link, (n, ticks) in enumerate(both)]
 
