@@ -74,15 +74,9 @@ def _on_links(
     """
     order = np.argsort(rows.link, kind="stable")  # of a link still by start
     link, start, end = (c[order].astype(np.int64) for c in (rows.link, rows.start, rows.end))
-    first, last = np.r_[True, link[1:] != link[:-1]], np.r_[link[1:] != link[:-1], True]
-    begun, before = np.r_[0, start[:-1]], np.r_[0, end[:-1]]
-    begun[first], before[first] = links.start[link[first]], links.end[link[first]]
-    joins = (start == begun) & (end == before)
     beta = links.beta[size[order], link]
-    passes = _summed(beta, first | ~joins, np.where(joins, links.needs[link], 0))
-    for known, column in ((links.start, start), (links.end, end), (links.needs, passes)):
-        known[link[last]] = column[last]
-    took, needed = end - start, passes + links.alpha[link]
+    before, joins, needed = _taken(link, start, end, beta, links)
+    took = end - start
     short = (took < needed) & (~joins | (took >= needed - beta))
     for i in sorted(np.flatnonzero(short).tolist(), key=order.__getitem__):
         what = "this one and those that it carries with it" if joins[i] else "such a chunk"
@@ -91,6 +85,25 @@ def _on_links(
     for i in np.flatnonzero((start < before) & ~joins).tolist():
         text = f"the link is busy with another chunk until tick {before[i]}"
         yield _of_row(schedule, rows, int(order[i]), "overlap", text)
+
+
+def _taken(
+    link: Ticks, start: Ticks, end: Ticks, beta: Ticks, links: _Links
+) -> tuple[Ticks, NDArray[np.bool_], Ticks]:
+    """Return of each row when the one before ends, whether it joins it, and what both need.
+
+    Args:
+        link: ascends; of a link rows are by start.
+        links: after the rows before; brought up to date.
+    """
+    first, last = np.r_[True, link[1:] != link[:-1]], np.r_[link[1:] != link[:-1], True]
+    begun, before = np.r_[0, start[:-1]], np.r_[0, end[:-1]]
+    begun[first], before[first] = links.start[link[first]], links.end[link[first]]
+    joins = (start == begun) & (end == before)
+    passes = _summed(beta, first | ~joins, np.where(joins, links.needs[link], 0))
+    for known, column in ((links.start, start), (links.end, end), (links.needs, passes)):
+        known[link[last]] = column[last]
+    return before, joins, passes + links.alpha[link]
 
 
 def _summed(beta: Ticks, begins: NDArray[np.bool_], before: Ticks) -> Ticks:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import MAX_TIME, Schedule, Whole
 from sccl.core.stepping import Stepping
 from sccl.errors import ParameterError
+from sccl.sim.more_chunks import NO_MORE, MoreChunks
 
 MAX_NODES = 2**31
 """Ranks and switches are numbers of 32 bits."""
@@ -44,28 +45,6 @@ _GATES = ("waits_for", "arrival_opens", "start_opens")
 _ONWARD = ("opened", "counted_at")
 
 Numbers: TypeAlias = Whole | Sequence[int]
-
-
-class MoreChunks(NamedTuple):
-    """What messages carry beside their own chunks, as columns of one length.
-
-    Attributes:
-        message: which message; they ascend.
-        chunk: which chunk.
-        reduce: whether it is reduced into what is there.
-    """
-
-    message: NDArray[np.int64]
-    chunk: NDArray[np.int32]
-    reduce: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, message: Whole, chunk: Whole, reduce: NDArray[np.bool_]) -> MoreChunks:
-        """Return columns as those of messages are."""
-        return cls(message.astype(np.int64), chunk.astype(np.int32), reduce)
-
-
-NO_MORE = MoreChunks(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
