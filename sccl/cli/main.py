@@ -152,6 +152,13 @@ VERBS = (
     ),
     Verb(
         RUN,
+        "profile",
+        "profile",
+        "Measure alpha and beta of links between MPI ranks, and write them as a machine.",
+        "sccl profile --ranks 4 -o machine.json --plot links.svg",
+    ),
+    Verb(
+        RUN,
         "export",
         "export",
         "Write algorithms and schedules in the formats that others run, simulate and draw.",

@@ -42,6 +42,7 @@ OUTPUTS = {
     "run": "sccl.tasks.run:RunOutput",
     "bench": "sccl.tasks.run:BenchOutput",
     "tune": "sccl.tasks.run:TuneOutput",
+    "profile": "sccl.tasks.profile:ProfileOutput",
     "check": "sccl.tasks.check:CheckOutput",
     "verify-certificate": "sccl.tasks.certificates:VerifyCertificateOutput",
     "smt2": "sccl.tasks.smt2:Smt2Output",

@@ -1,0 +1,239 @@
+// Times transfers between pairs of MPI ranks, one pair after another, for `sccl profile`.
+//
+//   mpirun -n RANKS ./profile REPETITIONS SIZE,SIZE,... COUNT,COUNT,... SRC-DST SRC-DST ...
+//
+// For each pair, size and count n: n chunks one after another, each once the receiver has answered
+// that the one before has arrived; and n at once, with one answer. An answer is an empty message,
+// whose time is measured beside: half of an empty message there and back. Rank 0 prints a line of
+// JSON for each.
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr int TAG = 1;
+constexpr int ANSWERS = 8;  // empty messages there and back whose mean is the time of one
+constexpr auto NAP = std::chrono::microseconds(200);
+
+struct Row {
+  long bytes;
+  int count;
+  bool at_once;
+};
+
+struct Plan {
+  int repetitions;
+  std::vector<Row> rows;
+  std::vector<std::pair<int, int>> pairs;
+  long most = 0;  // bytes of a row
+};
+
+std::vector<long> numbers(const char *text, char separator) {
+  std::vector<long> found;
+  for (const char *at = text; *at != 0;) {
+    char *end = nullptr;
+    found.push_back(std::strtol(at, &end, 10));
+    if (end == at || (*end != 0 && *end != separator) || found.back() < 0) {
+      throw std::invalid_argument(text);
+    }
+    at = *end != 0 ? end + 1 : end;
+  }
+  return found;
+}
+
+Plan plan_of(int argc, char **argv, int ranks) {
+  if (argc < 5) {
+    throw std::invalid_argument("expected REPETITIONS SIZES COUNTS PAIR...");
+  }
+  Plan plan{};
+  plan.repetitions = std::atoi(argv[1]);
+  for (long bytes : numbers(argv[2], ',')) {
+    for (long count : numbers(argv[3], ',')) {
+      if (plan.repetitions < 1 || bytes < 1 || bytes > 1L << 30 || count < 1) {
+        throw std::invalid_argument("sizes are 1 to 2^30 bytes, counts at least 1");
+      }
+      plan.most = std::max(plan.most, bytes * count);
+      plan.rows.push_back({bytes, static_cast<int>(count), false});
+      if (count > 1) {
+        plan.rows.push_back({bytes, static_cast<int>(count), true});
+      }
+    }
+  }
+  for (int i = 4; i < argc; ++i) {
+    const std::vector<long> ends = numbers(argv[i], '-');
+    if (ends.size() != 2 || ends[0] == ends[1] || std::max(ends[0], ends[1]) >= ranks) {
+      throw std::invalid_argument(argv[i]);
+    }
+    plan.pairs.emplace_back(ends[0], ends[1]);
+  }
+  return plan;
+}
+
+void empty_send(int peer) { MPI_Send(nullptr, 0, MPI_CHAR, peer, TAG, MPI_COMM_WORLD); }
+
+void empty_recv(int peer) {
+  MPI_Recv(nullptr, 0, MPI_CHAR, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+// Microseconds of an empty message, by the sender's clock.
+double answer_us(int peer, bool sender) {
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < ANSWERS; ++i) {
+    if (sender) {
+      empty_send(peer);
+      empty_recv(peer);
+    } else {
+      empty_recv(peer);
+      empty_send(peer);
+    }
+  }
+  return (MPI_Wtime() - begin) * 1e6 / (2 * ANSWERS);
+}
+
+void in_turn(const Row &row, int peer, bool sender, char *buffer) {
+  const int bytes = static_cast<int>(row.bytes);
+  for (int i = 0; i < row.count; ++i) {
+    char *at = buffer + i * row.bytes;
+    if (sender) {
+      MPI_Send(at, bytes, MPI_CHAR, peer, TAG, MPI_COMM_WORLD);
+      empty_recv(peer);
+    } else {
+      MPI_Recv(at, bytes, MPI_CHAR, peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      empty_send(peer);
+    }
+  }
+}
+
+void at_once(const Row &row, int peer, bool sender, char *buffer) {
+  const int bytes = static_cast<int>(row.bytes);
+  std::vector<MPI_Request> requests(static_cast<std::size_t>(row.count));
+  for (int i = 0; i < row.count; ++i) {
+    char *at = buffer + i * row.bytes;
+    MPI_Request *request = &requests[static_cast<std::size_t>(i)];
+    if (sender) {
+      MPI_Isend(at, bytes, MPI_CHAR, peer, TAG, MPI_COMM_WORLD, request);
+    } else {
+      MPI_Irecv(at, bytes, MPI_CHAR, peer, TAG, MPI_COMM_WORLD, request);
+    }
+  }
+  MPI_Waitall(row.count, requests.data(), MPI_STATUSES_IGNORE);
+  if (sender) {
+    empty_recv(peer);
+  } else {
+    empty_send(peer);
+  }
+}
+
+// Microseconds of a row, and of one answer, at the sender.
+std::pair<double, double> timed(const Row &row, int peer, bool sender, char *buffer) {
+  const double answer = answer_us(peer, sender);
+  const double begin = MPI_Wtime();
+  (row.at_once ? at_once : in_turn)(row, peer, sender, buffer);
+  return {(MPI_Wtime() - begin) * 1e6, answer};
+}
+
+// All rows of a pair: microseconds and those of an answer, by row and repetition.
+std::vector<double> measured(const Plan &plan, int peer, bool sender) {
+  std::vector<char> buffer(static_cast<std::size_t>(plan.most), sender ? 1 : 0);
+  std::vector<double> found(plan.rows.size() * static_cast<std::size_t>(plan.repetitions) * 2);
+  for (int repetition = -1; repetition < plan.repetitions; ++repetition) {  // -1: to warm up
+    for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+      const auto [us, answer] = timed(plan.rows[i], peer, sender, buffer.data());
+      if (repetition >= 0) {
+        const std::size_t place = i * static_cast<std::size_t>(plan.repetitions) +
+                     static_cast<std::size_t>(repetition);
+        found[2 * place] = us;
+        found[2 * place + 1] = answer;
+      }
+    }
+  }
+  return found;
+}
+
+// Waits for all ranks without keeping a core busy, which those who measure may need.
+void meet() {
+  MPI_Request request;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) {
+      std::this_thread::sleep_for(NAP);
+    }
+  }
+}
+
+void print_list(const char *name, const double *figures, int count) {
+  std::printf(", \"%s\": [", name);
+  for (int i = 0; i < count; ++i) {
+    std::printf("%s%.3f", i == 0 ? "" : ", ", figures[2 * i]);
+  }
+  std::printf("]");
+}
+
+void print_pair(const Plan &plan, std::pair<int, int> pair, const std::vector<double> &found) {
+  const double *at = found.data();
+  for (const Row &row : plan.rows) {
+    std::printf("{\"src\": %d, \"dst\": %d, \"pacing\": \"%s\", \"chunks\": %d, "
+          "\"chunk_bytes\": %ld",
+          pair.first, pair.second, row.at_once ? "at-once" : "in-turn", row.count,
+          row.bytes);
+    print_list("us", at, plan.repetitions);
+    print_list("answer_us", at + 1, plan.repetitions);
+    std::printf("}\n");
+    at += 2 * plan.repetitions;
+  }
+  std::fflush(stdout);
+}
+
+void run(const Plan &plan, int rank) {
+  for (const auto &pair : plan.pairs) {
+    const auto [src, dst] = pair;
+    std::vector<double> found;
+    if (rank == src || rank == dst) {
+      found = measured(plan, rank == src ? dst : src, rank == src);
+    }
+    meet();
+    if (src == 0) {
+      if (rank == 0) {
+        print_pair(plan, pair, found);
+      }
+      continue;
+    }
+    const int count =
+      static_cast<int>(plan.rows.size() * static_cast<std::size_t>(plan.repetitions) * 2);
+    if (rank == src) {
+      MPI_Send(found.data(), count, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);
+    } else if (rank == 0) {
+      found.resize(static_cast<std::size_t>(count));
+      MPI_Recv(found.data(), count, MPI_DOUBLE, src, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      print_pair(plan, pair, found);
+    }
+  }
+  meet();
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  int ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  try {
+    run(plan_of(argc, argv, ranks), rank);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "profile: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  MPI_Finalize();
+}

@@ -1,0 +1,47 @@
+"""The picture of a profile: times against bytes, by link or by what links share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sccl.core.topology import link_name
+from sccl.core.words import counted
+from sccl.tasks.profile import LinkProfile
+from sccl.view.charts.link_times import MOST_TIMED, TimedLinks, link_times_chart
+
+if TYPE_CHECKING:
+    from sccl.view.charts import ChartType
+
+
+def profile_chart(profile: LinkProfile) -> ChartType:
+    """Return times against bytes of each link, or, of many, of those that share a cost.
+
+    Raises:
+        ParameterError: too many costs differ for their lines to be told apart.
+    """
+    name = profile.topology.name
+    own = _by_link(profile) if len(profile.fits) <= MOST_TIMED else _by_cost(profile)
+    return link_times_chart(own, f"{name}: transfers over its links")
+
+
+def _by_link(profile: LinkProfile) -> list[TimedLinks]:
+    timings = profile.measurements.by_link()
+    return [
+        TimedLinks(
+            link_name(fit.edge), tuple(timings[fit.edge]), fit.alpha_us.value, fit.us_per_mb.value
+        )
+        for fit in profile.fits
+    ]
+
+
+def _by_cost(profile: LinkProfile) -> list[TimedLinks]:
+    timings = profile.measurements.by_link()
+    return [
+        TimedLinks(
+            f"{counted(len(cost.edges), 'link')}: {cost.alpha_us:g} \u00b5s, {cost.gb_per_s:g} GB/s",
+            tuple(timing for edge in cost.edges for timing in timings[edge]),
+            cost.alpha_us,
+            1e3 / cost.gb_per_s,
+        )
+        for cost in profile.costs
+    ]
