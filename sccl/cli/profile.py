@@ -135,10 +135,10 @@ def profile(  # noqa: PLR0913 - what is measured, how it is fitted, and what com
         _refuse({**told, "save": save})
         found = read_measurements(measurements, known, name)
     made = profile_of(found, known, alike, max_misfit)
-    if output:
-        write_measured(made, output)
     if plot:
         _draw(made, plot)
+    if output:
+        write_measured(made, output)
     if json:
         print_output(
             profile_output(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sccl.core.topology import link_name
@@ -10,18 +11,22 @@ from sccl.tasks.profile import LinkProfile
 from sccl.view.charts.link_times import MOST_TIMED, TimedLinks, link_times_chart
 
 if TYPE_CHECKING:
+    from sccl.topo.profiles.alike import SharedCost
     from sccl.view.charts import ChartType
 
 
 def profile_chart(profile: LinkProfile) -> ChartType:
     """Return times against bytes of each link, or, of many, of those that share a cost.
 
-    Raises:
-        ParameterError: too many costs differ for their lines to be told apart.
+    Of very many costs those that most links have are drawn, and the title says so.
     """
-    name = profile.topology.name
-    own = _by_link(profile) if len(profile.fits) <= MOST_TIMED else _by_cost(profile)
-    return link_times_chart(own, f"{name}: transfers over its links")
+    title = f"{profile.topology.name}: transfers over its links"
+    if len(profile.fits) <= MOST_TIMED:
+        return link_times_chart(_by_link(profile), title)
+    costs = sorted(profile.costs, key=lambda cost: -len(cost.edges))[:MOST_TIMED]
+    if left := len(profile.costs) - len(costs):
+        title += f" ({counted(left, 'cost')} of few links left out)"
+    return link_times_chart(_by_cost(profile, costs), title)
 
 
 def _by_link(profile: LinkProfile) -> list[TimedLinks]:
@@ -34,7 +39,7 @@ def _by_link(profile: LinkProfile) -> list[TimedLinks]:
     ]
 
 
-def _by_cost(profile: LinkProfile) -> list[TimedLinks]:
+def _by_cost(profile: LinkProfile, costs: Sequence[SharedCost]) -> list[TimedLinks]:
     timings = profile.measurements.by_link()
     return [
         TimedLinks(
@@ -43,5 +48,5 @@ def _by_cost(profile: LinkProfile) -> list[TimedLinks]:
             cost.alpha_us,
             1e3 / cost.gb_per_s,
         )
-        for cost in profile.costs
+        for cost in costs
     ]

@@ -50,6 +50,7 @@ OUTPUTS = {
     "export": "sccl.tasks.exporting:ExportOutput",
     "import": "sccl.tasks.bringing:ImportOutput",
     "topo-import": "sccl.tasks.importing:TopoImportOutput",
+    "topo-infer": "sccl.tasks.infer:TopoInferOutput",
     "topo-list": "sccl.tasks.topo:TopoListOutput",
     "topo-with": "sccl.tasks.topo:TopoWithOutput",
     "topo-without": "sccl.tasks.topo:TopoWithoutOutput",
