@@ -22,6 +22,7 @@ from sccl.tasks.profile import (
     REPEAT,
     SIZES,
     LinkProfile,
+    check_fitting,
     measure,
     profile_of,
     profile_output,
@@ -121,6 +122,7 @@ def profile(  # noqa: PLR0913 - what is measured, how it is fitted, and what com
     Chunks go one after another and at once, between one pair of ranks at a time. Alpha and beta are
     fitted to both (TACCL, section 4.1); links that are alike share one cost.
     """
+    check_fitting(alike, max_misfit)
     known = resolve(topo) if topo else None
     for path in (save, output):
         options.writable(path)

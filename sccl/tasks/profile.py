@@ -197,6 +197,18 @@ def save_measurements(measurements: Measurements, path: Path) -> None:
     write_atomically(path, text_of(measurements_to_wire(measurements)))
 
 
+def check_fitting(alike: float, max_misfit: float) -> None:
+    """Check how measurements are to be fitted, before any are taken.
+
+    Raises:
+        ParameterError: one of them is out of what makes sense.
+    """
+    if not 0 <= alike <= 1:
+        raise ParameterError(f"alike is {alike}, expected a number from 0 to 1, such as 0.1")
+    if not 0 < max_misfit <= 10:
+        raise ParameterError(f"max_misfit is {max_misfit}, expected a number above 0, to 10")
+
+
 def profile_of(
     measurements: Measurements, known: Topology | None, alike: float, max_misfit: float
 ) -> LinkProfile:
@@ -214,8 +226,6 @@ def profile_of(
     from sccl.topo.profiles.fit import fitted  # noqa: PLC0415
     from sccl.topo.profiles.machine import measured_machine  # noqa: PLC0415
 
-    if not 0 < max_misfit <= 10:
-        raise ParameterError(f"max_misfit is {max_misfit}, expected a number above 0, to 10")
     fits = fitted(measurements, max_misfit)
     costs = shared_costs(fits, alike)
     return LinkProfile(measurements, fits, costs, measured_machine(measurements, costs, known))

@@ -193,7 +193,7 @@ def test_a_known_machine_keeps_what_was_not_measured() -> None:
 def test_a_machine_that_was_not_measured_is_refused() -> None:
     made = measured({(0, 1): (1.0, 50.0), (1, 0): (1.0, 50.0)}, 2, "two")
     costs = shared_costs(fitted(made))
-    with pytest.raises(ParameterError, match="'ring-4' has 4 ranks, measurements 'known' are of 2"):
+    with pytest.raises(ParameterError, match="'ring:4' has 4 ranks, measurements 'known' are of 2"):
         measured_machine(made, costs, resolve("ring:4"))
     one_way = replace(made, timings=tuple(t for t in made.timings if t.src == 0))
     two = Topology("two", 2, (Link(0, 1, 1, 1.0, 1.0), Link(1, 0, 1, 1.0, 1.0)), 1.0, 1.0)

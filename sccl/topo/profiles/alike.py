@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sccl.core.topology import Edge
-from sccl.errors import ParameterError
 from sccl.topo.profiles.fit import CostInterval, LinkFit
 
 ALIKE = 0.1
@@ -46,13 +45,8 @@ def shared_costs(fits: Sequence[LinkFit], alike: float = ALIKE) -> tuple[SharedC
     Of equal rates there are as few as can be, and so of latencies for each of these.
 
     Args:
-        alike: how far intervals reach at least, in proportion.
-
-    Raises:
-        ParameterError: ``alike`` is no number from 0 to 1.
+        alike: how far intervals reach at least, in proportion; 0 or more.
     """
-    if not 0 <= alike <= 1:
-        raise ParameterError(f"alike is {alike}, expected a number from 0 to 1, such as {ALIKE}")
     found = []
     for by_rate in _stabbed(fits, lambda fit: fit.gb_per_s.widened(alike)):
         rate = _common([fit.gb_per_s.widened(alike) for fit in by_rate])
