@@ -66,9 +66,7 @@ Save = Annotated[
 ]
 Sizes = Annotated[
     str | None,
-    typer.Option(
-        help="Bytes of a chunk, from..to, each twice the one before.", show_default=SIZES
-    ),
+    typer.Option(help="Bytes of a chunk, from..to, each twice the one before.", show_default=SIZES),
 ]
 Chunks = Annotated[
     str | None,

@@ -16,6 +16,7 @@ from sccl.errors import FormatError, InputError, ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
 from sccl.runtime.processes import lines_of
 
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """A project as ``sccl codegen`` wrote it.

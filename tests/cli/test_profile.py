@@ -104,7 +104,17 @@ def test_two_ranks_are_measured_and_fitted(mpi: object, tmp_path: Path) -> None:
     """How long anything takes is the machine's affair, so any misfit is taken."""
     assert callable(mpi)
     raw, output = tmp_path / "raw.json", tmp_path / "machine.json"
-    words = ("profile", "--ranks", "2", "--mpi", mpi().folder, "--sizes", "64K..4M", "--repeat", "2")
+    words = (
+        "profile",
+        "--ranks",
+        "2",
+        "--mpi",
+        mpi().folder,
+        "--sizes",
+        "64K..4M",
+        "--repeat",
+        "2",
+    )
     code, _, said = run(*words, "--max-misfit", "10", "--save", raw, "-o", output)
     assert code == 0, said
     assert "measuring 2 links between 2 MPI ranks" in said
@@ -215,7 +225,9 @@ def test_a_hierarchy_is_told_in_words(tmp_path: Path) -> None:
 
 def test_a_nic_by_itself_is_told_and_contradictions_too(tmp_path: Path) -> None:
     shown = pcie_of(((0, 1), (2, 3)), None, 0, 1, random.Random(1), 0.1)
-    assert "the NIC shares a switch with no GPU" in run("topo", "infer", pcie_file(tmp_path, shown))[1]
+    assert (
+        "the NIC shares a switch with no GPU" in run("topo", "infer", pcie_file(tmp_path, shown))[1]
+    )
     half = replace(shown, beside_nic=((6.0,), *shown.beside_nic[1:]))
     code, said, why = run("topo", "infer", pcie_file(tmp_path, half))
     assert (code, said) == (2, "")

@@ -40,9 +40,7 @@ def test_a_hierarchy_is_found_again(
     made: tuple[PcieHierarchy, int], rng: random.Random, noise: float
 ) -> None:
     hierarchy, cpus = made
-    shown = pcie_of(
-        hierarchy.switches, hierarchy.nic_switch, hierarchy.near_cpu, cpus, rng, noise
-    )
+    shown = pcie_of(hierarchy.switches, hierarchy.nic_switch, hierarchy.near_cpu, cpus, rng, noise)
     assert pcie_hierarchy(shown) == hierarchy
 
 

@@ -56,9 +56,7 @@ def shared_costs(fits: Sequence[LinkFit], alike: float = ALIKE) -> tuple[SharedC
     return tuple(sorted(found, key=lambda cost: (-cost.gb_per_s, cost.alpha_us, cost.edges)))
 
 
-def _stabbed(
-    fits: Sequence[LinkFit], of: Callable[[LinkFit], CostInterval]
-) -> list[list[LinkFit]]:
+def _stabbed(fits: Sequence[LinkFit], of: Callable[[LinkFit], CostInterval]) -> list[list[LinkFit]]:
     """Return the fits in groups whose intervals have a point in common: as few groups as can be.
 
     The interval that ends first needs a point, and none serves more others than its end.

@@ -94,9 +94,7 @@ def _of_a_lane(cost: SharedCost, lanes: int) -> float:
     return float(f"{cost.gb_per_s / lanes:.6g}")
 
 
-def _source(
-    measurements: Measurements, costs: Sequence[SharedCost], known: Topology | None
-) -> str:
+def _source(measurements: Measurements, costs: Sequence[SharedCost], known: Topology | None) -> str:
     kinds = counted(len(costs), "cost")
     parts = [
         measurements.source or f"Measurements {measurements.name!r}.",

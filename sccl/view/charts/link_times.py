@@ -75,9 +75,7 @@ def link_times_chart(links: Sequence[TimedLinks], title: str) -> ChartType:
         subtitle="lines: alpha + beta x bytes, as fitted; points: medians of repetitions, by the "
         "bytes that come with an alpha",
     )
-    return theme.themed(
-        drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading)
-    )
+    return theme.themed(drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading))
 
 
 def _median(timing: LinkTiming) -> float:
