@@ -81,7 +81,7 @@ Repeat = Annotated[
 
 
 @reported
-def profile(  # noqa: PLR0913 - what is measured, how it is fitted, and what comes of it
+def profile(
     ranks: Ranks = None,
     topo: Machine = None,
     measurements: Given = None,
@@ -160,7 +160,7 @@ def _refuse(told: dict[str, object]) -> None:
         )
 
 
-def _measured(  # noqa: PLR0913 - as they were given
+def _measured(
     ranks: int | None,
     known: Topology | None,
     sizes: str | None,

@@ -10,8 +10,8 @@ from sccl.runtime.tune import tuned
 __all__ = [
     "Check",
     "CheckResult",
-    "Mpi",
     "LinkTrial",
+    "Mpi",
     "Project",
     "Timing",
     "ToolState",

@@ -59,7 +59,7 @@ class Written:
         return tuple(sorted({a.collective.name for a in self.algorithms}))
 
 
-def write_code(  # noqa: PLR0913 - what is written, and where
+def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
     given: Mapping[str, AnyAlgorithm],
     directory: Path,
     target: str,

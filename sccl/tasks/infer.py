@@ -55,7 +55,10 @@ def infer(file: Path, machine: Topology | None) -> Inferred:
     Raises:
         InputError: the file holds none, they contradict one another, or are of other GPUs.
     """
-    from sccl.topo.profiles.pcie import pcie_hierarchy, visible_devices
+    from sccl.topo.profiles.pcie import (  # noqa: PLC0415 - only this verb needs it
+        pcie_hierarchy,
+        visible_devices,
+    )
 
     hierarchy = pcie_hierarchy(load_pcie(file))
     if machine is None:

@@ -113,7 +113,8 @@ def trial_of_links(
         check_measurable(known)
         if ranks not in (None, known.ranks):
             raise ParameterError(
-                f"ranks is {ranks}, but topology {known.name!r} has {known.ranks}: leave --ranks out"
+                f"ranks is {ranks}, but topology {known.name!r} has {known.ranks}: leave --ranks "
+                "out"
             )
         ranks = known.ranks
     if ranks is None:

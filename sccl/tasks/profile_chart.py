@@ -43,7 +43,8 @@ def _by_cost(profile: LinkProfile, costs: Sequence[SharedCost]) -> list[TimedLin
     timings = profile.measurements.by_link()
     return [
         TimedLinks(
-            f"{counted(len(cost.edges), 'link')}: {cost.alpha_us:g} \u00b5s, {cost.gb_per_s:g} GB/s",
+            f"{counted(len(cost.edges), 'link')}: {cost.alpha_us:g} \u00b5s, "
+            f"{cost.gb_per_s:g} GB/s",
             tuple(timing for edge in cost.edges for timing in timings[edge]),
             cost.alpha_us,
             1e3 / cost.gb_per_s,

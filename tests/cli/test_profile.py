@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -209,7 +208,7 @@ def test_the_defaults_are_those_of_the_fit() -> None:
 
 
 def test_a_hierarchy_is_told_in_words(tmp_path: Path) -> None:
-    shown = pcie_of(((0, 1), (2, 3), (4, 5), (6, 7)), 2, 1, 2, random.Random(1), 0.1)
+    shown = pcie_of(((0, 1), (2, 3), (4, 5), (6, 7)), 2, 1, 2, "cli", 0.1)
     file = pcie_file(tmp_path, shown)
     code, said, _ = run("topo", "infer", file, "--topo", "dgx1")
     assert code == 0
@@ -224,7 +223,7 @@ def test_a_hierarchy_is_told_in_words(tmp_path: Path) -> None:
 
 
 def test_a_nic_by_itself_is_told_and_contradictions_too(tmp_path: Path) -> None:
-    shown = pcie_of(((0, 1), (2, 3)), None, 0, 1, random.Random(1), 0.1)
+    shown = pcie_of(((0, 1), (2, 3)), None, 0, 1, "cli", 0.1)
     assert (
         "the NIC shares a switch with no GPU" in run("topo", "infer", pcie_file(tmp_path, shown))[1]
     )

@@ -34,7 +34,7 @@ def measured(
         noise: every repetition is up to so much more or less, in proportion.
         outliers: the share of rows that take 2 to 10 times as long, all their repetitions.
     """
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311 - the same every time
     rows = []
     for (src, dst), (alpha, beta) in costs.items():
         for size in SIZES:
@@ -52,7 +52,7 @@ def pcie_of(
     nic: int | None,
     near: int,
     cpus: int,
-    rng: random.Random,
+    rng: random.Random | str,
     noise: float,
     *,
     alone: bool = True,
@@ -62,12 +62,14 @@ def pcie_of(
     Args:
         nic: which of the switches it is on.
         near: the CPU that is nearest to it.
+        rng: of the noise, or its seed.
     """
+    draw = random.Random(rng) if isinstance(rng, str) else rng  # noqa: S311 - the same every time
     place = {gpu: i for i, group in enumerate(switches) for gpu in group}
     gpus = range(len(place))
 
     def figures(value: float) -> tuple[float, ...]:
-        return tuple(value * (1 + rng.uniform(-noise, noise)) for _ in range(3))
+        return tuple(value * (1 + draw.uniform(-noise, noise)) for _ in range(3))
 
     return PcieMeasurements(
         name="a VM",

@@ -45,7 +45,7 @@ def test_a_hierarchy_is_found_again(
 
 
 def _paper(nic: int = 2) -> PcieMeasurements:
-    return pcie_of(PAIRS, nic, 1, 2, random.Random(1), 0.05, alone=False)
+    return pcie_of(PAIRS, nic, 1, 2, "paper", 0.05, alone=False)
 
 
 def _paired(shown: PcieMeasurements, gpus: tuple[int, int], rate: float) -> PcieMeasurements:
@@ -61,29 +61,37 @@ def _beside(shown: PcieMeasurements, gpu: int, rate: float) -> PcieMeasurements:
 CONTRADICTIONS = {
     "not an equivalence": (
         _paired(_paper(), (1, 2), 6.4),
-        r"GPUs 0 and 1 at once \(6\.\d+ GB/s\) and GPUs 1 and 2 at once \(6.4 GB/s\) share a "
-        r"switch by their bandwidth, but GPUs 0 and 2 at once \(1\d\.\d+ GB/s\) do not",
+        (
+            r"GPUs 0 and 1 at once \(6\.\d+ GB/s\) and GPUs 1 and 2 at once \(6.4 GB/s\) share a "
+            r"switch by their bandwidth, but GPUs 0 and 2 at once \(1\d\.\d+ GB/s\) do not"
+        ),
     ),
     "a nic on two switches": (
         _beside(_beside(_paper(), 6, 6.0), 7, 6.0),
-        r"GPU 4 beside the NIC \(6\.\d+ GB/s\) and GPU 6 beside the NIC \(6 GB/s\) share its "
-        r"switch by their bandwidth, but GPUs 4 and 6 at once do not share one",
+        (
+            r"GPU 4 beside the NIC \(6\.\d+ GB/s\) and GPU 6 beside the NIC \(6 GB/s\) share its "
+            r"switch by their bandwidth, but GPUs 4 and 6 at once do not share one"
+        ),
     ),
     "a nic on half of a switch": (
         _beside(_paper(), 5, 13.0),
-        r"GPU 4 beside the NIC .* shares its switch by its bandwidth and GPU 5 beside the NIC "
-        r"\(13 GB/s\) does not, but GPUs 4 and 5 at once share one",
+        (
+            r"GPU 4 beside the NIC .* shares its switch by its bandwidth and GPU 5 beside the NIC "
+            r"\(13 GB/s\) does not, but GPUs 4 and 5 at once share one"
+        ),
     ),
     "two CPUs alike": (
         replace(_paper(), loopback_us=((1.70,), (1.72,))),
         r"between the NIC and CPU 0 takes 1.7 us, with CPU 1 1.72 us, less than 5% apart",
     ),
     "all alike": (
-        pcie_of(((0,), (1,)), None, 0, 1, random.Random(1), 0.1, alone=False),
-        r"all copies get about the same, .* so that all of them share something, or none does: "
-        "give 'alone', too",
+        pcie_of(((0,), (1,)), None, 0, 1, "paper", 0.1, alone=False),
+        (
+            r"all copies get about the same, .* so that all of them share something, or none does: "
+            r"give 'alone', too"
+        ),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)

@@ -1,14 +1,15 @@
 """Alpha and beta of links, fitted to how long chunks took.
 
 The model is that of TACCL (NSDI 2023), section 4.1: chunks sent one after another take
-n * (alpha + beta * s), at once alpha + n * beta * s. Both are a * alpha + b * beta, with a latencies
-and b bytes, so that one linear fit takes all measurements of a link.
+n * (alpha + beta * s), at once alpha + n * beta * s. Both are a * alpha + b * beta, with a
+latencies and b bytes, so that one linear fit takes all measurements of a link.
 
 What counts are errors in proportion: a microsecond more is much for a kilobyte and nothing for a
-megabyte; their logarithms are fitted, in which twice as long is as far off as half. Of repetitions the median is fitted, and among medians outliers have a bounded say (Huber,
-Robust Estimation of a Location Parameter, 1964): beyond 1.345 deviations an error counts by its
-size, not by its square. Intervals are those of Efron's bootstrap: the fit is made again of rows that
-are drawn anew, from a fixed seed, so that the same measurements give the same intervals.
+megabyte; their logarithms are fitted, in which twice as long is as far off as half. Of repetitions
+the median is fitted, and among medians outliers have a bounded say (Huber, Robust Estimation of a
+Location Parameter, 1964): beyond 1.345 deviations an error counts by its size, not by its square.
+Intervals are those of Efron's bootstrap: the fit is made again of rows that are drawn anew, from a
+fixed seed, so that the same measurements give the same intervals.
 """
 
 from __future__ import annotations
