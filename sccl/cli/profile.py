@@ -201,10 +201,10 @@ def _print(made: LinkProfile) -> None:
     for head in heads:
         table.add_column(head, justify="right")
     for fit in made.fits:
-        row = (f"{fit.alpha_us.value:.3g}", _ends(fit.alpha_us))
-        row += (f"{fit.gb_per_s.value:.3g}", _ends(fit.gb_per_s))
+        alpha = f"{fit.alpha_us.value:.3g}", _ends(fit.alpha_us)
+        rate = f"{fit.gb_per_s.value:.3g}", _ends(fit.gb_per_s)
         table.add_row(
-            f"{fit.src}->{fit.dst}", *row, f"{fit.misfit:.1%}", str(made.cost_of(fit) + 1)
+            f"{fit.src}->{fit.dst}", *alpha, *rate, f"{fit.misfit:.1%}", str(made.cost_of(fit) + 1)
         )
     console.print(table)
     for number, cost in enumerate(made.costs, start=1):

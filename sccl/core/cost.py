@@ -70,7 +70,7 @@ class Costs:
 
     @classmethod
     def on(cls, topology: Topology, machine: Topology) -> Costs:
-        """Return the costs of a topology whose links cost what a machine says, as a measured one does.
+        """Return the costs of a topology whose links cost what a machine, perhaps measured, says.
 
         A link costs what that of the machine does, whatever it says itself; its lanes share the
         bandwidth of all lanes there.

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sccl.core.topology import Edge, link_name
+from sccl.core.ids import Edge
+from sccl.core.topology import link_name
 from sccl.errors import ParameterError
 
 MAX_PROFILED = 256

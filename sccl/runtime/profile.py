@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from sccl.core.files.disk import data_dir
+from sccl.core.ids import Edge
 from sccl.core.measurements import LinkTiming, Pacing
-from sccl.core.topology import Edge
 from sccl.errors import ToolError
 from sccl.runtime.mpi import Mpi
 from sccl.runtime.processes import lines_of
@@ -51,7 +51,7 @@ class LinkTrial:
 
 def link_timings(
     trial: LinkTrial, mpi: Mpi, notify: Callable[[str], None] = lambda _: None
-) -> Iterator[LinkTiming]:
+) -> Generator[LinkTiming, None, None]:
     """Build the program that times transfers, run it, and yield each timing as it comes.
 
     Args:
@@ -80,7 +80,7 @@ def _compile(folder: Path, mpi: Mpi) -> None:
 
 def _run(
     words: Sequence[str], folder: Path, mpi: Mpi, trial: LinkTrial, notify: Callable[[str], None]
-) -> Iterator[LinkTiming]:
+) -> Generator[LinkTiming, None, None]:
     done: list[Edge] = []
     notify(_progress(trial, done))
     lines = lines_of(

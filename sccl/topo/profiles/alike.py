@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sccl.core.topology import Edge
+from sccl.core.ids import Edge
 from sccl.topo.profiles.fit import CostInterval, LinkFit
 
 ALIKE = 0.1

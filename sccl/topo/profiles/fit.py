@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sccl.core.ids import Edge
 from sccl.core.measurements import LinkTiming, Measurements
-from sccl.core.topology import Edge, link_name
+from sccl.core.topology import link_name
 from sccl.errors import ParameterError
 
 MAX_MISFIT = 0.5

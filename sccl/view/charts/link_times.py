@@ -57,13 +57,13 @@ def link_times_chart(links: Sequence[TimedLinks], title: str) -> ChartType:
     """
     if not 1 <= len(links) <= MOST_TIMED:
         raise ParameterError(f"there are {len(links)} links to draw, expected 1 to {MOST_TIMED}")
-    points = [
+    points: list[dict[str, Any]] = [
         {"bytes": t.size_bytes / t.latencies, "us": _median(t), "link": one.name,
          "pacing": _WORDS[t.pacing], "chunks": t.chunks}
         for one in links for t in one.timings if t.chunk_bytes
     ]  # fmt: skip
     ends = min(p["bytes"] for p in points), max(p["bytes"] for p in points)
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"bytes": size, "us": one.us(size), "link": one.name}
         for one in links
         for size in _between(*ends)
