@@ -19,7 +19,7 @@ from sccl.synth.contract import Notify, Options, Rejudged, Request, Synthesizer,
 if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
 
-NO_SYNTHESISERS = frozenset({"allreduce", "baselines", "flows", "network"})
+NO_SYNTHESISERS = frozenset({"allreduce", "baselines", "flows", "intervals", "network"})
 """Folders that put together what the others find, that these share, or that search nothing: a
 classical algorithm is what its name says, and sends between ranks that no link need join."""
 

@@ -44,6 +44,7 @@ FLOORS = {
     "synth/baselines": 9,
     "synth/tacos": 9,
     "synth/teccl": 9,
+    "synth/taccl": 9,
     "synth/allreduce": 10,
     "view": 11,
     "view/drawing": 12,
@@ -76,6 +77,7 @@ _DOORS |= {
     "synth/intervals",
     "synth/network",
     "synth/tacos",
+    "synth/taccl",
     "synth/teccl",
     "tasks",
     "topo",
@@ -139,6 +141,9 @@ MAY_IMPORT = {
     "synth/teccl": _NOUNS
     | {"collectives", "prove/bounds", "solvers", "synth", "synth/flows", "synth/intervals"}
     | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
+    "synth/taccl": _NOUNS
+    | {"collectives", "prove/bounds", "solvers", "synth", "synth/intervals", "synth/network"}
+    | {"msgspec", "numpy"},
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},

@@ -86,13 +86,14 @@ class Improved:
 class IntervalModel:
     """The model of a problem."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what is asked
         self,
         posed: Posed,
         action: Action,
         horizon: int,
         known: Sequence[ChunkSend] = (),
         free: Collection[int] | None = None,
+        routes: Collection[tuple[int, int]] | None = None,
     ) -> None:
         """Make it, without an objective.
 
@@ -101,8 +102,10 @@ class IntervalModel:
             known: sends of first chunks: of those that are not free as they stay, of the others a
                 hint.
             free: first chunks that are scheduled; None: all.
+            routes: which (chunk, way) there may be; None: any.
         """
         self.posed, self.action, self.horizon = posed, action, horizon
+        self.routes = routes
         self.model = CpModel()
         self.free = sorted(action.firsts if free is None else free)
         self.x: dict[tuple[int, int], IntVar] = {}
@@ -169,8 +172,10 @@ class IntervalModel:
                     int(soonest[rank]), int(latest[rank]), ""
                 )
         entering: dict[int, list[IntVar]] = {}
-        costs = posed.cost_of(chunk)
+        costs, barred = posed.cost_of(chunk), posed.barred_of(chunk)
         for way, (src, dst, cost) in enumerate(zip(posed.src, posed.dst, costs, strict=True)):
+            if way in barred or (self.routes is not None and (chunk, way) not in self.routes):
+                continue
             known = src in holders or (chunk, src) in self.arrive
             if not known or (chunk, dst) not in self.arrive or soonest[src] + cost > latest[dst]:
                 continue

@@ -21,6 +21,7 @@ from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
+from sccl.synth.intervals.sketched import Sketched
 from sccl.synth.intervals.varied_ways import VariedWays
 from sccl.synth.intervals.ways import Hop, holds_of, same_rooms
 from sccl.synth.network.crossings import Crossings, crossings_of
@@ -57,6 +58,7 @@ class Posed:
         tenant: of each chunk: which of several collectives it is of.
         priorities: what a unit that one of these finishes later is worth.
         varied: by size, how much longer ways take where bandwidth varies; empty: it does not.
+        barred: of each chunk, ways that it does not go; empty: none has any.
     """
 
     topology: Topology
@@ -75,6 +77,7 @@ class Posed:
     tenant: tuple[int, ...]
     priorities: tuple[int, ...]
     varied: tuple[VariedWays, ...] = ()
+    barred: tuple[frozenset[int], ...] = ()
 
     @property
     def chunks(self) -> int:
@@ -120,6 +123,10 @@ class Posed:
                 holds=(self.holds[k],),
                 varied=self.varied[k : k + 1],
             )
+
+    def barred_of(self, chunk: int) -> frozenset[int]:
+        """Return the ways that a chunk does not go."""
+        return self.barred[chunk] if self.barred else frozenset()
 
     def held(self, chunk: int, way: int, start: int) -> tuple[Hop, ...]:
         """Return what a chunk holds that goes a way from a unit on."""
@@ -271,12 +278,13 @@ class Posed:
         return tuple(tuple(links[a:b]) for a, b in pairwise(first))
 
 
-def pose(
+def pose(  # noqa: PLR0913, PLR0917 - what is asked
     topology: Topology,
     collective: Collective,
     clock: Clock,
     tenants: Sequence[int] = (),
     priorities: Sequence[int] = (),
+    sketched: Sketched | None = None,
 ) -> Posed:
     """Return what is planned.
 
@@ -284,13 +292,16 @@ def pose(
         clock: of all chunks, or of each.
         tenants: how many chunks of the pattern each has, one after the other; none: there is one.
         priorities: of each; none: there is one tenant.
+        sketched: which ways are taken, and by which chunks; None: all, by all.
 
     Raises:
         TooLargeError: there are too many ways through switches.
+        TopologyError: the machine has no ways that the sketch names.
         UnreachableError: a chunk cannot come to where it is wanted.
     """
     clocks = [Clock.of(topology, size, clock.model, clock.tick_ps) for size in clock.sizes]
-    crossings = tuple(crossings_of(topology, one) for one in clocks)
+    factors = None if sketched is None else sketched.factors
+    crossings = tuple(crossings_of(topology, one, factors) for one in clocks)
     pairs = zip(clocks, crossings, strict=True)
     holds, room = same_rooms([holds_of(topology, one, ways) for one, ways in pairs])
     numbers = {n for hops in holds for own in hops for hop in own for n in (hop.offset, hop.busy)}
@@ -324,5 +335,15 @@ def pose(
         tenant=tuple(whose[c % len(whose)] for c in every) if priorities else (0,) * len(every),
         priorities=tuple(priorities) or (1,),
     )
+    if sketched is not None:
+        posed = replace(posed, barred=_barred(posed, sketched))
     posed.check_reachable()
     return posed
+
+
+def _barred(posed: Posed, sketched: Sketched) -> tuple[frozenset[int], ...]:
+    """Return of each chunk the ways that it does not go, those of one origin together."""
+    known: dict[int, frozenset[int]] = {}
+    for origin in sorted({min(own) for own in posed.holders}):
+        known[origin] = sketched.barred(origin, posed.src, posed.dst)
+    return tuple(known[min(own)] for own in posed.holders) if any(known.values()) else ()

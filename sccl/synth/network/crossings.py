@@ -9,7 +9,7 @@ anew. Of the ways between two links of ranks, those over the fewest switches are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -57,8 +57,15 @@ class Crossings(NamedTuple):
         return np.repeat(np.arange(len(self.src)), np.diff(self.first))
 
 
-def crossings_of(topology: Topology, clock: Clock) -> Crossings:
+Factors = Callable[[Ticks, Ticks], Ticks]
+"""By the ranks where ways begin and end, how many times as long each is taken; 0: not at all."""
+
+
+def crossings_of(topology: Topology, clock: Clock, factors: Factors | None = None) -> Crossings:
     """Return the ways of a machine, for chunks that are all of one size.
+
+    Args:
+        factors: which of them are taken, and how much slower; None: all, as they are.
 
     Raises:
         TooLargeError: there are more than are taken.
@@ -66,12 +73,15 @@ def crossings_of(topology: Topology, clock: Clock) -> Crossings:
     """
     pace = slowed(topology, clock)
     first, link = _columns(topology)
+    slower = np.ones(len(link), dtype=np.int64)
+    if factors is not None:
+        first, link, slower = _taken(topology, first, link, factors)
     alpha = np.array(clock.alpha, dtype=np.int64)[link]
     ends = _segment_ends(topology, link, first)
     begins = np.flatnonzero(np.concatenate([[True], ends[:-1]]))
     length = np.diff(np.concatenate([begins, [len(link)]]))
     each = np.maximum(pace[link], _slowed_twice(topology, clock, link, first))
-    passing = np.repeat(np.maximum.reduceat(each, begins), length)
+    passing = np.repeat(np.maximum.reduceat(each, begins), length) * slower
     step = np.maximum(alpha, _between_switches(topology)[link]) + np.where(ends, passing, 0)
     before = np.cumsum(step) - step
     offset = before - np.repeat(before[first[:-1]], np.diff(first))
@@ -103,6 +113,25 @@ def _columns(topology: Topology) -> tuple[Ticks, Ticks]:
         raise stalled()
     first = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
     return first, np.array([link for path in paths for link in path], dtype=np.int64)
+
+
+def _taken(
+    topology: Topology, first: Ticks, link: Ticks, factors: Factors
+) -> tuple[Ticks, Ticks, Ticks]:
+    """Return the columns of the ways that are taken, and how much slower each of their links is.
+
+    Raises:
+        UnreachableError: there are none.
+    """
+    src = np.array([k.src for k in topology.links], dtype=np.int64)[link[first[:-1]]]
+    dst = np.array([k.dst for k in topology.links], dtype=np.int64)[link[first[1:] - 1]]
+    each, length = factors(src, dst), np.diff(first)
+    if not each.any():
+        raise stalled()
+    taken = np.repeat(each > 0, length)
+    ends = np.cumsum(length[each > 0])
+    slower = np.repeat(each, length)[taken]
+    return np.concatenate([[0], ends]).astype(np.int64), link[taken], slower
 
 
 def slowed(topology: Topology, clock: Clock) -> Ticks:

@@ -116,7 +116,7 @@ def ways_back(topology: Topology, forwards: Crossings, backwards: Crossings) -> 
     """Return which way of a machine goes against each way of the reversed one."""
     place = {link.edge: i for i, link in enumerate(topology.links)}
     link_back = np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int64)
-    if not topology.switches:
+    if len(backwards.src) == len(link_back) and not topology.switches:
         return link_back
     paths = {path: way for way, path in enumerate(_paths(forwards))}
     turned = backwards._replace(link=link_back[backwards.link])

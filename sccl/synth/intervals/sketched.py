@@ -1,0 +1,255 @@
+"""A sketch on a machine: which ways plans may go, who leaves a node where, and what is symmetric.
+
+TACCL (NSDI 2023), sections 3 and 5.1. A sketch names ranks by their numbers within a node. What it
+says of the machine is checked here, and a message names the entry that the machine contradicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.collective import Collective
+from sccl.core.sketch import HyperedgePolicy, Joining, Rotation, Sketch
+from sccl.core.topology import Topology
+from sccl.core.words import counted
+from sccl.errors import CollectiveError, TopologyError
+from sccl.synth.network.symmetries import image_class, with_switches
+from sccl.topo.symmetry.permutations import Permutation
+
+MAX_GROUP = 65_536
+"""Symmetries that a sketch's rotations make up together."""
+
+
+@dataclass(frozen=True)
+class Sketched:
+    """A sketch on a machine.
+
+    Attributes:
+        topology: the machine; or, backwards, the reversed one, on which a dual is planned.
+        backwards: whether ways go against those that the sketch speaks of.
+
+    Raises:
+        TopologyError: the machine contradicts it.
+    """
+
+    sketch: Sketch
+    topology: Topology
+    backwards: bool = False
+
+    def __post_init__(self) -> None:
+        ranks, nodes = self.topology.ranks, self.sketch.nodes
+        if ranks % nodes:
+            raise self._wrong(
+                f"nnodes is {nodes}, and {counted(ranks, 'rank')} are no {nodes} nodes that are "
+                "alike: give a sketch for this machine"
+            )
+        for entry, number in self.sketch.named():
+            if number >= self.local:
+                raise self._wrong(
+                    f"{entry} names rank {number} of a node, and a node has {self.local}, 0 to "
+                    f"{self.local - 1}: {ranks} ranks on {counted(nodes, 'node')}"
+                )
+        self._check_relays()
+
+    def _wrong(self, what: str) -> TopologyError:
+        return TopologyError(f"sketch {self.sketch.name}, on {self.topology.name!r}: {what}")
+
+    @property
+    def local(self) -> int:
+        """Return how many ranks a node has."""
+        return self.topology.ranks // self.sketch.nodes
+
+    def _check_relays(self) -> None:
+        """Check that what leaves a node has by whom."""
+        relays = self.sketch.relays
+        if relays is None:
+            return
+        senders = {n for n in range(self.local) if relays.receivers(n, self.local)}
+        for name, pairs in (
+            ("gpus_to_sender_rev_map", [n for n, _ in relays.leaves_by]),
+            ("beta_split", [n for n, _ in relays.shares]),
+        ):
+            if strangers := sorted(set(pairs) - senders):
+                raise self._wrong(
+                    f"internode_sketch.{name}[{strangers[0]}]: rank {strangers[0]} of a node sends "
+                    "to no other node by internode_conn: give one that does"
+                )
+        for number in range(self.local):
+            by = relays.senders(number)
+            if by is not None and not by & senders:
+                raise self._wrong(
+                    f"internode_sketch.chunk_to_relay_map {list(relays.by_number or ())}: chunks "
+                    f"of rank {number} leave their node by rank {min(by)}, which sends to no other "
+                    "node by internode_conn"
+                )
+
+    def node(self, rank: int) -> int:
+        """Return the node of a rank."""
+        return rank // self.local
+
+    def factors(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return of each way from rank to rank by how much slower it is taken; 0: not at all.
+
+        Raises:
+            TopologyError: a relay has no way.
+        """
+        if self.backwards:
+            src, dst = dst, src
+        nodes = src // self.local, dst // self.local
+        here, there = src % self.local, dst % self.local
+        found = np.ones(len(src), dtype=np.int64)
+        between, relays = nodes[0] != nodes[1], self.sketch.relays
+        if relays is not None:
+            allowed = np.zeros((self.local, self.local), dtype=np.int64)
+            for sender in range(self.local):
+                for receiver in relays.receivers(sender, self.local):
+                    allowed[sender, receiver] = relays.share(sender)
+            found[between] = allowed[here, there][between]
+            self._check_joined(set(zip(src[between].tolist(), dst[between].tolist(), strict=True)))
+        if self.sketch.within is not None:
+            inside = np.zeros((self.local, self.local), dtype=np.int64)
+            for sender, receivers in self.sketch.within:
+                inside[sender, list(receivers)] = 1
+            found[~between] = inside[here, there][~between]
+            ways = set(zip(src[~between].tolist(), dst[~between].tolist(), strict=True))
+            self._check_within(ways)
+        return found
+
+    def _check_joined(self, ways: set[tuple[int, int]]) -> None:
+        """Check that each relay has a way in the machine, from each node to each other."""
+        relays, nodes = self.sketch.relays, range(self.sketch.nodes)
+        assert relays is not None
+        for sender in range(self.local):
+            for receiver in sorted(relays.receivers(sender, self.local)):
+                for a in nodes:
+                    for b in nodes:
+                        pair = (a * self.local + sender, b * self.local + receiver)
+                        if a != b and pair not in ways:
+                            raise self._no_way("internode_sketch.internode_conn", sender, *pair)
+
+    def _check_within(self, ways: set[tuple[int, int]]) -> None:
+        for sender, receivers in self.sketch.within or ():
+            for receiver in receivers:
+                for node in range(self.sketch.nodes):
+                    pair = (node * self.local + sender, node * self.local + receiver)
+                    if pair not in ways:
+                        raise self._no_way("intranode_sketch.intranode_conn", sender, *pair)
+
+    def _no_way(self, entry: str, number: int, src: int, dst: int) -> TopologyError:
+        relays = self.sketch.relays
+        word = entry.startswith("inter") and relays and isinstance(relays.joined, Joining)
+        what = f" is {relays.joined.value!r}" if word else f"[{number}]"  # type: ignore[union-attr]
+        return self._wrong(
+            f"{entry}{what}: no link, and no way through switches alone, leads from rank {src} to "
+            f"rank {dst}; name ranks that the machine joins"
+        )
+
+    def barred(self, origin: int, src: Sequence[int], dst: Sequence[int]) -> frozenset[int]:
+        """Return the ways that a chunk which begins on a rank does not go."""
+        relays = self.sketch.relays
+        by = None if relays is None else relays.senders(origin % self.local)
+        if relays is None or by is None:
+            return frozenset()
+        local = self.local
+        if self.backwards:  # what leaves by a sender comes, backwards, by its receivers
+            by = frozenset(to for sender in by for to in relays.receivers(sender, local))
+        return frozenset(
+            way
+            for way, (a, b) in enumerate(zip(src, dst, strict=True))
+            if a // local != b // local and a % local not in by
+        )
+
+    def connections(
+        self, src: Sequence[int], dst: Sequence[int]
+    ) -> Iterator[tuple[HyperedgePolicy, list[int]]]:
+        """Yield the ways of each hyperedge of each node, with its policy."""
+        for edge in self.sketch.hyperedges:
+            local = frozenset(edge.local)
+            for node in range(self.sketch.nodes):
+                own = {node * self.local + number for number in local}
+                pairs = enumerate(zip(src, dst, strict=True))
+                yield edge.policy, [way for way, (a, b) in pairs if a in own and b in own]
+
+    @cached_property
+    def group(self) -> tuple[Permutation, ...]:
+        """Return the symmetries of all nodes that the rotations make up; the identity first.
+
+        Raises:
+            TopologyError: one is no symmetry of the machine, or they are too many.
+        """
+        identity = tuple(range(self.topology.ranks))
+        turns = [self._turn(rotation) for rotation in self.sketch.rotations]
+        known, front = {identity: None}, [identity]
+        while front:
+            fresh = []
+            for one in front:
+                for turn in turns:
+                    image = tuple(turn[r] for r in one)
+                    if image not in known:
+                        known[image] = None
+                        fresh.append(image)
+            front = fresh
+            if len(known) * self.topology.ranks > MAX_GROUP * 64:
+                raise self._wrong(
+                    f"symmetry_offsets make up more than {MAX_GROUP} symmetries together: give "
+                    "fewer"
+                )
+        found = []
+        for image in known:
+            whole = with_switches(self.topology, image)
+            if whole is None:
+                raise self._wrong(f"symmetry_offsets: {self._broken(image)}")
+            found.append(whole)
+        return tuple(found)
+
+    def _turn(self, rotation: Rotation) -> tuple[int, ...]:
+        ranks = self.topology.ranks
+        where = f"symmetry_offsets [{rotation.offset}, {rotation.size}]"
+        if ranks % rotation.size:
+            raise self._wrong(
+                f"{where}: {ranks} ranks are no groups of {rotation.size}: give a divisor"
+            )
+        image = tuple(rotation.of(rank) for rank in range(ranks))
+        if with_switches(self.topology, image) is None:
+            raise self._wrong(f"{where} is no symmetry: {self._broken(image)}")
+        return image
+
+    def _broken(self, image: Sequence[int]) -> str:
+        """Return which link of the machine a symmetry breaks."""
+        ranks = self.topology.ranks
+        costs = {
+            k.edge: (k.lanes, k.alpha_us, k.gb_per_s)
+            for k in self.topology.links
+            if max(k.edge) < ranks
+        }
+        for (src, dst), cost in costs.items():
+            there = (image[src], image[dst])
+            if there not in costs:
+                return f"link {src} -> {dst} would be {there[0]} -> {there[1]}, which is none"
+            if costs[there] != cost:
+                return (
+                    f"link {src} -> {dst} would be {there[0]} -> {there[1]}, whose cost is another"
+                )
+        return "links at switches would have no image"
+
+    def check_keeps(self, collective: Collective) -> None:
+        """Check that the symmetries take a collective to itself, and no class of it to itself.
+
+        Raises:
+            CollectiveError: they do not.
+        """
+        classes = collective.classes()
+        for image in self.group[1:]:
+            for one, chunks in classes.items():
+                there = image_class(one, image)
+                if there == one or len(classes.get(there, ())) != len(chunks):
+                    raise CollectiveError(
+                        f"sketch {self.sketch.name}: symmetry_offsets: {collective.name} is not "
+                        "the same again where ranks stand for one another, as where it has a root: "
+                        "leave them out"
+                    )

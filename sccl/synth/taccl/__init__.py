@@ -1,0 +1,37 @@
+"""TACCL: routes, then orders, then exact times, within what a communication sketch leaves.
+
+It names its contract alone: NumPy and the solver are loaded when something is planned.
+"""
+
+from __future__ import annotations
+
+from sccl.core.outcome import Outcome
+from sccl.solvers.effort import Effort
+from sccl.synth.contract import Feature, Notify, Request
+from sccl.synth.taccl.options import Options
+
+__all__ = ["FEATURES", "NAME", "SOURCE", "Options", "plan"]
+
+NAME = "taccl"
+SOURCE = "Shah et al., TACCL, NSDI 2023, section 5 and appendix B"
+FEATURES = (
+    Feature.SWITCHES
+    | Feature.UNEQUAL_LINKS
+    | Feature.COMBINES
+    | Feature.CUSTOM
+    | Feature.ANYTIME
+    | Feature.PROVES
+    | Feature.TIMES
+)
+
+
+def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the best schedule of chunks within a sketch that is found, with a lower bound.
+
+    Raises:
+        InputError: the sketch or the options do not fit the request.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    from sccl.synth.taccl import plans  # noqa: PLC0415 - loads NumPy and CP-SAT
+
+    return plans.plan(request, options, effort, notify)

@@ -1,0 +1,107 @@
+"""Schedules of what phases found: forwards, read backwards, or one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.synth.intervals.posed import Posed
+from sccl.synth.network.groups import Ticks
+from sccl.synth.network.hops import Hops, hops_of, merged
+from sccl.synth.network.sends import Sends
+from sccl.synth.taccl.batches import Batch, BatchCosts
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a schedule, and the tick after which all has arrived."""
+
+    finish: int
+    hops: Hops
+
+
+def rows_of(posed: Posed, batches: Sequence[Batch]) -> Rows:
+    """Return what goes over ways as rows of their links, those of a batch with the same times."""
+    costs = BatchCosts(posed)
+    flat = [(b.start, chunk, b.way, len(b.chunks)) for b in batches for chunk in b.chunks]
+    table = np.array(flat, dtype=np.int64).reshape(-1, 4)
+    order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
+    table = table[order]
+    sends = Sends(
+        start=table[:, 0] * posed.unit,
+        chunk=table[:, 1].astype(np.int32),
+        link=table[:, 2].astype(np.int32),
+        reduce=np.zeros(len(table), dtype=np.bool_),
+    )
+    hops = hops_of(sends, posed.crossings[0])
+    which = np.arange(len(table)) if hops.message is None else hops.message
+    more = np.array(
+        [(count - 1) * costs.more(way) if count > 1 else 0 for way, count in table[:, 2:].tolist()],
+        dtype=np.int64,
+    )
+    hops = hops._replace(end=hops.end + more[which] * posed.unit)
+    if posed.copied:
+        hops = merged(hops)
+    return Rows(costs.finish(batches) * posed.unit, hops)
+
+
+def mirrored(topology: Topology, clock: Clock, rows: Rows) -> Rows:
+    """Return rows on the reversed machine, read backwards, as rows on the machine.
+
+    A row keeps its link busy from s to e, and its bytes arrive by e + lag. Backwards from the
+    finish F the link against it is busy from F - e - lag to F - s - lag, and what passes it arrives
+    by F - s: what a rank had got before it sent at s it now gets before that. Each link's times are
+    shifted by one constant, so what did not overlap does not. What comes to a rank is reduced.
+    """
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    back = np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int32)
+    hops, ranks = rows.hops, topology.ranks
+    link = back[hops.link]
+    lag = np.array([clock.lag(i) for i in range(len(back))], dtype=np.int64)[link]
+    to_rank = np.array([k.dst < ranks for k in topology.links])[link]
+    start, end = rows.finish - hops.end - lag, rows.finish - hops.start - lag
+    return Rows(
+        rows.finish,
+        _ordered(Hops(start, end, hops.chunk, link, to_rank, hops.message)),
+    )
+
+
+def one_after_another(first: Rows, then: Rows) -> Rows:
+    """Return one schedule after another: of an allreduce."""
+    a, b = first.hops, then.hops
+    message = None
+    if a.message is not None and b.message is not None:
+        message = np.concatenate([a.message, b.message + int(a.message.max(initial=-1)) + 1])
+    joined = Hops(
+        start=np.concatenate([a.start, b.start + first.finish]),
+        end=np.concatenate([a.end, b.end + first.finish]),
+        chunk=np.concatenate([a.chunk, b.chunk]),
+        link=np.concatenate([a.link, b.link]),
+        reduce=np.concatenate([a.reduce, b.reduce]),
+        message=message,
+    )
+    return Rows(first.finish + then.finish, _ordered(joined))
+
+
+def _ordered(hops: Hops) -> Hops:
+    order: Ticks = np.lexsort((hops.link, hops.chunk, hops.start))
+    return Hops(*(None if column is None else column[order] for column in hops))  # type: ignore[arg-type]
+
+
+def schedule_of(topology: Topology, collective: Collective, clock: Clock, rows: Rows) -> Schedule:
+    """Return rows as a schedule."""
+    hops = rows.hops
+    return Schedule(
+        topology=topology,
+        collective=collective,
+        **hops._asdict(),
+        tick_ps=clock.tick_ps,
+        chunk_bytes=clock.chunk_bytes,
+        model=AlphaModel(clock.model),
+    )

@@ -1,0 +1,51 @@
+"""What TACCL can be told; the seed is that of the effort."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.sketch_shapes import SketchWire
+from sccl.synth import contract
+
+
+class Options(contract.Options, frozen=True, kw_only=True):
+    """Within which sketch, how finely what is moved is cut, and how each step goes about it."""
+
+    sketch: Annotated[
+        SketchWire | None, Meta(description="What plans keep to; none: the best of several.")
+    ] = None
+    chunks: Annotated[
+        int,
+        Meta(ge=0, le=1024, description="Chunks per part of a rank; 0: as the sketch says."),
+    ] = 0
+    paths: Annotated[
+        Literal["auto", "shortest", "any"],
+        Meta(
+            description="Whether chunks go through ranks on shortest paths alone; auto: where any "
+            "are too many."
+        ),
+    ] = "auto"
+    order: Annotated[
+        Literal["best", "farthest-start", "farthest-end", "soonest-start", "soonest-end"],
+        Meta(description="Which goes first on a link, from the start or the end; best: all four."),
+    ] = "best"
+    steps: Annotated[
+        Literal["auto", "three", "joined"],
+        Meta(
+            description="three: routes are kept, then orders; joined: both are bettered together; "
+            "auto: that, where it is small."
+        ),
+    ] = "auto"
+    together: Annotated[
+        bool, Meta(description="Whether chunks are sent together, where alpha occupies links.")
+    ] = True
+    gap: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Part of the bound by which a schedule may be above it."),
+    ] = 0.0
+    alpha: Annotated[
+        Literal["occupies", "travels"],
+        Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+    ] = "travels"
