@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.cli.profile import _ALIKE, _MISFIT
-from sccl.core.files.measurements import load_measurements
+from sccl.core.files.measurements import load_measurements, load_pcie, pcie_to_wire
+from sccl.core.files.text import text_of
 from sccl.core.files.topologies import load_topology
 from sccl.core.measurements import LinkTiming, Measurements, Pacing
 from sccl.core.pcie import PcieMeasurements
@@ -39,12 +40,7 @@ def kept(folder: Path, measurements: Measurements) -> Path:
 
 def pcie_file(folder: Path, shown: PcieMeasurements) -> Path:
     file = folder / "pcie.json"
-    fields = {
-        "kind": "pcie-measurement", "name": shown.name, "loopback_us": shown.loopback_us,
-        "pairs": [{"gpus": p.gpus, "gb_per_s": p.gb_per_s} for p in shown.pairs],
-        "beside_nic": shown.beside_nic,
-    }  # fmt: skip
-    file.write_text(json.dumps(fields))
+    file.write_text(text_of(pcie_to_wire(shown)))
     return file
 
 
@@ -69,6 +65,11 @@ def test_a_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
 def test_measurements_come_back_from_their_file(tmp_path: Path) -> None:
     made = measured({(0, 1): (1.0, 50.0)}, 2, "file", 0.1)
     assert load_measurements(kept(tmp_path, made)) == made
+
+
+def test_measurements_of_pcie_do_too(tmp_path: Path) -> None:
+    shown = pcie_of(((0, 1), (2, 3)), 1, 0, 2, "file", 0.1)
+    assert load_pcie(pcie_file(tmp_path, shown)) == shown
 
 
 def test_few_links_have_a_line_each(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from sccl.core.files.disk import read_text
 from sccl.core.files.measurement_shapes import (
     LinkTimingWire,
     MeasurementsWire,
+    PairedCopiesWire,
     PcieMeasurementsWire,
 )
 from sccl.core.files.text import parse
@@ -51,6 +52,18 @@ def measurements_to_wire(measurements: Measurements) -> MeasurementsWire:
             )
             for t in measurements.timings
         ),
+    )
+
+
+def pcie_to_wire(measurements: PcieMeasurements) -> PcieMeasurementsWire:
+    """Return the file shape of measurements of PCIe."""
+    return PcieMeasurementsWire(
+        name=measurements.name,
+        source=measurements.source,
+        loopback_us=measurements.loopback_us,
+        pairs=tuple(PairedCopiesWire(gpus=p.gpus, gb_per_s=p.gb_per_s) for p in measurements.pairs),
+        beside_nic=measurements.beside_nic,
+        alone=measurements.alone,
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.bus_ids import BusIds
-from sccl.core.files.measurement_shapes import MeasurementsWire
+from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
@@ -428,4 +428,5 @@ AnyWire = (
     | InstanceWire
     | AnswerWire
     | MeasurementsWire
+    | PcieMeasurementsWire
 )
