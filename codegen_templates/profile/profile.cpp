@@ -22,6 +22,7 @@ namespace {
 
 constexpr int TAG = 1;
 constexpr int ANSWERS = 8;  // empty messages there and back whose mean is the time of one
+constexpr long REGION = 64L << 20;  // bytes that chunks are taken from in turn: more than caches hold
 constexpr auto NAP = std::chrono::microseconds(200);
 
 struct Row {
@@ -141,13 +142,35 @@ std::pair<double, double> timed(const Row &row, int peer, bool sender, char *buf
   return {(MPI_Wtime() - begin) * 1e6, answer};
 }
 
+// Memory that rows walk through, so that each byte comes from beyond the caches, whatever the size
+// of chunks: what is sent in a collective was not sent just before.
+class Region {
+ public:
+  Region(long most, char value) : memory_(static_cast<std::size_t>(std::max(REGION, most)), value) {}
+
+  char *next(long bytes) {
+    const long size = static_cast<long>(memory_.size());
+    if (at_ + bytes > size) {
+      at_ = 0;
+    }
+    char *found = memory_.data() + at_;
+    at_ += (bytes + 63) / 64 * 64;
+    return found;
+  }
+
+ private:
+  std::vector<char> memory_;
+  long at_ = 0;
+};
+
 // All rows of a pair: microseconds and those of an answer, by row and repetition.
 std::vector<double> measured(const Plan &plan, int peer, bool sender) {
-  std::vector<char> buffer(static_cast<std::size_t>(plan.most), sender ? 1 : 0);
+  Region region(plan.most, sender ? 1 : 0);
   std::vector<double> found(plan.rows.size() * static_cast<std::size_t>(plan.repetitions) * 2);
   for (int repetition = -1; repetition < plan.repetitions; ++repetition) {  // -1: to warm up
     for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-      const auto [us, answer] = timed(plan.rows[i], peer, sender, buffer.data());
+      const Row &row = plan.rows[i];
+      const auto [us, answer] = timed(row, peer, sender, region.next(row.bytes * row.count));
       if (repetition >= 0) {
         const std::size_t place = i * static_cast<std::size_t>(plan.repetitions) +
                      static_cast<std::size_t>(repetition);

@@ -12,7 +12,7 @@ from rich.table import Table
 from sccl.cli import complete, options
 from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.cli.run import MpiFolder
-from sccl.core.measurements import Measurements
+from sccl.core.measurements import Measurements, Repetitions
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import ParameterError
@@ -76,7 +76,7 @@ Chunks = Annotated[
 ]
 Repeat = Annotated[
     int | None,
-    typer.Option(help="Repetitions, of which medians are fitted.", show_default=str(REPEAT)),
+    typer.Option(help="Repetitions of each timing.", show_default=str(REPEAT)),
 ]
 
 
@@ -99,8 +99,13 @@ def profile(
             "the median and in proportion."
         ),
     ] = _MISFIT,
+    take: Annotated[
+        Repetitions,
+        typer.Option(help="Which of the repetitions are fitted: what others do only adds to them."),
+    ] = Repetitions.LEAST,
     name: Annotated[
-        str | None, typer.Option(help="Of the machine.", show_default="by the ranks")
+        str | None,
+        typer.Option(help="Of the machine.", show_default="the file's, or what was measured"),
     ] = None,
     save: Save = None,
     output: Annotated[
@@ -134,7 +139,7 @@ def profile(
         told = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
         _refuse({**told, "save": save})
         found = read_measurements(measurements, known, name)
-    made = profile_of(found, known, alike, max_misfit)
+    made = profile_of(found, known, alike, max_misfit, take)
     if plot:
         _draw(made, plot)
     if output:
@@ -184,7 +189,8 @@ def _measured(
             "after another",
             soft_wrap=True,
         )
-        return measure(trial, library, name, notify)
+        own = f"{known.name}-measured" if known else f"measured-{trial.ranks}"
+        return measure(trial, library, name or own, notify)
 
 
 def _draw(made: LinkProfile, path: Path) -> None:

@@ -7,6 +7,7 @@ n * (alpha + beta * s), all at once alpha + n * beta * s. From both, alpha and b
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,6 +31,19 @@ class Pacing(StrEnum):
     """Once the one before has arrived."""
     AT_ONCE = "at-once"
     """With all others."""
+
+
+class Repetitions(StrEnum):
+    """Which of several repetitions is taken."""
+
+    LEAST = "least"
+    """The quickest: what else a machine does can only add to what a link takes."""
+    MEDIAN = "median"
+    """That in the middle: of errors to both sides, or where what others do belongs to it."""
+
+    def of(self, us: Sequence[float]) -> float:
+        """Return the one that is taken."""
+        return min(us) if self is Repetitions.LEAST else statistics.median(us)
 
 
 @dataclass(frozen=True, slots=True)

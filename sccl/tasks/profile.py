@@ -18,7 +18,7 @@ from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.files.measurements import load_measurements, measurements_to_wire
 from sccl.core.files.text import digest, text_of
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.measurements import MAX_PROFILED, Measurements
+from sccl.core.measurements import MAX_PROFILED, Measurements, Repetitions
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import LinkTrial, Mpi, link_timings
@@ -67,6 +67,9 @@ class ProfileOutput(Output, frozen=True, kw_only=True):
     name: str
     ranks: Count
     timings: Annotated[Count, Meta(description="Rows that were fitted, each of some repetitions.")]
+    take: Annotated[
+        Literal["least", "median"], Meta(description="Which of the repetitions were fitted.")
+    ]
     links: tuple[FittedLinkPart, ...]
     costs: tuple[SharedCostPart, ...]
     measurements: Annotated[FileText | None, Meta(description="Where timings were kept.")]
@@ -79,11 +82,13 @@ class LinkProfile:
     """A machine and what it was made of.
 
     Attributes:
+        take: which repetitions were fitted.
         fits: what each link costs by itself, ascending.
         costs: what links share that are alike.
     """
 
     measurements: Measurements
+    take: Repetitions
     fits: tuple[LinkFit, ...]
     costs: tuple[SharedCost, ...]
     topology: Topology
@@ -155,10 +160,12 @@ def _counts(text: str, sizes: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def measure(
-    trial: LinkTrial, mpi: Mpi, name: str | None, notify: Callable[[str], None]
-) -> Measurements:
+def measure(trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]) -> Measurements:
     """Return how long transfers took between MPI ranks, one pair after another.
+
+    Args:
+        name: of what is measured.
+        notify: called with what is being done.
 
     Raises:
         ToolError: the program that times them cannot be built, or failed.
@@ -173,7 +180,7 @@ def measure(
     )
     with closing(link_timings(trial, mpi, notify)) as timings:
         found = tuple(timings)
-    return Measurements(name or f"measured-{trial.ranks}", trial.ranks, found, source)
+    return Measurements(name, trial.ranks, found, source)
 
 
 def read_measurements(path: Path, known: Topology | None, name: str | None) -> Measurements:
@@ -211,7 +218,11 @@ def check_fitting(alike: float, max_misfit: float) -> None:
 
 
 def profile_of(
-    measurements: Measurements, known: Topology | None, alike: float, max_misfit: float
+    measurements: Measurements,
+    known: Topology | None,
+    alike: float,
+    max_misfit: float,
+    take: Repetitions,
 ) -> LinkProfile:
     """Return the machine that measurements tell of.
 
@@ -219,6 +230,7 @@ def profile_of(
         known: whose links it has; None: those that were measured.
         alike: up to which difference costs are the same in any case, in proportion.
         max_misfit: the most that a link's measurements may miss its alpha and beta in the median.
+        take: which repetitions are fitted.
 
     Raises:
         ParameterError: measurements of some link fit no alpha and beta, or are not of the machine.
@@ -227,9 +239,11 @@ def profile_of(
     from sccl.topo.profiles.fit import fitted  # noqa: PLC0415
     from sccl.topo.profiles.machine import measured_machine  # noqa: PLC0415
 
-    fits = fitted(measurements, max_misfit)
+    fits = fitted(measurements, max_misfit, take)
     costs = shared_costs(fits, alike)
-    return LinkProfile(measurements, fits, costs, measured_machine(measurements, costs, known))
+    return LinkProfile(
+        measurements, take, fits, costs, measured_machine(measurements, costs, known)
+    )
 
 
 def write_measured(profile: LinkProfile, path: Path) -> None:
@@ -263,6 +277,7 @@ def profile_output(
         name=profile.topology.name,
         ranks=profile.topology.ranks,
         timings=len(profile.measurements.timings),
+        take=profile.take.value,
         links=tuple(_link_part(fit, profile.cost_of(fit)) for fit in profile.fits),
         costs=tuple(
             SharedCostPart(alpha_us=c.alpha_us, gb_per_s=c.gb_per_s, links=len(c.edges))

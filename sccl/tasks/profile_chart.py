@@ -22,11 +22,11 @@ def profile_chart(profile: LinkProfile) -> ChartType:
     """
     title = f"{profile.topology.name}: transfers over its links"
     if len(profile.fits) <= MOST_TIMED:
-        return link_times_chart(_by_link(profile), title)
+        return link_times_chart(_by_link(profile), title, profile.take)
     costs = sorted(profile.costs, key=lambda cost: -len(cost.edges))[:MOST_TIMED]
     if left := len(profile.costs) - len(costs):
         title += f" ({counted(left, 'cost')} of few links left out)"
-    return link_times_chart(_by_cost(profile, costs), title)
+    return link_times_chart(_by_cost(profile, costs), title, profile.take)
 
 
 def _by_link(profile: LinkProfile) -> list[TimedLinks]:

@@ -21,7 +21,7 @@ from sccl.tasks.profile import save_measurements
 from sccl.topo.profiles.alike import ALIKE
 from sccl.topo.profiles.fit import MAX_MISFIT
 from tests.kit.profiles import measured, pcie_of
-from tests.kit.projects import mpich, open_mpi
+from tests.kit.projects import mpich
 
 TWO_KINDS = {(u, v): (0.7, 40.0) if u // 2 == v // 2 else (2.0, 100.0)
              for u, v in permutations(range(4), 2)}  # fmt: skip
@@ -99,17 +99,15 @@ def test_a_known_machine_keeps_its_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("mpi", [mpich, open_mpi])
-def test_two_ranks_are_measured_and_fitted(mpi: object, tmp_path: Path) -> None:
+def test_two_ranks_are_measured_and_fitted(tmp_path: Path) -> None:
     """How long anything takes is the machine's affair, so any misfit is taken."""
-    assert callable(mpi)
     raw, output = tmp_path / "raw.json", tmp_path / "machine.json"
     words = (
         "profile",
         "--ranks",
         "2",
         "--mpi",
-        mpi().folder,
+        mpich().folder,
         "--sizes",
         "64K..4M",
         "--repeat",

@@ -7,6 +7,7 @@ as few digits as say it.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,7 +77,17 @@ def _common(intervals: Sequence[CostInterval]) -> float:
     low, high = max(i.low for i in intervals), min(i.high for i in intervals)
     middle = min(max(statistics.median(i.value for i in intervals), low), high)
     for digits in range(1, _DIGITS + 1):
-        short = float(f"{middle:.{digits}g}")
-        if low <= short <= high and abs(short - middle) <= _CLOSE * middle:
-            return short
+        near = [x for x in _shorter(middle, digits) if low <= x <= high]
+        best = min(near, key=lambda x: abs(x - middle), default=None)
+        if best is not None and abs(best - middle) <= _CLOSE * middle:
+            return best
     return middle
+
+
+def _shorter(value: float, digits: int) -> list[float]:
+    """Return the numbers of so many digits that are next to a value, below and above."""
+    if value == 0:
+        return [0.0]
+    exponent = math.floor(math.log10(value)) - digits + 1
+    whole = value / 10**exponent
+    return [float(f"{n}e{exponent}") for n in (math.floor(whole), math.ceil(whole))]

@@ -6,15 +6,14 @@ latencies and b bytes, so that one linear fit takes all measurements of a link.
 
 What counts are errors in proportion: a microsecond more is much for a kilobyte and nothing for a
 megabyte; their logarithms are fitted, in which twice as long is as far off as half. Of repetitions
-the median is fitted, and among medians outliers have a bounded say (Huber, Robust Estimation of a
-Location Parameter, 1964): beyond 1.345 deviations an error counts by its size, not by its square.
-Intervals are those of Efron's bootstrap: the fit is made again of rows that are drawn anew, from a
-fixed seed, so that the same measurements give the same intervals.
+the least is fitted, or the median, and among these outliers have a bounded say (Huber, Robust
+Estimation of a Location Parameter, 1964): beyond 1.345 deviations an error counts by its size, not
+by its square. Intervals are those of Efron's bootstrap: the fit is made again of rows that are
+drawn anew, from a fixed seed, so that the same measurements give the same intervals.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sccl.core.ids import Edge
-from sccl.core.measurements import LinkTiming, Measurements
+from sccl.core.measurements import LinkTiming, Measurements, Repetitions
 from sccl.core.topology import link_name
 from sccl.errors import ParameterError
 
@@ -88,10 +87,15 @@ class LinkFit:
         return CostInterval(1e3 / beta.value, 1e3 / beta.high, 1e3 / beta.low)
 
 
-def fitted(measurements: Measurements, max_misfit: float = MAX_MISFIT) -> tuple[LinkFit, ...]:
+def fitted(
+    measurements: Measurements,
+    max_misfit: float = MAX_MISFIT,
+    take: Repetitions = Repetitions.LEAST,
+) -> tuple[LinkFit, ...]:
     """Return alpha and beta of every link that was measured, ascending.
 
     Args:
+        take: which repetitions are fitted.
         max_misfit: the most that may be missed in the median, in proportion.
 
     Raises:
@@ -100,7 +104,7 @@ def fitted(measurements: Measurements, max_misfit: float = MAX_MISFIT) -> tuple[
     found, wrong = [], []
     for edge, timings in measurements.by_link().items():
         try:
-            found.append(_fit(edge, timings, max_misfit))
+            found.append(_fit(edge, timings, max_misfit, take))
         except ParameterError as error:
             wrong.append(str(error))
     if wrong:
@@ -112,7 +116,9 @@ def fitted(measurements: Measurements, max_misfit: float = MAX_MISFIT) -> tuple[
     return tuple(found)
 
 
-def _fit(edge: Edge, timings: Sequence[LinkTiming], max_misfit: float) -> LinkFit:
+def _fit(
+    edge: Edge, timings: Sequence[LinkTiming], max_misfit: float, take: Repetitions
+) -> LinkFit:
     """Return the fit of a link.
 
     Raises:
@@ -121,7 +127,7 @@ def _fit(edge: Edge, timings: Sequence[LinkTiming], max_misfit: float) -> LinkFi
     name = link_name(edge)
     a = np.array([t.latencies for t in timings], dtype=float)
     b = np.array([t.size_bytes / 1e6 for t in timings], dtype=float)
-    us = np.array([statistics.median(t.us) for t in timings], dtype=float)
+    us = np.array([take.of(t.us) for t in timings], dtype=float)
     ratios = {t.size_bytes / t.latencies for t in timings}  # bytes that come with each latency
     if len(timings) < _LEAST_ROWS or len(ratios) < 2:
         raise ParameterError(

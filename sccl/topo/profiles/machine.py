@@ -48,7 +48,6 @@ def measured_machine(
         return made
     return replace(
         made,
-        name=f"{known.name}-measured",
         budgets=known.budgets,
         chassis=known.chassis,
         labels=known.labels,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.measurements import LinkTiming, Pacing
+from sccl.core.measurements import LinkTiming, Pacing, Repetitions
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.charts.timing import size_axis
@@ -46,11 +46,14 @@ class TimedLinks:
         return self.alpha_us + self.us_per_mb * size_bytes / 1e6
 
 
-def link_times_chart(links: Sequence[TimedLinks], title: str) -> ChartType:
-    """Return times against bytes: a point for each repetition's median, a line for each fit.
+def link_times_chart(
+    links: Sequence[TimedLinks], title: str, take: Repetitions = Repetitions.LEAST
+) -> ChartType:
+    """Return times against bytes: a point for each timing, a line for each fit.
 
     Args:
         links: with timings of chunks that have bytes.
+        take: which of their repetitions are drawn.
 
     Raises:
         ParameterError: there are none, or more than colours.
@@ -58,7 +61,7 @@ def link_times_chart(links: Sequence[TimedLinks], title: str) -> ChartType:
     if not 1 <= len(links) <= MOST_TIMED:
         raise ParameterError(f"there are {len(links)} links to draw, expected 1 to {MOST_TIMED}")
     points: list[dict[str, Any]] = [
-        {"bytes": t.size_bytes / t.latencies, "us": _median(t), "link": one.name,
+        {"bytes": t.size_bytes / t.latencies, "us": take.of(t.us) / t.latencies, "link": one.name,
          "pacing": _WORDS[t.pacing], "chunks": t.chunks}
         for one in links for t in one.timings if t.chunk_bytes
     ]  # fmt: skip
@@ -72,17 +75,10 @@ def link_times_chart(links: Sequence[TimedLinks], title: str) -> ChartType:
     drawn = _layers(points, lines, [one.name for one in links], ends, (min(times), max(times)))
     heading = alt.Title(
         title,
-        subtitle="lines: alpha + beta x bytes, as fitted; points: medians of repetitions, by the "
-        "bytes that come with an alpha",
+        subtitle=f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by "
+        "the bytes that come with an alpha",
     )
     return theme.themed(drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading))
-
-
-def _median(timing: LinkTiming) -> float:
-    """Return the microseconds that come with one alpha, of the repetition in the middle."""
-    ordered = sorted(timing.us)
-    half = len(ordered) // 2
-    return (ordered[half] + ordered[~half]) / 2 / timing.latencies
 
 
 def _between(first: float, last: float) -> list[float]:
