@@ -16,7 +16,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import link_name
 from sccl.errors import ParameterError
 
-MAX_PROFILED = 256
+MAX_PROFILED = 64
 """Ranks that are measured pair by pair at most."""
 
 MAX_CHUNK_BYTES = 2**40

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sccl.topo.profiles.alike import SharedCost
     from sccl.topo.profiles.fit import CostInterval, LinkFit
 
-SIZES, COUNTS, REPEAT = "1K..4M", "1,2,8", 5
+SIZES, COUNTS, REPEAT = "1K..1M", "1,2,8", 10
 _MOST_SIZES, _MOST_COUNT, _MOST_BYTES, _MOST_REPEAT = 31, 1024, 1 << 30, 1000
 
 Interval = Annotated[

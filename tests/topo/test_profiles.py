@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections import Counter
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,9 @@ from tests.kit.nightly import seed, times
 from tests.kit.profiles import measured
 
 EDGE = (0, 1)
+ROUNDED = 0.026
+"""Costs are written in few digits, by which they move 2.5 % at most."""
+
 ALPHAS, BETAS = st.floats(0.1, 100), st.floats(1, 1000)
 
 
@@ -174,27 +178,32 @@ def _fits(draw: st.DrawFn) -> list[LinkFit]:
 
 @given(_fits(), st.sampled_from([0.0, 0.1]))
 @settings(max_examples=times(100))
-def test_a_shared_cost_lies_in_all_intervals_of_its_links(
+def test_a_shared_cost_lies_in_all_intervals_of_its_links_but_for_rounding(
     fits: list[LinkFit], alike: float
 ) -> None:
     costs = shared_costs(fits, alike)
     assert sorted(edge for cost in costs for edge in cost.edges) == [fit.edge for fit in fits]
     for cost in costs:
         for fit in (one for one in fits if one.edge in cost.edges):
-            assert _inside(cost.alpha_us, fit.alpha_us.widened(alike))
-            assert _inside(cost.gb_per_s, fit.gb_per_s.widened(alike))
+            assert _inside(cost.alpha_us, fit.alpha_us.widened(alike), ROUNDED)
+            assert _inside(cost.gb_per_s, fit.gb_per_s.widened(alike), ROUNDED)
 
 
 @given(_fits())
 @settings(max_examples=times(100))
-def test_there_are_as_few_rates_as_can_be(fits: list[LinkFit]) -> None:
-    """Intervals of which no two overlap need a rate each: the most of them bound the number."""
-    rates = {cost.gb_per_s for cost in shared_costs(fits, 0.0)}
-    apart, end = 0, 0.0
-    for interval in sorted((fit.gb_per_s for fit in fits), key=lambda one: one.high):
-        if interval.low > end:
-            apart, end = apart + 1, interval.high
-    assert len(rates) <= apart
+def test_most_links_that_can_share_a_rate_do(fits: list[LinkFit]) -> None:
+    """Intervals of every subset are looked at: which have a point in common, and how many are."""
+    own = [fit.gb_per_s for fit in fits]
+    most = max(
+        len(some)
+        for n in range(1, len(own) + 1)
+        for some in combinations(own, n)
+        if max(i.low for i in some) <= min(i.high for i in some)
+    )
+    shared = Counter[float]()
+    for cost in shared_costs(fits, 0.0):
+        shared[cost.gb_per_s] += len(cost.edges)
+    assert max(shared.values()) >= most
 
 
 def test_a_known_machine_keeps_what_was_not_measured() -> None:

@@ -1,14 +1,14 @@
 """Links that are alike share one cost, so that a machine is as symmetric as it can be told to be.
 
 No two links are measured to cost the same. Where the intervals of several have a point in common,
-nothing that was measured tells them apart: they get one cost from what is common to all, written in
-as few digits as say it.
+nothing that was measured tells them apart: they get one cost from what is common to all, in few
+digits.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -43,51 +43,46 @@ class SharedCost:
 def shared_costs(fits: Sequence[LinkFit], alike: float = ALIKE) -> tuple[SharedCost, ...]:
     """Return the costs of links, those that are alike together; the fastest first.
 
-    Of equal rates there are as few as can be, and so of latencies for each of these.
+    Links of one rate may differ in latency, and then do not share a cost.
 
     Args:
         alike: how far intervals reach at least, in proportion; 0 or more.
     """
     found = []
-    for by_rate in _stabbed(fits, lambda fit: fit.gb_per_s.widened(alike)):
+    for by_rate in _together(fits, lambda fit: fit.gb_per_s.widened(alike)):
         rate = _common([fit.gb_per_s.widened(alike) for fit in by_rate])
-        for both in _stabbed(by_rate, lambda fit: fit.alpha_us.widened(alike)):
+        for both in _together(by_rate, lambda fit: fit.alpha_us.widened(alike)):
             alpha = _common([fit.alpha_us.widened(alike) for fit in both])
             found.append(SharedCost(tuple(sorted(fit.edge for fit in both)), alpha, rate))
     return tuple(sorted(found, key=lambda cost: (-cost.gb_per_s, cost.alpha_us, cost.edges)))
 
 
-def _stabbed(fits: Sequence[LinkFit], of: Callable[[LinkFit], CostInterval]) -> list[list[LinkFit]]:
-    """Return the fits in groups whose intervals have a point in common: as few groups as can be.
+def _together(
+    fits: Sequence[LinkFit], of: Callable[[LinkFit], CostInterval]
+) -> list[list[LinkFit]]:
+    """Return the fits in groups whose intervals have a point in common, the largest group first.
 
-    The interval that ends first needs a point, and none serves more others than its end.
+    The largest is all that have some point in common, the next of those that are left, and so on:
+    a few links that were disturbed do not part the others.
     """
+    left = sorted(((of(fit), fit) for fit in fits), key=lambda pair: (pair[0].high, pair[1].edge))
     groups: list[list[LinkFit]] = []
-    end = -1.0
-    for fit in sorted(fits, key=lambda one: (of(one).high, one.edge)):
-        if not groups or of(fit).low > end:
-            groups.append([])
-            end = of(fit).high
-        groups[-1].append(fit)
+    while left:
+        ends = [interval.high for interval, _ in left]
+        begins = sorted(interval.low for interval, _ in left)
+        # Wherever intervals meet, they do at the first of their ends.
+        at = max(ends, key=lambda end: bisect_right(begins, end) - bisect_left(ends, end))
+        groups.append([fit for interval, fit in left if interval.low <= at <= interval.high])
+        left = [pair for pair in left if not pair[0].low <= at <= pair[0].high]
     return groups
 
 
 def _common(intervals: Sequence[CostInterval]) -> float:
-    """Return a number near the middle of several that lies in all their intervals."""
+    """Return what lies in all of some intervals, near the middle of their values, rounded."""
     low, high = max(i.low for i in intervals), min(i.high for i in intervals)
     middle = min(max(statistics.median(i.value for i in intervals), low), high)
     for digits in range(1, _DIGITS + 1):
-        near = [x for x in _shorter(middle, digits) if low <= x <= high]
-        best = min(near, key=lambda x: abs(x - middle), default=None)
-        if best is not None and abs(best - middle) <= _CLOSE * middle:
-            return best
+        short = float(f"{middle:.{digits}g}")
+        if abs(short - middle) <= _CLOSE * middle:
+            return short
     return middle
-
-
-def _shorter(value: float, digits: int) -> list[float]:
-    """Return the numbers of so many digits that are next to a value, below and above."""
-    if value == 0:
-        return [0.0]
-    exponent = math.floor(math.log10(value)) - digits + 1
-    whole = value / 10**exponent
-    return [float(f"{n}e{exponent}") for n in (math.floor(whole), math.ceil(whole))]
