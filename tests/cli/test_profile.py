@@ -98,7 +98,6 @@ def test_a_known_machine_keeps_its_links(tmp_path: Path) -> None:
     assert set(json.loads(said)["inputs"]) == {"measurements", "topology"}
 
 
-@pytest.mark.mpi
 def test_two_ranks_are_measured_and_fitted(tmp_path: Path) -> None:
     """How long anything takes is the machine's affair, so any misfit is taken."""
     raw, output = tmp_path / "raw.json", tmp_path / "machine.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import combinations, product
 
 from sccl.core.measurements import LinkTiming, Measurements, Pacing
 from sccl.core.pcie import PairedCopies, PcieMeasurements
@@ -32,18 +32,18 @@ def measured(
     Args:
         costs: microseconds, and microseconds for 10^6 bytes, of each link.
         noise: every repetition is up to so much more or less, in proportion.
-        outliers: the share of rows that take 2 to 10 times as long, all their repetitions.
+        outliers: the share of a link's rows that take 2 to 10 times as long, all repetitions.
     """
     rng = random.Random(seed)  # noqa: S311 - the same every time
     rows = []
+    kinds = list(product(SIZES, COUNTS, Pacing))
     for (src, dst), (alpha, beta) in costs.items():
-        for size in SIZES:
-            for chunks in COUNTS:
-                for pacing in Pacing:
-                    us = model_us(alpha, beta, pacing, chunks, size)
-                    us *= rng.uniform(2, 10) if rng.random() < outliers else 1
-                    many = tuple(us * (1 + rng.uniform(-noise, noise)) for _ in range(3))
-                    rows.append(LinkTiming(src, dst, pacing, chunks, size, many))
+        off = {*rng.sample(range(len(kinds)), round(outliers * len(kinds)))}
+        for number, (size, chunks, pacing) in enumerate(kinds):
+            us = model_us(alpha, beta, pacing, chunks, size)
+            us *= rng.uniform(2, 10) if number in off else 1
+            many = tuple(us * (1 + rng.uniform(-noise, noise)) for _ in range(3))
+            rows.append(LinkTiming(src, dst, pacing, chunks, size, many))
     return Measurements("known", ranks, tuple(rows), "Made by the model.")
 
 

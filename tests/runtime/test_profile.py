@@ -25,7 +25,6 @@ ROW = {"src": 0, "dst": 1, "pacing": "in-turn", "chunks": 3, "chunk_bytes": 8,
        "us": [10.0, 6.0], "answer_us": [1.0, 1.5]}  # fmt: skip
 
 
-@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", [mpich, open_mpi])
 def test_every_row_of_every_link_is_timed(mpi: Callable[[], Mpi]) -> None:
     told: list[str] = []
