@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from sccl.core.bus_ids import BusIds
 from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
+from sccl.core.files.sketch_shapes import SketchWire
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
@@ -429,4 +430,5 @@ AnyWire = (
     | AnswerWire
     | MeasurementsWire
     | PcieMeasurementsWire
+    | SketchWire
 )
