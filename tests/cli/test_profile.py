@@ -62,6 +62,18 @@ def test_a_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
     assert (output.read_bytes(), picture.read_bytes()) == first
 
 
+def test_the_median_is_fitted_where_it_is_asked_for(tmp_path: Path) -> None:
+    made = measured({(0, 1): (1.0, 50.0)}, 2, "take")
+    slow = tuple(replace(t, us=(t.us[0], 3 * t.us[0], 3 * t.us[0])) for t in made.timings)
+    words = ("profile", "--measurements", kept(tmp_path, replace(made, timings=slow)), "--json")
+    least, median = (json.loads(run(*words, "--take", take)[1]) for take in ("least", "median"))
+    assert (least["take"], least["costs"]) == (
+        "least",
+        [{"alpha_us": 1, "gb_per_s": 20, "links": 1}],
+    )
+    assert (median["take"], median["costs"][0]["alpha_us"]) == ("median", 3)
+
+
 def test_measurements_come_back_from_their_file(tmp_path: Path) -> None:
     made = measured({(0, 1): (1.0, 50.0)}, 2, "file", 0.1)
     assert load_measurements(kept(tmp_path, made)) == made
