@@ -5,7 +5,7 @@
 // For each pair, size and count n: n chunks one after another, each once the receiver has answered
 // that the one before has arrived; and n at once, with one answer. An answer is an empty message,
 // whose time is measured beside: half of an empty message there and back. Rank 0 prints a line of
-// JSON for each.
+// JSON for each, and for each again in every repetition.
 #include <mpi.h>
 
 #include <algorithm>
@@ -163,21 +163,15 @@ class Region {
   long at_ = 0;
 };
 
-// All rows of a pair: microseconds and those of an answer, by row and repetition.
-std::vector<double> measured(const Plan &plan, int peer, bool sender) {
-  Region region(plan.most, sender ? 1 : 0);
-  std::vector<double> found(plan.rows.size() * static_cast<std::size_t>(plan.repetitions) * 2);
-  for (int repetition = -1; repetition < plan.repetitions; ++repetition) {  // -1: to warm up
-    for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-      const Row &row = plan.rows[i];
-      const auto [us, answer] = timed(row, peer, sender, region.next(row.bytes * row.count));
-      if (repetition >= 0) {
-        const std::size_t place = i * static_cast<std::size_t>(plan.repetitions) +
-                     static_cast<std::size_t>(repetition);
-        found[2 * place] = us;
-        found[2 * place + 1] = answer;
-      }
-    }
+// All rows of a pair, once: microseconds and those of an answer. What comes first is not counted: the
+// other has perhaps slept.
+std::vector<double> measured(const Plan &plan, int peer, bool sender, Region &region) {
+  timed(plan.rows.front(), peer, sender, region.next(plan.most));
+  std::vector<double> found;
+  for (const Row &row : plan.rows) {
+    const auto [us, answer] = timed(row, peer, sender, region.next(row.bytes * row.count));
+    found.push_back(us);
+    found.push_back(answer);
   }
   return found;
 }
@@ -194,51 +188,43 @@ void meet() {
   }
 }
 
-void print_list(const char *name, const double *figures, int count) {
-  std::printf(", \"%s\": [", name);
-  for (int i = 0; i < count; ++i) {
-    std::printf("%s%.3f", i == 0 ? "" : ", ", figures[2 * i]);
-  }
-  std::printf("]");
-}
-
 void print_pair(const Plan &plan, std::pair<int, int> pair, const std::vector<double> &found) {
   const double *at = found.data();
   for (const Row &row : plan.rows) {
     std::printf("{\"src\": %d, \"dst\": %d, \"pacing\": \"%s\", \"chunks\": %d, "
-          "\"chunk_bytes\": %ld",
-          pair.first, pair.second, row.at_once ? "at-once" : "in-turn", row.count,
-          row.bytes);
-    print_list("us", at, plan.repetitions);
-    print_list("answer_us", at + 1, plan.repetitions);
-    std::printf("}\n");
-    at += 2 * plan.repetitions;
+                "\"chunk_bytes\": %ld, \"us\": %.3f, \"answer_us\": %.3f}\n",
+                pair.first, pair.second, row.at_once ? "at-once" : "in-turn", row.count, row.bytes,
+                at[0], at[1]);
+    at += 2;
   }
   std::fflush(stdout);
 }
 
+void visit(const Plan &plan, std::pair<int, int> pair, int rank, Region &region) {
+  const auto [src, dst] = pair;
+  std::vector<double> found;
+  if (rank == src || rank == dst) {
+    found = measured(plan, rank == src ? dst : src, rank == src, region);
+  }
+  meet();
+  const int count = static_cast<int>(2 * plan.rows.size());
+  if (rank == src && src != 0) {
+    MPI_Send(found.data(), count, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);
+  } else if (rank == 0 && src != 0) {
+    found.resize(static_cast<std::size_t>(count));
+    MPI_Recv(found.data(), count, MPI_DOUBLE, src, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  if (rank == 0) {
+    print_pair(plan, pair, found);
+  }
+}
+
+// Pairs take turns in each repetition, so that what else the machine does troubles all of them alike.
 void run(const Plan &plan, int rank) {
-  for (const auto &pair : plan.pairs) {
-    const auto [src, dst] = pair;
-    std::vector<double> found;
-    if (rank == src || rank == dst) {
-      found = measured(plan, rank == src ? dst : src, rank == src);
-    }
-    meet();
-    if (src == 0) {
-      if (rank == 0) {
-        print_pair(plan, pair, found);
-      }
-      continue;
-    }
-    const int count =
-      static_cast<int>(plan.rows.size() * static_cast<std::size_t>(plan.repetitions) * 2);
-    if (rank == src) {
-      MPI_Send(found.data(), count, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);
-    } else if (rank == 0) {
-      found.resize(static_cast<std::size_t>(count));
-      MPI_Recv(found.data(), count, MPI_DOUBLE, src, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      print_pair(plan, pair, found);
+  Region region(plan.most, static_cast<char>(rank));
+  for (int repetition = 0; repetition < plan.repetitions; ++repetition) {
+    for (const auto &pair : plan.pairs) {
+      visit(plan, pair, rank, region);
     }
   }
   meet();

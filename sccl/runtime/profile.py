@@ -1,4 +1,4 @@
-"""Profiling: transfers between pairs of MPI ranks are timed, one pair after another.
+"""Profiling: transfers between pairs of MPI ranks are timed, one pair after another, in turns.
 
 TACCL (NSDI 2023), section 4.1: n chunks one after another, and n at once. MPI does not tell the
 sender that a chunk has arrived, so the receiver answers with an empty message; what the answers
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 from sccl.core.files.disk import data_dir
 from sccl.core.ids import Edge
 from sccl.core.measurements import LinkTiming, Pacing
-from sccl.errors import ToolError
+from sccl.errors import ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
 from sccl.runtime.processes import lines_of
 
@@ -51,8 +51,8 @@ class LinkTrial:
 
 def link_timings(
     trial: LinkTrial, mpi: Mpi, notify: Callable[[str], None] = lambda _: None
-) -> Generator[LinkTiming, None, None]:
-    """Build the program that times transfers, run it, and yield each timing as it comes.
+) -> tuple[LinkTiming, ...]:
+    """Build the program that times transfers, run it, and return what it measured.
 
     Args:
         notify: called with what is being done.
@@ -66,7 +66,7 @@ def link_timings(
         notify(f"compiling with {mpi.compiler}")
         _compile(folder, mpi)
         words = [*mpi.launcher(trial.ranks), str(folder / "profile"), *trial.arguments()]
-        yield from _run(words, folder, mpi, trial, notify)
+        return _run(words, folder, mpi, trial, notify)
 
 
 def _compile(folder: Path, mpi: Mpi) -> None:
@@ -78,29 +78,39 @@ def _compile(folder: Path, mpi: Mpi) -> None:
             pass
 
 
+_Row = tuple[int, int, Pacing, int, int]
+"""A link, and how many chunks of how many bytes were sent how."""
+
+
 def _run(
-    words: Sequence[str], folder: Path, mpi: Mpi, trial: LinkTrial, notify: Callable[[str], None]
-) -> Generator[LinkTiming, None, None]:
-    done: list[Edge] = []
-    notify(_progress(trial, done))
-    lines = lines_of(
-        words, folder, mpi.environment(), lambda code: f"profile ended with exit code {code}"
-    )
-    with closing(lines):
+    words: Sequence[str],
+    folder: Path,
+    mpi: Mpi,
+    trial: LinkTrial,
+    notify: Callable[[str], None],
+) -> tuple[LinkTiming, ...]:
+    """Return what the program measures: all repetitions of a row together, rows as they come."""
+    found: dict[_Row, list[float]] = {}
+    visits, before = 0, (-1, -1)
+    with closing(
+        lines_of(
+            words, folder, mpi.environment(), lambda code: f"profile ended with exit code {code}"
+        )
+    ) as lines:
         for line in lines:
-            timing = _timing(line)
-            if timing.edge not in done[-1:]:
-                done.append(timing.edge)
-                notify(_progress(trial, done))
-            yield timing
+            row, us = _timed(line)
+            found.setdefault(row, []).append(us)
+            if row[:2] != before:
+                before, visits = row[:2], visits + 1
+                notify(f"measuring: {visits} of {trial.repeat * len(trial.edges)}")
+    try:
+        return tuple(LinkTiming(*row, tuple(us)) for row, us in found.items())
+    except ParameterError as error:
+        raise ToolError(f"profile printed what cannot be: {error}") from error
 
 
-def _progress(trial: LinkTrial, done: Sequence[Edge]) -> str:
-    return f"measuring: {len(done)} of {len(trial.edges)} links"
-
-
-def _timing(line: str) -> LinkTiming:
-    """Return what a line of the program says, less its answers.
+def _timed(line: str) -> tuple[_Row, float]:
+    """Return a row that a line of the program is about, and its microseconds less its answers.
 
     An answer is no slower than a chunk, so a chunk takes at least half of both.
 
@@ -108,11 +118,10 @@ def _timing(line: str) -> LinkTiming:
         ToolError: it is no such line.
     """
     try:
-        row = json.loads(line)
-        pacing, chunks = Pacing(row["pacing"]), row["chunks"]
-        answers = chunks if pacing is Pacing.IN_TURN else 1
-        pairs = zip(row["us"], row["answer_us"], strict=True)
-        us = tuple(round(max(t - answers * answer, t / 2), 3) for t, answer in pairs)
-        return LinkTiming(row["src"], row["dst"], pacing, chunks, row["chunk_bytes"], us)
+        told = json.loads(line)
+        pacing, chunks = Pacing(told["pacing"]), told["chunks"]
+        us, answers = told["us"], chunks if pacing is Pacing.IN_TURN else 1
+        own = round(max(us - answers * told["answer_us"], us / 2), 3)
+        return (told["src"], told["dst"], pacing, chunks, told["chunk_bytes"]), own
     except (ValueError, KeyError, TypeError) as error:
         raise ToolError(f"profile printed {line!r}, expected a line of JSON") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -178,9 +177,7 @@ def measure(trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]
         f"machine: chunks of {low} to {high}, {counts} of them one after another and at once, "
         f"{trial.repeat} repetitions."
     )
-    with closing(link_timings(trial, mpi, notify)) as timings:
-        found = tuple(timings)
-    return Measurements(name, trial.ranks, found, source)
+    return Measurements(name, trial.ranks, link_timings(trial, mpi, notify), source)
 
 
 def read_measurements(path: Path, known: Topology | None, name: str | None) -> Measurements:
