@@ -17,6 +17,7 @@ from sccl.emit.shared import MAX_PER_LINK
 from sccl.errors import ParameterError
 from sccl.tasks.codegen import codegen_output, write_code
 from sccl.tasks.files import load_algorithms
+from sccl.topo import resolve
 
 Target = Annotated[
     str,
@@ -49,6 +50,16 @@ Select = Annotated[
     typer.Option(help="Switch points, such as 'allgather:0=0e,65536=1d' (else the cost model's)."),
 ]
 
+CostsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--topo",
+        help="Switch points by the costs of this machine, such as one of 'sccl profile' (else by "
+        "those of each algorithm's own).",
+        autocompletion=complete.topology,
+    ),
+]
+
 _KERNEL = "kernel"
 
 
@@ -60,6 +71,7 @@ def codegen(
     blocks_per_link: PerLink = None,
     transport: Transport = _KERNEL,
     select: Select = None,
+    topo: CostsOf = None,
     force: Force = False,
     json: options.Json = False,
 ) -> None:
@@ -72,9 +84,14 @@ def codegen(
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
     if target == "host" and (blocks_per_link, transport) != (None, _KERNEL):
         raise ParameterError("--blocks-per-link and --transport are for GPUs: leave them out")
+    if select is not None and topo is not None:
+        raise ParameterError(
+            "--select and --topo both say which sizes are served by what: give one"
+        )
+    machine = resolve(topo) if topo else None
     given = {str(one.file): one.algorithm for one in load_algorithms(files)}
     made = EmitOptions(blocks_per_link, transport)
-    written = write_code(given, output, target, made, select, force=force)
+    written = write_code(given, output, target, made, select, machine, force=force)
     if json:
         print_output(codegen_output(written))
         return

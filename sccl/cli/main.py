@@ -70,8 +70,7 @@ VERBS = (
         FIND,
         "taccl",
         "taccl",
-        "Plan within a communication sketch, given or suggested by the machine: routes, orders, "
-        "times.",
+        "Plan within a communication sketch: routes, then orders on links, then exact times.",
         "sccl taccl --collective allgather --topo ndv2x2 --size 1MB",
     ),
     Verb(
@@ -157,6 +156,13 @@ VERBS = (
         "run",
         "Measure every program of a project and set its switch points accordingly.",
         "sccl tune project --sizes 1..4K",
+    ),
+    Verb(
+        RUN,
+        "profile",
+        "profile",
+        "Measure alpha and beta of links between MPI ranks, and write them as a machine.",
+        "sccl profile --ranks 4 -o machine.json --plot links.svg",
     ),
     Verb(
         RUN,

@@ -26,7 +26,7 @@ from sccl.tasks.taccl import (
     NAME,
     UNITS,
     Ordering,
-    Paths,
+    RoutePaths,
     Steps,
     TacclOutput,
     sketched,
@@ -60,7 +60,7 @@ Chunks = Annotated[
     ),
 ]
 ByPaths = Annotated[
-    Paths,
+    RoutePaths,
     typer.Option(
         help="Whether chunks go through ranks on shortest paths alone; auto: where any are too "
         "many for a model."
@@ -116,7 +116,7 @@ def taccl(
     sketch: BySketch = AUTO,
     size: Size = None,
     chunks: Chunks = 0,
-    paths: ByPaths = Paths.AUTO,
+    paths: ByPaths = RoutePaths.AUTO,
     order: ByOrder = Ordering.BEST,
     steps: BySteps = Steps.AUTO,
     together: Together = True,

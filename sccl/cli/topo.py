@@ -18,6 +18,8 @@ from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
 from sccl.tasks.importing import Read, import_output, read_machine, with_fabric, write_machine
+from sccl.tasks.infer import infer as infer_pcie
+from sccl.tasks.infer import infer_output
 from sccl.tasks.probing import probe_machine
 from sccl.tasks.topo import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
 from sccl.topo import (
@@ -252,6 +254,44 @@ def probe(
     """
     options.writable(output)
     _finish(probe_machine(tools, name, gpu, alpha_us), output, json=json)
+
+
+@topo.command(epilog="Example: sccl topo infer pcie.json --topo dgx1")
+@reported
+def infer(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Measurements of copies and loopbacks ('sccl schema pcie-measurement').",
+        ),
+    ],
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            "--topo",
+            help="The machine that these GPUs are: also say which GPU each rank is to be, so that "
+            "rank 0 is near the NIC.",
+            autocompletion=complete.topology,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Deduce from measurements which GPUs share a PCIe switch, and where the NIC is."""
+    topology = resolve_topology(machine) if machine else None
+    found = infer_pcie(file, topology)
+    if json:
+        print_output(infer_output(file, topology, found))
+        return
+    console, hierarchy = out(), found.hierarchy
+    console.print(f"nearest to the NIC: CPU {hierarchy.near_cpu}")
+    for gpus in hierarchy.switches:
+        also = " and the NIC" if gpus == hierarchy.near_gpus else ""
+        console.print(f"a PCIe switch: GPU {', '.join(map(str, gpus))}{also}")
+    if not hierarchy.near_gpus:
+        console.print("the NIC shares a switch with no GPU")
+    if found.visible_devices is not None:
+        console.print(f"CUDA_VISIBLE_DEVICES={','.join(map(str, found.visible_devices))}")
 
 
 def _finish(read: Read, output: Path | None, *, json: bool) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from sccl.core.topology import Topology, check_cost
+from sccl.core.topology import Topology, check_cost, link_name
 from sccl.errors import ParameterError
 
 SLOWEST = (
@@ -66,6 +66,32 @@ class Costs:
         """
         alphas = {link.alpha_us for link in topology.links} if alpha_us is None else {alpha_us}
         speeds = {link.gb_per_s for link in topology.links} if gb_per_s is None else {gb_per_s}
+        return cls(max(alphas), min(speeds), len(alphas) > 1 or len(speeds) > 1)
+
+    @classmethod
+    def on(cls, topology: Topology, machine: Topology) -> Costs:
+        """Return the costs of a topology whose links cost what a machine, perhaps measured, says.
+
+        A link costs what that of the machine does, whatever it says itself; its lanes share the
+        bandwidth of all lanes there.
+
+        Raises:
+            ParameterError: the machine has other ranks, or lacks a link.
+        """
+        if topology.ranks != machine.ranks:
+            raise ParameterError(
+                f"topology {machine.name!r} has {machine.ranks} ranks, an algorithm for "
+                f"{topology.name!r} is for {topology.ranks}: give a machine with as many"
+            )
+        by_edge = {link.edge: link for link in machine.links}
+        if lacking := sorted(topology.edges - by_edge.keys()):
+            raise ParameterError(
+                f"topology {machine.name!r} has no {link_name(lacking[0])}, which an algorithm for "
+                f"{topology.name!r} may use: give a machine that has all links of that"
+            )
+        own = [(by_edge[link.edge], link.lanes) for link in topology.links]
+        alphas = {link.alpha_us for link, _ in own}
+        speeds = {link.lanes * link.gb_per_s / lanes for link, lanes in own}
         return cls(max(alphas), min(speeds), len(alphas) > 1 or len(speeds) > 1)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -11,6 +11,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING, BusIds, ascend
 from sccl.core.cost import Costs, winners
 from sccl.core.files.disk import slug
+from sccl.core.topology import Topology
 from sccl.emit.selection import Selection, SwitchPoint
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
@@ -20,6 +21,9 @@ NAMED = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
 
 Protocols = Sequence[tuple[str, int]]
 """Letters of a target's protocols, each with the bytes of a part from which it serves; first 0."""
+
+CostsOf = Callable[[Topology], Costs]
+"""What a step and a byte cost on the machine of an algorithm."""
 
 _ONLY = {
     "a": "a choice by measurement (a), which only host projects",
@@ -91,12 +95,14 @@ def bundle(
     *,
     serial: bool,
     protocols: Protocols,
+    costs: CostsOf = Costs.of,
 ) -> Bundle:
     """Return the bundle of some algorithms, for one number of ranks.
 
     Args:
         serial: ranks are single threads.
         protocols: by which protocol parts go, until a measurement says better.
+        costs: what a step and a byte cost on the machine of an algorithm.
 
     Raises:
         ParameterError: no algorithm is given, they are for different numbers of ranks or GPUs, or
@@ -122,7 +128,7 @@ def bundle(
             )
         members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
         lowered = tuple(_lowered(a, serial=serial) for a in members)
-        entries.append(Entry(name, lowered, _switches(lowered, protocols)))
+        entries.append(Entry(name, lowered, _switches(lowered, protocols, costs)))
     return Bundle(sizes[0], tuple(entries), _bus_ids(algorithms))
 
 
@@ -200,12 +206,14 @@ def _lowered(algorithm: Algorithm, *, serial: bool) -> Lowered:
     )
 
 
-def _switches(lowered: Sequence[Lowered], protocols: Protocols) -> tuple[SwitchPoint, ...]:
+def _switches(
+    lowered: Sequence[Lowered], protocols: Protocols, costs_of: CostsOf
+) -> tuple[SwitchPoint, ...]:
     """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time."""
     found: list[SwitchPoint] = []
     for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
         own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
-        points, costs = _compared([lowered[i].algorithm for i in own])
+        points, costs = _compared([lowered[i].algorithm for i in own], costs_of)
         for span in winners(points, costs):
             index = own[span.index]
             blocks = _blocks_of_a_buffer(lowered[index])
@@ -221,13 +229,13 @@ def _switches(lowered: Sequence[Lowered], protocols: Protocols) -> tuple[SwitchP
 
 
 def _compared(
-    algorithms: Sequence[Algorithm],
+    algorithms: Sequence[Algorithm], costs_of: CostsOf
 ) -> tuple[list[tuple[int, Fraction]], Costs]:
     """Return (S, R/C) of algorithms in lanes of one speed, and what a step and a byte cost.
 
     They may be for models of a machine whose lanes differ.
     """
-    costs = [Costs.of(a.topology) for a in algorithms]
+    costs = [costs_of(a.topology) for a in algorithms]
     most = Costs(max(c.alpha_us for c in costs), max(c.gb_per_s for c in costs))
     return [
         (a.steps, a.bandwidth_cost * Fraction(str(most.gb_per_s)) / Fraction(str(c.gb_per_s)))

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 from sccl import __version__
 from sccl.core.algorithm import Algorithm
+from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create, write_folder
 from sccl.core.files.programs import ProjectWire, project_text
 from sccl.core.files.text import parse
 from sccl.emit import cuda, gpu, hip, host
-from sccl.emit.bundle import Bundle, Protocols, bundle, with_selection
+from sccl.emit.bundle import Bundle, CostsOf, Protocols, bundle, with_selection
 from sccl.emit.programs import PROGRAM_FILE, project_to_wire
 from sccl.emit.selection import Selection
 from sccl.emit.shared import TRANSPORTS, EmitOptions
@@ -47,11 +48,13 @@ def generate(
     target: str,
     options: EmitOptions | None = None,
     select: str | None = None,
+    costs: CostsOf = Costs.of,
 ) -> dict[str, str]:
     """Return the files of a project by name.
 
     Args:
         select: switch points in place of the cost model's, as ``SCCL_SELECT`` spells them.
+        costs: what a step and a byte cost on the machine of an algorithm.
 
     Raises:
         UnknownNameError: there is no such target or transport.
@@ -70,7 +73,7 @@ def generate(
     protocols = writer.PROTOCOLS
     if chosen.transport == "dma":
         protocols = gpu.without_packets(protocols)
-    made = bundle(algorithms, serial=serial, protocols=protocols)
+    made = bundle(algorithms, serial=serial, protocols=protocols, costs=costs)
     if select is not None:
         made = with_selection(made, Selection.parse(select), protocols)
     found = writer.files(made, chosen)

@@ -2,6 +2,7 @@
 
 from sccl.runtime.compare import Timing, Trial, by_collective, fastest, speedup, timed
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
+from sccl.runtime.profile import LinkTrial, link_timings
 from sccl.runtime.project import Project, build, load_project, select
 from sccl.runtime.tools import Check, CheckResult, ToolState, answer, try_all
 from sccl.runtime.tune import tuned
@@ -9,6 +10,7 @@ from sccl.runtime.tune import tuned
 __all__ = [
     "Check",
     "CheckResult",
+    "LinkTrial",
     "Mpi",
     "Project",
     "Timing",
@@ -19,6 +21,7 @@ __all__ = [
     "by_collective",
     "fastest",
     "find_mpi",
+    "link_timings",
     "load_project",
     "mpi_folder",
     "select",

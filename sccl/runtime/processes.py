@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
+
+from sccl.errors import ToolError
+
+LINES = 15
+"""Lines of a failed command that are shown."""
 
 
 @contextmanager
@@ -66,3 +73,40 @@ def running(
             if process.stdout is not None:
                 process.stdout.close()
             process.wait()
+
+
+def lines_of(
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    failed: Callable[[int], str],
+) -> Generator[str, None, None]:
+    """Run a command in a folder and yield each line that it prints, as it comes.
+
+    If it is left before its end, whatever the command has started ends with it: make's compilers
+    would go on by themselves.
+
+    Args:
+        failed: how the error begins, by the exit code.
+
+    Raises:
+        ToolError: it failed; the error says how, and in what words it did.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        with running(
+            words,
+            signal.SIGTERM,  # not SIGKILL: no half of a file stays
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            errors="replace",
+            env=dict(environment),
+            cwd=os.fspath(folder),
+        ) as process:
+            assert process.stdout is not None
+            yield from process.stdout
+        if process.returncode:
+            said.seek(0)
+            end = "\n".join(said.read().strip().splitlines()[-LINES:])
+            raise ToolError(f"{failed(process.returncode)}:\n{end}")

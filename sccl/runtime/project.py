@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,10 +14,7 @@ from sccl.core.files.text import parse
 from sccl.emit import PROGRAM_FILE, Selection, selected
 from sccl.errors import FormatError, InputError, ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
-from sccl.runtime.processes import running
-
-LINES = 15
-"""Lines of a failed command that are shown."""
+from sccl.runtime.processes import lines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,8 @@ def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: 
         raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
     words = [make, "-s", f"MPICXX={mpi.compiler}"]
     failed = f"building {project.directory} failed"
-    with closing(_lines(words, project, mpi, lambda _: failed)) as lines:
+    lines_made = lines_of(words, project.directory, mpi.environment(), lambda _: failed)
+    with closing(lines_made) as lines:
         for line in lines:
             notify(line.rstrip())
 
@@ -108,35 +102,9 @@ def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Generat
         ToolError: it ended with an error: a wrong result, or a rank that died.
     """
     words = command(project, mpi, arguments)
-    return _lines(words, project, mpi, lambda code: f"bench ended with exit code {code}")
-
-
-def _lines(
-    words: list[str], project: Project, mpi: Mpi, failed: Callable[[int], str]
-) -> Generator[str, None, None]:
-    """Run a command in a project's folder and yield each line that it prints, as it comes.
-
-    If it is left before its end, whatever the command has started ends with it: make's compilers
-    would go on by themselves.
-
-    Raises:
-        ToolError: it failed; the error says how, and in what words it did.
-    """
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-        with running(
-            words,
-            signal.SIGTERM,  # not SIGKILL: no half of a file stays
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-            errors="replace",
-            env=mpi.environment(),
-            cwd=os.fspath(project.directory),
-        ) as process:
-            assert process.stdout is not None
-            yield from process.stdout
-        if process.returncode:
-            said.seek(0)
-            end = "\n".join(said.read().strip().splitlines()[-LINES:])
-            raise ToolError(f"{failed(process.returncode)}:\n{end}")
+    return lines_of(
+        words,
+        project.directory,
+        mpi.environment(),
+        lambda code: f"bench ended with exit code {code}",
+    )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
+from sccl.core.cost import Costs
 from sccl.core.files.fields import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
 from sccl.emit import EmitOptions, generate, write_project
 from sccl.tasks.judged import judged
 from sccl.tasks.outputs import Output, plan_digests
@@ -56,12 +59,13 @@ class Written:
         return tuple(sorted({a.collective.name for a in self.algorithms}))
 
 
-def write_code(  # noqa: PLR0913 - what is written, and where
+def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
     given: Mapping[str, AnyAlgorithm],
     directory: Path,
     target: str,
     options: EmitOptions | None = None,
     select: str | None = None,
+    machine: Topology | None = None,
     *,
     force: bool = False,
 ) -> Written:
@@ -70,6 +74,8 @@ def write_code(  # noqa: PLR0913 - what is written, and where
     Args:
         given: the algorithms, by what messages call them.
         select: switch points in place of the cost model's, as ``SCCL_SELECT`` spells them.
+        machine: by whose costs sizes are served, such as a measured one; None: those of each
+            algorithm's own.
         force: whatever the folder holds.
 
     Raises:
@@ -77,7 +83,8 @@ def write_code(  # noqa: PLR0913 - what is written, and where
             not fit into one project, or the folder cannot be written.
     """
     algorithms = tuple(judged(algorithm, name) for name, algorithm in given.items())
-    files = generate(algorithms, target, options or EmitOptions(), select)
+    costs = Costs.of if machine is None else partial(Costs.on, machine=machine)
+    files = generate(algorithms, target, options or EmitOptions(), select, costs)
     write_project(directory, files, force=force)
     return Written(directory, target, given, algorithms, tuple(sorted(files)))
 

@@ -130,7 +130,7 @@ def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[st
         ParameterError: the sizes or the repetitions make no sense, or the project has no such
             collective.
     """
-    low_high = _sizes(sizes)
+    low_high = size_range(sizes)
     for name in collectives:
         if name not in project.collectives:
             raise ParameterError(
@@ -141,7 +141,12 @@ def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[st
     return Trial(low_high, repeat, tuple(collectives))
 
 
-def _sizes(text: str) -> tuple[int, int]:
+def size_range(text: str) -> tuple[int, int]:
+    """Return the first and the last of some sizes, ``from..to``, bytes.
+
+    Raises:
+        ParameterError: the text is of another form, or the last is less than the first.
+    """
     found = re.fullmatch(r"(\d{1,13})([KMG]?)\.\.(\d{1,13})([KMG]?)", text)
     if found:
         low = int(found[1]) * _UNITS[found[2]]

@@ -34,7 +34,7 @@ AUTO = "auto"
 """In place of a sketch: the best of several that the machine suggests."""
 
 
-class Paths(StrEnum):
+class RoutePaths(StrEnum):
     """Which ways chunks may go."""
 
     AUTO = "auto"

@@ -20,15 +20,24 @@ import sccl
 from sccl.cli.main import VERBS, app, load
 from sccl.cli.schema import schema_of_kind
 from sccl.core.files.kinds import SHAPES
+from sccl.tasks.profile import save_measurements
 from sccl.tasks.schemas import OUTPUTS, output_of
 from sccl.topo import importers
 from tests.kit.found import frontier
+from tests.kit.profiles import measured
 from tests.kit.scripts import scripted_mpi, scripted_tool
 from tests.kit.tools import tried_tools
 
 ASKED = ("--collective", "allgather", "--topo", "ring:4")
 SIZE = ("--chunks", "1", "--steps", "2", "--rounds", "2")
 SIZES = ("--sizes", "4..8")
+PCIE = {
+    "kind": "pcie-measurement",
+    "name": "two",
+    "loopback_us": [[2.0], [1.0]],
+    "pairs": [{"gpus": [0, 1], "gb_per_s": [12.0]}],
+    "beside_nic": [[6.0], [12.0]],
+}
 
 
 def run(*words: str | Path) -> tuple[int, Any]:
@@ -69,6 +78,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     theirs = importers.load("msccl-topology").EXAMPLE
     (folder / "theirs.json").write_text(theirs)
     scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
+    save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
+    (folder / "pcie.json").write_text(json.dumps(PCIE))
     assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
     plan = folder / "found" / "allgather-ring-4-c2-s2-r3.json"
@@ -113,6 +124,11 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "schema": ("schema", lambda _: []),
     "topo import": ("topo-import", lambda d: [d / "theirs.json", "-o", d / "ours.json"]),
     "topo probe": ("topo-import", lambda d: ["--tools", d / "tools", "-o", d / "this.json"]),
+    "profile": (
+        "profile",
+        lambda d: ["--measurements", d / "timings.json", "-o", d / "p.json", "--plot", d / "p.svg"],
+    ),
+    "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),
     "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),

@@ -15,6 +15,7 @@ from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
 from sccl.core.files.answers import answer_of_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.kinds import KINDS, SHAPES, Kind, kind_of_shape
+from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
 from sccl.core.files.schedules import schedule_to_wire
 from sccl.core.files.shapes import (
     AlgorithmWire,
@@ -29,13 +30,16 @@ from sccl.core.files.shapes import (
     SymmetryWire,
     VariableBandwidthWire,
 )
+from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.files.text import digest, kind_in, parse, text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.instance import Instance
 from sccl.core.schedule import schedule_of
+from sccl.core.sketch import Rotation, Sketch
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.errors import FormatError
 from sccl.topo import resolve
+from tests.kit.profiles import measured, pcie_of
 
 RING = resolve("ring:4")
 GATHER = Collective("allgather", 4, 1, 4, SCATTERED, ALL)
@@ -55,6 +59,9 @@ WIRES: list[AnyWire] = [
     instance_to_wire(Instance(RING, GATHER, 2, 2)),
     answer_to_wire(Unknown("timeout", "cpsat", 1.0)),
     SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
+    sketch_to_wire(Sketch("half", 2, rotations=(Rotation(2, 4),))),
+    measurements_to_wire(measured({(0, 1): (1.0, 50.0)}, 2, "kinds")),
+    pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),
     schedule_to_wire(schedule_of(RING, GATHER, [(0, 1, 0, 0, False)], Clock.of(RING, 1))),
     PackedScheduleWire(
         collective=collective_to_wire(GATHER),

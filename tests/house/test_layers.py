@@ -22,6 +22,7 @@ FLOORS = {
     "topo": 3,
     "topo/symmetry": 3,
     "topo/importers": 4,
+    "topo/profiles": 4,
     "judge": 4,
     "sim": 4,
     "solvers": 4,
@@ -81,6 +82,7 @@ _DOORS |= {
     "tasks",
     "topo",
     "topo/importers",
+    "topo/profiles",
 }
 _DOORS |= {
     "topo/symmetry",
@@ -101,6 +103,7 @@ MAY_IMPORT = {
     "topo": _NOUNS,
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
+    "topo/profiles": _NOUNS | {"topo/symmetry", "numpy"},
     "collectives": _NOUNS,
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},

@@ -25,6 +25,7 @@ SHARED = {
         "synth.ksync.options",
         "synth.limit.options",
         "synth.fluid.options",
+        "synth.taccl.options",
         "synth.tacos.options",
         "synth.teccl.options",
     },

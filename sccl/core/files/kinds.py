@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sccl.core.files.claims import CertificateWire
+from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
 from sccl.core.files.programs import ProjectWire
 from sccl.core.files.shapes import (
     AlgorithmWire,
@@ -53,6 +54,8 @@ def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) ->
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
 FABRIC = _kind("fabric", "joining", FabricWire)
 BANDWIDTH = _kind("bandwidth", "intervals", VariableBandwidthWire)
+MEASUREMENT = _kind("measurement", "ranks timings", MeasurementsWire)
+PCIE_MEASUREMENT = _kind("pcie-measurement", "loopback_us beside_nic", PcieMeasurementsWire)
 SKETCH = _kind("sketch", "nnodes intranode_sketch", SketchWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
 CUSTOM_COLLECTIVE = _kind(
@@ -74,7 +77,7 @@ PROGRAM = _kind("program", "target collectives", ProjectWire)
 KINDS = (
     *(TOPOLOGY, FABRIC, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
-    SKETCH,
+    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT),
 )
 
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})

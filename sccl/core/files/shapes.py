@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.bus_ids import BusIds
+from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
 from sccl.core.files.sketch_shapes import SketchWire
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
@@ -429,5 +430,7 @@ AnyWire = (
     | PackedScheduleWire
     | InstanceWire
     | AnswerWire
+    | MeasurementsWire
+    | PcieMeasurementsWire
     | SketchWire
 )

@@ -19,14 +19,14 @@ from sccl.synth.taccl.batches import Batch, BatchCosts
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a schedule, and the tick after which all has arrived."""
+class TimedRows:
+    """TimedRows of a schedule, and the tick after which all has arrived."""
 
     finish: int
     hops: Hops
 
 
-def rows_of(posed: Posed, batches: Sequence[Batch]) -> Rows:
+def rows_of(posed: Posed, batches: Sequence[Batch]) -> TimedRows:
     """Return what goes over ways as rows of their links, those of a batch with the same times."""
     costs = BatchCosts(posed)
     flat = [(b.start, chunk, b.way, len(b.chunks)) for b in batches for chunk in b.chunks]
@@ -48,10 +48,10 @@ def rows_of(posed: Posed, batches: Sequence[Batch]) -> Rows:
     hops = hops._replace(end=hops.end + more[which] * posed.unit)
     if posed.copied:
         hops = merged(hops)
-    return Rows(costs.finish(batches) * posed.unit, hops)
+    return TimedRows(costs.finish(batches) * posed.unit, hops)
 
 
-def mirrored(topology: Topology, clock: Clock, rows: Rows) -> Rows:
+def mirrored(topology: Topology, clock: Clock, rows: TimedRows) -> TimedRows:
     """Return rows on the reversed machine, read backwards, as rows on the machine.
 
     A row keeps its link busy from s to e, and its bytes arrive by e + lag. Backwards from the
@@ -66,13 +66,13 @@ def mirrored(topology: Topology, clock: Clock, rows: Rows) -> Rows:
     lag = np.array([clock.lag(i) for i in range(len(back))], dtype=np.int64)[link]
     to_rank = np.array([k.dst < ranks for k in topology.links])[link]
     start, end = rows.finish - hops.end - lag, rows.finish - hops.start - lag
-    return Rows(
+    return TimedRows(
         rows.finish,
         _ordered(Hops(start, end, hops.chunk, link, to_rank, hops.message)),
     )
 
 
-def one_after_another(first: Rows, then: Rows) -> Rows:
+def one_after_another(first: TimedRows, then: TimedRows) -> TimedRows:
     """Return one schedule after another: of an allreduce."""
     a, b = first.hops, then.hops
     message = None
@@ -86,7 +86,7 @@ def one_after_another(first: Rows, then: Rows) -> Rows:
         reduce=np.concatenate([a.reduce, b.reduce]),
         message=message,
     )
-    return Rows(first.finish + then.finish, _ordered(joined))
+    return TimedRows(first.finish + then.finish, _ordered(joined))
 
 
 def _ordered(hops: Hops) -> Hops:
@@ -94,7 +94,9 @@ def _ordered(hops: Hops) -> Hops:
     return Hops(*(None if column is None else column[order] for column in hops))  # type: ignore[arg-type]
 
 
-def schedule_of(topology: Topology, collective: Collective, clock: Clock, rows: Rows) -> Schedule:
+def schedule_of(
+    topology: Topology, collective: Collective, clock: Clock, rows: TimedRows
+) -> Schedule:
     """Return rows as a schedule."""
     hops = rows.hops
     return Schedule(

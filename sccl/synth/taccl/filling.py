@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from sccl.synth.intervals.placing import Held, first_fit
 from sccl.synth.intervals.posed import Posed
 from sccl.synth.taccl.batches import Batch, BatchCosts
-from sccl.synth.taccl.trees import Direction, Holds, Order, Trees, key_of
+from sccl.synth.taccl.trees import Direction, Holds, LinkOrder, RouteTrees, key_of
 
 _ARRIVES, _LOOKS = 0, 1
 """Of the events of one unit of time, arrivals come first."""
@@ -22,7 +22,7 @@ _ARRIVES, _LOOKS = 0, 1
 def filled(
     posed: Posed,
     routes: Collection[tuple[int, int]],
-    order: Order,
+    order: LinkOrder,
     most: int,
     pause: Callable[[], None] = lambda: None,
 ) -> tuple[Batch, ...]:
@@ -50,11 +50,11 @@ class _Filling:
     """What waits where, and what is under way."""
 
     def __init__(
-        self, posed: Posed, routes: Collection[tuple[int, int]], order: Order, most: int
+        self, posed: Posed, routes: Collection[tuple[int, int]], order: LinkOrder, most: int
     ) -> None:
         backwards = order.direction is Direction.END
         self.posed, self.order, self.most = posed, order, most
-        self.costs, self.trees = BatchCosts(posed), Trees.of(posed, routes)
+        self.costs, self.trees = BatchCosts(posed), RouteTrees.of(posed, routes)
         self.holds = Holds(posed, backwards=backwards)
         self.held = [Held(room) for room in posed.room]
         self.queues: dict[int, list[tuple[tuple[int, ...], int]]] = {}

@@ -18,18 +18,18 @@ from sccl.synth.intervals.posed import ChunkSend, Posed
 from sccl.synth.intervals.ways import Hop
 from sccl.synth.taccl.batches import sends_of
 from sccl.synth.taccl.filling import filled
-from sccl.synth.taccl.trees import Direction, Holds, Order, Priority, Trees, key_of
+from sccl.synth.taccl.trees import Direction, Holds, LinkOrder, Priority, RouteTrees, key_of
 
 __all__ = ["ORDERS", "ordered"]
 
-ORDERS = tuple(Order(direction, priority) for priority in Priority for direction in Direction)
+ORDERS = tuple(LinkOrder(direction, priority) for priority in Priority for direction in Direction)
 """All four."""
 
 
 def ordered(
     posed: Posed,
     routes: Collection[tuple[int, int]],
-    order: Order,
+    order: LinkOrder,
     pause: Callable[[], None] = lambda: None,
 ) -> tuple[ChunkSend, ...]:
     """Return when each chunk goes its ways, by a heuristic.
@@ -78,12 +78,12 @@ def _take(held: list[Held], hops: list[Hop], start: int) -> None:
 def _by_distance(
     posed: Posed,
     routes: Collection[tuple[int, int]],
-    order: Order,
+    order: LinkOrder,
     pause: Callable[[], None],
 ) -> tuple[ChunkSend, ...]:
     """Return sends, put on links one after the other; backwards: with the last ones first."""
     backwards = order.direction is Direction.END
-    trees, holds = Trees.of(posed, routes), Holds(posed, backwards=backwards)
+    trees, holds = RouteTrees.of(posed, routes), Holds(posed, backwards=backwards)
     held = [Held(room) for room in posed.room]
     waits, after = trees.waits(posed, backwards=backwards)
     ready = {key: 0 for key in trees.to_go if key not in waits}

@@ -33,7 +33,7 @@ from sccl.synth.taccl.filling import filled
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.ordering import ORDERS, ordered
 from sccl.synth.taccl.routing import Routed, open_ways, routed, shortest_ways
-from sccl.synth.taccl.trees import Order
+from sccl.synth.taccl.trees import LinkOrder
 
 MOST_ROUTES = 60_000
 """Of a model of routes: a boolean for each first chunk and way."""
@@ -225,17 +225,17 @@ class SketchedPhase:
             routes = routed(posed, self.action, chosen, edges, effort)
         return routes
 
-    def _orders(self) -> list[Order]:
+    def _orders(self) -> list[LinkOrder]:
         relays = self.sketched.sketch.relays
         own_first = relays is not None and relays.own_first
         asked = self.options.order
         return [
-            Order(order.direction, order.priority, own_first)
+            LinkOrder(order.direction, order.priority, own_first)
             for order in ORDERS
             if asked in {"best", str(order)}
         ]
 
-    def _order(self, pairs: list[tuple[int, int]], order: Order) -> None:
+    def _order(self, pairs: list[tuple[int, int]], order: LinkOrder) -> None:
         """Put chunks on links by a heuristic: step 2; and several together, where that pays."""
         self.take(alone(ordered(self.posed, pairs, order)), str(order))
         if self.joins:

@@ -24,7 +24,7 @@ from sccl.synth.intervals.sketched import Sketched
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import clock_together, least_of_allreduce
 from sccl.synth.network.machine import net_of
-from sccl.synth.taccl.assembled import Rows, mirrored, one_after_another, rows_of, schedule_of
+from sccl.synth.taccl.assembled import TimedRows, mirrored, one_after_another, rows_of, schedule_of
 from sccl.synth.taccl.automatic import suggested
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase import SketchedPhase
@@ -342,7 +342,7 @@ def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedP
     topology, its = request.topology, phases[-1].posed.clock
     clock = Clock.of(topology, its.chunk_bytes, its.model, its.tick_ps)
     collective = request.spec.at(request.spec.unit * chunks)
-    rows: Rows | None = None
+    rows: TimedRows | None = None
     for phase, backwards in zip(phases, _directions(dual), strict=True):
         own = rows_of(phase.posed, phase.batches)
         own = mirrored(topology, clock, own) if backwards else own

@@ -25,7 +25,7 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LinkOrder:
     """A heuristic of this step."""
 
     direction: Direction
@@ -42,7 +42,7 @@ After = dict[tuple[int, int], list[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
-class Trees:
+class RouteTrees:
     """Routes as trees: what follows a way of a chunk, and what is before it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Trees:
     come: dict[tuple[int, int], int]
 
     @classmethod
-    def of(cls, posed: Posed, routes: Collection[tuple[int, int]]) -> Trees:
+    def of(cls, posed: Posed, routes: Collection[tuple[int, int]]) -> RouteTrees:
         """Return routes, which are (chunk, way), as trees."""
         ways: dict[int, dict[int, int]] = {}
         for chunk, way in sorted(routes):
@@ -105,7 +105,7 @@ def _depth(posed: Posed, own: dict[int, int], cost: tuple[int, ...], rank: int) 
 
 
 def key_of(
-    posed: Posed, trees: Trees, order: Order, key: tuple[int, int], start: int
+    posed: Posed, trees: RouteTrees, order: LinkOrder, key: tuple[int, int], start: int
 ) -> tuple[int, ...]:
     """Return by what a transfer is before others: the least first."""
     chunk, way = key

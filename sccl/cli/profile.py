@@ -1,0 +1,229 @@
+"""``sccl profile``: what links cost, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import complete, options
+from sccl.cli.report import err, on_a_line, out, print_output, reported
+from sccl.cli.run import MpiFolder
+from sccl.core.measurements import Measurements, Repetitions
+from sccl.core.topology import Topology
+from sccl.core.words import counted
+from sccl.errors import ParameterError
+from sccl.runtime import find_mpi
+from sccl.tasks.profile import (
+    COUNTS,
+    REPEAT,
+    SIZES,
+    LinkProfile,
+    check_fitting,
+    measure,
+    profile_of,
+    profile_output,
+    read_measurements,
+    save_measurements,
+    trial_of_links,
+    write_measured,
+)
+from sccl.topo import resolve
+from sccl.view import charts
+
+if TYPE_CHECKING:
+    from sccl.topo.profiles.fit import CostInterval
+
+_ALIKE, _MISFIT = 0.1, 1.0  # as topo/profiles has them, which loads NumPy
+
+Ranks = Annotated[
+    int | None,
+    typer.Option(help="MPI ranks to start; links between every two are measured, both ways."),
+]
+Machine = Annotated[
+    str | None,
+    typer.Option(
+        "--topo",
+        help="Only the links of this machine, whose lanes and budgets stay (a name of 'sccl topo "
+        "list' or a .json file).",
+        autocompletion=complete.topology,
+    ),
+]
+Given = Annotated[
+    Path | None,
+    typer.Option(
+        "--measurements",
+        metavar="FILE",
+        help="Fit what is in this file, and measure nothing.",
+    ),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Keep the measurements here, to be fitted again."),
+]
+Sizes = Annotated[
+    str | None,
+    typer.Option(help="Bytes of a chunk, from..to, each twice the one before.", show_default=SIZES),
+]
+Chunks = Annotated[
+    str | None,
+    typer.Option(
+        help="How many chunks are sent, one after another and at once.", show_default=COUNTS
+    ),
+]
+Repeat = Annotated[
+    int | None,
+    typer.Option(help="Repetitions of each timing.", show_default=str(REPEAT)),
+]
+
+
+@reported
+def profile(
+    ranks: Ranks = None,
+    topo: Machine = None,
+    measurements: Given = None,
+    sizes: Sizes = None,
+    chunks: Chunks = None,
+    repeat: Repeat = None,
+    mpi: MpiFolder = None,
+    alike: Annotated[
+        float, typer.Option(help="Costs that differ by no more are the same, in proportion.")
+    ] = _ALIKE,
+    max_misfit: Annotated[
+        float,
+        typer.Option(
+            help="The most by which the measurements of a link may miss its alpha and beta, in "
+            "the median and in proportion."
+        ),
+    ] = _MISFIT,
+    take: Annotated[
+        Repetitions,
+        typer.Option(help="Which of the repetitions are fitted: what others do only adds to them."),
+    ] = Repetitions.LEAST,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of the machine.", show_default="the file's, or what was measured"),
+    ] = None,
+    save: Save = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the machine here.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw times against bytes: .html, .svg, .png or .pdf.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Measure alpha and beta of links between MPI ranks, and write them as a machine.
+
+    Chunks go one after another and at once, between one pair of ranks at a time. Alpha and beta are
+    fitted to both (TACCL, section 4.1); links that are alike share one cost.
+    """
+    check_fitting(alike, max_misfit)
+    known = resolve(topo) if topo else None
+    for path in (save, output):
+        options.writable(path)
+    if plot:
+        charts.check_picture(plot)
+    if measurements is None:
+        found = _measured(ranks, known, sizes, chunks, repeat, mpi, name)
+        if save:
+            save_measurements(found, save)
+    else:
+        told = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
+        _refuse({**told, "save": save})
+        found = read_measurements(measurements, known, name)
+    made = profile_of(found, known, alike, max_misfit, take)
+    if plot:
+        _draw(made, plot)
+    if output:
+        write_measured(made, output)
+    if json:
+        print_output(
+            profile_output(
+                made, known, measurements=measurements or save, file=output, picture=plot
+            )
+        )
+    else:
+        _print(made)
+        _print_files({"timings": save, "machine": output, "picture": plot})
+
+
+def _refuse(told: dict[str, object]) -> None:
+    """Refuse options of measuring where nothing is measured."""
+    given = [f"--{name}" for name, value in told.items() if value is not None]
+    if given:
+        raise ParameterError(
+            f"{given[0]} is about measuring, and --measurements gives what was measured: leave one "
+            "of both out"
+        )
+
+
+def _measured(
+    ranks: int | None,
+    known: Topology | None,
+    sizes: str | None,
+    chunks: str | None,
+    repeat: int | None,
+    mpi: Path | None,
+    name: str | None,
+) -> Measurements:
+    trial = trial_of_links(
+        ranks, known, sizes or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
+    )
+    library, console = find_mpi(mpi), err()
+    with console.status("measuring") as status:
+
+        def notify(text: str) -> None:
+            """Say on a terminal what is being done, elsewhere nothing but the beginning."""
+            status.update(escape(text))
+
+        console.print(
+            f"measuring {counted(len(trial.edges), 'link')} between {trial.ranks} MPI ranks, one "
+            "after another",
+            soft_wrap=True,
+        )
+        own = f"{known.name}-measured" if known else f"measured-{trial.ranks}"
+        return measure(trial, library, name or own, notify)
+
+
+def _draw(made: LinkProfile, path: Path) -> None:
+    from sccl.tasks.profile_chart import profile_chart  # noqa: PLC0415 - the charts, where drawn
+
+    charts.save(profile_chart(made), path, title=f"sccl: {made.topology.name}")
+
+
+def _print(made: LinkProfile) -> None:
+    console = out()
+    table = Table(title=escape(f"{on_a_line(made.topology.name)}: links by their measurements"))
+    table.add_column("link")
+    heads = ("alpha, us", "95 %", "GB/s", "95 %", "missed by", "cost")
+    for head in heads:
+        table.add_column(head, justify="right")
+    for fit in made.fits:
+        alpha = f"{fit.alpha_us.value:.3g}", _ends(fit.alpha_us)
+        rate = f"{fit.gb_per_s.value:.3g}", _ends(fit.gb_per_s)
+        table.add_row(
+            f"{fit.src}->{fit.dst}", *alpha, *rate, f"{fit.misfit:.1%}", str(made.cost_of(fit) + 1)
+        )
+    console.print(table)
+    for number, cost in enumerate(made.costs, start=1):
+        links = counted(len(cost.edges), "link")
+        text = f"cost {number}: alpha {cost.alpha_us:g} us, {cost.gb_per_s:g} GB/s ({links})"
+        console.print(text, soft_wrap=True)
+
+
+def _ends(interval: CostInterval) -> str:
+    return f"{interval.low:.3g} .. {interval.high:.3g}"
+
+
+def _print_files(files: dict[str, Path | None]) -> None:
+    for what, path in files.items():
+        if path is not None:
+            out().print(f"{what}: {on_a_line(path)}", markup=False, soft_wrap=True)

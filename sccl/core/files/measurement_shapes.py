@@ -1,0 +1,87 @@
+"""The shapes of files of measurements: of links, and of what is joined by PCIe."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+_Version = Annotated[Literal[1], Meta(description="Version of this format.")]
+_Digest = Annotated[
+    str | None, Meta(description="sha256 of the content without this field; or null.")
+]
+_Index = Annotated[int, Meta(ge=0)]
+_Figures = Annotated[tuple[float, ...], Meta(min_length=1, max_length=100_000)]
+_Named = Annotated[str, Meta(min_length=1)]
+_Source = Annotated[str, Meta(description="How and with what they were taken.")]
+
+
+class _MeasuredPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class LinkTimingWire(_MeasuredPart, frozen=True, kw_only=True):
+    """How long chunks took over one link."""
+
+    src: Annotated[int, Meta(ge=0, description="Rank that sent.")]
+    dst: Annotated[int, Meta(ge=0, description="Rank that received.")]
+    pacing: Annotated[
+        Literal["in-turn", "at-once"],
+        Meta(description="in-turn: each once the one before had arrived; at-once: all together."),
+    ]
+    chunks: Annotated[int, Meta(ge=1, description="How many were sent.")]
+    chunk_bytes: Annotated[int, Meta(ge=0, description="Of each.")]
+    us: Annotated[
+        _Figures,
+        Meta(description="Microseconds until the last had arrived, by repetition."),
+    ]
+
+
+class MeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaults=True):
+    """Timings of links, from which alpha and beta are fitted (TACCL, section 4.1)."""
+
+    schema: _Version = 1
+    kind: Literal["measurement"] = "measurement"
+    digest: _Digest = None
+    name: _Named
+    source: _Source = ""
+    ranks: Annotated[int, Meta(ge=2)]
+    timings: Annotated[tuple[LinkTimingWire, ...], Meta(min_length=1)]
+
+
+class PairedCopiesWire(_MeasuredPart, frozen=True, kw_only=True):
+    """Copies of two GPUs to the CPU at once."""
+
+    gpus: Annotated[tuple[_Index, _Index], Meta(description="The two, the lower one first.")]
+    gb_per_s: Annotated[
+        _Figures, Meta(description="What each of the two gets, GB/s, by repetition.")
+    ]
+
+
+class PcieMeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaults=True):
+    """What tells how GPUs, CPUs and a NIC are joined by PCIe (TACCL, section 4.2)."""
+
+    schema: _Version = 1
+    kind: Literal["pcie-measurement"] = "pcie-measurement"
+    digest: _Digest = None
+    name: _Named
+    source: _Source = ""
+    loopback_us: Annotated[
+        tuple[_Figures, ...],
+        Meta(description="A row for each CPU: microseconds of a loopback between it and the NIC."),
+    ]
+    pairs: Annotated[
+        tuple[PairedCopiesWire, ...], Meta(description="A row for every two GPUs.", max_length=2016)
+    ]
+    beside_nic: Annotated[
+        tuple[_Figures, ...],
+        Meta(
+            description="A row for each GPU: GB/s of its copy to the CPU while the CPU nearest to "
+            "the NIC does a loopback with it."
+        ),
+    ]
+    alone: Annotated[
+        tuple[_Figures, ...],
+        Meta(description="A row for each GPU: GB/s of its copy while nothing else is sent."),
+    ] = ()

@@ -1,0 +1,88 @@
+"""Measurements of links and of PCIe, from files and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sccl.core.files.disk import read_text
+from sccl.core.files.measurement_shapes import (
+    LinkTimingWire,
+    MeasurementsWire,
+    PairedCopiesWire,
+    PcieMeasurementsWire,
+)
+from sccl.core.files.text import parse
+from sccl.core.measurements import LinkTiming, Measurements, Pacing
+from sccl.core.pcie import PairedCopies, PcieMeasurements
+from sccl.errors import FormatError, ParameterError
+
+
+def load_measurements(path: Path) -> Measurements:
+    """Return the measurements of links in a file.
+
+    Raises:
+        InputError: the file cannot be read, or holds none, or they contradict themselves.
+    """
+    where = str(path)
+    wire = parse(read_text(path), MeasurementsWire, where)
+    try:
+        timings = tuple(
+            LinkTiming(t.src, t.dst, Pacing(t.pacing), t.chunks, t.chunk_bytes, t.us)
+            for t in wire.timings
+        )
+        return Measurements(wire.name, wire.ranks, timings, wire.source)
+    except ParameterError as error:
+        raise FormatError(f"{where}: {error}") from error
+
+
+def measurements_to_wire(measurements: Measurements) -> MeasurementsWire:
+    """Return the file shape of measurements of links."""
+    return MeasurementsWire(
+        name=measurements.name,
+        source=measurements.source,
+        ranks=measurements.ranks,
+        timings=tuple(
+            LinkTimingWire(
+                src=t.src,
+                dst=t.dst,
+                pacing=t.pacing.value,
+                chunks=t.chunks,
+                chunk_bytes=t.chunk_bytes,
+                us=t.us,
+            )
+            for t in measurements.timings
+        ),
+    )
+
+
+def pcie_to_wire(measurements: PcieMeasurements) -> PcieMeasurementsWire:
+    """Return the file shape of measurements of PCIe."""
+    return PcieMeasurementsWire(
+        name=measurements.name,
+        source=measurements.source,
+        loopback_us=measurements.loopback_us,
+        pairs=tuple(PairedCopiesWire(gpus=p.gpus, gb_per_s=p.gb_per_s) for p in measurements.pairs),
+        beside_nic=measurements.beside_nic,
+        alone=measurements.alone,
+    )
+
+
+def load_pcie(path: Path) -> PcieMeasurements:
+    """Return the measurements of PCIe in a file.
+
+    Raises:
+        InputError: the file cannot be read, or holds none, or they contradict themselves.
+    """
+    where = str(path)
+    wire = parse(read_text(path), PcieMeasurementsWire, where)
+    try:
+        return PcieMeasurements(
+            name=wire.name,
+            source=wire.source,
+            loopback_us=wire.loopback_us,
+            pairs=tuple(PairedCopies(pair.gpus, pair.gb_per_s) for pair in wire.pairs),
+            beside_nic=wire.beside_nic,
+            alone=wire.alone,
+        )
+    except ParameterError as error:
+        raise FormatError(f"{where}: {error}") from error

@@ -1,0 +1,153 @@
+"""Measurements of links: how long some chunks took from one rank to another.
+
+TACCL (NSDI 2023), section 4.1: n chunks of s bytes that are sent one after another take
+n * (alpha + beta * s), all at once alpha + n * beta * s. From both, alpha and beta are fitted.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sccl.core.ids import Edge
+from sccl.core.topology import link_name
+from sccl.errors import ParameterError
+
+MAX_PROFILED = 64
+"""Ranks that are measured pair by pair at most."""
+
+MAX_CHUNK_BYTES = 2**40
+MAX_SENT = 2**20
+_MAX_US = 1e12
+
+
+class Pacing(StrEnum):
+    """When a chunk is sent that is not the first."""
+
+    IN_TURN = "in-turn"
+    """Once the one before has arrived."""
+    AT_ONCE = "at-once"
+    """With all others."""
+
+
+class Repetitions(StrEnum):
+    """Which of several repetitions is taken."""
+
+    LEAST = "least"
+    """The quickest: what else a machine does can only add to what a link takes."""
+    MEDIAN = "median"
+    """That in the middle: of errors to both sides, or where what others do belongs to it."""
+
+    def of(self, us: Sequence[float]) -> float:
+        """Return the one that is taken."""
+        return min(us) if self is Repetitions.LEAST else statistics.median(us)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTiming:
+    """How long chunks took over one link, from the first byte sent to the last that arrived.
+
+    Attributes:
+        chunks: how many were sent.
+        chunk_bytes: of each.
+        us: microseconds of all of them, one figure for each repetition.
+    """
+
+    src: int
+    dst: int
+    pacing: Pacing
+    chunks: int
+    chunk_bytes: int
+    us: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.src == self.dst:
+            raise ParameterError(f"{self.name}: a link joins two different ranks")
+        if not 1 <= self.chunks <= MAX_SENT:
+            raise ParameterError(f"{self.name}: chunks is {self.chunks}, expected 1 to {MAX_SENT}")
+        if not 0 <= self.chunk_bytes <= MAX_CHUNK_BYTES:
+            raise ParameterError(
+                f"{self.name}: chunk_bytes is {self.chunk_bytes}, expected 0 to {MAX_CHUNK_BYTES}"
+            )
+        check_figures(self.us, f"{self.name}: us", _MAX_US)
+
+    @property
+    def edge(self) -> Edge:
+        """Return ``(src, dst)``."""
+        return (self.src, self.dst)
+
+    @property
+    def name(self) -> str:
+        """Return what messages call it."""
+        return f"{link_name(self.edge)}, {self.chunks} x {self.chunk_bytes} B {self.pacing}"
+
+    @property
+    def latencies(self) -> int:
+        """Return how many times alpha it takes."""
+        return self.chunks if self.pacing is Pacing.IN_TURN else 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all its chunks."""
+        return self.chunks * self.chunk_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Timings of the links between some ranks.
+
+    Attributes:
+        name: of what was measured.
+        timings: by link, as they were taken.
+        source: how and with what they were taken.
+    """
+
+    name: str
+    ranks: int
+    timings: tuple[LinkTiming, ...]
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ParameterError("the measurements have no name: give them one")
+        if not 2 <= self.ranks <= MAX_PROFILED:
+            raise ParameterError(f"ranks is {self.ranks}, expected 2 to {MAX_PROFILED}")
+        if not self.timings:
+            raise ParameterError("there are no timings: give those of at least one link")
+        seen: set[tuple[object, ...]] = set()
+        for timing in self.timings:
+            if not all(0 <= rank < self.ranks for rank in timing.edge):
+                raise ParameterError(
+                    f"{timing.name}: there are {self.ranks} ranks, expected 0 to {self.ranks - 1}"
+                )
+            key = (timing.edge, timing.pacing, timing.chunks, timing.chunk_bytes)
+            if key in seen:
+                raise ParameterError(f"{timing.name} is there twice: give all its us in one row")
+            seen.add(key)
+
+    def by_link(self) -> dict[Edge, list[LinkTiming]]:
+        """Return the timings of each link, links in ascending order."""
+        found: dict[Edge, list[LinkTiming]] = {}
+        for timing in sorted(self.timings, key=lambda t: t.edge):
+            found.setdefault(timing.edge, []).append(timing)
+        return found
+
+
+def check_figures(figures: Sequence[float], what: str, most: float) -> None:
+    """Check that something was measured, and that all it gave are positive numbers.
+
+    Args:
+        what: how a message begins.
+        most: the largest that is believed.
+
+    Raises:
+        ParameterError: it was not.
+    """
+    if not figures:
+        raise ParameterError(f"{what} is empty, expected a figure for each repetition")
+    for figure in figures:
+        if not (math.isfinite(figure) and 0 < figure <= most):
+            raise ParameterError(f"{what} has {figure:g}, expected numbers above 0, to {most:g}")

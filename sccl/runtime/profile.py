@@ -1,0 +1,127 @@
+"""Profiling: transfers between pairs of MPI ranks are timed, one pair after another, in turns.
+
+TACCL (NSDI 2023), section 4.1: n chunks one after another, and n at once. MPI does not tell the
+sender that a chunk has arrived, so the receiver answers with an empty message; what the answers
+take is measured beside and taken off.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl.core.files.disk import data_dir
+from sccl.core.ids import Edge
+from sccl.core.measurements import LinkTiming, Pacing
+from sccl.errors import ParameterError, ToolError
+from sccl.runtime.mpi import Mpi
+from sccl.runtime.processes import lines_of
+
+_SOURCE = "profile.cpp"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTrial:
+    """What is timed of links.
+
+    Attributes:
+        ranks: how many are started.
+        edges: the links, as ``(src, dst)``; in this order.
+        sizes: bytes of a chunk.
+        counts: how many chunks are sent, one after another and at once.
+        repeat: how often each is timed.
+    """
+
+    ranks: int
+    edges: tuple[Edge, ...]
+    sizes: tuple[int, ...]
+    counts: tuple[int, ...]
+    repeat: int
+
+    def arguments(self) -> list[str]:
+        """Return what the program is told."""
+        lists = [",".join(map(str, some)) for some in (self.sizes, self.counts)]
+        return [str(self.repeat), *lists, *(f"{src}-{dst}" for src, dst in self.edges)]
+
+
+def link_timings(
+    trial: LinkTrial, mpi: Mpi, notify: Callable[[str], None] = lambda _: None
+) -> tuple[LinkTiming, ...]:
+    """Build the program that times transfers, run it, and return what it measured.
+
+    Args:
+        notify: called with what is being done.
+
+    Raises:
+        ToolError: it cannot be compiled, or a rank failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="sccl-profile-") as place:
+        folder = Path(place)
+        shutil.copy(data_dir("codegen_templates") / "profile" / _SOURCE, folder)
+        notify(f"compiling with {mpi.compiler}")
+        _compile(folder, mpi)
+        words = [*mpi.launcher(trial.ranks), str(folder / "profile"), *trial.arguments()]
+        return _run(words, folder, mpi, trial, notify)
+
+
+def _compile(folder: Path, mpi: Mpi) -> None:
+    words = [mpi.compiler, "-std=c++17", "-O2", _SOURCE, "-o", "profile"]
+    with closing(
+        lines_of(words, folder, mpi.environment(), lambda _: f"{mpi.compiler} failed")
+    ) as lines:
+        for _ in lines:
+            pass
+
+
+_Row = tuple[int, int, Pacing, int, int]
+"""A link, and how many chunks of how many bytes were sent how."""
+
+
+def _run(
+    words: Sequence[str],
+    folder: Path,
+    mpi: Mpi,
+    trial: LinkTrial,
+    notify: Callable[[str], None],
+) -> tuple[LinkTiming, ...]:
+    """Return what the program measures: all repetitions of a row together, rows as they come."""
+    found: dict[_Row, list[float]] = {}
+    visits, before = 0, (-1, -1)
+    with closing(
+        lines_of(
+            words, folder, mpi.environment(), lambda code: f"profile ended with exit code {code}"
+        )
+    ) as lines:
+        for line in lines:
+            row, us = _timed(line)
+            found.setdefault(row, []).append(us)
+            if row[:2] != before:
+                before, visits = row[:2], visits + 1
+                notify(f"measuring: {visits} of {trial.repeat * len(trial.edges)}")
+    try:
+        return tuple(LinkTiming(*row, tuple(us)) for row, us in found.items())
+    except ParameterError as error:
+        raise ToolError(f"profile printed what cannot be: {error}") from error
+
+
+def _timed(line: str) -> tuple[_Row, float]:
+    """Return a row that a line of the program is about, and its microseconds less its answers.
+
+    An answer is no slower than a chunk, so a chunk takes at least half of both.
+
+    Raises:
+        ToolError: it is no such line.
+    """
+    try:
+        told = json.loads(line)
+        pacing, chunks = Pacing(told["pacing"]), told["chunks"]
+        us, answers = told["us"], chunks if pacing is Pacing.IN_TURN else 1
+        own = round(max(us - answers * told["answer_us"], us / 2), 3)
+        return (told["src"], told["dst"], pacing, chunks, told["chunk_bytes"]), own
+    except (ValueError, KeyError, TypeError) as error:
+        raise ToolError(f"profile printed {line!r}, expected a line of JSON") from error

@@ -1,0 +1,84 @@
+"""Inferring: which GPUs share a PCIe switch, and where the NIC is, from measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.collectives import named
+from sccl.core.files.fields import Count
+from sccl.core.files.measurements import load_pcie
+from sccl.core.pcie import PcieHierarchy
+from sccl.core.topology import Topology
+from sccl.tasks.outputs import Output, file_digest, question_digests
+
+
+class TopoInferOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl topo infer' deduced."""
+
+    kind: Literal["topo-infer"] = "topo-infer"
+    near_cpu: Annotated[Count, Meta(description="The CPU that is nearest to the NIC.")]
+    switches: Annotated[
+        tuple[tuple[Count, ...], ...], Meta(description="The GPUs that share a PCIe switch.")
+    ]
+    nic_gpus: Annotated[
+        tuple[Count, ...], Meta(description="Those on the switch of the NIC; none: it has its own.")
+    ]
+    visible_devices: Annotated[
+        tuple[Count, ...] | None,
+        Meta(description="The GPU that each rank is to be; null: no machine was given."),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What measurements of PCIe tell.
+
+    Attributes:
+        visible_devices: the GPU that each rank is to be, so that rank 0 is near the NIC; None: no
+            machine was given.
+    """
+
+    hierarchy: PcieHierarchy
+    visible_devices: tuple[int, ...] | None
+
+
+def infer(file: Path, machine: Topology | None) -> Inferred:
+    """Return what the measurements in a file tell.
+
+    Args:
+        machine: whose ranks the GPUs are, by number: its symmetries may be chosen from.
+
+    Raises:
+        InputError: the file holds none, they contradict one another, or are of other GPUs.
+    """
+    from sccl.topo.profiles.pcie import (  # noqa: PLC0415 - only this verb needs it
+        pcie_hierarchy,
+        visible_devices,
+    )
+
+    hierarchy = pcie_hierarchy(load_pcie(file))
+    if machine is None:
+        return Inferred(hierarchy, None)
+    from sccl.topo.symmetry.automorphisms import automorphisms  # noqa: PLC0415 - slow to load
+
+    demand = named("allgather", machine.ranks).at(1)  # which every renaming of ranks preserves
+    generators = automorphisms(machine, demand, costs=True)
+    return Inferred(hierarchy, visible_devices(machine, generators, hierarchy))
+
+
+def infer_output(file: Path, machine: Topology | None, inferred: Inferred) -> TopoInferOutput:
+    """Return what was deduced."""
+    inputs = {str(file): file_digest(file)}
+    if machine is not None:
+        inputs |= question_digests(machine)
+    return TopoInferOutput(
+        inputs=inputs,
+        near_cpu=inferred.hierarchy.near_cpu,
+        switches=inferred.hierarchy.switches,
+        nic_gpus=inferred.hierarchy.near_gpus,
+        visible_devices=inferred.visible_devices,
+    )

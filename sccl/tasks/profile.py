@@ -1,0 +1,311 @@
+"""Profiling: links are timed, alpha and beta fitted, and a machine is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+import sccl
+from sccl.core.cost import bytes_text
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.measurements import load_measurements, measurements_to_wire
+from sccl.core.files.text import digest, text_of
+from sccl.core.files.topologies import topology_to_wire
+from sccl.core.measurements import MAX_PROFILED, Measurements, Repetitions
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.runtime import LinkTrial, Mpi, link_timings
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.run import size_range
+
+if TYPE_CHECKING:
+    from sccl.topo.profiles.alike import SharedCost
+    from sccl.topo.profiles.fit import CostInterval, LinkFit
+
+SIZES, COUNTS, REPEAT = "1K..1M", "1,2,8", 10
+_MOST_SIZES, _MOST_COUNT, _MOST_BYTES, _MOST_REPEAT = 31, 1024, 1 << 30, 1000
+
+Interval = Annotated[
+    tuple[float, float], Meta(description="Where it lies by the bootstrap, 95 of 100 times.")
+]
+
+
+class FittedLinkPart(Part, frozen=True, kw_only=True):
+    """What a link costs by its own measurements, and what it shares with its like."""
+
+    src: Count
+    dst: Count
+    alpha_us: Annotated[float, Meta(description="Latency, microseconds.")]
+    alpha_us_interval: Interval
+    gb_per_s: Annotated[float, Meta(description="1/beta, 10^9 bytes per second.")]
+    gb_per_s_interval: Interval
+    misfit: Annotated[
+        float, Meta(description="The median error of its measurements, in proportion.")
+    ]
+    cost: Annotated[Count, Meta(description="Which of 'costs' it has in the machine.")]
+
+
+class SharedCostPart(Part, frozen=True, kw_only=True):
+    """What links cost that are alike."""
+
+    alpha_us: float
+    gb_per_s: Annotated[float, Meta(description="Of a link with all its lanes.")]
+    links: Count
+
+
+class ProfileOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl profile' measured and fitted."""
+
+    kind: Literal["profile"] = "profile"
+    name: str
+    ranks: Count
+    timings: Annotated[Count, Meta(description="Rows that were fitted, each of some repetitions.")]
+    take: Annotated[
+        Literal["least", "median"], Meta(description="Which of the repetitions were fitted.")
+    ]
+    links: tuple[FittedLinkPart, ...]
+    costs: tuple[SharedCostPart, ...]
+    measurements: Annotated[FileText | None, Meta(description="Where timings were kept.")]
+    file: Annotated[FileText | None, Meta(description="Where the machine was written.")]
+    picture: FileText | None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkProfile:
+    """A machine and what it was made of.
+
+    Attributes:
+        take: which repetitions were fitted.
+        fits: what each link costs by itself, ascending.
+        costs: what links share that are alike.
+    """
+
+    measurements: Measurements
+    take: Repetitions
+    fits: tuple[LinkFit, ...]
+    costs: tuple[SharedCost, ...]
+    topology: Topology
+
+    def cost_of(self, fit: LinkFit) -> int:
+        """Return the place of a link's cost."""
+        return next(i for i, cost in enumerate(self.costs) if fit.edge in cost.edges)
+
+
+def trial_of_links(
+    ranks: int | None, known: Topology | None, sizes: str, counts: str, repeat: int
+) -> LinkTrial:
+    """Return what is to be timed.
+
+    Args:
+        ranks: how many; None: those of the known machine.
+        known: whose links are measured; None: those between every two ranks.
+        sizes: bytes of a chunk, ``from..to``, each twice the one before.
+        counts: of chunks that are sent, such as ``"1,2,8"``.
+
+    Raises:
+        ParameterError: it makes no sense, or the machine has links that no two ranks measure.
+    """
+    if known is not None:
+        from sccl.topo.profiles.machine import check_measurable  # noqa: PLC0415 - as below
+
+        check_measurable(known)
+        if ranks not in (None, known.ranks):
+            raise ParameterError(
+                f"ranks is {ranks}, but topology {known.name!r} has {known.ranks}: leave --ranks "
+                "out"
+            )
+        ranks = known.ranks
+    if ranks is None:
+        raise ParameterError(
+            "nothing to measure: give --ranks N, a machine as --topo, or a file of --measurements"
+        )
+    if not 2 <= ranks <= MAX_PROFILED:
+        raise ParameterError(f"ranks is {ranks}, expected 2 to {MAX_PROFILED}")
+    if not 1 <= repeat <= _MOST_REPEAT:
+        raise ParameterError(f"repeat is {repeat}, expected 1 to {_MOST_REPEAT}")
+    edges = sorted(known.edges) if known else list(permutations(range(ranks), 2))
+    return LinkTrial(ranks, tuple(edges), _ladder(sizes), _counts(counts, sizes), repeat)
+
+
+def _ladder(text: str) -> tuple[int, ...]:
+    low, high = size_range(text)
+    found = [low << n for n in range(_MOST_SIZES) if low << n <= high]
+    if len(found) < 2:
+        raise ParameterError(
+            f"sizes is {text!r}, expected at least two, each twice the one before, such as {SIZES}"
+        )
+    return tuple(found)
+
+
+def _counts(text: str, sizes: str) -> tuple[int, ...]:
+    words = text.split(",")
+    if not all(word.isascii() and word.isdigit() and len(word) < 5 for word in words):
+        raise ParameterError(f"chunks is {text!r}, expected numbers such as {COUNTS}")
+    found = sorted({int(word) for word in words})
+    if not 1 <= found[0] <= found[-1] <= _MOST_COUNT:
+        raise ParameterError(f"chunks is {text!r}, expected numbers from 1 to {_MOST_COUNT}")
+    most = found[-1] * size_range(sizes)[1]
+    if most > _MOST_BYTES:
+        raise ParameterError(
+            f"{found[-1]} chunks of the largest of sizes {sizes!r} are {bytes_text(most)}, "
+            f"expected at most {bytes_text(_MOST_BYTES)} at once"
+        )
+    return tuple(found)
+
+
+def measure(trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]) -> Measurements:
+    """Return how long transfers took between MPI ranks, one pair after another.
+
+    Args:
+        name: of what is measured.
+        notify: called with what is being done.
+
+    Raises:
+        ToolError: the program that times them cannot be built, or failed.
+    """
+    library = "Open MPI" if mpi.open_mpi else "MPICH or its like"
+    low, high = bytes_text(trial.sizes[0]), bytes_text(trial.sizes[-1])
+    counts = ", ".join(map(str, trial.counts))
+    source = (
+        f"Measured by sccl {sccl.__version__} between {trial.ranks} MPI ranks ({library}) of one "
+        f"machine: chunks of {low} to {high}, {counts} of them one after another and at once, "
+        f"{trial.repeat} repetitions."
+    )
+    return Measurements(name, trial.ranks, link_timings(trial, mpi, notify), source)
+
+
+def read_measurements(path: Path, known: Topology | None, name: str | None) -> Measurements:
+    """Return the measurements in a file; of those, the ones of a known machine's links.
+
+    Raises:
+        InputError: the file holds none.
+    """
+    found = load_measurements(path)
+    if known is not None and known.edges <= set(found.by_link()):
+        kept = tuple(t for t in found.timings if t.edge in known.edges)
+        found = replace(found, timings=kept)
+    return replace(found, name=name) if name else found
+
+
+def save_measurements(measurements: Measurements, path: Path) -> None:
+    """Write measurements to a file, from which they can be fitted again.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    write_atomically(path, text_of(measurements_to_wire(measurements)))
+
+
+def check_fitting(alike: float, max_misfit: float) -> None:
+    """Check how measurements are to be fitted, before any are taken.
+
+    Raises:
+        ParameterError: one of them is out of what makes sense.
+    """
+    if not 0 <= alike <= 1:
+        raise ParameterError(f"alike is {alike}, expected a number from 0 to 1, such as 0.1")
+    if not 0 < max_misfit <= 10:
+        raise ParameterError(f"max_misfit is {max_misfit}, expected a number above 0, to 10")
+
+
+def profile_of(
+    measurements: Measurements,
+    known: Topology | None,
+    alike: float,
+    max_misfit: float,
+    take: Repetitions,
+) -> LinkProfile:
+    """Return the machine that measurements tell of.
+
+    Args:
+        known: whose links it has; None: those that were measured.
+        alike: up to which difference costs are the same in any case, in proportion.
+        max_misfit: the most that a link's measurements may miss its alpha and beta in the median.
+        take: which repetitions are fitted.
+
+    Raises:
+        ParameterError: measurements of some link fit no alpha and beta, or are not of the machine.
+    """
+    from sccl.topo.profiles.alike import shared_costs  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.profiles.fit import fitted  # noqa: PLC0415
+    from sccl.topo.profiles.machine import measured_machine  # noqa: PLC0415
+
+    fits = fitted(measurements, max_misfit, take)
+    costs = shared_costs(fits, alike)
+    return LinkProfile(
+        measurements, take, fits, costs, measured_machine(measurements, costs, known)
+    )
+
+
+def write_measured(profile: LinkProfile, path: Path) -> None:
+    """Write the machine to a file.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    write_atomically(path, text_of(topology_to_wire(profile.topology)))
+
+
+def profile_output(
+    profile: LinkProfile,
+    known: Topology | None,
+    *,
+    measurements: Path | None,
+    file: Path | None,
+    picture: Path | None,
+) -> ProfileOutput:
+    """Return what was measured and fitted.
+
+    Args:
+        measurements: where timings are kept.
+        file: where the machine is.
+    """
+    inputs = {"measurements": digest(measurements_to_wire(profile.measurements))}
+    if known is not None:
+        inputs |= question_digests(known)
+    return ProfileOutput(
+        inputs=inputs,
+        name=profile.topology.name,
+        ranks=profile.topology.ranks,
+        timings=len(profile.measurements.timings),
+        take=profile.take.value,
+        links=tuple(_link_part(fit, profile.cost_of(fit)) for fit in profile.fits),
+        costs=tuple(
+            SharedCostPart(alpha_us=c.alpha_us, gb_per_s=c.gb_per_s, links=len(c.edges))
+            for c in profile.costs
+        ),
+        measurements=_text(measurements),
+        file=_text(file),
+        picture=_text(picture),
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _link_part(fit: LinkFit, cost: int) -> FittedLinkPart:
+    return FittedLinkPart(
+        src=fit.src,
+        dst=fit.dst,
+        alpha_us=_short(fit.alpha_us.value),
+        alpha_us_interval=_ends(fit.alpha_us),
+        gb_per_s=_short(fit.gb_per_s.value),
+        gb_per_s_interval=_ends(fit.gb_per_s),
+        misfit=round(fit.misfit, 4),
+        cost=cost,
+    )
+
+
+def _ends(interval: CostInterval) -> tuple[float, float]:
+    return _short(interval.low), _short(interval.high)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,53 @@
+"""The picture of a profile: times against bytes, by link or by what links share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sccl.core.topology import link_name
+from sccl.core.words import counted
+from sccl.tasks.profile import LinkProfile
+from sccl.view.charts.link_times import MOST_TIMED, TimedLinks, link_times_chart
+
+if TYPE_CHECKING:
+    from sccl.topo.profiles.alike import SharedCost
+    from sccl.view.charts import ChartType
+
+
+def profile_chart(profile: LinkProfile) -> ChartType:
+    """Return times against bytes of each link, or, of many, of those that share a cost.
+
+    Of very many costs those that most links have are drawn, and the title says so.
+    """
+    title = f"{profile.topology.name}: transfers over its links"
+    if len(profile.fits) <= MOST_TIMED:
+        return link_times_chart(_by_link(profile), title, profile.take)
+    costs = sorted(profile.costs, key=lambda cost: -len(cost.edges))[:MOST_TIMED]
+    if left := len(profile.costs) - len(costs):
+        title += f" ({counted(left, 'cost')} of few links left out)"
+    return link_times_chart(_by_cost(profile, costs), title, profile.take)
+
+
+def _by_link(profile: LinkProfile) -> list[TimedLinks]:
+    timings = profile.measurements.by_link()
+    return [
+        TimedLinks(
+            link_name(fit.edge), tuple(timings[fit.edge]), fit.alpha_us.value, fit.us_per_mb.value
+        )
+        for fit in profile.fits
+    ]
+
+
+def _by_cost(profile: LinkProfile, costs: Sequence[SharedCost]) -> list[TimedLinks]:
+    timings = profile.measurements.by_link()
+    return [
+        TimedLinks(
+            f"{counted(len(cost.edges), 'link')}: {cost.alpha_us:g} \u00b5s, "
+            f"{cost.gb_per_s:g} GB/s",
+            tuple(timing for edge in cost.edges for timing in timings[edge]),
+            cost.alpha_us,
+            1e3 / cost.gb_per_s,
+        )
+        for cost in costs
+    ]

@@ -1,0 +1,196 @@
+"""Alpha and beta of links, fitted to how long chunks took.
+
+The model is that of TACCL (NSDI 2023), section 4.1: chunks sent one after another take
+n * (alpha + beta * s), at once alpha + n * beta * s. Both are a * alpha + b * beta, with a
+latencies and b bytes, so that one linear fit takes all measurements of a link.
+
+What counts are errors in proportion: a microsecond more is much for a kilobyte and nothing for a
+megabyte; their logarithms are fitted, in which twice as long is as far off as half. Of repetitions
+the least is fitted, or the median, and among these outliers have a bounded say (Huber, Robust
+Estimation of a Location Parameter, 1964): beyond 1.345 deviations an error counts by its size, not
+by its square. Intervals are those of Efron's bootstrap: the fit is made again of rows that are
+drawn anew, from a fixed seed, so that the same measurements give the same intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sccl.core.ids import Edge
+from sccl.core.measurements import LinkTiming, Measurements, Repetitions
+from sccl.core.topology import link_name
+from sccl.errors import ParameterError
+
+MAX_MISFIT = 1.0
+"""The median error, in proportion, up to which measurements are said to fit alpha and beta: a
+factor of two. Protocols of MPI that change with the size make 10 to 30 % of it by themselves."""
+
+_LEAST_ROWS = 3
+_HUBER = 1.345  # 95 % as good as least squares where errors are normal
+_NORMAL = 1.4826  # the standard deviation in median absolute deviations, of normal errors
+_ROUNDS = 30  # of weights; more change nothing that is shown
+_DRAWS = 200
+_SEED = 4  # any will do
+_LEVEL = 0.95
+_QUIET = 1e-9  # deviation in proportion below which errors are those of arithmetic
+
+_Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CostInterval:
+    """A fitted number, and where it lies by the bootstrap, 95 of 100 times.
+
+    Attributes:
+        low: may be equal to ``value``, as may ``high``.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def widened(self, by: float) -> CostInterval:
+        """Return it with ends at least so far from its value, in proportion."""
+        low, high = self.value / (1 + by), self.value * (1 + by)
+        return CostInterval(self.value, min(self.low, low), max(self.high, high))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFit:
+    """What a link costs, by its measurements.
+
+    Attributes:
+        alpha_us: latency, microseconds.
+        us_per_mb: beta, microseconds for 10^6 bytes.
+        misfit: by how much the measurements differ from the model in the median, either way: 0.1 is
+            10 % more, or the model 10 % more than they.
+    """
+
+    src: int
+    dst: int
+    alpha_us: CostInterval
+    us_per_mb: CostInterval
+    misfit: float
+
+    @property
+    def edge(self) -> Edge:
+        """Return ``(src, dst)``."""
+        return (self.src, self.dst)
+
+    @property
+    def gb_per_s(self) -> CostInterval:
+        """Return 1/beta, 10^9 bytes per second."""
+        beta = self.us_per_mb
+        return CostInterval(1e3 / beta.value, 1e3 / beta.high, 1e3 / beta.low)
+
+
+def fitted(
+    measurements: Measurements,
+    max_misfit: float = MAX_MISFIT,
+    take: Repetitions = Repetitions.LEAST,
+) -> tuple[LinkFit, ...]:
+    """Return alpha and beta of every link that was measured, ascending.
+
+    Args:
+        take: which repetitions are fitted.
+        max_misfit: the most that may be missed in the median, in proportion.
+
+    Raises:
+        ParameterError: those of some links fit no alpha and beta; names them all, and why.
+    """
+    found, wrong = [], []
+    for edge, timings in measurements.by_link().items():
+        try:
+            found.append(_fit(edge, timings, max_misfit, take))
+        except ParameterError as error:
+            wrong.append(str(error))
+    if wrong:
+        shown = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+        raise ParameterError(
+            f"measurements {measurements.name!r} fit no alpha and beta: {shown}; measure again on "
+            "a machine that does nothing else, or other sizes"
+        )
+    return tuple(found)
+
+
+def _fit(
+    edge: Edge, timings: Sequence[LinkTiming], max_misfit: float, take: Repetitions
+) -> LinkFit:
+    """Return the fit of a link.
+
+    Raises:
+        ParameterError: there is none, as a clause.
+    """
+    name = link_name(edge)
+    a = np.array([t.latencies for t in timings], dtype=float)
+    b = np.array([t.size_bytes / 1e6 for t in timings], dtype=float)
+    us = np.array([take.of(t.us) for t in timings], dtype=float)
+    ratios = {t.size_bytes / t.latencies for t in timings}  # bytes that come with each latency
+    if len(timings) < _LEAST_ROWS or len(ratios) < 2:
+        raise ParameterError(
+            f"{name} has {len(timings)} timings of {len(ratios)} sizes, expected at least "
+            f"{_LEAST_ROWS}, of chunks of different size"
+        )
+    alpha, beta = _huber(a[None], b[None], us[None])
+    if beta[0] <= 0:
+        raise ParameterError(f"{name} takes no longer for more bytes")
+    model = a * alpha[0] + b * beta[0]
+    misfit = float(np.expm1(np.median(np.abs(np.log(us / model)))))
+    if misfit > max_misfit:
+        raise ParameterError(
+            f"{name} is missed by {misfit:.0%} in the median, expected at most {max_misfit:.0%}"
+        )
+    spread = _drawn_anew(a, b, us)
+    alphas = _interval(float(alpha[0]), spread[0])
+    return LinkFit(*edge, alphas, _interval(float(beta[0]), spread[1]), misfit)
+
+
+def _interval(value: float, draws: _Array) -> CostInterval:
+    tail = (1 - _LEVEL) / 2
+    low, high = (float(x) for x in np.quantile(draws, [tail, 1 - tail]))
+    return CostInterval(value, min(low, value), max(high, value))
+
+
+def _drawn_anew(a: _Array, b: _Array, us: _Array) -> tuple[_Array, _Array]:
+    """Return alpha and beta of fits to rows that are drawn anew, where these have both."""
+    generator = np.random.Generator(np.random.PCG64(_SEED))
+    rows = generator.integers(0, len(us), size=(_DRAWS, len(us)))
+    alpha, beta = _huber(a[rows], b[rows], us[rows])
+    kept = beta > 0
+    return alpha[kept], beta[kept]
+
+
+def _huber(a: _Array, b: _Array, us: _Array) -> tuple[_Array, _Array]:
+    """Return alpha >= 0 and beta of several fits at once, a row of the arrays for each.
+
+    The error of a time is the logarithm of its ratio to the model's: twice as much counts as half.
+    Each round is a step of Gauss and Newton. A beta of 0 or less says that there is no fit.
+    """
+    alpha, beta = _weighted(a, b, us, 1 / us**2)
+    for _ in range(_ROUNDS):
+        model = a * alpha[:, None] + b * beta[:, None]
+        model = np.where(model > 0, model, us)
+        error = np.log(us / model)
+        deviation = _NORMAL * np.median(np.abs(error), axis=1, keepdims=True)
+        bound = _HUBER * np.maximum(deviation, _QUIET)
+        weight = bound / np.maximum(np.abs(error), bound)
+        alpha, beta = _weighted(a, b, model * (1 + error), weight / model**2)
+    return alpha, beta
+
+
+def _weighted(a: _Array, b: _Array, us: _Array, w: _Array) -> tuple[_Array, _Array]:
+    """Return the least squares of several fits; where alpha would be negative, that with none."""
+    aa, ab, bb = (w * a * a).sum(1), (w * a * b).sum(1), (w * b * b).sum(1)
+    at, bt = (w * a * us).sum(1), (w * b * us).sum(1)
+    determinant = aa * bb - ab * ab
+    regular = determinant > 1e-12 * aa * bb
+    safe = np.where(regular, determinant, 1)
+    alpha = np.where(regular, (at * bb - bt * ab) / safe, 0)
+    none = alpha <= 0
+    alone = np.divide(bt, bb, out=np.zeros_like(bt), where=bb > 0)
+    beta = np.where(none, alone, (bt * aa - at * ab) / safe)
+    return np.where(none, 0, alpha), beta

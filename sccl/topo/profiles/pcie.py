@@ -1,0 +1,204 @@
+"""Who shares a PCIe switch, and where the NIC is: TACCL (NSDI 2023), section 4.2.
+
+Copies over a shared link get half of what they get by themselves. So all bandwidths that were
+measured fall into two clusters, of copies that share and of those that do not, which lie a factor
+of two apart: the widest gap between the logarithms parts them, if it is wider than the square root
+of two. Noise of up to 10 % spreads a cluster by 1.1/0.9 = 1.22 and leaves 0.9/0.55 = 1.64 between
+two, so that it closes no gap and opens none. Which copies share must then make sense: sharing a
+switch is an equivalence, and the NIC is on one switch at most.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+from sccl.core.pcie import PcieHierarchy, PcieMeasurements, beside_name, copies_name
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.topo.symmetry.permutations import Permutation, identity_of, then
+
+GAP = math.sqrt(2)
+"""By what factor bandwidths have to differ that are shared and not shared."""
+
+NEARER = 1.05
+"""By what factor the latencies of the nearest CPU and of the next have to differ."""
+
+_MOST_SYMMETRIES = 100_000
+
+
+def pcie_hierarchy(measurements: PcieMeasurements) -> PcieHierarchy:
+    """Return which GPUs share a switch, which of these has the NIC, and the CPU nearest to it.
+
+    Raises:
+        ParameterError: the measurements contradict one another, or do not tell; names those that
+            do not.
+    """
+    near = _nearest(measurements)
+    bound = _bound(measurements)
+    switches = _switches(measurements, bound)
+    return PcieHierarchy(near, switches, _switch_of_nic(measurements, switches, bound))
+
+
+def _nearest(measurements: PcieMeasurements) -> int:
+    """Return the CPU with the quickest loopback."""
+    medians = [statistics.median(us) for us in measurements.loopback_us]
+    first, *others = sorted(range(len(medians)), key=lambda cpu: (medians[cpu], cpu))
+    if others and medians[others[0]] < NEARER * medians[first]:
+        raise ParameterError(
+            f"{measurements.name}: a loopback between the NIC and CPU {first} takes "
+            f"{medians[first]:g} us, with CPU {others[0]} {medians[others[0]]:g} us, less than "
+            f"{NEARER - 1:.0%} apart: measure more repetitions, so that the nearer one shows"
+        )
+    return first
+
+
+def _bound(measurements: PcieMeasurements) -> float:
+    """Return the bandwidth that parts copies that share from those that do not; 0: none shares.
+
+    Raises:
+        ParameterError: all are alike, and nothing says which of both they are.
+    """
+    every = sorted(statistics.median(figures) for _, figures in measurements.copies())
+    low, high = max(pairwise(every), key=lambda pair: pair[1] / pair[0])
+    if high > GAP * low:
+        return math.sqrt(low * high)
+    if measurements.alone:
+        return 0.0
+    raise ParameterError(
+        f"{measurements.name}: all copies get about the same, {every[0]:g} to {every[-1]:g} GB/s, "
+        "so that all of them share something, or none does: give 'alone', too, what each GPU gets "
+        "by itself"
+    )
+
+
+def _switches(measurements: PcieMeasurements, bound: float) -> tuple[tuple[int, ...], ...]:
+    """Return the GPUs by switch.
+
+    Raises:
+        ParameterError: two share with a third, and not with one another.
+    """
+    found = {pair.gpus: statistics.median(pair.gb_per_s) for pair in measurements.pairs}
+    shared = {gpus for gpus, rate in found.items() if rate < bound}
+    for three in combinations(range(measurements.gpus), 3):
+        pairs = list(combinations(three, 2))
+        apart = [pair for pair in pairs if pair not in shared]
+        if len(apart) == 1:
+            slow = " and ".join(_told(found, pair) for pair in pairs if pair in shared)
+            raise ParameterError(
+                f"{measurements.name}: {slow} share a switch by their bandwidth, but "
+                f"{_told(found, apart[0])} do not, so that these contradict one another: measure "
+                "the three again"
+            )
+    first = [min([a for a in range(gpu) if (a, gpu) in shared], default=gpu)
+             for gpu in range(measurements.gpus)]  # fmt: skip
+    groups = [tuple(g for g in range(len(first)) if first[g] == one) for one in sorted({*first})]
+    return tuple(groups)
+
+
+def _told(found: dict[tuple[int, int], float], gpus: tuple[int, int]) -> str:
+    return f"{copies_name(gpus)} ({found[gpus]:g} GB/s)"
+
+
+def _switch_of_nic(
+    measurements: PcieMeasurements, switches: Sequence[tuple[int, ...]], bound: float
+) -> int | None:
+    """Return the place of the switch that the NIC is on; None: none that has GPUs.
+
+    Raises:
+        ParameterError: GPUs that share with it are not those of one switch.
+    """
+    rates = [statistics.median(figures) for figures in measurements.beside_nic]
+    slow = {gpu for gpu, rate in enumerate(rates) if rate < bound}
+    touched = [place for place, gpus in enumerate(switches) if slow & {*gpus}]
+    if not touched:
+        return None
+    if len(touched) > 1:
+        a, b = (min(slow & {*switches[place]}) for place in touched[:2])
+        raise ParameterError(
+            f"{measurements.name}: {beside_name(a)} ({rates[a]:g} GB/s) and {beside_name(b)} "
+            f"({rates[b]:g} GB/s) share its switch by their bandwidth, but {copies_name((a, b))} "
+            "do not share one: measure these three again"
+        )
+    (place,) = touched
+    if left := [gpu for gpu in switches[place] if gpu not in slow]:
+        a, b = min(slow), left[0]
+        raise ParameterError(
+            f"{measurements.name}: {beside_name(a)} ({rates[a]:g} GB/s) shares its switch by its "
+            f"bandwidth and {beside_name(b)} ({rates[b]:g} GB/s) does not, but "
+            f"{copies_name((min(a, b), max(a, b)))} share one: measure these three again"
+        )
+    return place
+
+
+def visible_devices(
+    machine: Topology, generators: Sequence[Permutation], hierarchy: PcieHierarchy
+) -> Permutation:
+    """Return which GPU each rank is, so that rank 0 is near the NIC and links stay what they are.
+
+    Of all symmetries of the machine that do so, it is the one under which the GPUs that share
+    switches have the lowest ranks, those of the NIC first: so machines whose GPUs are numbered
+    differently look alike.
+
+    Args:
+        machine: whose ranks are the GPUs, by number.
+        generators: of its symmetries.
+
+    Raises:
+        ParameterError: it has another number of GPUs, the NIC shares no switch with one, or no
+            symmetry puts rank 0 there.
+    """
+    gpus = sum(len(group) for group in hierarchy.switches)
+    if machine.ranks != gpus:
+        raise ParameterError(
+            f"topology {machine.name!r} has {machine.ranks} ranks, but {gpus} GPUs were measured: "
+            "give the machine that these GPUs are"
+        )
+    near = hierarchy.near_gpus
+    if not near:
+        raise ParameterError(
+            "the NIC shares a switch with no GPU, so that none of them is nearest to it: leave "
+            "--topo out"
+        )
+    fitting = [image for image in _elements(generators, gpus) if image[0] in near]
+    if not fitting:
+        shown = ", ".join(map(str, near))
+        raise ParameterError(
+            f"no symmetry of topology {machine.name!r} puts rank 0 on GPU {shown}, near the NIC: "
+            "number the ranks of the machine so that its rank 0 can be there"
+        )
+    return min(fitting, key=lambda image: (_seen(hierarchy, image), image))
+
+
+def _seen(hierarchy: PcieHierarchy, image: Permutation) -> tuple[tuple[int, ...], ...]:
+    """Return the ranks by switch, that of the NIC first, if rank r is GPU ``image[r]``."""
+    rank = {gpu: r for r, gpu in enumerate(image)}
+    near, *others = [
+        tuple(sorted(rank[gpu] for gpu in group))
+        for group in (hierarchy.near_gpus, *(g for g in hierarchy.switches))
+    ]
+    return (near, *sorted(group for group in others if group != near))
+
+
+def _elements(generators: Sequence[Permutation], ranks: int) -> list[Permutation]:
+    """Return the elements of a group.
+
+    Raises:
+        ParameterError: there are too many to look at.
+    """
+    seen = {identity_of(ranks)}
+    queue = list(seen)
+    for element in queue:
+        for generator in generators:
+            image = then(element, generator)
+            if image not in seen:
+                seen.add(image)
+                queue.append(image)
+        if len(seen) > _MOST_SYMMETRIES:
+            raise ParameterError(
+                f"the machine has more than {_MOST_SYMMETRIES} symmetries: its GPUs are alike, so "
+                "leave --topo out, and put one that is near the NIC first yourself"
+            )
+    return queue

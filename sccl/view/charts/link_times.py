@@ -1,0 +1,124 @@
+"""Times of transfers over links against their bytes, and the alpha and beta that were fitted.
+
+Chunks sent one after another take alpha + beta * s each, chunks sent at once alpha + beta * n * s
+together: by the bytes that come with each alpha, all points of a link lie on one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sccl.core.measurements import LinkTiming, Pacing, Repetitions
+from sccl.errors import ParameterError
+from sccl.view import theme
+from sccl.view.charts.timing import size_axis
+from sccl.view.libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+MOST_TIMED = 8
+"""Lines that are told apart by their colours."""
+
+_PER_OCTAVE = 2
+_SHAPES = {Pacing.IN_TURN: "circle", Pacing.AT_ONCE: "triangle-up"}
+_WORDS = {Pacing.IN_TURN: "one after another, each", Pacing.AT_ONCE: "at once, together"}
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLinks:
+    """A link, or several that cost the same, with all timings.
+
+    Attributes:
+        name: as the legend has it.
+        us_per_mb: beta, microseconds for 10^6 bytes.
+    """
+
+    name: str
+    timings: tuple[LinkTiming, ...]
+    alpha_us: float
+    us_per_mb: float
+
+    def us(self, size_bytes: float) -> float:
+        """Return what the model says of so many bytes."""
+        return self.alpha_us + self.us_per_mb * size_bytes / 1e6
+
+
+def link_times_chart(
+    links: Sequence[TimedLinks], title: str, take: Repetitions = Repetitions.LEAST
+) -> ChartType:
+    """Return times against bytes: a point for each timing, a line for each fit.
+
+    Args:
+        links: with timings of chunks that have bytes.
+        take: which of their repetitions are drawn.
+
+    Raises:
+        ParameterError: there are none, or more than colours.
+    """
+    if not 1 <= len(links) <= MOST_TIMED:
+        raise ParameterError(f"there are {len(links)} links to draw, expected 1 to {MOST_TIMED}")
+    points: list[dict[str, Any]] = [
+        {"bytes": t.size_bytes / t.latencies, "us": take.of(t.us) / t.latencies, "link": one.name,
+         "pacing": _WORDS[t.pacing], "chunks": t.chunks}
+        for one in links for t in one.timings if t.chunk_bytes
+    ]  # fmt: skip
+    ends = min(p["bytes"] for p in points), max(p["bytes"] for p in points)
+    lines: list[dict[str, Any]] = [
+        {"bytes": size, "us": one.us(size), "link": one.name}
+        for one in links
+        for size in _between(*ends)
+    ]
+    times = [row["us"] for row in (*points, *lines)]
+    drawn = _layers(points, lines, [one.name for one in links], ends, (min(times), max(times)))
+    heading = alt.Title(
+        title,
+        subtitle=f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by "
+        "the bytes that come with an alpha",
+    )
+    return theme.themed(drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading))
+
+
+def _between(first: float, last: float) -> list[float]:
+    found = [first]
+    while found[-1] * 2 ** (1 / _PER_OCTAVE) < last:
+        found.append(found[-1] * 2 ** (1 / _PER_OCTAVE))
+    return [*found, last]
+
+
+def _layers(
+    points: Sequence[dict[str, Any]],
+    lines: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    sizes: tuple[float, float],
+    times: tuple[float, float],
+) -> ChartType:
+    low, high = times[0] / 1.3, times[1] * 1.3
+    first, last = sizes[0] / 1.15, sizes[1] * 1.15
+    axes = {
+        "x": alt.X("bytes:Q", title="Bytes",
+                   scale=alt.Scale(type="log", base=2, domain=[first, last], nice=False),
+                   axis=alt.Axis(grid=False, **size_axis(first, last, theme.WIDTH))),
+        "y": alt.Y("us:Q", title="Time (\u00b5s)",
+                   scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                   axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(low, high))),
+    }  # fmt: skip
+    colour = alt.Color("link:N", title=None, legend=theme.series_legend(names),
+                       scale=theme.series_scale(names, theme.COLOURS))  # fmt: skip
+    words = list(_WORDS.values())
+    shape = alt.Shape("pacing:N", title=None, scale=theme.series_scale(words, [*_SHAPES.values()]),
+                      legend=alt.Legend(orient="bottom", columns=2))  # fmt: skip
+    dots = (
+        alt.Chart(theme.rows(points))
+        .mark_point(size=36, opacity=0.75, strokeWidth=1.2)
+        .encode(**axes, color=colour, shape=shape,
+                tooltip=["link:N", "pacing:N", "chunks:Q", "bytes:Q", "us:Q"])
+    )  # fmt: skip
+    fits = alt.Chart(theme.rows(lines)).mark_line(strokeWidth=2).encode(
+        **axes, color=colour,
+        strokeDash=alt.StrokeDash("link:N", legend=None,
+                                  scale=theme.series_scale(names, theme.DASHES)),
+    )  # fmt: skip
+    return alt.layer(fits, dots)
