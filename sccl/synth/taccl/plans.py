@@ -82,7 +82,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     units = UNITS if effort.units is None else effort.units
     effort = Effort(effort.timeout_s, effort.seed, units)
     if options.sketch is not None:
-        one = Planned(request, sketch_of_wire(options.sketch), options, notify)
+        one = WithinSketch(request, sketch_of_wire(options.sketch), options, notify)
         return one.outcome(Spending(effort), units)
     return _of_several(request, options, effort, notify)
 
@@ -122,8 +122,8 @@ class _Several:
         self.request, self.options, self.notify = request, options, notify
         self.spending = Spending(effort)
         self.units = effort.units or UNITS
-        self.looked: list[Planned] = []
-        self.best: Planned | None = None
+        self.looked: list[WithinSketch] = []
+        self.best: WithinSketch | None = None
 
     @property
     def ended(self) -> bool:
@@ -154,7 +154,7 @@ class _Several:
         if self.ended:
             return
         try:
-            one = Planned(self.request, sketch, self.options, self.notify)
+            one = WithinSketch(self.request, sketch, self.options, self.notify)
             if self.best is not None and one.least >= self.best.finish:
                 return  # no schedule of such chunks is better
             one.look(self.spending, _LOOK)
@@ -166,7 +166,7 @@ class _Several:
             self.looked.append(one)
             self._compare(one)
 
-    def _compare(self, one: Planned) -> None:
+    def _compare(self, one: WithinSketch) -> None:
         if self.best is None or one.finish < self.best.finish:
             self.best = one
 
@@ -188,7 +188,7 @@ def _treats_alike(request: Request) -> bool:
     return spec.name in {"allgather", "alltoall"}
 
 
-class Planned:
+class WithinSketch:
     """A request within a sketch: its phases, and what they come to."""
 
     def __init__(self, request: Request, sketch: Sketch, options: Options, notify: Notify) -> None:
