@@ -89,6 +89,11 @@ class Relays:
                 'internode_conn has no sender with a receiver: give one as {"0": [1]}, '
                 "'fully-connected' or 'direct-map'"
             )
+        for sender, receivers in () if isinstance(self.joined, Joining) else self.joined:
+            if not receivers:
+                raise ParameterError(
+                    f"internode_conn[{sender}] has no receiver: give it one, or leave it out"
+                )
         for sender, share in self.shares:
             if not 1 <= share <= MAX_SHARES:
                 raise ParameterError(

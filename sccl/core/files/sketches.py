@@ -53,7 +53,7 @@ def sketch_of_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
     try:
         intra, size = wire.intranode_sketch, wire.hyperparameters.input_size
         return Sketch(
-            name=wire.name or where,
+            name=wire.name or Path(where).stem or where,
             nodes=wire.nnodes,
             chunks=wire.hyperparameters.input_chunkup,
             size_bytes=None if size is None else _bytes(size),
