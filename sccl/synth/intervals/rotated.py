@@ -1,7 +1,7 @@
 """What a symmetry breaks of a machine, and of the logical topology that a sketch leaves of it.
 
-TACCL (NSDI 2023), section 3.3: a symmetry is an automorphism of the logical topology. What it breaks
-is told as a link, a way, or an entry of the sketch.
+TACCL (NSDI 2023), section 3.3: a symmetry is an automorphism of the logical topology. What it
+breaks is told as a link, a way, or an entry of the sketch.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from sccl.core.sketch import Relays, Sketch
 from sccl.core.topology import Topology
 from sccl.synth.network.symmetries import with_switches
+
+Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""From where to where each goes, as a sketch speaks of it, and how much slower it is taken; 0: not
+at all."""
 
 
 def broken_of_machine(topology: Topology, image: Sequence[int]) -> str:
@@ -67,32 +71,21 @@ def _broken_budget(topology: Topology, whole: Sequence[int]) -> str:
     return ""
 
 
-def broken_of_sketch(
-    sketch: Sketch,
-    image: Sequence[int],
-    ways: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-) -> str:
+def broken_of_sketch(sketch: Sketch, image: Sequence[int], ways: Ways) -> str:
     """Return what of a logical topology a permutation of the ranks breaks; empty: nothing.
 
     Args:
         image: of each rank.
-        ways: from where to where each goes, as the sketch speaks of it, and how much slower it is
-            taken; 0: not at all.
     """
     local = len(image) // sketch.nodes
     return (
-        _broken_way(sketch, local, np.array(image), ways)
+        _broken_way(local, np.array(image), ways)
         or _broken_relays(sketch, local, image, ways)
         or _broken_hyperedge(sketch, local, image)
     )
 
 
-def _broken_way(
-    sketch: Sketch,
-    local: int,
-    image: NDArray[np.int64],
-    ways: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-) -> str:
+def _broken_way(local: int, image: NDArray[np.int64], ways: Ways) -> str:
     """Return which way that is taken would be one that is not, or is slower."""
     ranks = len(image)
     src, dst, factor = (column[ways[2] > 0] for column in ways)
@@ -114,12 +107,7 @@ def _broken_way(
     return f"way {a} -> {b} would be {c} -> {d}, {what}"
 
 
-def _broken_relays(
-    sketch: Sketch,
-    local: int,
-    image: Sequence[int],
-    ways: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-) -> str:
+def _broken_relays(sketch: Sketch, local: int, image: Sequence[int], ways: Ways) -> str:
     """Return whose chunks leave by whom, and those of whoever stands for it not by its image."""
     relays = sketch.relays
     if relays is None or not (relays.leaves_by or relays.by_number):

@@ -1,0 +1,182 @@
+"""A logical topology over its machine: which links a sketch leaves, for what, and who relays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.view import theme
+from sccl.view.drawing.canvas import Canvas, box_layers, canvas_of
+from sccl.view.drawing.layout import Layout, layout
+from sccl.view.drawing.links import Line, arrow_layers, link_lines, strokes
+from sccl.view.drawing.machine import letters_of, node_layers
+from sccl.view.libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+WITHIN, BETWEEN, LEFT_OUT = "within a node", "between nodes", "left out"
+"""What links are for."""
+
+SENDS, RECEIVES, BOTH = "sends to other nodes", "receives from them", "sends and receives"
+"""What ranks are for."""
+
+_OWN, _FAR, _FAINT = "#4a6a86", theme.COLOURS[1], "#c4c4c4"
+_SWITCHES = (theme.COLOURS[2], theme.COLOURS[3], theme.COLOURS[4])
+_ROLES = {SENDS: "#fbd5bd", RECEIVES: "#cfe5f5", BOTH: "#e6d3e3"}
+_THIN, _BROAD = 0.8, 2.6  # px: of links that are left out; of those between nodes, at least
+_MOST_LEFT_OUT = 4000
+_CROWD, _VEIL = 150, 0.35  # links left out, from which on they are fainter
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalTopology:
+    """What a sketch leaves of a machine.
+
+    Attributes:
+        links: what each link is for, in words: :data:`WITHIN`, :data:`BETWEEN`, or how a switch is
+            used; those that are left out are not in it.
+        nodes: the ranks of each.
+        roles: of ranks: :data:`SENDS`, :data:`RECEIVES`, :data:`BOTH`; others do neither.
+        names: of switches, by their node: what is written in them, if not their own name.
+        title: above the drawing.
+        notes: lines below the title.
+    """
+
+    links: Mapping[Edge, str]
+    nodes: tuple[tuple[int, ...], ...]
+    roles: Mapping[int, str]
+    names: Mapping[int, str]
+    title: str
+    notes: tuple[str, ...]
+
+
+def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
+    """Return a drawing of what a sketch leaves of a machine, over the machine.
+
+    Links that are left out are faint; an arrow is one that is left in one direction alone. Ranks
+    lie where what is left puts them.
+    """
+    switches = tuple(
+        replace(switch, name=logical.names.get(topology.ranks + i, switch.name))
+        for i, switch in enumerate(topology.switches)
+    )
+    bare = replace(topology, budgets=(), switches=switches)
+    plan = _plan(topology, logical)
+    groups = {kind: _lines(bare, plan, logical, kind) for kind in _kinds(logical)}
+    used = [line for kind, lines in groups.items() if kind != LEFT_OUT for line in lines]
+    canvas = canvas_of(plan, used, *letters_of(bare))
+    layers, names = box_layers(plan, canvas)
+    layers += _link_layers(groups, used, canvas)
+    layers += [*names, *node_layers(bare, plan, canvas, logical.roles, _ROLES)]
+    chart = alt.layer(*layers).properties(
+        width=canvas.width,
+        height=canvas.height,
+        title=alt.Title(logical.title, subtitle=list(logical.notes)),
+        view=alt.ViewBackground(stroke=None),
+    )
+    return theme.themed(chart)
+
+
+def _plan(topology: Topology, logical: LogicalTopology) -> Layout:
+    """Return where all lies: nodes as boxes, with the switches that are theirs alone inside."""
+    left = tuple(k for k in topology.links if k.edge in logical.links) or topology.links
+    ranks, count = topology.ranks, len(topology.switches)
+    members = [set(own) for own in logical.nodes]
+    for switch in range(ranks, ranks + count):
+        around = {end for k in left for end in k.edge if switch in k.edge} - {switch}
+        for own in members:
+            if around and around <= own:
+                own.add(switch)
+    plan = layout(
+        Topology(
+            topology.name,
+            ranks + count,  # to a layout, a switch is a node like any other
+            left,
+            topology.alpha_us,
+            topology.gb_per_s,
+            chassis=tuple(map(tuple, map(sorted, members))) if len(members) > 1 else (),
+        )
+    )
+    boxes = tuple(replace(box, label=box.label.replace("chassis", "node")) for box in plan.boxes)
+    return replace(plan, boxes=boxes)
+
+
+def _kinds(logical: LogicalTopology) -> list[str]:
+    """Return what links are for, in the order in which they are drawn."""
+    switches = sorted({*logical.links.values()} - {WITHIN, BETWEEN})
+    found = {*logical.links.values(), LEFT_OUT}
+    return [kind for kind in (LEFT_OUT, WITHIN, *switches, BETWEEN) if kind in found]
+
+
+def _lines(bare: Topology, plan: Layout, logical: LogicalTopology, kind: str) -> list[Line]:
+    """Return the lines of links of a kind; those left out are straight, and not beside others."""
+    links = [k for k in bare.links if logical.links.get(k.edge, LEFT_OUT) == kind]
+    if kind == LEFT_OUT:
+        known = {frozenset(edge) for edge in logical.links}
+        links = [k for k in links if frozenset(k.edge) not in known]
+    if not links or (kind == LEFT_OUT and len(links) > _MOST_LEFT_OUT):
+        return []
+    bends = dict(zip((k.edge for k in bare.links if k.edge in logical.links), plan.bends,
+                     strict=False))  # fmt: skip
+    own = replace(plan, bends=tuple(bends.get(k.edge, 0.0) for k in links))
+    return link_lines(replace(bare, links=tuple(links)), own)
+
+
+def _link_layers(
+    groups: Mapping[str, Sequence[Line]], used: Sequence[Line], canvas: Canvas
+) -> list[ChartType]:
+    colours = _colours(groups)
+    widths, opacity = strokes(used, canvas.side, canvas.width, canvas.height) if used else ({}, 1.0)
+    crowd = len(groups.get(LEFT_OUT, ())) > _CROWD
+    layers: list[ChartType] = []
+    for kind, lines in groups.items():
+        if not lines:
+            continue
+        faint = kind == LEFT_OUT
+        rows = [
+            {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "use": kind, "order": i,
+             "width": _THIN if faint else max(
+                 widths[line.lanes], _BROAD if kind == BETWEEN else 0.0)}
+            for line in lines for i, (x, y) in enumerate(line.points)
+        ]  # fmt: skip
+        veil = (_VEIL if crowd else 1.0) if faint else 1.0 if kind == BETWEEN else opacity
+        layers.append(
+            alt.Chart(theme.rows(rows))
+            .mark_line(strokeOpacity=veil)
+            .encode(
+                **canvas.axes(),
+                detail="link:N",
+                order="order:Q",
+                strokeWidth=alt.StrokeWidth("width:Q", scale=None),
+                stroke=_strokes(colours),
+            )
+        )
+        layers += [] if faint else arrow_layers(lines, canvas.axes())
+    return layers
+
+
+def _colours(groups: Mapping[str, Sequence[Line]]) -> dict[str, str]:
+    switches = iter(_SWITCHES)
+    known = {WITHIN: _OWN, BETWEEN: _FAR, LEFT_OUT: _FAINT}
+    return {
+        kind: known.get(kind) or next(switches, _SWITCHES[-1])
+        for kind, lines in groups.items()
+        if lines
+    }
+
+
+def _strokes(colours: Mapping[str, str]) -> Any:
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    legend = alt.Legend(
+        orient="bottom",
+        columns=1,
+        symbolType="stroke",
+        symbolSize=500,
+        symbolStrokeWidth=3,
+        values=[*colours][::-1],
+    )
+    return alt.Stroke("use:N", title=None, legend=legend, scale=scale)
