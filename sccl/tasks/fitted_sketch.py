@@ -11,7 +11,6 @@ from sccl.core.sketch import HyperedgePolicy, Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
 from sccl.view.charts import LogicalTopology
-from sccl.view.drawing.logical import BETWEEN, BOTH, RECEIVES, SENDS, WITHIN
 
 _ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
 
@@ -20,7 +19,7 @@ USUAL_BYTES = 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SketchedWay:
     """A link, or links through switches, from rank to rank.
 
     Attributes:
@@ -45,7 +44,7 @@ class FittedSketch:
 
     sketch: Sketch
     topology: Topology
-    ways: tuple[Way, ...]
+    ways: tuple[SketchedWay, ...]
     symmetries: int
 
     @property
@@ -53,7 +52,7 @@ class FittedSketch:
         """Return how many ranks a node has."""
         return self.topology.ranks // self.sketch.nodes
 
-    def between(self, way: Way) -> bool:
+    def between(self, way: SketchedWay) -> bool:
         """Return whether a way joins different nodes."""
         return way.src // self.local != way.dst // self.local
 
@@ -95,7 +94,7 @@ def fitted(sketch: Sketch, machine: Topology) -> FittedSketch:
     edges = [k.edge for k in machine.links]
     columns = (crossings.src.tolist(), crossings.dst.tolist(), factors.tolist())
     ways = tuple(
-        Way(src, dst, factor, tuple(edges[k] for k in link[first[i] : first[i + 1]]))
+        SketchedWay(src, dst, factor, tuple(edges[k] for k in link[first[i] : first[i + 1]]))
         for i, (src, dst, factor) in enumerate(zip(*columns, strict=True))
     )
     return FittedSketch(sketch, machine, ways, symmetries)
@@ -158,27 +157,23 @@ def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopolo
         (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local
         for b in edge.local
     }  # fmt: skip
-    links: dict[Edge, str] = {}
-    roles: dict[int, set[str]] = {rank: set() for rank in range(ranks)}
+    within: dict[Edge, str] = {}
+    far = [way for way in fit.ways if way.factor and fit.between(way)]
     over: dict[int, set[str]] = {}
     for way in fit.ways:
-        if not way.factor:
-            continue
-        far = fit.between(way)
-        policy = "" if far else policies.get((way.src % local, way.dst % local), "")
-        kind = BETWEEN if far else f"{WITHIN}, over a switch ({policy})" if policy else WITHIN
-        for edge in way.links:  # what both kinds of ways use is drawn as between nodes
-            links[edge] = BETWEEN if BETWEEN in {kind, links.get(edge)} else kind
-            for switch in edge:
-                over.setdefault(switch, set()).add(policy)
-        if far:
-            roles[way.src].add(SENDS)
-            roles[way.dst].add(RECEIVES)
+        near = way.factor and not fit.between(way)
+        policy = policies.get((way.src % local, way.dst % local), "") if near else ""
+        for edge in way.links if near else ():
+            within[edge] = policy
+        for switch in {end for edge in way.links for end in edge if end >= ranks and way.factor}:
+            over.setdefault(switch, set()).add(policy)
     return LogicalTopology(
-        links=links,
         nodes=tuple(tuple(range(i, i + local)) for i in range(0, ranks, local)),
-        roles={rank: BOTH if len(own) > 1 else min(own) for rank, own in roles.items() if own},
-        names={s: min(told) for s, told in over.items() if s >= ranks and told in _ONE_POLICY},
+        within=within,
+        between=frozenset(edge for way in far for edge in way.links),
+        senders=frozenset(way.src for way in far),
+        receivers=frozenset(way.dst for way in far),
+        names={switch: min(told) for switch, told in over.items() if told in _ONE_POLICY},
         title=f"{sketch.name} on {fit.topology.name}",
         notes=notes,
     )

@@ -22,10 +22,9 @@ from sccl.topo import resolve
 from sccl.topo.importers.taccl import machine_of_profile
 
 
-class SketchCheckOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl sketch check' found: a sketch that does not fit is an error."""
+class FittedSketchOutput(Output, frozen=True, kw_only=True):
+    """A sketch, in numbers."""
 
-    kind: Literal["sketch-check"] = "sketch-check"
     name: str
     nodes: Count
     chunks: Annotated[Count, Meta(description="Per part that a rank sends or is to get.")]
@@ -46,10 +45,16 @@ class SketchCheckOutput(Output, frozen=True, kw_only=True):
     planned_chunks: Annotated[int | None, Meta(description="Of which the others are images.")]
 
 
-class SketchExplainOutput(SketchCheckOutput, frozen=True, kw_only=True):
+class SketchCheckOutput(FittedSketchOutput, frozen=True, kw_only=True):
+    """What 'sccl sketch check' found: a sketch that does not fit is an error."""
+
+    kind: Literal["sketch-check"] = "sketch-check"
+
+
+class SketchExplainOutput(FittedSketchOutput, frozen=True, kw_only=True):
     """What 'sccl sketch explain' says."""
 
-    kind: Literal["sketch-explain"] = "sketch-explain"  # type: ignore[assignment]
+    kind: Literal["sketch-explain"] = "sketch-explain"
     sentences: tuple[str, ...]
 
 

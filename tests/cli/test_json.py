@@ -68,6 +68,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
     theirs = importers.load("msccl-topology").EXAMPLE
     (folder / "theirs.json").write_text(theirs)
+    (folder / "sketch.json").write_text('{"nnodes": 1, "intranode_sketch": {"strategy": "none"}}')
     scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
     assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
@@ -99,6 +100,13 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "part": ("part", lambda d: [d / "schedule.json", "--rank", "0", "-o", d / "part.json"]),
     "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
     "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
+    "sketch check": ("sketch-check", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "sketch show": ("sketch", lambda d: [d / "sketch.json"]),
+    "sketch explain": ("sketch-explain", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "sketch draw": (
+        "sketch-draw",
+        lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
+    ),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
     "export": (
         "export",
@@ -137,6 +145,7 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
     assert {*GIVEN, *MEASURED, "topo schema"} == set(LEAVES)
     assert {kind for kind, _ in GIVEN.values()} | MEASURED | OTHERWISE | {"error"} == {
         *OUTPUTS,
+        "sketch",
         "topology",
     }
 

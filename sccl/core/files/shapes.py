@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.bus_ids import BusIds
+from sccl.core.files.sketch_shapes import SketchWire
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
@@ -426,4 +427,5 @@ AnyWire = (
     | PackedScheduleWire
     | InstanceWire
     | AnswerWire
+    | SketchWire
 )

@@ -18,15 +18,11 @@ from sccl.view.libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-WITHIN, BETWEEN, LEFT_OUT = "within a node", "between nodes", "left out"
-"""What links are for."""
-
-SENDS, RECEIVES, BOTH = "sends to other nodes", "receives from them", "sends and receives"
-"""What ranks are for."""
-
+_WITHIN, _BETWEEN, _LEFT_OUT = "within a node", "between nodes", "left out"
+_SENDS, _RECEIVES, _BOTH = "sends to other nodes", "receives from them", "sends and receives"
 _OWN, _FAR, _FAINT = "#4a6a86", theme.COLOURS[1], "#c4c4c4"
 _SWITCHES = (theme.COLOURS[2], theme.COLOURS[3], theme.COLOURS[4])
-_ROLES = {SENDS: "#fbd5bd", RECEIVES: "#cfe5f5", BOTH: "#e6d3e3"}
+_ROLES = {_SENDS: "#fbd5bd", _RECEIVES: "#cfe5f5", _BOTH: "#e6d3e3"}
 _THIN, _BROAD = 0.8, 2.6  # px: of links that are left out; of those between nodes, at least
 _MOST_LEFT_OUT = 4000
 _CROWD, _VEIL = 150, 0.35  # links left out, from which on they are fainter
@@ -37,21 +33,42 @@ class LogicalTopology:
     """What a sketch leaves of a machine.
 
     Attributes:
-        links: what each link is for, in words: :data:`WITHIN`, :data:`BETWEEN`, or how a switch is
-            used; those that are left out are not in it.
         nodes: the ranks of each.
-        roles: of ranks: :data:`SENDS`, :data:`RECEIVES`, :data:`BOTH`; others do neither.
+        within: links that are left within nodes, each with the policy of its switch; or empty.
+        between: links that are left between nodes, some of which may serve within, too.
+        senders: ranks from which ways lead to other nodes.
+        receivers: ranks to which ways lead from other nodes.
         names: of switches, by their node: what is written in them, if not their own name.
         title: above the drawing.
         notes: lines below the title.
     """
 
-    links: Mapping[Edge, str]
     nodes: tuple[tuple[int, ...], ...]
-    roles: Mapping[int, str]
+    within: Mapping[Edge, str]
+    between: frozenset[Edge]
+    senders: frozenset[int]
+    receivers: frozenset[int]
     names: Mapping[int, str]
     title: str
     notes: tuple[str, ...]
+
+    def use(self, edge: Edge) -> str:
+        """Return what a link is for, in words."""
+        if edge in self.between:
+            return _BETWEEN
+        policy = self.within.get(edge)
+        if policy is None:
+            return _LEFT_OUT
+        return f"{_WITHIN}, over a switch ({policy})" if policy else _WITHIN
+
+    def roles(self) -> dict[int, str]:
+        """Return what relays do, in words."""
+        both = self.senders & self.receivers
+        return (
+            dict.fromkeys(self.receivers, _RECEIVES)
+            | dict.fromkeys(self.senders, _SENDS)
+            | dict.fromkeys(both, _BOTH)
+        )
 
 
 def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
@@ -66,12 +83,13 @@ def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
     )
     bare = replace(topology, budgets=(), switches=switches)
     plan = _plan(topology, logical)
-    groups = {kind: _lines(bare, plan, logical, kind) for kind in _kinds(logical)}
-    used = [line for kind, lines in groups.items() if kind != LEFT_OUT for line in lines]
+    uses = {k.edge: logical.use(k.edge) for k in topology.links}
+    groups = {use: _lines(bare, plan, uses, use) for use in _in_order(uses)}
+    used = [line for kind, lines in groups.items() if kind != _LEFT_OUT for line in lines]
     canvas = canvas_of(plan, used, *letters_of(bare))
     layers, names = box_layers(plan, canvas)
     layers += _link_layers(groups, used, canvas)
-    layers += [*names, *node_layers(bare, plan, canvas, logical.roles, _ROLES)]
+    layers += [*names, *node_layers(bare, plan, canvas, logical.roles(), _ROLES)]
     chart = alt.layer(*layers).properties(
         width=canvas.width,
         height=canvas.height,
@@ -83,7 +101,7 @@ def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
 
 def _plan(topology: Topology, logical: LogicalTopology) -> Layout:
     """Return where all lies: nodes as boxes, with the switches that are theirs alone inside."""
-    left = tuple(k for k in topology.links if k.edge in logical.links) or topology.links
+    left = tuple(k for k in topology.links if logical.use(k.edge) != _LEFT_OUT) or topology.links
     ranks, count = topology.ranks, len(topology.switches)
     members = [set(own) for own in logical.nodes]
     for switch in range(ranks, ranks + count):
@@ -105,23 +123,26 @@ def _plan(topology: Topology, logical: LogicalTopology) -> Layout:
     return replace(plan, boxes=boxes)
 
 
-def _kinds(logical: LogicalTopology) -> list[str]:
+def _in_order(uses: Mapping[Edge, str]) -> list[str]:
     """Return what links are for, in the order in which they are drawn."""
-    switches = sorted({*logical.links.values()} - {WITHIN, BETWEEN})
-    found = {*logical.links.values(), LEFT_OUT}
-    return [kind for kind in (LEFT_OUT, WITHIN, *switches, BETWEEN) if kind in found]
+    found = {*uses.values()}
+    switches = sorted(found - {_WITHIN, _BETWEEN, _LEFT_OUT})
+    return [use for use in (_LEFT_OUT, _WITHIN, *switches, _BETWEEN) if use in found]
 
 
-def _lines(bare: Topology, plan: Layout, logical: LogicalTopology, kind: str) -> list[Line]:
-    """Return the lines of links of a kind; those left out are straight, and not beside others."""
-    links = [k for k in bare.links if logical.links.get(k.edge, LEFT_OUT) == kind]
-    if kind == LEFT_OUT:
-        known = {frozenset(edge) for edge in logical.links}
-        links = [k for k in links if frozenset(k.edge) not in known]
-    if not links or (kind == LEFT_OUT and len(links) > _MOST_LEFT_OUT):
+def _lines(bare: Topology, plan: Layout, uses: Mapping[Edge, str], use: str) -> list[Line]:
+    """Return the lines of links with a use; those left out are straight, and not beside others.
+
+    Args:
+        plan: whose bends are those of the links that are left, in their order.
+    """
+    links = [k for k in bare.links if uses[k.edge] == use]
+    if use == _LEFT_OUT:
+        links = [k for k in links if uses.get(k.edge[::-1], use) == use]
+    if not links or (use == _LEFT_OUT and len(links) > _MOST_LEFT_OUT):
         return []
-    bends = dict(zip((k.edge for k in bare.links if k.edge in logical.links), plan.bends,
-                     strict=False))  # fmt: skip
+    left = [k.edge for k in bare.links if uses[k.edge] != _LEFT_OUT]
+    bends = dict(zip(left, plan.bends, strict=False))
     own = replace(plan, bends=tuple(bends.get(k.edge, 0.0) for k in links))
     return link_lines(replace(bare, links=tuple(links)), own)
 
@@ -131,19 +152,19 @@ def _link_layers(
 ) -> list[ChartType]:
     colours = _colours(groups)
     widths, opacity = strokes(used, canvas.side, canvas.width, canvas.height) if used else ({}, 1.0)
-    crowd = len(groups.get(LEFT_OUT, ())) > _CROWD
+    crowd = len(groups.get(_LEFT_OUT, ())) > _CROWD
     layers: list[ChartType] = []
     for kind, lines in groups.items():
         if not lines:
             continue
-        faint = kind == LEFT_OUT
+        faint = kind == _LEFT_OUT
         rows = [
             {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "use": kind, "order": i,
              "width": _THIN if faint else max(
-                 widths[line.lanes], _BROAD if kind == BETWEEN else 0.0)}
+                 widths[line.lanes], _BROAD if kind == _BETWEEN else 0.0)}
             for line in lines for i, (x, y) in enumerate(line.points)
         ]  # fmt: skip
-        veil = (_VEIL if crowd else 1.0) if faint else 1.0 if kind == BETWEEN else opacity
+        veil = (_VEIL if crowd else 1.0) if faint else 1.0 if kind == _BETWEEN else opacity
         layers.append(
             alt.Chart(theme.rows(rows))
             .mark_line(strokeOpacity=veil)
@@ -161,7 +182,7 @@ def _link_layers(
 
 def _colours(groups: Mapping[str, Sequence[Line]]) -> dict[str, str]:
     switches = iter(_SWITCHES)
-    known = {WITHIN: _OWN, BETWEEN: _FAR, LEFT_OUT: _FAINT}
+    known = {_WITHIN: _OWN, _BETWEEN: _FAR, _LEFT_OUT: _FAINT}
     return {
         kind: known.get(kind) or next(switches, _SWITCHES[-1])
         for kind, lines in groups.items()
