@@ -176,10 +176,9 @@ PUBLISHED = (
     ),
     *(
         row
-        for topology in ("teccl-amd", "teccl-amdx2")
         for collective in ("allgather", "alltoall")
         for row in _rows(
-            topology,
+            "teccl-amd",
             collective,
             {64_000: (None, None), 1_024_000: (None, None), 1_024_000_000: (None, None)},
         )

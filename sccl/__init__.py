@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sccl.api.schedule import Schedule
     from sccl.api.shared import Point
     from sccl.api.simulation import Simulation, simulate
-    from sccl.api.times import baseline, tacos, teccl
+    from sccl.api.times import baseline, taccl, tacos, teccl
     from sccl.errors import InputError, ScclError
 
 __version__ = "0.1.0"
@@ -43,7 +43,7 @@ _HOMES = {
     "sccl.api.schedule": ("Schedule",),
     "sccl.api.shared": ("Point",),
     "sccl.api.simulation": ("Simulation", "simulate"),
-    "sccl.api.times": ("baseline", "tacos", "teccl"),
+    "sccl.api.times": ("baseline", "taccl", "tacos", "teccl"),
     "sccl.api.machine": ("Topology",),
     "sccl.api.given": ("collective", "topology"),
     "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
@@ -76,6 +76,7 @@ __all__ = [
     "pareto",
     "simulate",
     "solve",
+    "taccl",
     "tacos",
     "teccl",
     "topology",

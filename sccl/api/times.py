@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from sccl.api.algorithm import Algorithm
@@ -26,6 +27,9 @@ from sccl.tasks.baseline import placed_on
 from sccl.tasks.planned import best_of, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.subject import subject_of
+from sccl.tasks.taccl import NAME as TACCL
+from sccl.tasks.taccl import UNITS as TACCL_UNITS
+from sccl.tasks.taccl import sketched, wire_of_sketch
 from sccl.tasks.tacos import NAME, synthesise
 from sccl.tasks.teccl import NAME as TECCL
 from sccl.tasks.teccl import UNITS, Switching, scheduled, switched
@@ -214,6 +218,96 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     assert isinstance(found.plan, core_schedule.Schedule)
     assert found.bound.least is not None
     return Schedule(found.plan, None if priorities else float(found.bound.least), ended)
+
+
+@checked
+def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size,
+    sketch: str | Path = "auto",
+    chunks: int = 0,
+    paths: Literal["auto", "shortest", "any"] = "auto",
+    order: Literal[
+        "best", "farthest-start", "farthest-end", "soonest-start", "soonest-end"
+    ] = "best",
+    steps: Literal["auto", "three", "joined"] = "auto",
+    together: bool = True,
+    root: Root | None = None,
+    alpha: Literal["occupies", "travels"] = "travels",
+    gap: float = 0.0,
+    effort: float = TACCL_UNITS,
+    seed: int = 0,
+    timeout_s: float | None = None,
+    progress: Progress = True,
+) -> Schedule:
+    """Return the best schedule within a communication sketch that is found, judged.
+
+    Ctrl-C, or interrupting the kernel, gives the best that was found by then.
+
+    Args:
+        collective: a name, a file, or what :func:`collective` returns.
+        topology: a name, a file, or a topology.
+        size: of a rank's buffer.
+        sketch: a file, one of TACCL's or of ours; auto: the best of those that the machine
+            suggests.
+        chunks: per part that a rank sends or is to get; 0: as the sketch says, or as many as help.
+        paths: whether chunks go through ranks on shortest paths alone; auto: where any are too
+            many for a model.
+        order: which chunk goes first on a link, and whether links are filled from the start or
+            from the end; best: all four.
+        steps: three: routes, orders, exact times; joined: all are bettered together after that.
+        together: whether chunks go together and pay one alpha, where alpha occupies links.
+        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
+        alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
+        gap: part of the bound by which it may be above it.
+        effort: for all steps; 1 takes some seconds.
+        seed: the same seed and effort, the same schedule.
+        timeout_s: seconds, after which the best by then is taken; None: no end.
+        progress: whether to show what is going on; or a function that is told, line by line.
+
+    Raises:
+        InputError: the sketch, the collective, the size or a setting does not fit the machine, or
+            nothing was found in time.
+
+    Source: Shah et al., TACCL, NSDI 2023, section 5 and appendix B.
+
+    >>> import sccl
+    >>> sccl.taccl("alltoall", "ndv2x2", size="1MB", chunks=1)
+    Schedule(alltoall on ndv2x2, 976.6 KiB a rank in C=16: 321.7 us; the bound is met)
+    """
+    wire = wire_of_sketch(str(sketch))
+    spec = collective if isinstance(collective, Spec) else str(collective)
+    subject = plain_subject(_machine(topology), spec, root)
+    request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
+    options = options_of(
+        TACCL,
+        sketch=wire,
+        chunks=chunks,
+        paths=paths,
+        order=order,
+        steps=steps,
+        together=together,
+        gap=gap,
+        alpha=alpha,
+    )
+    cut = chunks or (wire.hyperparameters.input_chunkup if wire else 1)
+    check_divides(request.size_bytes, request.spec.unit * cut)
+    within = checked_effort(timeout_s, seed, effort)
+    with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
+        by = sketched(
+            request,
+            options,
+            within,
+            lambda us, least_us, _: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
+        )
+    found, ended = best_of(by.outcome)
+    if found is None:
+        raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
+    assert isinstance(found.plan, core_schedule.Schedule)
+    assert found.bound.least is not None
+    return Schedule(found.plan, float(found.bound.least), ended)
 
 
 @checked

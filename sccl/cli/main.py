@@ -68,6 +68,14 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "taccl",
+        "taccl",
+        "Plan within a communication sketch, given or suggested by the machine: routes, orders, "
+        "times.",
+        "sccl taccl --collective allgather --topo ndv2x2 --size 1MB",
+    ),
+    Verb(
+        FIND,
         "baseline",
         "baseline",
         "List the classical algorithms, or make one of them for a machine.",

@@ -30,6 +30,7 @@ OUTPUTS = {
     "time-limit": "sccl.tasks.time_limit:TimeLimitOutput",
     "tacos": "sccl.tasks.tacos:TacosOutput",
     "teccl": "sccl.tasks.teccl:TecclOutput",
+    "taccl": "sccl.tasks.taccl:TacclOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "compare": "sccl.tasks.compared:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",

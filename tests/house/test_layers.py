@@ -132,7 +132,8 @@ MAY_IMPORT = {
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds"},
     "synth/intervals": _NOUNS
-    | {"collectives", "prove/bounds", "solvers", "synth/network", "topo/symmetry", "numpy"},
+    | {"collectives", "prove/bounds", "solvers", "synth", "synth/network", "topo/symmetry"}
+    | {"numpy"},
     "synth/tacos": _NOUNS
     | {"collectives", "compiled", "solvers", "synth", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS

@@ -8,7 +8,7 @@ how much arrivals are later than a target between bound and finish, in all, unti
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sccl.solvers import cpsat
@@ -38,6 +38,7 @@ class Neighbours:
         kind: of model.
         intervals: of a chunk and a way in it.
         made: units of effort that making one counts as, at the least.
+        routes: which (chunk, way) there may be; None: any.
     """
 
     posed: Posed
@@ -50,6 +51,7 @@ class Neighbours:
     kind: type[IntervalModel] = IntervalModel
     intervals: int = 1
     made: float = 1e-3
+    routes: Collection[tuple[int, int]] | None = None
 
     @property
     def value(self) -> int:
@@ -68,7 +70,7 @@ class Neighbours:
         while self.value > self.enough and (left := _some(spending)):
             free = self._chosen(rng, firsts, min(count, len(firsts)))
             before, horizon = self.value, self._horizon()
-            model = self.kind(self.posed, self.action, horizon, self.sends, free)
+            model = self._model(horizon, free)
             model.least_late(self._targets())
             found = model.solved(
                 Effort(left.timeout_s, rng.randrange(10**6), left.units), self.strategy
@@ -78,6 +80,11 @@ class Neighbours:
                 self.sends = found.sends
                 if self.value < before:
                     self.told(self.sends)
+
+    def _model(self, horizon: int, free: list[int]) -> IntervalModel:
+        if self.routes is None:
+            return self.kind(self.posed, self.action, horizon, self.sends, free)
+        return self.kind(self.posed, self.action, horizon, self.sends, free, self.routes)
 
     def _targets(self) -> list[int]:
         """Return the units by which each tenant would better have finished."""

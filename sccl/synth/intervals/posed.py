@@ -292,7 +292,8 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
         clock: of all chunks, or of each.
         tenants: how many chunks of the pattern each has, one after the other; none: there is one.
         priorities: of each; none: there is one tenant.
-        sketched: which ways are taken, and by which chunks; None: all, by all.
+        sketched: which ways are taken, and by which chunks, which may leave some without any;
+            None: all, by all.
 
     Raises:
         TooLargeError: there are too many ways through switches.
@@ -337,7 +338,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
     )
     if sketched is not None:
         sketched.check_symmetric(np.array(posed.src), np.array(posed.dst))
-        posed = replace(posed, barred=_barred(posed, sketched))
+        return replace(posed, barred=_barred(posed, sketched))
     posed.check_reachable()
     return posed
 

@@ -174,17 +174,19 @@ class Sketched:
         return f" (nnodes is {self.sketch.nodes}, and it has {len(chassis)} chassis)"
 
     def barred(self, origin: int, src: Sequence[int], dst: Sequence[int]) -> frozenset[int]:
-        """Return the ways that a chunk which begins on a rank does not go."""
+        """Return the ways that a chunk which begins on a rank does not go.
+
+        Backwards: that ends there.
+        """
         relays = self.sketch.relays
         by = None if relays is None else relays.senders(origin % self.local)
         if relays is None or by is None:
             return frozenset()
         local = self.local
-        if self.backwards:  # what leaves by a sender comes, backwards, by its receivers
-            by = frozenset(to for sender in by for to in relays.receivers(sender, local))
+        rows = zip(dst, src, strict=True) if self.backwards else zip(src, dst, strict=True)
         return frozenset(
             way
-            for way, (a, b) in enumerate(zip(src, dst, strict=True))
+            for way, (a, b) in enumerate(rows)
             if a // local != b // local and a % local not in by
         )
 

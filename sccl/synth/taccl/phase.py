@@ -12,12 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel
 from sccl.errors import TooLargeError
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
+from sccl.synth.contract import Request
+from sccl.synth.intervals.begun import NoScheduleError, matched, sends_of_schedule
 from sccl.synth.intervals.model import Action, IntervalModel
 from sccl.synth.intervals.neighbours import Neighbours
+from sccl.synth.intervals.placing import placed
 from sccl.synth.intervals.posed import ChunkSend, Posed
 from sccl.synth.intervals.sketched import Sketched
 from sccl.synth.taccl.batches import Batch, BatchCosts, alone
@@ -31,14 +35,17 @@ from sccl.synth.taccl.trees import Order
 MOST_ROUTES = 60_000
 """Of a model of routes: a boolean for each first chunk and way."""
 
-MOST_ANY = 12_000
+MOST_ANY = 3_000
 """Beyond which chunks go on shortest paths alone, if nothing is said."""
 
 MOST_EXACT = 6_000
 """Intervals of a model of all that is sent, its routes being known."""
 
-MOST_JOINED = 12_000
-"""Intervals of a model in which routes are free, too."""
+MOST_JOINED = 480_000
+"""Chunks times ways, up to which some chunks at a time are planned anew."""
+
+_MADE = 0.1
+"""Of effort, at the least, for a neighbourhood: making the model takes longer than solving it."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
@@ -48,12 +55,10 @@ _ROUTING, _EXACT = 0.4, 0.3
 _TOGETHER = (2, 4, 8, 16, 32, 64, 256)
 """Chunks that are sent together at the most, as tried."""
 
+_MATCHING = "matching"
+
 Told = Callable[[float, float], None]
 """Called with the best finish and the bound, microseconds."""
-
-
-class NoRoutesError(Exception):
-    """No routes were found: its text says why."""
 
 
 @dataclass
@@ -61,17 +66,25 @@ class SketchedPhase:
     """A phase.
 
     Attributes:
+        spec: what it is of, which does not combine.
+        size_bytes: what C chunks make up.
         least: units that no schedule of such chunks takes less than, on any ways of the machine.
+        any_chunks: ticks that no schedule of any chunks takes less than.
+        strict: whether symmetries of the sketch are asked for, and not only a help.
         routes: what step 1 found.
         batches: the best by now.
         by: what found it: an order, or a model.
     """
 
     posed: Posed
-    sketched: Sketched | None
+    sketched: Sketched
     options: Options
+    spec: Spec
+    size_bytes: int
     least: int
+    any_chunks: Fraction
     told: Told
+    strict: bool
     routes: Routed | None = None
     batches: tuple[Batch, ...] = ()
     by: str = ""
@@ -82,7 +95,7 @@ class SketchedPhase:
         self.action = self._action()
 
     def _action(self) -> Action:
-        group = () if self.sketched is None else self.sketched.group
+        group = self.sketched.group
         if len(group) < 2:
             return Action.alone(self.posed)
         images = [self.posed.images_of(one) for one in group]
@@ -103,6 +116,13 @@ class SketchedPhase:
         """Return whether what there is is good enough."""
         return bool(self.batches) and self.finish <= self.enough
 
+    @property
+    def symmetric(self) -> bool:
+        """Return whether the routes of the best keep the symmetries."""
+        pairs = {(chunk, b.way) for b in self.batches for chunk in b.chunks}
+        images = zip(self.action.chunks, self.action.ways, strict=True)
+        return all((c[chunk], w[way]) in pairs for c, w in images for chunk, way in pairs)
+
     def us(self, units: int) -> float:
         """Return units in microseconds."""
         return units * self.posed.unit * self.posed.clock.tick_ps / 10**6
@@ -115,29 +135,40 @@ class SketchedPhase:
             self.batches, self.by = batches, by
             self.told(self.us(finish), self.us(self.least))
 
-    def run(self, effort: Effort) -> None:
+    def run(self, effort: Effort, *, quick: bool = False) -> float:
         """Go through the steps, until the bound is met or the effort is spent.
 
+        Args:
+            quick: routes and orders alone.
+
+        Returns:
+            The effort that was spent; nothing is found where no routes were.
+
         Raises:
-            NoRoutesError: step 1 found none.
             TooLargeError: the model of routes would be too large.
             KeyboardInterrupt: the user interrupted; what was found by then is kept.
         """
         spending, units = Spending(effort), effort.units or 1.0
-        self.routes = self._routed(spending.left(units * _ROUTING))
-        spending.units += self.routes.spent
-        if spending.late():
-            raise NoRoutesError(effort.why_late)
+        if self.routes is None:
+            self.routes = self._routed(spending.left(units if quick else units * _ROUTING))
+            if self.routes is None:
+                return units
+            spending.units += self.routes.spent
         pairs = self.routes.all_of(self.action)
         for order in self._orders():
+            if str(order) in self.tried:
+                continue
             self._order(pairs, order)
             if self.done or spending.late():
-                return
-        self._exact(pairs, spending, units)
-        self._joined(spending)
+                return spending.units
+        self._begin(spending)
+        if not quick:
+            self._exact(pairs, spending, units)
+            self._joined(spending, pairs)
+        return spending.units
 
-    def _routed(self, effort: Effort | None) -> Routed:
-        """Return routes: step 1."""
+    def _routed(self, effort: Effort | None) -> Routed | None:
+        """Return routes: step 1; None: none were found with that effort."""
         posed, firsts = self.posed, self.action.firsts
         found = self.options.paths
         if found == "auto":
@@ -150,19 +181,17 @@ class SketchedPhase:
                 f"has {sum(map(len, chosen.values()))} ways of chunks, models are made of up to "
                 f"{MOST_ROUTES}: give a sketch with symmetries, or fewer chunks"
             )
-        edges = () if self.sketched is None else self.sketched.connections(posed.src, posed.dst)
-        routes = None
-        if effort is not None:
-            routes = routed(posed, self.action, chosen, edges, effort)
-        if routes is None and found == "any" and effort is not None:
+        if effort is None:
+            return None
+        edges = list(self.sketched.connections(posed.src, posed.dst))
+        routes = routed(posed, self.action, chosen, edges, effort)
+        if routes is None and found == "any":
             chosen = {chunk: shortest_ways(posed, chunk) for chunk in firsts}
             routes = routed(posed, self.action, chosen, edges, effort)
-        if routes is None:
-            raise NoRoutesError("no routes were found with that effort")
         return routes
 
     def _orders(self) -> list[Order]:
-        relays = self.sketched.sketch.relays if self.sketched else None
+        relays = self.sketched.sketch.relays
         own_first = relays is not None and relays.own_first
         asked = self.options.order
         return [
@@ -177,6 +206,25 @@ class SketchedPhase:
         if self.posed.clock.model is AlphaModel.OCCUPIES and self.options.together:
             for most in _TOGETHER:
                 self.take(filled(self.posed, pairs, order, most), f"{order}, together")
+
+    def _begin(self, spending: Spending) -> None:
+        """Take a schedule that list scheduling finds without a sketch, if it keeps to this one."""
+        relays = self.sketched.sketch.relays
+        bound = self.sketched.sketch.within is not None or relays is not None
+        if self.done or self.strict or bound or self.options.steps == "three":
+            return
+        if _MATCHING in self.tried:
+            return
+        request = Request(self.posed.topology, self.spec, self.size_bytes)
+        left = spending.left()
+        if left is None:
+            return
+        try:
+            first, _ = matched(request, self.options.chunks, self.options.alpha, left)
+        except NoScheduleError:
+            return
+        sends = placed(self.posed, sends_of_schedule(self.posed, first), 0)
+        self.take(alone(sends), _MATCHING)
 
     def _exact(self, pairs: list[tuple[int, int]], spending: Spending, units: float) -> None:
         """Give exact times, orders left free, and then chunks together: step 3."""
@@ -203,14 +251,18 @@ class SketchedPhase:
                 spending.units += spent
                 self.take(batches, "chunks together")
 
-    def _joined(self, spending: Spending) -> None:
-        """Better routes, orders and times together, around what there is."""
+    def _joined(self, spending: Spending, pairs: list[tuple[int, int]]) -> None:
+        """Better orders and times, and routes too, some chunks at a time around all others.
+
+        Where the sketch has symmetries that its routes are to keep, these stay as they are.
+        """
         if self.done or self.options.steps == "three" or spending.used_up() or spending.late():
             return
         sends = self._unbatched()
         size = len(self.posed.src) * self.posed.chunks
-        if sends is None or (self.options.steps == "auto" and size > 40 * MOST_JOINED):
+        if sends is None or (self.options.steps == "auto" and size > MOST_JOINED):
             return
+        kept = self.strict and len(self.action.chunks) > 1
         search = Neighbours(
             self.posed,
             Action.alone(self.posed),
@@ -218,7 +270,9 @@ class SketchedPhase:
             self.enough,
             (self.least,),
             STRATEGY,
-            lambda better: self.take(alone(better), "all together"),
+            lambda better: self.take(alone(better), "neighbourhoods"),
+            made=_MADE,
+            routes=frozenset(pairs) if kept else None,
         )
         search.run(spending)
 

@@ -10,9 +10,11 @@ import msgspec
 from sccl.collectives import dual_of
 from sccl.collectives.duality import Dual
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.files.sketches import sketch_of_wire
+from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.sketches import sketch_of_wire, sketch_to_wire
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.sketch import Sketch
+from sccl.errors import TooLargeError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
@@ -24,8 +26,9 @@ from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
 from sccl.synth.network.paths import FAR
 from sccl.synth.taccl.assembled import Rows, mirrored, one_after_another, rows_of, schedule_of
+from sccl.synth.taccl.automatic import suggested
 from sccl.synth.taccl.options import Options
-from sccl.synth.taccl.phase import NoRoutesError, SketchedPhase
+from sccl.synth.taccl.phase import SketchedPhase
 from sccl.synth.taccl.routing import check_reachable
 
 UNITS = 4.0
@@ -36,10 +39,15 @@ PS_PER_US = 10**6
 
 @dataclass(frozen=True, slots=True)
 class SketchedBest:
-    """The best schedule so far, and what none takes less than, of one phase; microseconds."""
+    """The best schedule so far, and what none takes less than, of one phase; microseconds.
+
+    Attributes:
+        sketch: within which it is.
+    """
 
     us: float
     least_us: float
+    sketch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,14 @@ class PhaseFound:
     tried: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class SketchKept:
+    """What was found keeps to this sketch, and its phases went so."""
+
+    kept: SketchWire
+    phases: tuple[PhaseFound, ...]
+
+
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return the best schedule of chunks within a sketch that is found, with a lower bound.
 
@@ -64,52 +80,212 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         InputError: the sketch or the options do not fit the request.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    sketch = None if options.sketch is None else sketch_of_wire(options.sketch)
-    return planned(request, sketch, options, effort, notify)
-
-
-def planned(
-    request: Request, sketch: Sketch | None, options: Options, effort: Effort, notify: Notify
-) -> Outcome:
-    """Return the best schedule within a sketch; None: on all ways of the machine."""
     units = UNITS if effort.units is None else effort.units
     effort = Effort(effort.timeout_s, effort.seed, units)
-    dual = dual_of(request.spec)
-    chunks = options.chunks or (sketch.chunks if sketch else 1)
-    phases = [
-        _phase(
-            request,
-            sketch,
-            msgspec.structs.replace(options, chunks=chunks),
-            dual,
-            notify,
-            backwards=backwards,
-        )
-        for backwards in _directions(dual)
-    ]
-    spending, ended = Spending(effort), ""
+    if options.sketch is not None:
+        one = Planned(request, sketch_of_wire(options.sketch), options, notify)
+        return one.outcome(Spending(effort), units)
+    return _of_several(request, options, effort, notify)
+
+
+_LOOK = 0.3
+"""Of effort: for a first look at a sketch, heuristics and little else."""
+
+_WITH_CARE = 2
+"""Sketches that are planned with care, in the end."""
+
+
+def _of_several(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
+    """Return the best within sketches that the machine suggests."""
+    search = _Several(request, options, effort, notify)
+    ended = ""
     try:
-        for phase in phases:
-            left = spending.left(units / len(phases))
-            if left is None:
-                break
-            phase.run(left)
+        search.look()
+        search.with_care()
     except KeyboardInterrupt:
-        ended = "interrupted"
-        if not all(phase.batches for phase in phases):
+        if search.best is None:
             raise
-    except NoRoutesError as why:
-        return GaveUp(str(why))
-    if not all(phase.batches for phase in phases):
-        return GaveUp(effort.why_late)
-    for phase in phases:
-        assert phase.routes is not None
-        tried = {by: phase.us(units_of) for by, units_of in phase.tried.items()}
-        notify(PhaseFound(phase.us(phase.routes.units), phase.by, tried))
-    if not ended and spending.late() and not all(phase.done for phase in phases):
+        ended = "interrupted"
+    best = search.best
+    if best is None:
+        return GaveUp(search.why_not)
+    best.tell()
+    if not ended and search.spending.late() and not best.done:
         ended = effort.why_late
-    found = _assembled(request, dual, chunks, phases)
+    found = best.assembled()
     return GaveUp(ended, found) if ended else found
+
+
+class _Several:
+    """A search over sketches."""
+
+    def __init__(self, request: Request, options: Options, effort: Effort, notify: Notify) -> None:
+        self.request, self.options, self.notify = request, options, notify
+        self.spending = Spending(effort)
+        self.units = effort.units or UNITS
+        self.looked: list[Planned] = []
+        self.best: Planned | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Return whether there is nothing to better, or no time for it."""
+        return self.spending.late() or (self.best is not None and self.best.done)
+
+    @property
+    def why_not(self) -> str:
+        """Return why nothing was found."""
+        late = self.spending.late()
+        return self.spending.effort.why_late if late else "no routes were found with that effort"
+
+    def look(self) -> None:
+        """Take a quick look at what the machine suggests, one choice after the other."""
+        choices = suggested(self.request, symmetric=_treats_alike(self.request))
+        try:
+            some = next(choices)
+            while not self.ended:
+                for sketch in some:
+                    self._look_at(sketch)
+                if self.best is None:
+                    return
+                some = choices.send(self.best.sketch)
+        except StopIteration:
+            return
+
+    def _look_at(self, sketch: Sketch) -> None:
+        if self.ended:
+            return
+        try:
+            one = Planned(self.request, sketch, self.options, self.notify)
+            if self.best is not None and one.least >= self.best.finish:
+                return  # no schedule of such chunks is better
+            one.look(self.spending, _LOOK)
+        except TooLargeError:
+            if self.best is None and not self.looked:
+                raise
+            return
+        if one.found:
+            self.looked.append(one)
+            self._compare(one)
+
+    def _compare(self, one: Planned) -> None:
+        if self.best is None or one.finish < self.best.finish:
+            self.best = one
+
+    def with_care(self) -> None:
+        """Plan the best of those that were looked at with care."""
+        for one in sorted(self.looked, key=lambda one: one.finish)[:_WITH_CARE]:
+            assert self.best is not None
+            if self.ended or one.least >= self.best.finish:
+                continue
+            try:
+                one.run(self.spending, self.units / _WITH_CARE)
+            finally:
+                self._compare(one)
+
+
+def _treats_alike(request: Request) -> bool:
+    """Return whether a collective is the same again where ranks stand for one another."""
+    spec = dual_of(request.spec).spec
+    return spec.name in {"allgather", "alltoall"}
+
+
+class Planned:
+    """A request within a sketch: its phases, and what they come to."""
+
+    def __init__(self, request: Request, sketch: Sketch, options: Options, notify: Notify) -> None:
+        """Pose the phases; nothing is found yet.
+
+        Raises:
+            InputError: the sketch does not fit the machine or the collective.
+        """
+        self.request, self.sketch, self.notify = request, sketch, notify
+        self.dual = dual_of(request.spec)
+        self.chunks = options.chunks or sketch.chunks
+        self.options = msgspec.structs.replace(options, chunks=self.chunks)
+        self.phases = [
+            _phase(request, sketch, self.options, self.dual, notify, backwards=backwards)
+            for backwards in _directions(self.dual)
+        ]
+
+    @property
+    def found(self) -> bool:
+        """Return whether all phases have a schedule."""
+        return all(phase.batches for phase in self.phases)
+
+    @property
+    def finish(self) -> int:
+        """Return the ticks after which all has arrived."""
+        return sum(phase.finish * phase.posed.unit for phase in self.phases)
+
+    @property
+    def least(self) -> int:
+        """Return the ticks that its phases take at the least."""
+        return sum(phase.least * phase.posed.unit for phase in self.phases)
+
+    @property
+    def done(self) -> bool:
+        """Return whether no number of chunks gets below what was found."""
+        if not self.found:
+            return False
+        any_chunks = sum(phase.any_chunks for phase in self.phases)
+        return self.finish <= any_chunks * (1 + Fraction(self.options.gap))
+
+    def look(self, spending: Spending, units: float) -> None:
+        """Find something quickly: routes and orders alone."""
+        for phase in self.phases:
+            left = spending.left(units)
+            if left is not None:
+                spent = phase.run(left, quick=True)
+                spending.units += spent
+
+    def run(self, spending: Spending, units: float) -> None:
+        """Go through all steps of all phases.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted; what was found by then is kept.
+        """
+        for phase in self.phases:
+            left = spending.left(units / len(self.phases))
+            if left is not None:
+                phase.run(left)
+
+    def outcome(self, spending: Spending, units: float) -> Outcome:
+        """Return the best within the sketch.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted, and there is nothing to give.
+        """
+        ended = ""
+        try:
+            self.run(spending, units)
+        except KeyboardInterrupt:
+            ended = "interrupted"
+            if not self.found:
+                raise
+        if not self.found:
+            late = spending.effort.why_late if spending.late() else ""
+            return GaveUp(late or "no routes were found with that effort")
+        self.tell()
+        if not ended and spending.late() and not all(phase.done for phase in self.phases):
+            ended = spending.effort.why_late
+        found = self.assembled()
+        return GaveUp(ended, found) if ended else found
+
+    def tell(self) -> None:
+        """Tell which sketch it is, and how its phases went."""
+        parts = []
+        for phase in self.phases:
+            assert phase.routes is not None
+            tried = {by: phase.us(units) for by, units in phase.tried.items()}
+            parts.append(PhaseFound(phase.us(phase.routes.units), phase.by, tried))
+        sketch = replace(self.sketch, chunks=self.chunks, size_bytes=self.request.size_bytes)
+        if not all(phase.symmetric for phase in self.phases):
+            sketch = replace(sketch, rotations=())
+        self.notify(SketchKept(sketch_to_wire(sketch), tuple(parts)))
+
+    def assembled(self) -> Found:
+        """Return what the phases found as one schedule."""
+        return _assembled(self.request, self.dual, self.chunks, self.phases)
 
 
 def _directions(dual: Dual) -> list[bool]:
@@ -121,7 +297,7 @@ def _directions(dual: Dual) -> list[bool]:
 
 def _phase(  # noqa: PLR0913 - what is asked, and how
     request: Request,
-    sketch: Sketch | None,
+    sketch: Sketch,
     options: Options,
     dual: Dual,
     notify: Notify,
@@ -139,23 +315,27 @@ def _phase(  # noqa: PLR0913 - what is asked, and how
         machine = replace(machine.reversed(), switches=plain)
     collective = dual.spec.at(dual.spec.unit * options.chunks)
     size = -(-request.size_bytes // dual.chunk_factor)
-    sketched = None if sketch is None else Sketched(sketch, machine, backwards)
-    if sketched is not None:
-        sketched.check_keeps(collective)
+    sketched = Sketched(sketch, machine, backwards)
+    sketched.check_keeps(collective)
     clock = Clock.of(machine, sizes_of(collective, size), AlphaModel(options.alpha))
     posed = pose(machine, collective, clock, sketched=sketched)
-    if sketched is not None:
-        check_reachable(posed, f"sketch {sketched.sketch.name}, on {machine.name!r}")
-        whole = pose(machine, collective, clock)
-    else:
-        whole = posed
+    check_reachable(posed, f"sketch {sketch.name}, on {machine.name!r}")
+    narrowed = len(posed.src) < len(crossings_of(machine, clock).src)
+    whole = pose(machine, collective, clock) if narrowed else posed
     least = least_of(machine, dual.spec, whole, size, int(FAR))
+    any_chunks = Fraction(0)
+    if machine.ranks <= MOST_RANKS:
+        any_chunks = least_time(machine, dual.spec).us(size) * PS_PER_US / clock.tick_ps
     return SketchedPhase(
         posed,
         sketched,
         options,
+        dual.spec,
+        size,
         -(-least // posed.unit),
-        lambda us, least_us: notify(SketchedBest(us, least_us)),
+        any_chunks,
+        lambda us, least_us: notify(SketchedBest(us, least_us, sketch.name)),
+        strict=options.sketch is not None,
     )
 
 

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.bandwidths import bandwidth_of_wire
-from sccl.core.outcome import Found, GaveUp
-from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
-from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals.begun import NoScheduleError, matched, sends_of_schedule
 from sccl.synth.intervals.bounds import least_of, sizes_of
 from sccl.synth.intervals.model import Action, IntervalModel
 from sccl.synth.intervals.neighbours import Neighbours
@@ -58,10 +56,6 @@ _ROUND = 4
 """Epochs that a round of A* has at least, beside the longest alpha's."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
-
-
-class NoScheduleError(Exception):
-    """There is no first schedule: its text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,14 +303,14 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     alike = not collective.counts  # others TACOS does not take
     begins = options.model != "astar" and options.buffers is None and not options.epochs
     if alike and begins:
-        first, ended = _listed(request, options, effort)
+        first, ended = matched(request, options.chunks, options.alpha, effort)
     tick_ps = 1 if first is None else first.tick_ps
     clock = Clock.of(machine, sizes, model, tick_ps)
     parts = [count for _, count in spec.parts] if options.priorities else []
     posed = pose(machine, collective, clock, parts, options.priorities)
     if options.bandwidth is not None:
         posed = varied(posed, bandwidth_of_wire(options.bandwidth))
-    sends = None if first is None else _read(posed, first)
+    sends = None if first is None else sends_of_schedule(posed, first)
     if not alike and begins:
         sends = listed(posed, effort.seed, Spending(effort).late)
         if sends is None:
@@ -359,40 +353,3 @@ def _together(priorities: Sequence[int], soonest: Sequence[int], least: int) -> 
     value = sum(p * own for p, own in zip(priorities, soonest, strict=True))
     pairs = zip(priorities, soonest, strict=True)
     return value + min(p * max(0, least - own) for p, own in pairs)
-
-
-def _listed(request: Request, options: Options, effort: Effort) -> tuple[Schedule, str]:
-    """Return what list scheduling finds, and why that ended before its effort was spent.
-
-    Raises:
-        InputError: it does not take what is asked.
-        NoScheduleError: time ran out before there was one.
-    """
-    listed = registry.load("tacos")
-    told = listed.Options(chunks=options.chunks, alpha=options.alpha, improve=1.0)
-    outcome = registry.plan(listed, request, told, Effort(effort.timeout_s, effort.seed))
-    found = outcome.best if isinstance(outcome, GaveUp) else outcome
-    if not isinstance(found, Found):
-        raise NoScheduleError(getattr(outcome, "reason", "impossible"))
-    assert isinstance(found.plan, Schedule)
-    return found.plan, outcome.reason if isinstance(outcome, GaveUp) else ""
-
-
-def _read(posed: Posed, schedule: Schedule) -> tuple[ChunkSend, ...]:
-    """Return the transfers of a schedule as what is sent over ways."""
-    starts, chunks, links = (
-        column.tolist() for column in (schedule.start, schedule.chunk, schedule.link)
-    )
-    if schedule.message is None:
-        rows = zip(starts, chunks, links, strict=True)
-        return tuple(ChunkSend(start // posed.unit, *where) for start, *where in rows)
-    number = {path: way for way, path in enumerate(posed.paths)}
-    hops: dict[int, list[int]] = {}
-    for row, message in enumerate(schedule.message.tolist()):
-        hops.setdefault(message, []).append(row)
-    return tuple(
-        ChunkSend(
-            starts[rows[0]] // posed.unit, chunks[rows[0]], number[tuple(links[r] for r in rows)]
-        )
-        for rows in hops.values()
-    )

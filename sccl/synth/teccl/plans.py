@@ -11,10 +11,11 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
+from sccl.synth.intervals.begun import NoScheduleError
 from sccl.synth.teccl.combining import Combined, Combining, CombiningAsked, combined, in_phases
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phases import Listeners, NoScheduleError, PhasePlan, phase_of
+from sccl.synth.teccl.phases import Listeners, PhasePlan, phase_of
 from sccl.synth.teccl.varied_plans import PlannedAnew
 
 UNITS = 2.0

@@ -1,0 +1,51 @@
+"""Schedules to begin from: those of TACOS, which matches links with chunks as time goes on."""
+
+from __future__ import annotations
+
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.schedule import Schedule
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.intervals.posed import ChunkSend, Posed
+
+
+class NoScheduleError(Exception):
+    """There is no first schedule: its text says why."""
+
+
+def matched(request: Request, chunks: int, alpha: str, effort: Effort) -> tuple[Schedule, str]:
+    """Return what list scheduling finds, and why that ended before its effort was spent.
+
+    Raises:
+        InputError: it does not take what is asked.
+        NoScheduleError: time ran out before there was one.
+    """
+    listed = registry.load("tacos")
+    told = listed.Options(chunks=chunks, alpha=alpha, improve=1.0)
+    outcome = registry.plan(listed, request, told, Effort(effort.timeout_s, effort.seed))
+    found = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if not isinstance(found, Found):
+        raise NoScheduleError(getattr(outcome, "reason", "impossible"))
+    assert isinstance(found.plan, Schedule)
+    return found.plan, outcome.reason if isinstance(outcome, GaveUp) else ""
+
+
+def sends_of_schedule(posed: Posed, schedule: Schedule) -> tuple[ChunkSend, ...]:
+    """Return the transfers of a schedule as what is sent over ways."""
+    starts, chunks, links = (
+        column.tolist() for column in (schedule.start, schedule.chunk, schedule.link)
+    )
+    if schedule.message is None:
+        rows = zip(starts, chunks, links, strict=True)
+        return tuple(ChunkSend(start // posed.unit, *where) for start, *where in rows)
+    number = {path: way for way, path in enumerate(posed.paths)}
+    hops: dict[int, list[int]] = {}
+    for row, message in enumerate(schedule.message.tolist()):
+        hops.setdefault(message, []).append(row)
+    return tuple(
+        ChunkSend(
+            starts[rows[0]] // posed.unit, chunks[rows[0]], number[tuple(links[r] for r in rows)]
+        )
+        for rows in hops.values()
+    )

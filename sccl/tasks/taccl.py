@@ -1,0 +1,216 @@
+"""TACCL: the best schedule of chunks within a sketch, with what bounds it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+from msgspec import Meta
+
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.sketches import load_sketch, sketch_to_wire
+from sccl.core.files.text import text_of
+from sccl.core.outcome import Found, Outcome
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Options, Request
+from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
+
+if TYPE_CHECKING:
+    from sccl.core.schedule import Schedule
+
+NAME = "taccl"
+
+UNITS = 2.0
+"""Of effort, if nothing is said."""
+
+AUTO = "auto"
+"""In place of a sketch: the best of several that the machine suggests."""
+
+
+class Paths(StrEnum):
+    """Which ways chunks may go."""
+
+    AUTO = "auto"
+    SHORTEST = "shortest"
+    ANY = "any"
+
+
+class Ordering(StrEnum):
+    """Which chunk goes first on a link."""
+
+    BEST = "best"
+    FARTHEST_START = "farthest-start"
+    FARTHEST_END = "farthest-end"
+    SOONEST_START = "soonest-start"
+    SOONEST_END = "soonest-end"
+
+
+class Steps(StrEnum):
+    """Whether routes are kept, or bettered together with orders."""
+
+    AUTO = "auto"
+    THREE = "three"
+    JOINED = "joined"
+
+
+class TacclPhasePart(Part, frozen=True, kw_only=True):
+    """How one phase went, step by step."""
+
+    relaxed_us: Annotated[float, Meta(description="Of its routes: no order of them takes less.")]
+    by: Annotated[str, Meta(description="Which order, or which model, found its schedule.")]
+    tried: Annotated[
+        dict[str, float], Meta(description="What each order, and each model, came to.")
+    ]
+
+
+class TacclOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl taccl' found."""
+
+    kind: Literal["taccl"] = "taccl"
+    collective: str
+    topology: str
+    size_bytes: Annotated[
+        int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
+    ]
+    chunks: Count
+    sketch: Annotated[str, Meta(description="Which sketch the schedule keeps to.")]
+    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
+    bound_us: Annotated[
+        float, Meta(description="No schedule of such chunks finishes earlier, within no sketch.")
+    ]
+    bound_of: Annotated[str, Meta(description="Which schedules the bound is about.")]
+    proved: Annotated[bool, Meta(description="The bound is met.")]
+    phases: tuple[TacclPhasePart, ...]
+    sends: Annotated[int, Meta(ge=0, description="Transfers of a chunk over a link.")]
+    seconds: Seconds
+    seed: Annotated[int, Meta(ge=0)]
+    ended: Annotated[str, Meta(description="Why it ended before its effort was spent; or empty.")]
+    file: FileText | None
+    sketch_file: FileText | None
+
+
+@dataclass(frozen=True, slots=True)
+class SketchedOutcome:
+    """What TACCL says.
+
+    Attributes:
+        seconds: that it took.
+        phases: how each went.
+        sketch: which the schedule keeps to; None: that is not known.
+    """
+
+    outcome: Outcome
+    seconds: float
+    phases: tuple[TacclPhasePart, ...]
+    sketch: SketchWire | None
+
+
+def wire_of_sketch(sketch: str) -> SketchWire | None:
+    """Return the sketch of a file, or, of ``auto``, None.
+
+    Raises:
+        InputError: the file cannot be read, is no sketch, or contradicts itself.
+    """
+    if sketch == AUTO:
+        return None
+    return sketch_to_wire(load_sketch(Path(sketch)))
+
+
+def write_sketch(path: Path, sketch: SketchWire) -> None:
+    """Write a sketch to a file, whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    write_atomically(path, text_of(sketch))
+
+
+def sketched(
+    request: Request,
+    options: Options,
+    effort: Effort,
+    told: Callable[[float, float, str], None],
+    first: Callable[[], None] = lambda: None,
+) -> SketchedOutcome:
+    """Return what TACCL says, judged.
+
+    Args:
+        told: called with each best finish and the bound, microseconds, and the sketch's name.
+        first: called where something is compiled, as it is not on disk yet.
+
+    Raises:
+        InputError: it does not take the request, or the options do not fit it.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
+
+    began, heard = time.perf_counter(), _Heard(told)
+    with compiling(first):
+        outcome = registry.plan(registry.load(NAME), request, options, effort, heard)
+    seconds = time.perf_counter() - began
+    return SketchedOutcome(outcome, seconds, tuple(heard.phases), heard.sketch)
+
+
+@dataclass
+class _Heard:
+    """What was told of the best schedule on the way."""
+
+    told: Callable[[float, float, str], None]
+    phases: list[TacclPhasePart] = field(default_factory=list)
+    sketch: SketchWire | None = None
+
+    def __call__(self, event: object) -> None:
+        least, us = getattr(event, "least_us", None), getattr(event, "us", None)
+        if least is not None and us is not None:
+            self.told(us, least, getattr(event, "sketch", ""))
+        phases = getattr(event, "phases", None)
+        if phases is not None:
+            self.phases = [
+                TacclPhasePart(relaxed_us=one.relaxed_us, by=one.by, tried=one.tried)
+                for one in phases
+            ]
+            self.sketch = getattr(event, "kept", None)
+
+
+def taccl_output(  # noqa: PLR0913 - what is told
+    request: Request,
+    found: Found,
+    by: SketchedOutcome,
+    *,
+    sketch: str,
+    seed: int,
+    ended: str,
+    file: Path | None,
+    sketch_file: Path | None,
+) -> TacclOutput:
+    """Return what was found."""
+    plan, bound = cast("Schedule", found.plan), found.bound
+    assert bound.least is not None
+    return TacclOutput(
+        inputs=question_digests(request.topology, request.spec),
+        collective=request.spec.name,
+        topology=request.topology.name,
+        size_bytes=request.size_bytes,
+        chunks=plan.collective.chunks,
+        sketch=sketch if by.sketch is None else by.sketch.name,
+        alpha=alpha_of(plan),
+        finish_us=plan.clock.us(plan.finish),
+        bound_us=float(bound.least),
+        bound_of=bound.scope,
+        proved=found.proved,
+        phases=by.phases,
+        sends=plan.num_sends,
+        seconds=round(by.seconds, 3),
+        seed=seed,
+        ended=ended,
+        file=str(file) if file else None,
+        sketch_file=str(sketch_file) if sketch_file else None,
+    )

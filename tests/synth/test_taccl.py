@@ -1,0 +1,313 @@
+"""TACCL: within a sketch, right, no faster than its bound; each step against all there is."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.files.sketches import sketch_to_wire
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.schedule import Schedule
+from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
+from sccl.core.topology import Link, Topology
+from sccl.errors import CollectiveError, TopologyError, UnreachableError
+from sccl.judge import violations
+from sccl.sim import replay
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.intervals.model import Action
+from sccl.synth.intervals.posed import Posed, pose
+from sccl.synth.intervals.sketched import Sketched
+from sccl.synth.taccl.automatic import Suggestions
+from sccl.synth.taccl.batches import Batch, BatchCosts, alone
+from sccl.synth.taccl.contiguity import contiguous
+from sccl.synth.taccl.filling import filled
+from sccl.synth.taccl.ordering import ORDERS, ordered
+from sccl.synth.taccl.routing import loads_of, open_ways, routed, shortest_ways
+from sccl.topo import resolve
+from tests.kit.executed import is_right
+from tests.kit.nightly import times
+from tests.kit.strategies import specs, topologies, unequal
+
+TACCL = registry.load("taccl")
+
+
+def planned(
+    machine: str | Topology,
+    collective: str,
+    size: int,
+    sketch: Sketch | None = None,
+    units: float = 0.5,
+    **told: object,
+) -> Found:
+    topology = resolve(machine) if isinstance(machine, str) else machine
+    request = Request(topology, named(collective, topology.ranks), size)
+    wire = None if sketch is None else sketch_to_wire(sketch)
+    outcome = registry.plan(TACCL, request, TACCL.Options(sketch=wire, **told), Effort(units=units))
+    found = outcome.best if isinstance(outcome, GaveUp) else outcome
+    assert isinstance(found, Found)
+    return found
+
+
+def nodes_of(draw: st.DrawFn) -> tuple[Topology, Sketch]:
+    """Draw nodes that are alike, joined by some relays, and a sketch that names some of them."""
+    local, nodes = draw(st.integers(2, 3)), draw(st.integers(2, 3))
+    numbers = list(range(local))
+    pairs = draw(st.sets(st.sampled_from(list(product(numbers, numbers))), min_size=1))
+    inside = draw(st.sampled_from([1.0, 4.0]))
+    links = [
+        Link(n * local + a, n * local + b, 1, 0.5, 10.0 * inside)
+        for n in range(nodes)
+        for a in numbers
+        for b in numbers
+        if a != b
+    ]
+    links += [
+        Link(n * local + a, m * local + b, 1, 2.0, 10.0)
+        for n in range(nodes)
+        for m in range(nodes)
+        if n != m
+        for a, b in sorted(pairs)
+    ]
+    topology = Topology("nodes", local * nodes, tuple(links), 0.5, 10.0)
+    taken = draw(st.sets(st.sampled_from(sorted(pairs)), min_size=1))
+    joined: dict[int, list[int]] = {}
+    for a, b in sorted(taken):
+        joined.setdefault(a, []).append(b)
+    leaves: dict[int, list[int]] = {}
+    if draw(st.booleans()):
+        for number in numbers:
+            leaves.setdefault(draw(st.sampled_from(sorted(joined))), []).append(number)
+    sketch = Sketch(
+        "drawn",
+        nodes,
+        relays=Relays(
+            tuple((a, tuple(to)) for a, to in joined.items()),
+            leaves_by=tuple((a, tuple(own)) for a, own in sorted(leaves.items())),
+        ),
+        rotations=(Rotation(local, local * nodes),) if draw(st.booleans()) else (),
+    )
+    return topology, sketch
+
+
+@settings(max_examples=times(20))
+@given(st.data())
+def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    spec = data.draw(specs(topology.ranks))
+    size = data.draw(st.sampled_from([1, 1000, 1 << 20]))
+    told = TACCL.Options(
+        sketch=sketch_to_wire(Sketch("all", 1)),
+        chunks=data.draw(st.sampled_from([1, 2])),
+        steps=data.draw(st.sampled_from(["auto", "three"])),
+    )
+    best = registry.plan(TACCL, Request(topology, spec, size), told, Effort(units=0.3))
+    assert isinstance(best, Found)
+    plan = best.plan
+    assert isinstance(plan, Schedule)
+    assert violations(plan) == []
+    assert is_right(plan)
+    assert best.bound.least is not None
+    assert best.bound.least <= best.bound.attained
+    assert replay(plan).finish == plan.finish
+    assert best.bound.attained == Fraction(plan.finish * plan.tick_ps, 10**6)
+
+
+@settings(max_examples=times(25))
+@given(st.composite(nodes_of)(), st.sampled_from(["allgather", "alltoall", "reducescatter"]))
+def test_plans_keep_to_their_sketch(drawn: tuple[Topology, Sketch], collective: str) -> None:
+    topology, sketch = drawn
+    assert sketch.relays is not None
+    local = topology.ranks // sketch.nodes
+    found = planned(topology, collective, 4096 * topology.ranks, sketch, units=0.2)
+    plan = found.plan
+    assert isinstance(plan, Schedule)
+    assert violations(plan) == []
+    reduces = collective == "reducescatter"
+    for chunk, link in zip(plan.chunk.tolist(), plan.link.tolist(), strict=True):
+        src, dst = topology.links[link].edge
+        if src // local == dst // local:
+            continue
+        assert dst % local in sketch.relays.receivers(src % local, local)
+        ends = plan.collective.wanted(chunk) if reduces else plan.collective.holders(chunk)
+        by = sketch.relays.senders(min(ends) % local)
+        if by is not None:
+            assert src % local in by
+
+
+def tiny(chunks: int, model: str = "occupies") -> tuple[Posed, list[tuple[int, int]]]:
+    """Return a line of three ranks, all of whose chunks go from the first to the last."""
+    links = (Link(0, 1, 1, 3.0, 1.0), Link(1, 2, 1, 1.0, 2.0))
+    topology = Topology("line", 3, links, 1.0, 1.0)
+    collective = named("broadcast", 3).at(chunks)
+    clock = Clock.of(topology, 1000, AlphaModel(model))
+    posed = pose(topology, collective, clock)
+    return posed, [(chunk, way) for chunk in range(chunks) for way in (0, 1)]
+
+
+def partitions(count: int) -> list[list[int]]:
+    """Return all ways to cut a row of so many into runs, as their lengths."""
+    if not count:
+        return [[]]
+    return [[n, *rest] for n in range(1, count + 1) for rest in partitions(count - n)]
+
+
+def in_runs(posed: Posed, first: list[int], then: list[int]) -> int:
+    """Return the units after which all has come, of runs on both links of the line."""
+    costs, at, there = BatchCosts(posed), 0, list[int]()
+    for run in first:
+        at += costs.cost(0, run)
+        there += [at] * run
+    at = place = 0
+    for run in then:
+        at = max(at, there[place + run - 1]) + costs.cost(1, run)
+        place += run
+    return at
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 5])
+def test_chunks_go_together_as_in_the_best_of_all_cuts(chunks: int) -> None:
+    posed, routes = tiny(chunks)
+    best = min(in_runs(posed, a, b) for a, b in product(partitions(chunks), repeat=2))
+    begin = alone(ordered(posed, routes, ORDERS[0]))
+    found, _ = contiguous(posed, begin, 0, Effort(units=5.0))
+    assert BatchCosts(posed).finish(found) == best
+    by_filling = min(
+        BatchCosts(posed).finish(filled(posed, routes, order, most))
+        for order in ORDERS
+        for most in (1, 2, 3, 5)
+    )
+    assert best <= by_filling <= BatchCosts(posed).finish(begin)
+
+
+def test_where_alpha_travels_nothing_goes_together() -> None:
+    posed, routes = tiny(3, "travels")
+    assert not any(BatchCosts(posed).joins)
+    assert all(len(b.chunks) == 1 for order in ORDERS for b in filled(posed, routes, order, 8))
+
+
+@settings(max_examples=times(25))
+@given(st.data())
+def test_orders_of_routes_are_right_and_take_no_less_than_their_loads(
+    data: st.DataObject,
+) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    collective = named(data.draw(st.sampled_from(["allgather", "alltoall"])), topology.ranks)
+    model = AlphaModel(data.draw(st.sampled_from(["travels", "occupies"])))
+    clock = Clock.of(topology, 1000, model)
+    posed = pose(topology, collective.at(collective.unit), clock)
+    action = Action.alone(posed)
+    ways = data.draw(st.sampled_from([open_ways, shortest_ways]))
+    chosen = {chunk: ways(posed, chunk) for chunk in action.firsts}
+    found = routed(posed, action, chosen, (), Effort(units=1.0))
+    assert found is not None
+    assert found.least <= found.units
+    pairs = found.all_of(action)
+    assert int(loads_of(posed, pairs).max()) <= found.units
+    for order in ORDERS:
+        sends = ordered(posed, pairs, order)
+        assert sorted((s.chunk, s.way) for s in sends) == sorted(pairs)
+        assert posed.finish(sends) >= found.units
+        there = {(c, r): 0 for c, own in enumerate(posed.holders) for r in own}
+        free = [0] * len(topology.links)
+        for s in sends:
+            assert there[s.chunk, posed.src[s.way]] <= s.start
+            there[s.chunk, posed.dst[s.way]] = posed.arrives(s)
+            if not topology.budgets and not topology.switches:
+                assert free[s.way] <= s.start
+                free[s.way] = s.start + posed.hops[s.way][0].busy
+
+
+def test_images_of_routes_are_routes() -> None:
+    topology = resolve("ndv2x2")
+    sketch = Sketch("half", 2, relays=Relays(((0, (1,)),)), rotations=(Rotation(8, 16),))
+    sketched = Sketched(sketch, topology)
+    posed = pose(
+        topology, named("allgather", 16).at(1), Clock.of(topology, 1000), sketched=sketched
+    )
+    images = [posed.images_of(one) for one in sketched.group]
+    action = Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+    assert len(action.firsts) == 8
+    chosen = {chunk: open_ways(posed, chunk) for chunk in action.firsts}
+    found = routed(posed, action, chosen, (), Effort(units=2.0))
+    assert found is not None
+    pairs = set(found.all_of(action))
+    turned = {(action.chunks[1][chunk], action.ways[1][way]) for chunk, way in pairs}
+    assert turned == pairs
+
+
+@pytest.mark.parametrize(
+    ("policy", "used"), [(HyperedgePolicy.LEAST, {4}), (HyperedgePolicy.MOST, {12})]
+)
+def test_policies_say_how_many_connections_are_used(
+    policy: HyperedgePolicy, used: set[int]
+) -> None:
+    """What a port carries bounds the time, so a ring is as good as each to each."""
+    topology = resolve("switch:4@10GB+0.01us")
+    sketch = Sketch("switch", 1, hyperedges=(Hyperedge((0, 1, 2, 3), policy),))
+    sketched = Sketched(sketch, topology)
+    clock = Clock.of(topology, 1000)
+    posed = pose(topology, named("allgather", 4).at(4), clock, sketched=sketched)
+    action = Action.alone(posed)
+    chosen = {chunk: open_ways(posed, chunk) for chunk in action.firsts}
+    edges = list(sketched.connections(posed.src, posed.dst))
+    assert [sorted(own) for _, own in edges] == [list(range(12))]
+    found = routed(posed, action, chosen, edges, Effort(units=4.0))
+    assert found is not None
+    assert {len({way for _, way in found.all_of(action)})} == used
+
+
+@pytest.mark.parametrize(
+    ("topology", "nodes", "words"),
+    [
+        ("ndv2x2", 2, {"any"}),
+        ("ndv2x4", 4, {"any"}),
+        ("dgx2:2", 2, {"any", "spread"}),
+        ("rail:4x4", 4, {"any", "own", "direct"}),
+        ("dgx1", 1, {"any"}),
+        ("torus:4x4", 1, {"any"}),
+    ],
+)
+def test_what_machines_suggest(topology: str, nodes: int, words: set[str]) -> None:
+    hints = Suggestions(resolve(topology), 10**6, symmetric=True)
+    assert hints.nodes == nodes
+    assert {word for word, _ in hints.relays()} <= words
+
+
+def test_a_sketch_that_writes_itself_is_no_worse_than_one_by_hand() -> None:
+    by_hand = Sketch("hand", 2, relays=Relays(((0, (1,)),)), rotations=(Rotation(8, 16),))
+    one = planned("ndv2x2", "allgather", 10**6 // 16, by_hand, units=2.0)
+    own = planned("ndv2x2", "allgather", 10**6 // 16, units=2.0)
+    assert own.bound.attained < one.bound.attained
+
+
+def test_a_collective_with_a_root_has_no_rotations() -> None:
+    sketch = Sketch("turned", 2, rotations=(Rotation(8, 16),))
+    with pytest.raises(CollectiveError, match="symmetry_offsets: broadcast is not the same"):
+        planned("ndv2x2", "broadcast", 1000, sketch)
+
+
+def test_what_cannot_leave_is_said() -> None:
+    sketch = Sketch("far", 2, relays=Relays(Joining.ALL))
+    with pytest.raises(TopologyError, match="internode_conn is 'fully-connected': no link"):
+        planned("ndv2x2", "allgather", 1000, sketch)
+    within = tuple((n, ()) for n in range(8))
+    shut = Sketch("shut", 2, within=within, relays=Relays(((0, (1,)),)))
+    with pytest.raises(UnreachableError, match="cannot come to"):
+        planned("ndv2x2", "allgather", 1000, shut)
+
+
+def test_batches_cost_one_alpha() -> None:
+    posed, _ = tiny(3)
+    costs = BatchCosts(posed)
+    us = 10**6 // posed.unit
+    assert costs.cost(0, 1) == (3 + 1) * us
+    assert costs.cost(0, 3) == (3 + 3) * us
+    assert costs.arrives(Batch(5, 0, (0, 1))) == 5 + (3 + 2) * us
