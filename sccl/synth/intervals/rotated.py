@@ -117,7 +117,9 @@ def _broken_relays(sketch: Sketch, local: int, image: Sequence[int], ways: Ways)
         if (a // local != b // local) != (image[a] // local != image[b] // local):
             return f"way {a} -> {b} between nodes would be {image[a]} -> {image[b]} within one"
     senders = {n for n in range(local) if relays.receivers(n, local)}
-    pairs = {(rank % local, there % local): (rank, there) for rank, there in enumerate(image)}
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    for rank, there in enumerate(image):
+        pairs.setdefault((rank % local, there % local), (rank, there))
     for (origin, turned), (rank, there) in pairs.items():
         here, at = relays.senders(origin), relays.senders(turned)
         for sender, other in pairs:

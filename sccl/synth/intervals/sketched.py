@@ -87,7 +87,7 @@ class Sketched:
                 raise self._wrong(
                     f"internode_sketch.chunk_to_relay_map {list(relays.by_number or ())}: chunks "
                     f"of rank {number} leave their node by rank {min(by)}, which sends to no other "
-                    "node by internode_conn"
+                    "node by internode_conn: give r1 and r2 that name senders"
                 )
 
     def node(self, rank: int) -> int:
@@ -245,7 +245,10 @@ class Sketched:
             )
         image = tuple(rotation.of(rank) for rank in range(ranks))
         if broken := broken_of_machine(self.topology, image):
-            raise self._wrong(f"{_entry(rotation)} is no symmetry of the machine: {broken}")
+            raise self._wrong(
+                f"{_entry(rotation)} is no symmetry of the machine: {broken}; "
+                "give another offset, or none"
+            )
         return image
 
     def check_symmetric(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> None:
@@ -265,7 +268,8 @@ class Sketched:
         for rotation in self.sketch.rotations:
             if broken := broken_of_sketch(self.sketch, self._turn(rotation), ways):
                 raise self._wrong(
-                    f"{_entry(rotation)} is no symmetry of what the sketch leaves: {broken}"
+                    f"{_entry(rotation)} is no symmetry of what the sketch leaves: {broken}; give "
+                    "another offset, or none"
                 )
 
     def check_keeps(self, collective: Collective) -> None:
