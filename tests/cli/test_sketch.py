@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_one_sentence_and_nothing_is_drawn(
         (
             {"hyperparameters": {"input_chunkup": 3, "input_size": "1M"}},
             "allgather",
-            "with input_chunkup 3 would cut into 3 chunks of no whole bytes: give 999999 or 1000002",
+            "input_chunkup 3 would cut into 3 chunks of no whole bytes: give 999999 or 1000002",
         ),
         (
             {"intranode_sketch": {"strategy": "none", "intranode_conn": {"0": [1], "1": [0]}}},
