@@ -97,7 +97,7 @@ def test_what_dgx2_sk_1_says() -> None:
     assert sketch.rotations == (Rotation(2, 16), Rotation(16, 32))
     assert sketch.relays is not None
     for number in range(16):
-        assert sketch.relays.senders(number) == {number // 2 * 2 + 1}
+        assert sketch.relays.senders(number) == frozenset({number // 2 * 2 + 1})
         assert sketch.relays.receivers(number, 16) == ({number - 1} if number % 2 else set())
     assert sketch.relays.own_first
     assert sketch.size_bytes is None
@@ -114,7 +114,7 @@ def test_the_papers_map_of_chunks_is_that_of_its_ranks() -> None:
     [("1M", 10**6), ("64KB", 64_000), ("1GiB", 2**30), ("2 Ki", 2048), (7, 7), ("7", 7)],
 )
 def test_sizes_have_units(text: str | int, size: int) -> None:
-    given = {"nnodes": 1, "intranode_sketch": {"strategy": "none"}}
+    given: dict[str, Any] = {"nnodes": 1, "intranode_sketch": {"strategy": "none"}}
     given["hyperparameters"] = {"input_size": text}
     assert sketch_of_text(json.dumps(given), "it").size_bytes == size
 
@@ -184,7 +184,11 @@ def test_switches_and_policies_belong_together() -> None:
 
 
 def test_one_map_of_chunks_is_enough() -> None:
-    inter = {"strategy": "relay", "internode_conn": "direct-map", "chunk_to_relay_map": [2, 1]}
+    inter: dict[str, Any] = {
+        "strategy": "relay",
+        "internode_conn": "direct-map",
+        "chunk_to_relay_map": [2, 1],
+    }
     told = {"nnodes": 2, "intranode_sketch": {"strategy": "none"}, "internode_sketch": inter}
     assert sketch_of_text(json.dumps(told), "it").relays is not None
     inter["gpus_to_sender_rev_map"] = {"0": [0]}
