@@ -213,7 +213,8 @@ def _print_path(console: Console, run: RunPart) -> None:
         if cut and i == len(path) - _ENDS:
             table.add_row("...", "...", "", "", f"{len(path) - 2 * _ENDS} more (--json has all)")
         times = f"{step.start_us:.6g}", f"{step.until_us:.6g}"
-        words = [*times, str(step.chunk), "->".join(map(str, step.link)), _why(step)]
+        chunks = ", ".join(map(str, (step.chunk, *step.with_chunks)))
+        words = [*times, chunks, "->".join(map(str, step.link)), _why(step)]
         table.add_row(*words, *((escape(on_a_line(step.file)),) if several else ()))
     console.print(table)
 

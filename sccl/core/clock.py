@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -127,8 +127,16 @@ class Clock:
 
     def busy(self, link: int, chunk: int = 0) -> int:
         """Return the ticks that a link is busy with a chunk: it is free again after them."""
-        beta = self.beta[self._size(chunk)][link]
-        return beta + (self.alpha[link] if self.model is AlphaModel.OCCUPIES else 0)
+        return self.busy_together(link, (chunk,))
+
+    def busy_together(self, link: int, chunks: Iterable[int]) -> int:
+        """Return the ticks that a link is busy with chunks that it carries as one transfer.
+
+        They have one alpha together. The beta of each is rounded up by itself, so a transfer of
+        several never takes less than their bytes do.
+        """
+        betas = sum(self.beta[self._size(chunk)][link] for chunk in chunks)
+        return betas + (self.alpha[link] if self.model is AlphaModel.OCCUPIES else 0)
 
     def lag(self, link: int) -> int:
         """Return the ticks from when a link is free again to when the chunk arrives."""

@@ -379,12 +379,19 @@ def rows_of(plan: AnySchedule) -> Iterator[Row]:
 
 
 def links_of(plan: AnySchedule) -> list[tuple[int, int, float]]:
-    """Return of each link its transfers, its place among the links, and its busy microseconds."""
-    count = np.zeros(len(plan.topology.links), np.int64)
-    busy = np.zeros(len(plan.topology.links), np.int64)
+    """Return of each link its transfers, its place among the links, and its busy microseconds.
+
+    Several chunks that are sent together are one transfer.
+    """
+    count, busy = np.zeros((2, len(plan.topology.links)), np.int64)
+    first, begins = 0, None
+    if isinstance(plan, Schedule):
+        begins = plan.transfers() == np.arange(plan.num_sends)
     for batch in plan.batches():
-        np.add.at(count, batch.link, 1)
-        np.add.at(busy, batch.link, (batch.end - batch.start).astype(np.int64))
+        rows = slice(None) if begins is None else begins[first : first + len(batch.link)]
+        np.add.at(count, batch.link[rows], 1)
+        np.add.at(busy, batch.link[rows], (batch.end - batch.start)[rows].astype(np.int64))
+        first += len(batch.link)
     both = zip(count.tolist(), busy.tolist(), strict=True)
     return [(n, link, plan.clock.us(ticks)) for link, (n, ticks) in enumerate(both)]
 

@@ -49,9 +49,14 @@ class Schedule:
     Like an :class:`~sccl.core.algorithm.Algorithm` it is a *candidate*: its form has been checked,
     and not whether it does what it should.
 
-    A row is a transfer over one link, so a way through switches, or through ranks that pass a chunk
-    on and keep nothing of it, is several rows: those of one message, where messages are told. Where
-    they are not, ranks keep all that comes, and a switch passes a chunk on as it came first.
+    A row is a chunk's transfer over one link, so a way through switches, or through ranks that pass
+    a chunk on and keep nothing of it, is several rows: those of one message, where messages are
+    told. Where they are not, ranks keep all that comes, and a switch passes a chunk on as it came
+    first.
+
+    Rows of one link with the same start and the same end are one transfer of several chunks: the
+    link has one alpha for all of them (:meth:`Clock.busy_together`), and all arrive when the whole
+    transfer has. They may part after it: a way is that of a message and a chunk.
 
     The columns are kept as they are given, of any type of whole numbers, and may lie on disk
     (``numpy.memmap``); nothing here needs more than a batch of them in memory. A row takes 25 bytes
@@ -195,7 +200,7 @@ class Schedule:
 
     @property
     def num_sends(self) -> int:
-        """Return how many transfers there are."""
+        """Return how many transfers there are, those of chunks that go together each counted."""
         return len(self.start)
 
     @property
@@ -227,6 +232,22 @@ class Schedule:
         lags = np.array([clock.lag(i) for i in range(len(self.topology.links))], dtype=np.int64)
         for rows in self.batches():
             yield rows, rows.end.astype(np.int64) + lags[rows.link]
+
+    def transfers(self) -> NDArray[np.int64]:
+        """Return of each row the first row of its transfer: itself, where that is of one chunk."""
+        order = np.lexsort((self.end, self.start, self.link))  # of a transfer still by row
+        begins = np.zeros(len(order), dtype=np.bool_)
+        begins[:1] = True
+        for column in (self.end, self.start, self.link):
+            begins[1:] |= column[order[1:]] != column[order[:-1]]
+        found = np.empty(len(order), dtype=np.int64)
+        found[order] = order[begins][np.cumsum(begins) - 1]
+        return found
+
+    @property
+    def has_together(self) -> bool:
+        """Return whether some transfer carries several chunks."""
+        return bool((self.transfers() != np.arange(self.num_sends)).any())
 
     def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
         """Yield the rows in their order, so many at a time; they are views, not copies."""

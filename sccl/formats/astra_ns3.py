@@ -91,16 +91,16 @@ def ns3_files(topology: Topology, largest: int) -> dict[str, bytes]:
     """Return the files of a machine.
 
     Args:
-        largest: the bytes of the largest chunk.
+        largest: the bytes of the largest message: a chunk, or those that are sent as one.
 
     Raises:
         TopologyError: links cost something else back, or budgets are no switch's.
-        ParameterError: chunks are larger than it counts.
+        ParameterError: messages are larger than it counts.
     """
     if largest > MAX_CHUNK_BYTES:
         raise ParameterError(
-            f"chunks of {largest} bytes, and ASTRA-sim's ns-3 counts up to {MAX_CHUNK_BYTES}: give "
-            "a smaller size"
+            f"messages of {largest} bytes, and ASTRA-sim's ns-3 counts up to {MAX_CHUNK_BYTES}: "
+            "give a smaller size"
         )
     switches, links = _wired(topology)
     nodes = topology.ranks + switches

@@ -12,6 +12,7 @@ An algorithm runs there as soon as possible, and the binary checks no data: only
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -155,7 +156,7 @@ def _analytical(plan: SizedPlan, told: str) -> AstraBackend:
 
 
 def _ns3(plan: SizedPlan) -> AstraBackend:
-    files = astra_ns3.ns3_files(plan.plan.topology, max(_sizes(plan)))
+    files = astra_ns3.ns3_files(plan.plan.topology, _largest(plan))
     options = (
         f"--network-configuration={astra_ns3.CONFIG} "
         f"--logical-topology-configuration={astra_ns3.LOGICAL} --comm-group-configuration=empty"
@@ -174,6 +175,19 @@ def _sizes(plan: SizedPlan) -> tuple[int, ...]:
     collective = plan.plan.collective
     assert plan.size_bytes is not None
     return (plan.size_bytes // collective.chunks,) * collective.num_chunks
+
+
+def _largest(plan: SizedPlan) -> int:
+    """Return the bytes of the largest message: of a schedule, of its largest transfer."""
+    sizes = _sizes(plan)
+    if not isinstance(plan.plan, Schedule):
+        return max(sizes)
+    carried: Counter[int] = Counter()
+    for transfer, chunk in zip(
+        plan.plan.transfers().tolist(), plan.plan.chunk.tolist(), strict=True
+    ):
+        carried[transfer] += sizes[chunk]
+    return max(carried.values(), default=0)
 
 
 def _bytes(plan: SizedPlan) -> int:

@@ -69,7 +69,7 @@ def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
     messages, sizes = _messages(plan, awaiting)
     nodes: list[list[Node]] = [[] for _ in range(collective.ranks)]
     for message in messages:
-        told = _told(message, sizes[message.chunk], collective.num_chunks)
+        told = _told(message, sum(sizes[c] for c in message.chunks), collective.num_chunks)
         sent = {"comm_type": int(NodeKind.SEND), "comm_dst": message.dst, **told}
         received = {"comm_type": int(NodeKind.RECEIVE), "comm_src": message.src, **told}
         after = tuple(2 * number for number in message.after)
@@ -93,11 +93,11 @@ def _messages(plan: SizedPlan, awaiting: Awaiting) -> tuple[list[Message], tuple
     return timed_messages(plan.plan, awaiting), sizes_of(plan.plan, plan.size_bytes)
 
 
-def _told(message: Message, chunk_bytes: int, chunks: int) -> dict[str, int | bool]:
+def _told(message: Message, size_bytes: int, chunks: int) -> dict[str, int | bool]:
     return {
-        "comm_size": chunk_bytes,
+        "comm_size": size_bytes,
         "comm_tag": message.number,
-        "msg_chunk_cnt": 1,
+        "msg_chunk_cnt": len(message.chunks),
         "msg_chunk_idx": message.chunk,
         "total_chunk_cnt": chunks,
         "workload_chunk_cnt": chunks,

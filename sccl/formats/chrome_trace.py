@@ -3,12 +3,14 @@
 Source: Trace Event Format (Google, 2016), "complete" events (``ph`` X) with ``ts`` and ``dur`` in
 microseconds, and metadata events (``ph`` M) that name processes and threads. A process is a rank,
 or a switch, and its threads are the links out of it, so that Perfetto shows a row for each link, by
-who sends. ``args`` of an event has the chunk, where it goes, bytes, and when it arrives. It is only
-written: a trace does not say what a collective is.
+who sends. ``args`` of an event has the chunk, where it goes, bytes, and when it arrives; a transfer
+of several chunks is one event, whose ``args`` have all of them as ``chunks``. It is only written: a
+trace does not say what a collective is.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -64,32 +66,36 @@ def _events(number: int, entry: SizedPlan) -> Iterator[dict[str, Any]]:
     topology = schedule.topology
     names = [f"rank {topology.label(rank)}" for rank in range(topology.ranks)]
     names += [f"switch {switch.name}" for switch in topology.switches]
-    first = number * len(names) + 1
+    own = number * len(names) + 1
     for node, name in enumerate(names):
         shown = {"name": f"{entry.name}: {name}"}
-        yield {"ph": "M", "name": "process_name", "pid": first + node, "args": shown}
+        yield {"ph": "M", "name": "process_name", "pid": own + node, "args": shown}
     for link, (src, dst) in enumerate(k.edge for k in topology.links):
-        where = {"pid": first + src, "tid": link}
+        where = {"pid": own + src, "tid": link}
         yield {"ph": "M", "name": "thread_name", **where, "args": {"name": f"to {names[dst]}"}}
     us, lags = schedule.tick_ps / 10**6, schedule.clock.lag
     sizes = schedule.chunk_bytes
-    for i in range(len(schedule.start)):
-        start, end = int(schedule.start[i]), int(schedule.end[i])
-        chunk, link = int(schedule.chunk[i]), int(schedule.link[i])
-        reduces = bool(schedule.reduce[i])
+    rows: dict[int, list[int]] = defaultdict(list)
+    for i, first in enumerate(schedule.transfers().tolist()):
+        rows[first].append(i)
+    for i, together in rows.items():
+        start, end, link = int(schedule.start[i]), int(schedule.end[i]), int(schedule.link[i])
+        chunks = schedule.chunk[together].tolist()
+        reduces = bool(schedule.reduce[together].any())
         src, dst = topology.links[link].edge
+        what = f"chunk{'s' * (len(chunks) > 1)} {', '.join(map(str, chunks))}"
         yield {
             "ph": "X",
-            "name": f"chunk {chunk}" + (", reduced" if reduces else ""),
+            "name": what + (", reduced" if reduces else ""),
             "cat": "reduce" if reduces else "copy",
-            "pid": first + src,
+            "pid": own + src,
             "tid": link,
             "ts": round(start * us, 6),
             "dur": round((end - start) * us, 6),
             "args": {
-                "chunk": chunk,
+                **({"chunk": chunks[0]} if len(chunks) == 1 else {"chunks": chunks}),
                 "to": names[dst],
-                "bytes": sizes if isinstance(sizes, int) else sizes[chunk],
+                "bytes": sum(sizes if isinstance(sizes, int) else sizes[c] for c in chunks),
                 "arrives_us": round((end + lags(link)) * us, 6),
             },
         }

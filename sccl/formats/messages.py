@@ -41,7 +41,9 @@ class Message:
 
     Attributes:
         number: its place in the order of steps, chunks, sources and destinations.
+        reduce: whether the receiver reduces it, or one of several chunks, into what it has.
         after: numbers of messages to its sender.
+        with_chunks: other chunks that it carries, as transfers of schedules may; they ascend.
     """
 
     number: int
@@ -51,6 +53,12 @@ class Message:
     dst: int
     reduce: bool
     after: tuple[int, ...]
+    with_chunks: tuple[int, ...] = ()
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Return all chunks that it carries."""
+        return (self.chunk, *self.with_chunks)
 
 
 def sized(plan: SizedPlan, most: int) -> tuple[Algorithm, int]:

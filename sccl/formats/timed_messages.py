@@ -1,7 +1,9 @@
 """What ranks tell one another in a schedule, and what each message waits for.
 
 A row of a schedule is a hop. Hops over switches are one message from rank to rank; a rank that
-passes a message on and keeps nothing of it sends one that waits for what came alone.
+passes a message on and keeps nothing of it sends one that waits for what came alone. Chunks that
+are one transfer on all hops from rank to rank are one message, of all their bytes; those that part
+at a switch are a message each.
 """
 
 from __future__ import annotations
@@ -14,29 +16,31 @@ from sccl.core.schedule import Schedule
 from sccl.errors import ParameterError
 from sccl.formats.messages import Awaiting, Message
 
-Hop = tuple[int, int, int, int, bool]
-"""(when it starts, when it has arrived, chunk, link, reduce)."""
+Hop = tuple[int, int, int, int, bool, int]
+"""(when it starts, when it has arrived, chunk, link, reduce, the first row of its transfer)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Leg:
-    """The way of a message from rank to rank.
+    """The way of a chunk from rank to rank.
 
     Attributes:
-        of: the number that the schedule gives the message.
+        of: the number that the schedule gives the message, and the chunk.
         onward: whether a rank passes it on that keeps nothing of it.
         kept: whether the rank that it comes to keeps it.
+        transfers: that it is a part of, each by its first row.
     """
 
     start: int
     chunk: int
     src: int
     dst: int
-    of: int
+    of: tuple[int, int]
     arrives: int
     reduce: bool
     onward: bool
     kept: bool
+    transfers: tuple[int, ...]
 
 
 def timed_messages(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
@@ -48,17 +52,22 @@ def timed_messages(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
         ParameterError: messages are not told apart where there are switches, or one leaves a switch
             more than once.
     """
-    legs = sorted(_legs(schedule))
-    steps = {start: i for i, start in enumerate(sorted({leg.start for leg in legs}))}
+    sent: dict[tuple[int, ...], list[_Leg]] = defaultdict(list)
+    for leg in sorted(_legs(schedule)):
+        sent[leg.transfers].append(leg)
+    parts = list(sent.values())
+    steps = {start: i for i, start in enumerate(sorted({legs[0].start for legs in parts}))}
     come = _Come(by_chunk=awaiting is Awaiting.DATA)
-    arrivals = deque(sorted(range(len(legs)), key=lambda i: (legs[i].arrives, i)))
+    arrivals = deque(sorted(range(len(parts)), key=lambda i: (parts[i][0].arrives, i)))
     found = []
-    for number, leg in enumerate(legs):
-        while arrivals and legs[arrivals[0]].arrives <= leg.start:
-            come.note(arrivals[0], legs[arrivals[0]])
+    for number, legs in enumerate(parts):
+        leg, *others = legs
+        while arrivals and parts[arrivals[0]][0].arrives <= leg.start:
+            come.note(arrivals[0], parts[arrivals[0]])
             arrivals.popleft()
-        step, after = steps[leg.start], come.before(leg)
-        found.append(Message(number, step, leg.chunk, leg.src, leg.dst, leg.reduce, after))
+        step, after = steps[leg.start], come.before(legs)
+        reduce, more = any(one.reduce for one in legs), tuple(one.chunk for one in others)
+        found.append(Message(number, step, leg.chunk, leg.src, leg.dst, reduce, after, more))
     return found
 
 
@@ -68,23 +77,29 @@ class _Come:
     def __init__(self, *, by_chunk: bool) -> None:
         self._by_chunk = by_chunk
         self._kept: dict[tuple[int, int], list[int]] = defaultdict(list)
-        self._passed: dict[tuple[int, int], int] = {}
+        self._passed: dict[tuple[tuple[int, int], int], int] = {}
 
-    def note(self, number: int, leg: _Leg) -> None:
-        """Note that a message has arrived; one that is stored takes the place of what was there."""
-        if not leg.kept:
-            self._passed[leg.of, leg.dst] = number
-            return
-        place = self._kept[leg.dst, leg.chunk if self._by_chunk else 0]
-        if self._by_chunk and not leg.reduce:
-            place.clear()
-        place.append(number)
+    def note(self, number: int, legs: list[_Leg]) -> None:
+        """Note that a message has arrived; a chunk that is stored takes the place of what was."""
+        for leg in legs:
+            if not leg.kept:
+                self._passed[leg.of, leg.dst] = number
+                continue
+            place = self._kept[leg.dst, leg.chunk if self._by_chunk else 0]
+            if self._by_chunk and not leg.reduce:
+                place.clear()
+            if number not in place[-1:]:
+                place.append(number)
 
-    def before(self, leg: _Leg) -> tuple[int, ...]:
-        """Return what a message waits for that starts now."""
+    def before(self, legs: list[_Leg]) -> tuple[int, ...]:
+        """Return what a message waits for that starts now, in the order of coming."""
+        every = [number for leg in legs for number in self._before(leg)]
+        return tuple(every) if len(legs) == 1 else tuple(sorted(set(every)))
+
+    def _before(self, leg: _Leg) -> list[int]:
         if leg.onward:
-            return (self._passed[leg.of, leg.src],)
-        return tuple(self._kept[leg.src, leg.chunk if self._by_chunk else 0])
+            return [self._passed[leg.of, leg.src]]
+        return self._kept[leg.src, leg.chunk if self._by_chunk else 0]
 
 
 def _legs(schedule: Schedule) -> Iterator[_Leg]:
@@ -95,41 +110,45 @@ def _legs(schedule: Schedule) -> Iterator[_Leg]:
                 "schedule: it has switches and does not say which hops are of one message: give "
                 "one with the column 'message', as sccl tacos writes it"
             )
-        for number, (start, arrives, chunk, link, reduce) in enumerate(_hops(schedule)):
+        for number, (start, arrives, chunk, link, reduce, first) in enumerate(_hops(schedule)):
             src, dst = schedule.topology.links[link].edge
-            yield _Leg(start, chunk, src, dst, number, arrives, reduce, onward=False, kept=True)
+            of, transfers = (number, chunk), (first,)
+            yield _Leg(start, chunk, src, dst, of, arrives, reduce, False, True, transfers)  # noqa: FBT003 - columns
         return
-    of: dict[int, list[Hop]] = defaultdict(list)
+    ways: dict[tuple[int, int], list[Hop]] = defaultdict(list)
     for number, hop in zip(schedule.message.tolist(), _hops(schedule), strict=True):
-        of[number].append(hop)
-    for number, hops in of.items():
-        yield from _of_message(schedule, number, hops)
+        ways[number, hop[2]].append(hop)
+    for way, hops in ways.items():
+        yield from _of_message(schedule, way, hops)
 
 
 def _hops(schedule: Schedule) -> Iterator[Hop]:
-    clock = schedule.clock
+    clock, transfers = schedule.clock, iter(schedule.transfers().tolist())
     for rows in schedule.batches():
         columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce)
         for start, end, chunk, link, reduce in zip(*(c.tolist() for c in columns), strict=True):
-            yield start, end + clock.lag(link), chunk, link, reduce
+            yield start, end + clock.lag(link), chunk, link, reduce, next(transfers)
 
 
-def _of_message(schedule: Schedule, number: int, hops: list[Hop]) -> Iterator[_Leg]:
+def _of_message(schedule: Schedule, of: tuple[int, int], hops: list[Hop]) -> Iterator[_Leg]:
     ranks, links = schedule.topology.ranks, schedule.topology.links
     begin, src = hops[0][0], links[hops[0][3]].src
     first, at = src, src
-    for i, (start, arrives, chunk, link, reduce) in enumerate(hops):
+    transfers: list[int] = []
+    for i, (start, arrives, chunk, link, reduce, transfer) in enumerate(hops):
         if links[link].src != at:
             raise ParameterError(
-                f"schedule: message {number} goes on from node {links[link].src} and is at node "
+                f"schedule: message {of[0]} goes on from node {links[link].src} and is at node "
                 f"{at}: switches that copy are not told here, so give a message for each receiver"
             )
         if at < ranks:
-            begin, src = start, at
+            begin, src, transfers = start, at, []
         at = links[link].dst
+        transfers.append(transfer)
         if at < ranks:
-            kept = i + 1 == len(hops)
-            yield _Leg(begin, chunk, src, at, number, arrives, reduce, src != first, kept)
+            kept, onward = i + 1 == len(hops), src != first
+            way = tuple(transfers)
+            yield _Leg(begin, chunk, src, at, of, arrives, reduce, onward, kept, way)
 
 
 def sizes_of(schedule: Schedule, size_bytes: int | None) -> tuple[int, ...]:

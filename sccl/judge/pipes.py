@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +18,40 @@ from sccl.judge.violation import Violation
 Ticks = NDArray[np.int64]
 
 
+class _Links(NamedTuple):
+    """What links take, and the last transfer of each so far, which rows to come may be a part of.
+
+    Attributes:
+        alpha: ticks that a transfer occupies a link beside those in which its bytes pass.
+        beta: by size and link, the ticks in which a chunk's bytes pass.
+        start: of the last transfer; 0 where there is none.
+        end: likewise.
+        needs: the ticks in which its chunks pass together.
+    """
+
+    alpha: Ticks
+    beta: Ticks
+    start: Ticks
+    end: Ticks
+    needs: Ticks
+
+    @classmethod
+    def of(cls, clock: Clock) -> _Links:
+        """Return those of a clock, before the first transfer."""
+        alpha = np.array(clock.alpha, dtype=np.int64) * (clock.model is AlphaModel.OCCUPIES)
+        return cls(
+            alpha, np.array(clock.beta, dtype=np.int64), *np.zeros((3, len(alpha)), np.int64)
+        )
+
+
 def pipe_violations(schedule: Schedule) -> Iterator[Violation]:
     """Yield what is wrong with what links and budgets carry, batch by batch of the rows."""
-    busy = _busy(schedule)
-    free = np.zeros(len(schedule.topology.links), dtype=np.int64)
+    clock = schedule.clock
+    links = _Links.of(clock)
     for rows in schedule.batches():
-        yield from _too_short(schedule, rows, busy)
-        yield from _overlapping(schedule, rows, free)
+        yield from _on_links(schedule, rows, _size_of(clock, rows), links)
     if schedule.topology.budgets:
         yield from _too_fast(schedule)
-
-
-def _busy(schedule: Schedule) -> Ticks:
-    """Return the ticks that each link (second index) is busy with a chunk of each size (first)."""
-    clock = schedule.clock
-    ticks = np.array(clock.beta, dtype=np.int64)
-    return ticks + np.array(clock.alpha) if clock.model is AlphaModel.OCCUPIES else ticks
 
 
 def _size_of(clock: Clock, rows: TransferColumns) -> NDArray[np.int64]:
@@ -42,31 +61,65 @@ def _size_of(clock: Clock, rows: TransferColumns) -> NDArray[np.int64]:
     return np.searchsorted(clock.sizes, np.array(clock.chunk_bytes)[rows.chunk]).astype(np.int64)
 
 
-def _too_short(schedule: Schedule, rows: TransferColumns, busy: Ticks) -> Iterator[Violation]:
-    needed = busy[_size_of(schedule.clock, rows), rows.link]
-    took = rows.end.astype(np.int64) - rows.start.astype(np.int64)
-    for i in np.flatnonzero(took < needed).tolist():
-        text = f"it takes {took[i]} ticks, and the link at least {needed[i]} for such a chunk"
-        yield _of_row(schedule, rows, i, "duration", text)
+def _on_links(
+    schedule: Schedule, rows: TransferColumns, size: Ticks, links: _Links
+) -> Iterator[Violation]:
+    """Yield transfers that take too little, or begin while their link is busy.
 
-
-def _overlapping(schedule: Schedule, rows: TransferColumns, free: Ticks) -> Iterator[Violation]:
-    """Yield transfers that begin while their link is busy.
+    Of several chunks that one transfer carries it is the first that it has no time for.
 
     Args:
-        free: when each link is free again after the rows before; brought up to date.
+        size: of each row, the place of its size.
+        links: after the rows before; brought up to date.
     """
     order = np.argsort(rows.link, kind="stable")  # of a link still by start
-    link, start = rows.link[order], rows.start[order].astype(np.int64)
-    end = rows.end[order].astype(np.int64)
-    first = np.r_[True, link[1:] != link[:-1]]
-    before = np.r_[0, end[:-1]]
-    before[first] = free[link[first]]
-    last = np.r_[link[1:] != link[:-1], True]
-    free[link[last]] = end[last]
-    for i in np.flatnonzero(start < before).tolist():
+    link, start, end = (c[order].astype(np.int64) for c in (rows.link, rows.start, rows.end))
+    beta = links.beta[size[order], link]
+    before, joins, needed = _taken(link, start, end, beta, links)
+    took = end - start
+    short = (took < needed) & (~joins | (took >= needed - beta))
+    for i in sorted(np.flatnonzero(short).tolist(), key=order.__getitem__):
+        what = "this one and those that it carries with it" if joins[i] else "such a chunk"
+        text = f"it takes {took[i]} ticks, and the link at least {needed[i]} for {what}"
+        yield _of_row(schedule, rows, int(order[i]), "duration", text)
+    for i in np.flatnonzero((start < before) & ~joins).tolist():
         text = f"the link is busy with another chunk until tick {before[i]}"
         yield _of_row(schedule, rows, int(order[i]), "overlap", text)
+
+
+def _taken(
+    link: Ticks, start: Ticks, end: Ticks, beta: Ticks, links: _Links
+) -> tuple[Ticks, NDArray[np.bool_], Ticks]:
+    """Return of each row when the one before ends, whether it joins it, and what both need.
+
+    Args:
+        link: ascends; of a link rows are by start.
+        links: after the rows before; brought up to date.
+    """
+    first, last = np.r_[True, link[1:] != link[:-1]], np.r_[link[1:] != link[:-1], True]
+    begun, before = np.r_[0, start[:-1]], np.r_[0, end[:-1]]
+    begun[first], before[first] = links.start[link[first]], links.end[link[first]]
+    joins = (start == begun) & (end == before)
+    passes = _summed(beta, first | ~joins, np.where(joins, links.needs[link], 0))
+    for known, column in ((links.start, start), (links.end, end), (links.needs, passes)):
+        known[link[last]] = column[last]
+    return before, joins, passes + links.alpha[link]
+
+
+def _summed(beta: Ticks, begins: NDArray[np.bool_], before: Ticks) -> Ticks:
+    """Return of each row the sum from where its transfer begins up to it.
+
+    Sums that leave 64 bits do so after one that no transfer is long enough for, which is found.
+
+    Args:
+        begins: whether a row is the first of its transfer here.
+        before: of such a row, the sum in rows that came earlier.
+    """
+    total = np.cumsum(beta)
+    heads = np.flatnonzero(begins)
+    since = (total - beta - before)[heads]
+    sums: Ticks = total - since[np.cumsum(begins) - 1]
+    return sums
 
 
 def _of_row(schedule: Schedule, rows: TransferColumns, i: int, kind: str, text: str) -> Violation:

@@ -5,12 +5,16 @@ at a tick is there for what starts at that tick, and a transfer carries what its
 starts. The rules:
 
 - A link is busy with a chunk for as long as its clock says, or longer, and with one at a time.
+  Rows of a link with the same start and the same end are one transfer of several chunks: it is busy
+  with all of them together, and each arrives when the whole transfer has.
 - The transfers over a shared budget together are never faster than it: each at one pace, from when
   its first byte has been let go to when its last one has.
 - A rank sends what it holds. A node that passes a message on holds nothing of it: a switch that
   cuts through sends no byte before it has come, one that does not, and a rank, no byte before all
-  have. What a switch has got whole and not yet begun to send, or not yet sent where it does not
-  cut through, is in its buffer. A message leaves a node once, or more often where a switch copies.
+  have. Several chunks that came as one transfer cut through if they leave as one, too, and no
+  other chunk with them; else each has come when the transfer has. What a switch has got whole and
+  not yet begun to send, or not yet sent where it does not cut through, is in its buffer. A message
+  leaves a node once, or more often where a switch copies.
 - In combining collectives partial results are followed by whose contributions they are made of.
 """
 
@@ -29,6 +33,9 @@ from sccl.judge.violation import Contributions, Violation, ranks_text
 
 Place = tuple[int, int]
 """(chunk, rank)."""
+
+Together = frozenset[tuple[int | None, int]]
+"""(message, chunk) of all that a transfer of several chunks carries."""
 
 Hop = tuple[object, int, int]
 """(message, chunk, node): what passes through where."""
@@ -53,6 +60,11 @@ class TimedSend:
     dst: int
     reduce: bool
     message: int | None
+
+    @property
+    def transfer(self) -> tuple[int, int, int, int]:
+        """Return what rows have in common that are one transfer."""
+        return self.start, self.end, self.src, self.dst
 
     def __str__(self) -> str:
         how = "reduce-send" if self.reduce else "send"
@@ -122,6 +134,7 @@ class _Run:
             for r in self.collective.holders(c)
         }
         self.relays = _relays(schedule)
+        self.together = _together(schedule)
         self.passing: dict[Hop, list[_Passing]] = defaultdict(list)
         self.coming: list[tuple[int, int, TimedSend, Contributions]] = []
         self.started = 0
@@ -202,11 +215,7 @@ class _Run:
         node = transfer.src
         switch = self._switch(node)
         came = self.passing[transfer.message, transfer.chunk, node]
-        ready = [
-            p
-            for p in came
-            if transfer.start >= (p.came.first if switch.cut_through else p.came.last)
-        ]
+        ready = [p for p in came if transfer.start >= self._from(switch, p.came, transfer)]
         fresh = [p for p in ready if p.begun is None]
         if not ready:
             text = f"{transfer}: chunk {transfer.chunk} has not come to {self._name(node)} by then"
@@ -224,6 +233,15 @@ class _Run:
             wrong = _of(transfer, "switch", text, node)
         one.begun, one.sent = transfer.start, max(one.sent, transfer.end)
         return one.value, wrong
+
+    def _from(self, switch: Switch, came: TimedSend, leaves: TimedSend) -> int:
+        """Return from when on what has come, or comes, can leave a node.
+
+        Transfers of the same chunks carry them in the same order, so each byte that leaves at a
+        steady pace has come if the first and the last one have.
+        """
+        same = self.together.get(came.transfer) == self.together.get(leaves.transfer)
+        return came.first if switch.cut_through and same else came.last
 
     def _switch(self, node: int) -> Switch:
         """Return what a node is that passes messages on; a rank stores them, in room of its own."""
@@ -290,6 +308,17 @@ def _relays(schedule: Schedule) -> set[tuple[int | None, int]]:
         into.add((transfer.message, transfer.dst))
         out.add((transfer.message, transfer.src))
     return into & out
+
+
+def _together(schedule: Schedule) -> dict[tuple[int, int, int, int], Together]:
+    """Return what each transfer of several chunks carries; of none where nothing cuts through."""
+    cut_through = any(switch.cut_through for switch in schedule.topology.switches)
+    if not cut_through or not schedule.has_together:
+        return {}
+    found: dict[tuple[int, int, int, int], set[tuple[int | None, int]]] = defaultdict(set)
+    for row in timed_sends(schedule):
+        found[row.transfer].add((row.message, row.chunk))
+    return {transfer: frozenset(rows) for transfer, rows in found.items() if len(rows) > 1}
 
 
 def _of(transfer: TimedSend, kind: str, text: str, node: int, tick: int | None = None) -> Violation:

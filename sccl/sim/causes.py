@@ -20,6 +20,7 @@ class Causes:
 
     def __init__(  # noqa: PLR0913, PLR0917 - columns of a timeline
         self,
+        row: Numbers,
         chunk: Numbers,
         ends: Numbers,
         link: Numbers,
@@ -30,9 +31,10 @@ class Causes:
         """Sort the ends of all transfers.
 
         Args:
-            chunk: of each row.
+            row: of the timeline, once for each chunk that it carries; they ascend.
+            chunk: which it carries, in columns of the same length.
             ends: of each link, source and destination.
-            link: of each row.
+            link: of each.
             start: ticks.
             free: ticks at which links are free again.
             arrive: ticks.
@@ -43,7 +45,7 @@ class Causes:
             np.concatenate((chunk * nodes + src, chunk * nodes + dst)), return_inverse=True
         )
         ticks, at = np.unique(np.concatenate((start, free, arrive)), return_inverse=True)
-        rows = len(link)
+        self._row, rows = row, len(link)
         begins, frees, arrives = at[:rows], at[rows : 2 * rows], at[2 * rows :]
         self._wanted = np.stack((place[:rows] * len(ticks) + begins, link * len(ticks) + begins))
         self._ended = (place[rows:] * len(ticks) + arrives, link * len(ticks) + frees)
@@ -52,9 +54,11 @@ class Causes:
 
     def of(self, row: int) -> tuple[int, Why]:
         """Return which row ended as one began, and what that was about; -1: none."""
+        first, end = np.searchsorted(self._row, (row, row + 1))
         for which, why in enumerate((Why.ARRIVAL, Why.LINK)):
             key, order = self._ended[which], self._order[which]
-            first = np.searchsorted(key, self._wanted[which, row], sorter=order)
-            if first < len(order) and key[order[first]] == self._wanted[which, row]:
-                return int(order[first]), why
+            for wanted in self._wanted[which, first:end]:
+                at = np.searchsorted(key, wanted, sorter=order)
+                if at < len(order) and key[order[at]] == wanted:
+                    return int(self._row[order[at]]), why
         return NONE, Why.RELEASE

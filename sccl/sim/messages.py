@@ -27,6 +27,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import MAX_TIME, Schedule, Whole
 from sccl.core.stepping import Stepping
 from sccl.errors import ParameterError
+from sccl.sim.more_chunks import NO_MORE, MoreChunks
 
 MAX_NODES = 2**31
 """Ranks and switches are numbers of 32 bits."""
@@ -68,6 +69,8 @@ class Messages:
         opened: gates whose opening is counted, in two columns beside those of messages.
         counted_at: at which gate that of each is.
         num_chunks: chunks are numbered from 0 to one less.
+        more: chunks of messages that carry several, as transfers of schedules may; such a message
+            keeps its times, which have to be enough for all of them.
 
     Raises:
         ParameterError: columns are not of that form, or leave the range of what they number.
@@ -86,6 +89,7 @@ class Messages:
     opened: NDArray[np.int32]
     counted_at: NDArray[np.int32]
     num_chunks: int
+    more: MoreChunks = NO_MORE
 
     def __post_init__(self) -> None:
         for name in _TYPES:
@@ -118,6 +122,8 @@ class Messages:
                 f"messages, row {same[0]}: it goes from {self.src[same[0]]} to itself, expected "
                 "two nodes"
             )
+        if not self.at_least[self.more.message].all():
+            raise ParameterError("messages: one carries several chunks, and has no time of its own")
         for name, kind in _TYPES.items():
             column = np.ascontiguousarray(getattr(self, name), dtype=kind).view()
             column.flags.writeable = False
@@ -195,17 +201,35 @@ class Messages:
 
     @classmethod
     def of_schedule(cls, schedule: Schedule) -> Messages:
-        """Return the rows of a schedule as messages, in their order, each over its own link.
+        """Return the transfers of a schedule as messages, in the order of their rows.
 
-        Each is released as it starts, and its link is busy for as long as the schedule says.
+        Each goes over its own link, is released as it starts, and its link is busy for as long as
+        the schedule says. A transfer of several chunks is one message.
         """
         lags, ends = _of_links(schedule)
         src, dst = ends[schedule.link].T
         start, free = schedule.start.astype(np.int64), schedule.end.astype(np.int64)
         gates = _versions(schedule.chunk, src, dst, start, free + lags[schedule.link])
-        made = cls._made(schedule.chunk, src, dst, schedule.reduce, gates)
-        chunks = schedule.collective.num_chunks
-        return replace(made, num_chunks=chunks, release=start, at_least=free - start)
+        first = schedule.transfers()
+        leads = first == np.arange(len(first))
+        of = (np.cumsum(leads) - 1)[first]
+        gates, opened, counted_at = _of_transfers(gates, of)
+        others = np.flatnonzero(~leads)
+        others = others[np.argsort(of[others], kind="stable")]
+        more = MoreChunks.of(of[others], schedule.chunk[others], schedule.reduce[others])
+        chunk, src, dst, reduce, start, free = (
+            column[leads] for column in (schedule.chunk, src, dst, schedule.reduce, start, free)
+        )
+        made = cls._made(chunk, src, dst, reduce, gates)
+        return replace(
+            made,
+            num_chunks=schedule.collective.num_chunks,
+            release=start,
+            at_least=free - start,
+            opened=opened.astype(np.int32),
+            counted_at=counted_at.astype(np.int32),
+            more=more,
+        )
 
     @classmethod
     def _made(
@@ -217,6 +241,14 @@ class Messages:
         onward = np.empty(0, np.int32)
         columns = (chunk, src, dst, reduce, none, none, *gates, onward, onward)
         return cls(*columns, num_chunks)  # type: ignore[arg-type]
+
+    def carried(self) -> MoreChunks:
+        """Return all that is carried, message after message, the own chunk of each first."""
+        message = np.concatenate((np.arange(len(self)), self.more.message))
+        chunk = np.concatenate((self.chunk, self.more.chunk))
+        reduce = np.concatenate((self.reduce, self.more.reduce))
+        order = np.argsort(message, kind="stable")
+        return MoreChunks.of(message[order], chunk[order], reduce[order])
 
     def later(self, ticks: int) -> Messages:
         """Return them released by so many ticks later."""
@@ -237,7 +269,8 @@ def together(parts: Sequence[Messages]) -> Messages:
         raise ParameterError("messages: no collective to run, expected at least one")
     chunks = np.cumsum([0, *(part.num_chunks for part in parts)])
     gates = np.cumsum([0, *(len(part.barriers) for part in parts)])
-    columns: dict[str, list[NDArray[Any]]] = {f.name: [] for f in fields(Messages)[:-1]}
+    firsts = np.cumsum([0, *(len(part) for part in parts)])
+    columns: dict[str, list[NDArray[Any]]] = {f.name: [] for f in fields(Messages)[:-2]}
     for part, first_chunk, first_gate in zip(parts, chunks, gates, strict=False):
         for name, column in columns.items():
             own = getattr(part, name)
@@ -247,7 +280,12 @@ def together(parts: Sequence[Messages]) -> Messages:
                 own = np.where(own == NOTHING, NOTHING, own + first_gate)
             column.append(own + first_chunk if name == "chunk" else own)
     whole = {name: np.concatenate(column) for name, column in columns.items()}
-    return Messages(**whole, num_chunks=int(chunks[-1]))
+    more = [
+        MoreChunks.of(part.more.message + first, part.more.chunk + first_chunk, part.more.reduce)
+        for part, first, first_chunk in zip(parts, firsts, chunks, strict=False)
+    ]
+    together_ = MoreChunks(*(np.concatenate(column) for column in zip(*more, strict=True)))
+    return Messages(**whole, num_chunks=int(chunks[-1]), more=together_)
 
 
 _Gates = tuple[Whole, Whole, Whole, NDArray[np.bool_]]
@@ -288,6 +326,37 @@ def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: 
     starts[order[sends]] = coming[sends]
     opens[order[arrives] - messages] = version[arrives]
     return waits, opens, starts, np.zeros(int(begins.sum()), np.bool_)
+
+
+def _of_transfers(gates: _Gates, of: Whole) -> tuple[_Gates, Whole, Whole]:
+    """Return the gates of messages that carry rows together, and which openings count where.
+
+    Where rows of one wait for several gates, a gate more waits for those; where they count for
+    several, a gate more opens those.
+
+    Args:
+        gates: of each row by itself.
+        of: the message of each row.
+    """
+    *columns, barriers = gates
+    many = int(of.max(initial=-1)) + 1
+    found: list[Whole] = []
+    onward: list[Whole] = [np.empty((2, 0), np.int64)]
+    more = 0
+    for waits, column in zip((True, False, False), columns, strict=True):
+        rows = np.flatnonzero(column != NOTHING)
+        several = np.bincount(of[rows], minlength=many) > 1
+        gate = np.full(many, NOTHING, np.int64)
+        gate[of[rows]] = column[rows]
+        gate[several] = len(barriers) + more + np.arange(several.sum())
+        more += int(several.sum())
+        rows = rows[several[of[rows]]]
+        both = np.stack((column[rows], gate[of[rows]]))
+        onward.append(both if waits else both[::-1])
+        found.append(gate)
+    opened, counted_at = np.concatenate(onward, axis=1)
+    all_barriers = np.concatenate((barriers, np.zeros(more, np.bool_)))
+    return (*found, all_barriers), opened, counted_at  # type: ignore[return-value]
 
 
 def _of_links(schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

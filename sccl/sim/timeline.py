@@ -88,18 +88,32 @@ class Timeline:
 
     def busy(self) -> Numbers:
         """Return of each link the ticks for which it was busy."""
-        return self._by_link(self.free - self.start)
+        return self._by_link(self.link, self.free - self.start)
 
     def carried(self) -> Numbers:
         """Return of each link the bytes that it carried."""
         given = self.clock.chunk_bytes
-        if isinstance(given, int):
-            return self._by_link(np.full(len(self.link), given))
-        return self._by_link(np.array(given, np.int64)[self.messages.chunk[self.message]])
+        chunks = self.messages.num_chunks
+        each = np.array((given,) * chunks if isinstance(given, int) else given, np.int64)
+        row, chunk, _ = self.chunks()
+        return self._by_link(self.link[row], each[chunk])
 
-    def _by_link(self, amounts: Numbers) -> Numbers:
+    def chunks(self) -> tuple[Numbers, NDArray[np.int32], NDArray[np.bool_]]:
+        """Return what is carried: the row, the chunk, and whether its message reduces it.
+
+        Rows ascend; one of a message of several chunks is there for each of them.
+        """
+        carried = self.messages.carried()
+        first = np.searchsorted(carried.message, np.arange(len(self.messages) + 1))
+        many = np.diff(first)[self.message]
+        row = np.repeat(np.arange(len(self.message)), many)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
+        entry = first[self.message[row]] + within
+        return row, carried.chunk[entry], carried.reduce[entry]
+
+    def _by_link(self, link: Numbers, amounts: Numbers) -> Numbers:
         sums = np.zeros(len(self.topology.links), np.int64)
-        np.add.at(sums, self.link, amounts)
+        np.add.at(sums, link, amounts)
         return sums
 
     def utilisation(self, bins: int) -> NDArray[np.float64]:
@@ -151,8 +165,9 @@ class Timeline:
 
     def _causes(self) -> Causes:
         ends = np.array([link.edge for link in self.topology.links], np.int64).reshape(-1, 2)
-        chunk = self.messages.chunk[self.message].astype(np.int64)
-        return Causes(chunk, ends, self.link, self.start, self.free, self.arrive)
+        row, chunk, _ = self.chunks()
+        times = (column[row] for column in (self.start, self.free, self.arrive))
+        return Causes(row, chunk.astype(np.int64), ends, self.link[row], *times)
 
     def schedule(self, collective: Collective) -> Schedule:
         """Return the same transfers as a schedule, which the judge has still to see.
@@ -163,21 +178,21 @@ class Timeline:
         Raises:
             CollectiveError: the collective is of another number of ranks or chunks.
         """
+        row, chunk, reduce = self.chunks()
         onward = self.message[1:] == self.message[:-1]
-        reduce = self.messages.reduce[self.message]
-        reduce[:-1] &= ~onward
-        chunk = self.messages.chunk[self.message]
-        order = np.lexsort((self.link, chunk, self.start))
+        reduce = reduce & ~np.append(onward, np.False_)[row]
+        order = np.lexsort((self.link[row], chunk, self.start[row]))
+        row = row[order]
         return Schedule(
             topology=self.topology,
             collective=collective,
-            start=self.start[order],
-            end=self.free[order],
+            start=self.start[row],
+            end=self.free[row],
             chunk=chunk[order],
-            link=self.link[order],
+            link=self.link[row],
             reduce=reduce[order],
             tick_ps=self.clock.tick_ps,
             chunk_bytes=self.clock.chunk_bytes,
             model=self.clock.model,
-            message=self.message[order] if onward.any() else None,
+            message=self.message[row] if onward.any() else None,
         )

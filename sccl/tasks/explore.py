@@ -70,7 +70,7 @@ def _shown_schedule(name: str, schedule: AnySchedule) -> ShownSchedule:
 
     s, c = judged_schedule(schedule, name), schedule.collective
     try:
-        bound = time_bound(s.topology, spec_of_collective(c), c, s.clock)
+        bound = time_bound(s.topology, spec_of_collective(c), c, s.clock, together=s.has_together)
     except InputError as error:
         return ShownSchedule(s, Path(name).name, None, str(error))
     return ShownSchedule(s, Path(name).name, s.clock.us(bound.ticks), bound.about)

@@ -242,9 +242,10 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
 
 def _bound(source: Source, clock: Clock, topology: Topology) -> tuple[TimeBound | None, str]:
     """Return what no schedule beats; None, and why there is none."""
-    c = source.collective
+    c, plan = source.collective, source.plan
+    together = isinstance(plan, Schedule) and plan.has_together
     try:
-        return time_bound(topology, spec_of_collective(c), c, clock), ""
+        return time_bound(topology, spec_of_collective(c), c, clock, together=together), ""
     except InputError as error:
         return None, str(error)
 

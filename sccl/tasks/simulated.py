@@ -72,6 +72,9 @@ class PathPart(Part, frozen=True, kw_only=True):
             "switch."
         ),
     ]
+    with_chunks: Annotated[
+        tuple[int, ...], Meta(description="That it carries together with the chunk, as one.")
+    ] = ()
 
 
 class RunPart(Part, frozen=True, kw_only=True):
@@ -167,7 +170,9 @@ def _busiest(made: Timeline) -> BusiestPart | None:
 
 
 def _step(run: Run, step: CriticalStep) -> PathPart:
-    made, chunk = run.timeline, int(run.timeline.messages.chunk[step.message])
+    made, more = run.timeline, run.timeline.messages.more
+    chunk = int(made.messages.chunk[step.message])
+    others = more.chunk[more.message == step.message].tolist()
     part = max((p for p in run.parts if p.first_message <= step.message),
                key=lambda p: p.first_message)  # fmt: skip
     before = sum(p.source.collective.num_chunks for p in run.parts[: run.parts.index(part)])
@@ -183,4 +188,5 @@ def _step(run: Run, step: CriticalStep) -> PathPart:
         start_us=made.clock.us(step.start),
         until_us=made.clock.us(step.until),
         waited_for=names[step.why.name],
+        with_chunks=tuple(other - before for other in others),
     )

@@ -225,13 +225,20 @@ def _links_shown(made: Timeline, path: Iterable[int]) -> list[int]:
 def _bars(made: Timeline, place: int, link: int, critical: set[int]) -> list[Bar]:
     rows = (made.link == link).nonzero()[0]
     rows = rows[made.start[rows].argsort(kind="stable")]
+    carried = made.messages.carried()
+    first, end = carried.message.searchsorted((made.message[rows], made.message[rows] + 1))
     return [
-        Bar(place, made.clock.us(start), made.clock.us(free), f"chunk {chunk}", row in critical)
-        for row, start, free, chunk in zip(
+        Bar(place, made.clock.us(start), made.clock.us(free), _what(chunks), row in critical)
+        for row, start, free, chunks in zip(
             rows.tolist(), made.start[rows].tolist(), made.free[rows].tolist(),
-            made.messages.chunk[made.message[rows]].tolist(), strict=True,
+            (carried.chunk[i:j].tolist() for i, j in zip(first, end, strict=True)), strict=True,
         )
     ]  # fmt: skip
+
+
+def _what(chunks: Sequence[int]) -> str:
+    """Return what a transfer carries, in words."""
+    return f"chunk{'s' * (len(chunks) > 1)} {', '.join(map(str, chunks))}"
 
 
 def _joined(bars: Iterable[Bar], near_us: float) -> list[Bar]:

@@ -11,12 +11,12 @@ from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
-from sccl.errors import TopologyError
+from sccl.errors import TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
 from sccl.synth.fluid.curve import LeastCurve, least_curve
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
-from sccl.synth.network.least import least_of_allreduce, least_ticks
+from sccl.synth.network.least import clock_together, least_of_allreduce, least_ticks
 from sccl.synth.network.machine import net_of
 from sccl.topo import machine_model
 
@@ -40,7 +40,14 @@ class TimeBound:
     about: str
 
 
-def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Clock) -> TimeBound:
+def time_bound(
+    topology: Topology,
+    spec: Spec,
+    collective: Collective,
+    clock: Clock,
+    *,
+    together: bool = False,
+) -> TimeBound:
     """Return the best lower bound that is known on when all of a collective has arrived.
 
     It holds for every order of transfers, with barriers or without: that of
@@ -48,23 +55,37 @@ def time_bound(topology: Topology, spec: Spec, collective: Collective, clock: Cl
     :mod:`sccl.prove.bounds.least_time`, whatever the chunks. (S alphas and R/C bytes bound a sum
     only for steps with barriers; what is pipelined may pay for most of its steps while bytes pass.)
 
+    That of links is about chunks that are each sent by itself; for those that are sent together
+    there is a weaker one (:func:`sccl.synth.network.least.clock_together`), or none.
+
     Args:
         spec: the collective at any number of chunks.
         clock: of this machine; where chunks are of several sizes, links of ranks and groups are
             bounded as if all were as the smallest, and cuts by the bytes that there are.
+        together: whether chunks may be sent together.
 
     Raises:
         InputError: something cannot be reached, or switches join ranks in too many ways.
+        TooLargeError: nothing is known of so many ranks whose chunks may be sent together.
     """
     served = collective.served(clock.chunk_bytes)
     clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
-    found = [TimeBound(_by_links(topology, spec, collective, clock), about)]
+    alone = "" if together else ", each chunk sent by itself"
+    found: list[TimeBound] = []
+    ticks = _by_links(topology, spec, collective, clock, together=together)
+    if ticks is not None:
+        found.append(TimeBound(ticks, about + alone))
     for machine in _models(topology) if topology.ranks <= MOST_RANKS else ():
         us = least_time(machine, spec).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
         found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
+    if not found:
+        raise TooLargeError(
+            f"no bound is known for chunks that are sent together through what {topology.name!r} "
+            f"has of budgets or switches, with more than {MOST_RANKS} ranks"
+        )
     return max(found, key=lambda bound: bound.ticks)
 
 
@@ -109,15 +130,19 @@ def _models(topology: Topology) -> tuple[Topology, ...]:
         return (topology,)
 
 
-def _by_links(topology: Topology, spec: Spec, collective: Collective, clock: Clock) -> int:
+def _by_links(
+    topology: Topology, spec: Spec, collective: Collective, clock: Clock, *, together: bool
+) -> int | None:
+    """Return what links and ways say; None: nothing, of chunks that may be sent together."""
     dual = dual_of(spec)
-    net = net_of(topology, clock, crossings_of(topology, clock))
+    if dual.on_reversed and dual.phases == 1:
+        topology = topology.reversed()
+        clock = Clock.of(topology, clock.chunk_bytes, clock.model, clock.tick_ps)
+    known = clock_together(topology, clock) if together else clock
+    if known is None:
+        return None
+    net = net_of(topology, known, crossings_of(topology, known))
     if dual.phases == 2:
-        return least_of_allreduce(topology, clock, net, collective.num_chunks)
+        return least_of_allreduce(topology, known, net, collective.num_chunks)
     demand = demand_of(dual.spec.at(dual.spec.unit * (collective.chunks // spec.unit)))
-    if not dual.on_reversed:
-        return least_ticks(topology, clock, net, demand, 0)
-    there = topology.reversed()
-    clock = Clock.of(there, clock.chunk_bytes, clock.model, clock.tick_ps)
-    net = net_of(there, clock, crossings_of(there, clock))
-    return least_ticks(there, clock, net, demand, 0)
+    return least_ticks(topology, known, net, demand, 0)

@@ -47,6 +47,8 @@ def algorithm_of(schedule: Schedule) -> Algorithm:
     A step comes after those that bring what it sends, and where chunks are reduced or overwritten
     not before those that send what was there. Its rounds are those of its fullest link or budget.
 
+    Chunks that are sent together are sends of one step or of several, each by itself.
+
     Args:
         schedule: one that the judge accepts.
 
@@ -92,15 +94,15 @@ def algorithm_of_rows(topology: Topology, collective: Collective, rows: Sequence
 
 
 def _check_kept(schedule: Schedule) -> None:
-    """Check that each message is one transfer.
+    """Check that each message of a chunk is one transfer.
 
     Raises:
         ParameterError: one is not.
     """
     if schedule.message is None:
         return
-    count = Counter(schedule.message.tolist())
-    number, rows = max(count.items(), key=lambda item: (item[1], -item[0]))
+    count = Counter(zip(schedule.message.tolist(), schedule.chunk.tolist(), strict=True))
+    (number, _), rows = max(count.items(), key=lambda item: (item[1], (-item[0][0], -item[0][1])))
     if rows > 1:
         raise ParameterError(
             f"schedule: message {number} has {rows} hops, and an algorithm has none that keep "

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
-from sccl.core.clock import AlphaModel
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.schedules import pieces
 from sccl.core.files.text import text_of
 from sccl.core.schedule import Schedule
+from sccl.core.schedule import schedule_of as of_rows
 from sccl.core.stepping import Stepping
 from sccl.errors import InputError
+from sccl.judge import violations
 from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.simulate import run_of, source_of
 from sccl.tasks.terms import Terms
@@ -108,10 +111,34 @@ def test_recursive_doubling_sends_twice_as_much_in_each_step(
 def test_no_schedule_beats_the_bound(schedule: Schedule) -> None:
     spec = spec_of_collective(schedule.collective)
     try:
-        bound = time_bound(schedule.topology, spec, schedule.collective, schedule.clock)
+        bound = time_bound(
+            schedule.topology, spec, schedule.collective, schedule.clock,
+            together=schedule.has_together,
+        )  # fmt: skip
     except InputError:
         return
     assert bound.ticks <= schedule.finish
+
+
+@pytest.mark.parametrize("machine", ["line:2", "switch:2"])
+def test_chunks_that_are_sent_together_beat_those_by_themselves_and_not_their_bound(
+    machine: str,
+) -> None:
+    topology = resolve(machine)
+    spec = named("broadcast", topology.ranks)
+    clock = Clock.of(topology, 25_000, AlphaModel.OCCUPIES, 1000)
+    link = [k.edge for k in topology.links].index((0, 1))
+    busy = clock.busy_together(link, range(3))
+    rows = [(0, busy, chunk, link, False) for chunk in range(3)]
+    schedule = of_rows(topology, spec.at(3), rows, clock)
+    assert violations(schedule) == []
+    alone, together = (
+        time_bound(topology, spec, schedule.collective, clock, together=both).ticks
+        for both in (False, True)
+    )
+    assert (schedule.finish, alone, together) == (700 + 3 * 1000, 3 * 1700, 700 + 3 * 1000)
+    part = run_of([source_of("a", schedule)], None, Terms()).parts[0]
+    assert (part.finish, part.gap) == (schedule.finish, 0)
 
 
 def test_a_schedule_takes_as_long_as_it_says(timed: Path) -> None:

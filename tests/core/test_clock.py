@@ -35,6 +35,10 @@ def test_during_alpha_a_link_is_free_or_busy() -> None:
     travels, occupies = (Clock.of(machine, 1000, model) for model in AlphaModel)
     assert (travels.busy(0), travels.lag(0)) == (10_000, 500_000)
     assert (occupies.busy(0), occupies.lag(0)) == (510_000, 0)
+    assert (travels.busy_together(0, (0, 0)), occupies.busy_together(0, (0, 0))) == (
+        20_000,
+        520_000,
+    )
     arrivals = {clock.busy(0) + clock.lag(0) for clock in (travels, occupies)}
     assert arrivals == {510_000}
 
@@ -49,6 +53,7 @@ def test_chunks_may_have_sizes_of_their_own_and_budgets_are_pipes() -> None:
     clock = Clock.of(pair(1, 0.0, 50.0, bus), (100, 300, 100))
     assert clock.sizes == (100, 300)
     assert [clock.busy(0, chunk) for chunk in range(3)] == [2_000, 6_000, 2_000]
+    assert clock.busy_together(0, (0, 1, 2)) == 10_000
     assert clock.share(0, 1) == 3_000  # links of 50 and 25 GB/s: it counts the machine's lanes
     stated = replace(bus, gb_per_s=12.5)
     assert Clock.of(pair(1, 0.0, 50.0, stated), 100).share(0) == 4_000

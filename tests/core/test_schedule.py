@@ -23,10 +23,11 @@ from sccl.core.files.kinds import json_schema
 from sccl.core.files.schedules import load_schedule, pieces, schedule_of_wire, schedule_to_wire
 from sccl.core.files.shapes import ScheduleWire
 from sccl.core.files.text import digest, parse, text_of
+from sccl.core.packed import links_of
 from sccl.core.schedule import MAX_TIME, Schedule, schedule_of
 from sccl.errors import CollectiveError, FormatError, InputError, ParameterError, TooLargeError
 from sccl.topo import resolve
-from tests.kit.schedules import around_a_ring, schedules
+from tests.kit.schedules import around_a_ring, schedules, together_around
 
 SHAPE = jsonschema.Draft202012Validator(json_schema(ScheduleWire))
 
@@ -80,6 +81,25 @@ def test_long_ones_are_checked_and_written_in_batches(monkeypatch: pytest.Monkey
         }
         with pytest.raises(ParameterError, match=f"row {row + 1}: it does not come after"):
             replace(whole, **columns)
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+def test_rows_with_the_same_times_are_one_transfer(model: AlphaModel, tmp_path: Path) -> None:
+    whole = together_around(4, 25_000, model)
+    first = whole.transfers()
+    rows = list(zip(whole.link.tolist(), whole.start.tolist(), whole.end.tolist(), strict=True))
+    assert first.tolist() == [rows.index(row) for row in rows]
+    assert whole.has_together
+    assert not around_a_ring(model).has_together
+    path = tmp_path / "s.json"
+    path.write_text("".join(pieces(whole)))
+    assert load_schedule(path) == (whole, True)
+    for batch in (1, 3, 2**20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Schedule.batches, "__defaults__", (batch,))
+            busy = sorted(links_of(whole))
+        assert [row[0] for row in busy] == [0] * 4 + [3] * 4
+        assert {row[2] for row in busy} == {0, whole.clock.us(3 * int(whole.end[0]))}
 
 
 def test_the_last_arrival_is_the_finish_in_both_models() -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from sccl import formats
@@ -25,7 +25,8 @@ from sccl.formats.astra_networks import network_of
 from sccl.formats.astra_ns3 import ns3_files
 from sccl.formats.messages import Awaiting, Message
 from sccl.formats.timed_messages import timed_messages
-from sccl.sim import Messages, simulate
+from sccl.judge import violations
+from sccl.sim import Messages, replay, simulate
 from sccl.tasks.exporting import options_of
 from sccl.topo import resolve
 from sccl.topo.importers import load as importer
@@ -33,7 +34,9 @@ from sccl.topo.importers.contract import Hints
 from tests.kit import like_astra
 from tests.kit.found import frontier
 from tests.kit.messages import ring_allgather, steps_of
+from tests.kit.schedules import together_around
 from tests.kit.strategies import topologies
+from tests.kit.timed import right
 
 KB = 50_000
 """Bytes that take a microsecond at 50 GB/s."""
@@ -163,6 +166,49 @@ def test_what_a_rank_passes_on_waits_for_what_came_to_it() -> None:
     first, second = timed_messages(schedule, Awaiting.DATA)
     assert (first.src, first.dst, first.after) == (0, second.src, ())
     assert (second.dst, second.after) == (2, (0,))
+
+
+@given(right(), st.sampled_from(Awaiting))
+def test_chunks_that_are_sent_together_are_one_message(
+    schedule: Schedule, awaiting: Awaiting
+) -> None:
+    """Which waits for what each would wait for by itself, and nothing else."""
+    assume(schedule.num_sends and not relays(schedule))
+    found = timed_messages(schedule, awaiting)
+    alone = slowly(schedule, awaiting)
+    whole = {(m.step, chunk, m.src, m.dst): m.number for m in found for chunk in m.chunks}
+    assert len(whole) == len(alone) == sum(len(m.chunks) for m in found)
+    of = [whole[m.step, m.chunk, m.src, m.dst] for m in alone]
+    for message in found:
+        mine = [m for m, number in zip(alone, of, strict=True) if number == message.number]
+        assert message.chunks == tuple(m.chunk for m in mine)
+        assert {*message.after} == {of[i] for m in mine for i in m.after}
+        assert message.reduce == any(m.reduce for m in mine)
+    event(f"{max((len(m.chunks) for m in found), default=0)} together")
+
+
+def relays(schedule: Schedule) -> bool:
+    """Return whether a rank passes a message on."""
+    assert schedule.message is not None
+    ends = [schedule.topology.links[link].edge for link in schedule.link.tolist()]
+    numbered = list(zip(schedule.message.tolist(), ends, strict=True))
+    into = {(number, dst) for number, (_, dst) in numbered if dst < schedule.topology.ranks}
+    return any((number, src) in into for number, (src, _) in numbered)
+
+
+def test_a_ring_that_sends_two_chunks_together_takes_as_long_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = together_around(4, 25_000)
+    assert violations(schedule) == []
+    ends = like(written(schedule, None), tmp_path, monkeypatch)
+    assert max(end or 0 for end in ends) == schedule.finish == replay(schedule).finish == 3 * 2700
+
+
+def test_ns3_counts_the_bytes_of_all_that_are_sent_together() -> None:
+    with pytest.raises(InputError, match="messages of 2147483648 bytes"):
+        written(together_around(4, 2**30), None, "network=ns3")
+    assert written(together_around(4, 2**30 - 1), None, "network=ns3").files
 
 
 @pytest.mark.parametrize(

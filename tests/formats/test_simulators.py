@@ -13,22 +13,24 @@ import pytest
 from sccl import formats
 from sccl.collectives import names
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.clock import Clock
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
 from sccl.judge import violations
 from sccl.tasks.exporting import options_of
+from sccl.transform.levels import algorithm_of
 from sccl.transform.retime import schedule_of
 from tests.kit.formats import taken
 from tests.kit.found import frontier
 from tests.kit.like_astra import RECEIVE, SEND, Machine, TraceNode, nodes, simulate
 from tests.kit.like_goal import run_goal
+from tests.kit.schedules import together_around
 
 KIB = 1024
 
 
-def written(name: str, plan: Algorithm | Schedule, size: int, *told: str) -> WrittenFiles:
+def written(name: str, plan: Algorithm | Schedule, size: int | None, *told: str) -> WrittenFiles:
     form = formats.load(name)
     return form.write([SizedPlan("plan", plan, size_bytes=size)], options_of(form, told))
 
@@ -165,6 +167,31 @@ def test_tables_have_every_send_and_every_transfer() -> None:
     assert len(rows) == len(schedule.start)
     assert max(float(r["arrive_us"]) for r in rows) == schedule.finish * schedule.tick_ps / 10**6
     assert {r["bytes"] for r in rows} == {"25000"}
+
+
+def test_what_is_sent_together_is_one_message_and_one_bar() -> None:
+    schedule = together_around(4, 25_000, AlphaModel.OCCUPIES)
+    chakra = traces(written("chakra", schedule, None), "plan", 4)
+    sent = [node for own in chakra for node in own if node.kind == SEND]
+    assert {node.attributes["comm_size"] for node in sent} == {50_000}
+    assert {node.attributes["msg_chunk_cnt"] for node in sent} == {2}
+    assert len(sent) == schedule.num_sends // 2
+    text = written("chrome-trace", schedule, None).files["trace.json"]
+    bars = [event for event in json.loads(text)["traceEvents"] if event["ph"] == "X"]
+    assert len(bars) == len(sent)
+    assert {bar["args"]["bytes"] for bar in bars} == {50_000}
+    assert {tuple(bar["args"]["chunks"]) for bar in bars} == {(r, r + 4) for r in range(4)}
+    assert bars[0]["name"] == "chunks 0, 4"
+    rows = written("csv", schedule, None).files["plan.csv"].decode().splitlines()[1:]
+    assert len(rows) == schedule.num_sends
+    tables = [tuple(row.split(",")) for row in rows]
+    assert len({(*row[:3], *row[4:6]) for row in tables}) == len(sent)
+
+
+def test_an_algorithm_of_what_is_sent_together_has_each_chunk_by_itself() -> None:
+    algorithm = algorithm_of(together_around(4, 25_000))
+    assert violations(algorithm) == []
+    assert (algorithm.steps, algorithm.rounds_per_step, algorithm.num_sends) == (3, (2, 2, 2), 24)
 
 
 def test_a_format_of_schedules_gets_them() -> None:

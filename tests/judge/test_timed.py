@@ -14,8 +14,9 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule, schedule_of
 from sccl.core.topology import Budget, Link, Switch, Topology
+from sccl.errors import ParameterError
 from sccl.judge import large, violations
-from tests.kit.timed import is_right, mutated, right
+from tests.kit.timed import is_right, mutated, no_byte_leaves_before_it_comes, right
 
 
 @given(right())
@@ -43,6 +44,40 @@ def test_long_schedules_are_judged_alike(data: st.DataObject) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(large, "_SMALL_PIECE", data.draw(st.sampled_from([1, 2**14])))
             assert large.is_valid(alone) == (violations(alone) == [])
+
+
+@given(st.data())
+def test_transfers_of_several_chunks_take_as_long_as_all_of_them(data: st.DataObject) -> None:
+    """Which the clock says; with a tick less there is one violation, of the first without time."""
+    schedule = data.draw(right().filter(lambda s: s.num_sends > 0))
+    columns = (schedule.start, schedule.end, schedule.chunk, schedule.link, schedule.reduce)
+    rows: list[Any] = list(zip(*(c.tolist() for c in columns), strict=True))
+    first = data.draw(st.sampled_from(schedule.transfers().tolist()))
+    mine = [
+        i for i, row in enumerate(rows) if row[:2] + row[3:4] == rows[first][:2] + rows[first][3:4]
+    ]
+    event(f"{len(mine)} together")
+    busy = schedule.clock.busy_together(rows[first][3], [rows[i][2] for i in mine])
+    assert busy <= rows[first][1] - rows[first][0]
+    for less in (0, 1):
+        for i in mine:
+            rows[i] = (rows[i][0], rows[i][0] + busy - less, *rows[i][2:])
+        if rows[first][1] == rows[first][0]:
+            return
+        assert schedule.message is not None
+        messages = schedule.message.tolist()
+        made = schedule_of(schedule.topology, schedule.collective, rows, schedule.clock, messages)
+        short = [v for v in violations(made) if v.kind == "duration"]
+        assert len(short) == less
+
+
+@given(st.data())
+def test_switches_send_no_byte_before_it_comes(data: st.DataObject) -> None:
+    schedule = data.draw(right())
+    if schedule.num_sends and data.draw(st.booleans()):
+        schedule = data.draw(mutated(schedule))
+    if violations(schedule) == []:
+        assert no_byte_leaves_before_it_comes(schedule)
 
 
 LINE = Topology(
@@ -76,6 +111,23 @@ ON_A_LINE: Rows = [(0, 4, 0, (0, 1), False), (5, 9, 0, (1, 2), False)]
 BUS = replace(LINE, budgets=(Budget("bus", ((0, 1), (1, 2)), 1, 0.5),))
 REDUCED: Rows = [(0, 4, 0, (2, 1), True), (5, 9, 0, (1, 0), True)]
 THROUGH: Rows = [(0, 4, 0, (0, 3), False), (1, 5, 0, (3, 1), False), (1, 5, 0, (3, 2), False)]
+TWO_TO_ALL = named("broadcast", 3).at(2)
+TOGETHER: Rows = [
+    *((0, 8, chunk, (0, 1), False) for chunk in (0, 1)),
+    *((9, 17, chunk, (1, 2), False) for chunk in (0, 1)),
+]
+THROUGH_TOGETHER: Rows = [
+    *((0, 8, chunk, (0, 3), False) for chunk in (0, 1)),
+    *((1, 9, chunk, (3, dst), False) for chunk in (0, 1) for dst in (1, 2)),
+]
+PARTED: Rows = [
+    *((0, 8, chunk, (0, 3), False) for chunk in (0, 1)),
+    *(
+        (9 + 4 * chunk, 13 + 4 * chunk, chunk, (3, dst), False)
+        for chunk in (0, 1)
+        for dst in (1, 2)
+    ),
+]
 STORED: Rows = [(0, 4, 0, (0, 3), False), (5, 9, 0, (3, 1), False), (9, 13, 0, (3, 2), False)]
 
 
@@ -123,6 +175,56 @@ STORED: Rows = [(0, 4, 0, (0, 3), False), (5, 9, 0, (3, 1), False), (9, 13, 0, (
             schedule(star(copies=True), TO_ALL, STORED),
             [("buffer", 0, 3, (0, 3), 5)],
         ),
+        (schedule(LINE, TWO_TO_ALL, TOGETHER), []),
+        (
+            schedule(
+                LINE, TWO_TO_ALL, [(s, e - 1, c, edge, how) for s, e, c, edge, how in TOGETHER]
+            ),
+            [("duration", 1, 0, (0, 1), 0), ("duration", 1, 1, (1, 2), 9)],
+        ),
+        (
+            schedule(LINE, TWO_TO_ALL, [TOGETHER[0], (0, 9, *TOGETHER[1][2:]), *TOGETHER[2:]]),
+            [
+                ("overlap", 1, 0, (0, 1), 0),
+                ("availability", 1, 1, (1, 2), 9),
+                ("postcondition", 1, 2, None, None),
+            ],
+        ),
+        (
+            schedule(
+                LINE, TWO_TO_ALL, [*TOGETHER[:2], *((8, 16, *row[2:]) for row in TOGETHER[2:])]
+            ),
+            [
+                ("availability", 0, 1, (1, 2), 8),
+                ("availability", 1, 1, (1, 2), 8),
+                ("postcondition", 0, 2, None, None),
+                ("postcondition", 1, 2, None, None),
+            ],
+        ),
+        (
+            schedule(BUS, TWO_TO_ALL, TOGETHER),
+            [("bandwidth", 1, None, (0, 1), 0), ("bandwidth", 1, None, (1, 2), 9)],
+        ),
+        (schedule(star(copies=True), TWO_TO_ALL, THROUGH_TOGETHER), []),
+        (schedule(star(copies=True, buffer_chunks=1), TWO_TO_ALL, PARTED), []),
+        (schedule(star(copies=True), TWO_TO_ALL, PARTED), [("buffer", 1, 3, (0, 3), 9)]),
+        (
+            schedule(
+                star(copies=True, buffer_chunks=1),
+                TWO_TO_ALL,
+                [
+                    *THROUGH_TOGETHER[:2],
+                    *((s - 8, e, c, edge, how) for s, e, c, edge, how in PARTED[2:4]),
+                    *PARTED[4:],
+                ],
+            ),
+            [
+                ("availability", 0, 3, (3, 1), 1),
+                ("availability", 0, 3, (3, 2), 1),
+                ("postcondition", 0, 1, None, None),
+                ("postcondition", 0, 2, None, None),
+            ],
+        ),
         (
             schedule(LINE, named("gather", 3, 2).at(1), ON_A_LINE, 7, 7),
             [("postcondition", 1, 2, None, None)],
@@ -153,6 +255,22 @@ def test_partial_results_of_one_chunk_pass_a_switch_side_by_side() -> None:
     whole = [*rows, *((s + 10, e + 10, 1, edge, how) for s, e, _, edge, how in rows)]
     assert violations(schedule(pair, collective, whole, 0, 1, 1, 0, 2, 3, 3, 2)) == []
     assert "double-count" in {v.kind for v in violations(schedule(pair, collective, whole))}
+
+
+def test_a_chunk_is_in_a_transfer_once() -> None:
+    with pytest.raises(ParameterError, match="list each transfer once"):
+        schedule(LINE, TWO_TO_ALL, [TOGETHER[0], *TOGETHER], 0, 1, 2, 3, 4)
+
+
+@given(st.data())
+def test_transfers_may_be_in_several_batches(data: st.DataObject) -> None:
+    whole = data.draw(right())
+    if whole.num_sends and data.draw(st.booleans()):
+        whole = data.draw(mutated(whole))
+    expected = {str(v) for v in violations(whole)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Schedule.batches, "__defaults__", (data.draw(st.integers(1, 3)),))
+        assert {str(v) for v in violations(whole)} == expected
 
 
 def test_batches_are_judged_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

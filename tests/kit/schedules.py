@@ -43,3 +43,19 @@ def around_a_ring(model: AlphaModel = AlphaModel.TRAVELS) -> Schedule:
     clock = Clock.of(ring, 25_000, model)
     rows = [(0, clock.busy(i), k.src, i, False) for i, k in enumerate(ring.links)]
     return schedule_of(ring, collective, rows, clock)
+
+
+def together_around(ranks: int, size: int, model: AlphaModel = AlphaModel.TRAVELS) -> Schedule:
+    """Return an allgather on a ring in which each sends two chunks on to the next, together."""
+    ring = resolve(f"ring:{ranks}")
+    collective = named("allgather", ranks).at(2)
+    clock = Clock.of(ring, size, model, 1000)
+    rows = []
+    for i, link in enumerate(ring.links):
+        if link.dst != (link.src + 1) % ranks:
+            continue
+        busy = clock.busy_together(i, (0, 1))
+        for step in range(ranks - 1):
+            start, owner = step * (busy + clock.lag(i)), (link.src - step) % ranks
+            rows += [(start, start + busy, owner + ranks * c, i, False) for c in (0, 1)]
+    return schedule_of(ring, collective, rows, clock)

@@ -52,6 +52,10 @@ def machines(draw: st.DrawFn) -> Topology:
     return Topology("random", ranks, links, 0.0, 1.0, budgets=budgets, switches=hub)
 
 
+Sent = dict[int, int]
+"""The message of each chunk that is sent together with the others."""
+
+
 @dataclass
 class Maker:
     """Transfers that are put one after the other where there is room."""
@@ -87,7 +91,7 @@ class Maker:
         return [link, *(b.name for b in self.topology.budgets if edge in b.edges)]
 
     def hop(
-        self, chunk: int, link: int, times: tuple[int, int], *, reduce: bool, slack: bool
+        self, sent: Sent, link: int, times: tuple[int, int], *, reduce: bool, slack: bool
     ) -> tuple[int, int]:
         """Add a transfer that starts and ends at some ticks or later, and return these."""
         pipes = self.pipes(link)
@@ -95,17 +99,31 @@ class Maker:
             st.integers(0, int(slack))
         )
         alpha = self.clock.alpha[link] if self.clock.model is AlphaModel.OCCUPIES else 0
-        shares = [alpha + self.clock.share(i, chunk) for i in range(len(pipes) - 1)]
-        took = max([self.clock.busy(link, chunk), *shares]) + self.draw(st.integers(0, 1))
-        end = max(start + took, times[1])
+        shares = [
+            alpha + sum(self.clock.share(i, chunk) for chunk in sent) for i in range(len(pipes) - 1)
+        ]
+        passes = alpha + sum(self.clock.busy(link, chunk) - alpha for chunk in sent)
+        end = max(start + max([passes, *shares]) + self.draw(st.integers(0, 1)), times[1])
         self.free |= dict.fromkeys(pipes, end)
-        self.rows.append((start, end, chunk, link, reduce))
-        self.messages.append(self.message)
+        self.rows += [(start, end, chunk, link, reduce) for chunk in sent]
+        self.messages += sent.values()
         return start, end
 
-    def send(self, chunk: int, nodes: list[int], ready: int, *, reduce: bool) -> int:
-        """Send a message along a way, and return when it has arrived."""
+    def send(self, chunks: list[int], nodes: list[int], ready: int, *, reduce: bool) -> int:
+        """Send chunks along a way, together where there is room, and return when all are there."""
+        rooms = [self.topology.switches[n - self.topology.ranks] for n in nodes[1:-1]
+                 if n >= self.topology.ranks]  # fmt: skip
+        most = min((s.buffer_chunks for s in rooms if s.buffer_chunks), default=len(chunks))
+        many = self.draw(st.sampled_from([max(most, 1), 1]))
+        parts = [chunks[i : i + many] for i in range(0, len(chunks), many)]
+        return max(self.send_together(part, nodes, ready, reduce=reduce) for part in parts)
+
+    def send_together(
+        self, chunks: list[int], nodes: list[int], ready: int, *, reduce: bool
+    ) -> int:
+        """Send chunks along a way, each hop one transfer of all, and return when they are there."""
         ranks, first, last = self.topology.ranks, ready, 0
+        sent = {chunk: self.message + i for i, chunk in enumerate(chunks)}
         if len(nodes) > 2:  # all that it needs is free, so that it waits in no switch
             links = [self.place[edge] for edge in pairwise(nodes)]
             pipes = [pipe for link in links for pipe in self.pipes(link)]
@@ -114,39 +132,41 @@ class Maker:
         for i, (u, v) in enumerate(pairwise(nodes)):
             link = self.place[u, v]
             final = i == len(nodes) - 2
-            start, end = self.hop(chunk, link, (first, last), reduce=reduce and final, slack=i == 0)
+            start, end = self.hop(sent, link, (first, last), reduce=reduce and final, slack=i == 0)
             last = end + self.clock.lag(link)
             stored = v < ranks or not self.topology.switches[v - ranks].cut_through
             first = last if stored else start + self.clock.alpha[link]
             self.free["switch", v] = self.free["switch", u] = last
-        self.message += 1
+        self.message += len(chunks)
         return last
 
 
 @st.composite
 def right(draw: st.DrawFn) -> Schedule:
-    """Return a schedule that is right."""
+    """Return a schedule that is right, some of whose transfers may carry several chunks."""
     topology = draw(machines())
     spec: Spec = draw(specs(topology.ranks))
-    collective = spec.at(spec.unit)
+    collective = spec.at(spec.unit * draw(st.integers(1, 2)))
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     each = tuple(draw(st.sampled_from(sizes)) for _ in range(collective.num_chunks))
     model = draw(st.sampled_from(AlphaModel))
     maker = Maker(topology, Clock.of(topology, each, model, TICK_PS), draw)
-    for chunk in draw(st.permutations(range(collective.num_chunks))):
-        has = dict.fromkeys(sorted(collective.holders(chunk)), 0)
-        wanted = sorted(collective.wanted(chunk))
+    alike = draw(st.permutations([list(chunks) for chunks in collective.classes().values()]))
+    many = draw(st.sampled_from([2, 3, 1]))
+    for chunks in (own[i : i + many] for own in alike for i in range(0, len(own), many)):
+        has = dict.fromkeys(sorted(collective.holders(chunks[0])), 0)
+        wanted = sorted(collective.wanted(chunks[0]))
         if collective.combining and wanted:
             root, at = wanted[0], 0
             for rank in has:
                 if rank != root:  # straight to the root, through nodes that keep nothing
-                    at = max(at, maker.send(chunk, maker.way(rank, root), 0, reduce=True))
+                    at = max(at, maker.send(chunks, maker.way(rank, root), 0, reduce=True))
             has = {root: at}
         for rank in wanted:
             if rank not in has:
                 source = draw(st.sampled_from(sorted(has)))
                 nodes = maker.way(source, rank)
-                has[rank] = maker.send(chunk, nodes, has[source], reduce=False)
+                has[rank] = maker.send(chunks, nodes, has[source], reduce=False)
     return schedule_of(topology, collective, maker.rows, maker.clock, maker.messages)
 
 
@@ -293,7 +313,8 @@ def _begin(
         for r in rows
         if (r.message, r.chunk, r.dst) == (row.message, row.chunk, row.src)
         and r.value is not None
-        and (r.first if switch and switch.cut_through else r.last) <= row.start
+        and (r.first if switch and switch.cut_through and _same(r, row, rows) else r.last)
+        <= row.start
     ]
     used = [r.fed_by for r in rows if r.fed_by is not None and r.src == row.src]
     if not (switch and switch.copies):
@@ -305,14 +326,53 @@ def _begin(
     return True
 
 
+def _same(one: Row, other: Row, rows: list[Row]) -> bool:
+    """Return whether two transfers carry the same chunks of the same messages."""
+    company = [
+        sorted(
+            (r.message, r.chunk)
+            for r in rows
+            if (r.link, r.start, r.end) == (row.link, row.start, row.end)
+        )
+        for row in (one, other)
+    ]
+    return company[0] == company[1]
+
+
+def no_byte_leaves_before_it_comes(schedule: Schedule) -> bool:
+    """Return whether switches have each byte by when they send it, all at a steady pace.
+
+    A transfer of several chunks carries one after the other, by message.
+    """
+    rows = _rows(schedule)
+    for row in rows:
+        if row.src < schedule.topology.ranks:
+            continue
+        came = [r for r in rows if (r.message, r.chunk, r.dst) == (row.message, row.chunk, row.src)]
+        inward = [_passes(r, rows, r.first, r.last) for r in came]
+        outward = _passes(row, rows, row.begin, row.end)
+        if not any(inn[0] <= outward[0] and inn[1] <= outward[1] for inn in inward):
+            return False
+    return True
+
+
+def _passes(row: Row, rows: list[Row], begin: int, end: int) -> tuple[Fraction, Fraction]:
+    """Return when the first and the last byte of a row pass, if all of its transfer do then."""
+    with_it = [r for r in rows if (r.link, r.start, r.end) == (row.link, row.start, row.end)]
+    whole = sum(r.size for r in with_it)
+    before = sum(r.size for r in with_it if (r.message, r.chunk) < (row.message, row.chunk))
+    pace = Fraction(end - begin, whole)
+    return begin + before * pace, begin + (before + row.size) * pace
+
+
 def _pipes_hold(schedule: Schedule, rows: list[Row], tick: int) -> bool:
     topology = schedule.topology
     for number, link in enumerate(topology.links):
         busy = [r for r in rows if r.link == number and r.start <= tick < r.end]
-        if len(busy) > 1:
+        if len({(r.start, r.end) for r in busy}) > 1:
             return False
         pace = link.lanes * Fraction(str(link.gb_per_s)) * schedule.tick_ps / 1000
-        if any(r.end - r.begin < math.ceil(r.size / pace) for r in busy):
+        if busy and busy[0].end - busy[0].begin < sum(math.ceil(r.size / pace) for r in busy):
             return False
     for budget in topology.budgets:
         links = [i for i, k in enumerate(topology.links) if k.edge in budget.edges]

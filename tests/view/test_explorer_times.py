@@ -20,6 +20,7 @@ from sccl.view.explorer.html import page
 from sccl.view.shown import ShownSchedule
 from tests.kit.baselines import classical
 from tests.kit.commands import sccl
+from tests.kit.schedules import together_around
 
 HOUR_MS = 3_600_000
 
@@ -161,6 +162,20 @@ def test_in_the_end_every_rank_has_what_it_wants(
         assert tab.locator(".rank .sum").all_text_contents() == [f"{ranks}/{ranks}"] * ranks
         go_to(tab, 0)
         assert tab.locator(".rank .sum").all_text_contents() == [f"1/{ranks}"] * ranks
+
+
+def test_what_is_sent_together_is_one_transfer(opened: Open) -> None:
+    schedule = together_around(4, 25_000, AlphaModel.OCCUPIES)
+    tab = opened(of(schedule))
+    assert "12 transfers" in tab.inner_text("#subtitle")
+    busy = tab.locator("#facts").inner_text()
+    assert "50.0%" in busy  # half of all links, all of the time
+    go_to(tab, 1)
+    titles = tab.locator(".link title").all_text_contents()
+    assert sum("chunks 0, 4, 0 " in title for title in titles) == 1
+    tab.keyboard.press("End")
+    names = tab.locator(".rank title").all_text_contents()
+    assert all("has 100%" in name for name in names)
 
 
 def test_a_rank_and_a_chunk_say_what_came_when(opened: Open) -> None:

@@ -316,7 +316,9 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         tuple[tuple[_Tick, _Tick, _Number, _Number, _Number, Literal[0, 1]], ...],
         Meta(
             description="[start, end, chunk, src, dst, reduce], by start, chunk, src and dst; from "
-            "tick start to tick end the link is busy."
+            "tick start to tick end the link is busy. Those of one link with the same start and "
+            "end are one transfer of several chunks: it takes their size * beta together, and one "
+            "alpha, and all arrive when it has."
         ),
     ]
     messages: Annotated[

@@ -14,15 +14,20 @@ class NoScheduleError(Exception):
     """There is no first schedule: its text says why."""
 
 
-def matched(request: Request, chunks: int, alpha: str, effort: Effort) -> tuple[Schedule, str]:
+def matched(
+    request: Request, chunks: int, alpha: str, effort: Effort, improve: float = 1.0
+) -> tuple[Schedule, str]:
     """Return what list scheduling finds, and why that ended before its effort was spent.
+
+    Args:
+        improve: how many times its own work it spends to better that.
 
     Raises:
         InputError: it does not take what is asked.
         NoScheduleError: time ran out before there was one.
     """
     listed = registry.load("tacos")
-    told = listed.Options(chunks=chunks, alpha=alpha, improve=1.0)
+    told = listed.Options(chunks=chunks, alpha=alpha, improve=improve)
     outcome = registry.plan(listed, request, told, Effort(effort.timeout_s, effort.seed))
     found = outcome.best if isinstance(outcome, GaveUp) else outcome
     if not isinstance(found, Found):

@@ -10,8 +10,9 @@ from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.synth.intervals.posed import Posed
+from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
-from sccl.synth.network.least import least_ticks
+from sccl.synth.network.least import clock_together, least_ticks
 from sccl.synth.network.machine import net_of
 
 
@@ -27,16 +28,31 @@ def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
     return tuple(-(-size_bytes * count // pieces) for count in counts) * pieces
 
 
-def least_of(machine: Topology, spec: Spec, posed: Posed, size_bytes: int, attained: int) -> int:
+def least_of(  # noqa: PLR0913 - a question, and what is known
+    machine: Topology,
+    spec: Spec,
+    posed: Posed,
+    size_bytes: int,
+    attained: int,
+    *,
+    together: bool = False,
+) -> int:
     """Return the ticks that no schedule of such chunks takes less than.
 
     Of chunks of several sizes, what links carry is counted as if all had the least; cuts count
     bytes, whatever the chunks; and none comes sooner than the quickest ways bring it.
+
+    Args:
+        together: whether schedules may send chunks together, too, of which less is known.
     """
     clock = posed.clock
     smallest = Clock.of(machine, clock.sizes[0], clock.model, clock.tick_ps)
-    net = net_of(machine, smallest, posed.crossings[0])
-    least = least_ticks(machine, smallest, net, demand_of(posed.collective), attained)
+    known = clock_together(machine, smallest) if together else smallest
+    least = 0
+    if known is not None:
+        crossings = crossings_of(machine, known) if together else posed.crossings[0]
+        net = net_of(machine, known, crossings)
+        least = least_ticks(machine, known, net, demand_of(posed.collective), attained)
     if not posed.alike:
         own = (posed.soonest[c][r] for c, wanted in enumerate(posed.wanted) for r in wanted)
         least = max(least, int(max(own, default=0)) * posed.unit)

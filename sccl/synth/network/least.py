@@ -22,12 +22,13 @@ they know; a group does no more than one of these), and something of every rank 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.clock import Clock
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.synth.network.groups import strong_components
 from sccl.synth.network.machine import Net
@@ -70,6 +71,36 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
         if _by_way_of_one(Ways(net), net.nodes) <= found:  # so no way is longer
             return found
     return max(found, _farthest(net, demand), _work(net, demand) if demand.is_routed() else 0)
+
+
+def clock_together(topology: Topology, clock: Clock) -> Clock | None:
+    """Return a clock with whose ticks all this holds for chunks that are sent together, too.
+
+    Where alpha occupies links, n chunks that are sent together take one alpha, and not n. Let each
+    have its part of the transfer's ticks without the alpha, in the order in which bytes pass, all
+    of it an alpha earlier: then each is sent by itself where alpha travels, starts no earlier than
+    the transfer did, and arrives no later. What crosses a budget is as fast as it was, and each at
+    another time by the same alpha. (Where there are budgets, the part of a chunk may be a tick less
+    than its time rounded up; else it is that.)
+
+    Returns:
+        None: so it is not where switches cut through, which pass bytes on during an alpha, or links
+        of a budget have different alphas, or a chunk takes a tick.
+    """
+    place = {link.edge: i for i, link in enumerate(topology.links)}
+    alphas = [{clock.alpha[place[edge]] for edge in budget.edges} for budget in topology.budgets]
+    if any(len(own) > 1 for own in alphas) or any(s.cut_through for s in topology.switches):
+        return None
+    travels = replace(clock, model=AlphaModel.TRAVELS)
+    if not topology.budgets:
+        return travels
+    beta, shared = (
+        tuple(tuple(ticks - 1 for ticks in own) for own in table)
+        for table in (clock.beta, clock.shared)
+    )
+    if min(min(own) for own in (*beta, *shared)) < 1:
+        return None
+    return replace(travels, beta=beta, shared=shared)
 
 
 def _carried_by(pipes: Pipes, group: Ints, crosses: NDArray[np.bool_], needed: Ints) -> int:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import numpy as np
+
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel
 from sccl.errors import TooLargeError
@@ -19,6 +21,7 @@ from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Request
 from sccl.synth.intervals.begun import NoScheduleError, matched, sends_of_schedule
+from sccl.synth.intervals.bounds import least_of
 from sccl.synth.intervals.model import Action, IntervalModel
 from sccl.synth.intervals.neighbours import Neighbours
 from sccl.synth.intervals.placing import placed
@@ -68,12 +71,14 @@ class SketchedPhase:
     Attributes:
         spec: what it is of, which does not combine.
         size_bytes: what C chunks make up.
-        least: units that no schedule of such chunks takes less than, on any ways of the machine.
-        any_chunks: ticks that no schedule of any chunks takes less than.
+        any_chunks: ticks that no schedule of any chunks takes less than, on any ways of the
+            machine.
+        whole: the same on all ways of the machine, which bounds are about.
         strict: whether symmetries of the sketch are asked for, and not only a help.
         routes: what step 1 found.
         batches: the best by now.
         by: what found it: an order, or a model.
+        least: units that no schedule of such chunks takes less than, on any ways of the machine.
     """
 
     posed: Posed
@@ -81,18 +86,26 @@ class SketchedPhase:
     options: Options
     spec: Spec
     size_bytes: int
-    least: int
     any_chunks: Fraction
     told: Told
     strict: bool
+    whole: Posed
     routes: Routed | None = None
     batches: tuple[Batch, ...] = ()
     by: str = ""
     tried: dict[str, int] = field(default_factory=dict)
+    least: int = field(init=False)
+    _bounded: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.costs = BatchCosts(self.posed)
         self.action = self._action()
+        wanted = np.array(
+            [(c, r) for c, own in enumerate(self.posed.wanted) for r in own], dtype=np.int64
+        ).reshape(-1, 2)
+        far = self.whole.soonest[wanted[:, 0], wanted[:, 1]].max(initial=0)
+        in_units = -(-self.any_chunks // self.posed.unit)
+        self.least = max(int(far) * self.whole.unit // self.posed.unit, int(in_units))
 
     def _action(self) -> Action:
         group = self.sketched.group
@@ -127,12 +140,21 @@ class SketchedPhase:
         """Return units in microseconds."""
         return units * self.posed.unit * self.posed.clock.tick_ps / 10**6
 
+    def bound(self) -> None:
+        """Work out what no schedule of such chunks takes less than, now that there is one."""
+        self._bounded = True
+        ticks = self.finish * self.posed.unit
+        least = least_of(self.whole.topology, self.spec, self.whole, self.size_bytes, ticks)
+        self.least = max(self.least, -(-least // self.posed.unit))
+
     def take(self, batches: tuple[Batch, ...], by: str) -> None:
         """Take a schedule, if it is better."""
         finish = self.costs.finish(batches)
         self.tried[by] = min(finish, self.tried.get(by, finish))
         if not self.batches or finish < self.finish:
             self.batches, self.by = batches, by
+            if not self._bounded:
+                self.bound()
             self.told(self.us(finish), self.us(self.least))
 
     def run(self, effort: Effort, *, quick: bool = False) -> float:
@@ -161,7 +183,7 @@ class SketchedPhase:
             self._order(pairs, order)
             if self.done or spending.late():
                 return spending.units
-        self._begin(spending)
+        self._begin(spending, improve=0.0 if quick else 1.0)
         if not quick:
             self._exact(pairs, spending, units)
             self._joined(spending, pairs)
@@ -207,20 +229,18 @@ class SketchedPhase:
             for most in _TOGETHER:
                 self.take(filled(self.posed, pairs, order, most), f"{order}, together")
 
-    def _begin(self, spending: Spending) -> None:
+    def _begin(self, spending: Spending, improve: float) -> None:
         """Take a schedule that list scheduling finds without a sketch, if it keeps to this one."""
         relays = self.sketched.sketch.relays
         bound = self.sketched.sketch.within is not None or relays is not None
         if self.done or self.strict or bound or self.options.steps == "three":
-            return
-        if _MATCHING in self.tried:
             return
         request = Request(self.posed.topology, self.spec, self.size_bytes)
         left = spending.left()
         if left is None:
             return
         try:
-            first, _ = matched(request, self.options.chunks, self.options.alpha, left)
+            first, _ = matched(request, self.options.chunks, self.options.alpha, left, improve)
         except NoScheduleError:
             return
         sends = placed(self.posed, sends_of_schedule(self.posed, first), 0)

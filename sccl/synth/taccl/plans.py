@@ -18,13 +18,12 @@ from sccl.errors import TooLargeError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
-from sccl.synth.intervals.bounds import least_of, sizes_of
+from sccl.synth.intervals.bounds import sizes_of
 from sccl.synth.intervals.posed import pose
 from sccl.synth.intervals.sketched import Sketched
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
-from sccl.synth.network.paths import FAR
 from sccl.synth.taccl.assembled import Rows, mirrored, one_after_another, rows_of, schedule_of
 from sccl.synth.taccl.automatic import suggested
 from sccl.synth.taccl.options import Options
@@ -322,7 +321,6 @@ def _phase(  # noqa: PLR0913 - what is asked, and how
     check_reachable(posed, f"sketch {sketch.name}, on {machine.name!r}")
     narrowed = len(posed.src) < len(crossings_of(machine, clock).src)
     whole = pose(machine, collective, clock) if narrowed else posed
-    least = least_of(machine, dual.spec, whole, size, int(FAR))
     any_chunks = Fraction(0)
     if machine.ranks <= MOST_RANKS:
         any_chunks = least_time(machine, dual.spec).us(size) * PS_PER_US / clock.tick_ps
@@ -332,10 +330,10 @@ def _phase(  # noqa: PLR0913 - what is asked, and how
         options,
         dual.spec,
         size,
-        -(-least // posed.unit),
         any_chunks,
         lambda us, least_us: notify(SketchedBest(us, least_us, sketch.name)),
         strict=options.sketch is not None,
+        whole=whole,
     )
 
 

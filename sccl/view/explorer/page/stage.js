@@ -268,7 +268,9 @@ function loadNow(model, number) {
 function loadText(model, number, lanes) {
   if (model.timed) {
     const row = app.busy.get(number);
-    return row ? `: chunk ${row.chunk}, ${us(row.start)} to ${us(row.free)}` : "";
+    if (!row) return "";
+    const chunks = row.together.map((one) => one.chunk);
+    return `: chunk${chunks.length > 1 ? "s" : ""} ${listed(chunks, 4)}, ${us(row.start)} to ${us(row.free)}`;
   }
   const most = app.time < model.last ? lanes * model.rounds[app.time] : 0;
   return most ? `: ${loadNow(model, number)} of ${plural(most, "chunk")}` : "";

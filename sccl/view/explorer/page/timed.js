@@ -24,6 +24,13 @@ function readRows(item, topology) {
   return rows;
 }
 
+/** Mark the rows of one link with the same times: one transfer of several chunks. */
+function markTogether(model) {
+  const transfers = grouped(model.all, (row) => `${row.link} ${row.start} ${row.free}`);
+  model.transfers = [...transfers.values()].map(([first]) => first);
+  for (const rows of transfers.values()) for (const row of rows) row.together = rows;
+}
+
 /** Return what happens, by time: what arrives at a moment comes before what starts then. */
 function eventsOf(rows) {
   const events = rows.flatMap((row) => [
@@ -86,10 +93,10 @@ function progressAt(model, time) {
   );
 }
 
-/** Return the row that each link is busy with at a time, by link. */
+/** Return the transfer that each link is busy with at a time, by link. */
 function busyAt(model, time) {
   const busy = new Map();
-  for (const row of model.all) {
+  for (const row of model.transfers) {
     if (row.start > time) break;
     if (time < row.free) busy.set(row.link, row);
   }
@@ -99,7 +106,7 @@ function busyAt(model, time) {
 /** Return how long all links together are busy in each part of the time, as a share of it. */
 function partsOf(model) {
   const [parts, long] = [new Float64Array(PARTS), model.last / PARTS];
-  for (const row of model.all) {
+  for (const row of model.transfers) {
     const last = Math.min(PARTS - 1, Math.floor(row.free / long));
     for (let part = Math.floor(row.start / long); part <= last; part += 1)
       parts[part] += Math.max(0, Math.min(row.free, (part + 1) * long) - Math.max(row.start, part * long));
@@ -119,6 +126,7 @@ function timedModel(item) {
   model.total = (chunk) => (model.combining ? model.pre[chunk].length : 1);
   const holders = model.pre.map((members) => new Set(members));
   model.starts = (chunk, node) => holders[chunk].has(node);
+  markTogether(model);
   markOnward(model);
   followValues(model);
   model.arrivals = model.all
@@ -167,7 +175,7 @@ function showTimedFacts(model) {
   byId("subtitle").textContent = [
     plural(model.topology.ranks, "rank"),
     plural(model.topology.links.length, "link"),
-    plural(model.all.length, "transfer"),
+    plural(model.transfers.length, "transfer"),
     ...(model.root === null ? [] : [`root ${model.root}`]),
     model.file,
   ].join(" · ");
@@ -192,7 +200,7 @@ function showTimedProofs(model) {
 
 function showTimedTerms(model) {
   const terms = [
-    ["transfer", "a chunk over a link: the link is busy with it, and a little later it arrives."],
+    ["transfer", "a chunk, or several together, over a link: it is busy with them, and a little later they arrive."],
     ["chunk", "a piece of a buffer that travels as a whole; C of them make up a buffer."],
     ["alpha", "what a transfer takes however small it is, beside what its bytes take."],
   ];
@@ -292,7 +300,7 @@ function spansPath(model, rows) {
 
 function showTimedUtilisation(model) {
   byId("utilisation-note").textContent = "When each link is busy, and for which part of the time.";
-  const ofLink = grouped(model.all, (row) => row.link);
+  const ofLink = grouped(model.transfers, (row) => row.link);
   const lines = model.topology.links.map((link, number) => {
     const rows = ofLink.get(number) ?? [];
     const busy = rows.reduce((sum, row) => sum + row.free - row.start, 0) / model.last;

@@ -1,0 +1,32 @@
+"""Chunks that messages carry beside their own: those that are sent together over a link."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.schedule import Whole
+
+
+class MoreChunks(NamedTuple):
+    """What messages carry beside their own chunks, as columns of one length.
+
+    Attributes:
+        message: which message; they ascend.
+        chunk: which chunk.
+        reduce: whether it is reduced into what is there.
+    """
+
+    message: NDArray[np.int64]
+    chunk: NDArray[np.int32]
+    reduce: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, message: Whole, chunk: Whole, reduce: NDArray[np.bool_]) -> MoreChunks:
+        """Return columns as those of messages are."""
+        return cls(message.astype(np.int64), chunk.astype(np.int32), reduce)
+
+
+NO_MORE = MoreChunks(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_))
