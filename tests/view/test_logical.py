@@ -14,6 +14,7 @@ from sccl.tasks.fitted_sketch import fitted, logical_topology
 from sccl.tasks.sketch_words import notes_of
 from sccl.topo import resolve
 from sccl.view.charts import logical_chart
+from sccl.view.drawing.machine import NO_NUMBERS
 from sccl.view.save import svg
 from tests.kit.svg import overlapping
 
@@ -97,6 +98,22 @@ def test_nodes_are_boxes_with_their_ranks_and_switches(name: str) -> None:
         assert box["y"] < row["y"] < box["bottom"]
     apart = min(math.dist((a["x"], a["y"]), (b["x"], b["y"])) for a, b in combinations(ranks, 2))
     assert apart > 0.03
+
+
+def test_what_is_not_drawn_is_told() -> None:
+    some = Sketch("some", 1, within=tuple((n, ((n + 1) % 128,)) for n in range(128)))
+    fit = fitted(some, resolve("full:128"))
+    spec = logical_chart(fit.topology, logical_topology(fit, ())).to_dict(validate=False)
+    assert spec["title"]["subtitle"] == ["links left out are too many to draw"]
+    assert set(uses(spec)) == {"within a node"}
+    one_way = fitted(
+        Sketch("turns", 1, within=((0, (1,)), (1, (2,)), (2, (0,)))), resolve("full:3")
+    )
+    spec = logical_chart(one_way.topology, logical_topology(one_way, ())).to_dict(validate=False)
+    assert spec["title"]["subtitle"] == []
+    crowd = fitted(Sketch("crowd", 8), resolve("dgx2:8"))
+    spec = logical_chart(crowd.topology, logical_topology(crowd, ())).to_dict(validate=False)
+    assert spec["title"]["subtitle"] == [NO_NUMBERS]
 
 
 @pytest.mark.parametrize("name", SKETCHES)

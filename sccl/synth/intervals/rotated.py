@@ -14,37 +14,25 @@ from numpy.typing import NDArray
 
 from sccl.core.sketch import Relays, Sketch
 from sccl.core.topology import Topology
-from sccl.synth.network.symmetries import with_switches
 
 Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """From where to where each goes, as a sketch speaks of it, and how much slower it is taken; 0: not
 at all."""
 
 
-def broken_of_machine(topology: Topology, image: Sequence[int]) -> str:
-    """Return which link or budget of a machine a permutation of the ranks breaks; empty: none.
+def broken_of_machine(topology: Topology, whole: Sequence[int]) -> str:
+    """Return which link or budget of a machine a permutation of all nodes breaks; empty: none."""
+    return _broken_link(topology, whole) or _broken_budget(topology, whole)
+
+
+def broken_at_switches(topology: Topology, image: Sequence[int]) -> str:
+    """Return which link a permutation of the ranks breaks, to which none of the switches belongs.
 
     Args:
         image: of each rank.
     """
-    ranks = topology.ranks
-    costs = {
-        k.edge: (k.lanes, k.alpha_us, k.gb_per_s) for k in topology.links if max(k.edge) < ranks
-    }
-    for (src, dst), cost in costs.items():
-        there = (image[src], image[dst])
-        if there not in costs:
-            return f"link {src} -> {dst} would be {there[0]} -> {there[1]}, which is none"
-        if costs[there] != cost:
-            return f"link {src} -> {dst} would be {there[0]} -> {there[1]}, whose cost is another"
-    whole = with_switches(topology, tuple(image))
-    if whole is None:
-        return _broken_at_switches(topology, image)
-    return _broken_budget(topology, whole)
-
-
-def _broken_at_switches(topology: Topology, image: Sequence[int]) -> str:
-    """Return whose links to switches have no image."""
+    if broken := _broken_link(topology, image):
+        return broken
     around: list[Counter[object]] = [Counter() for _ in range(topology.ranks)]
     for k in topology.links:
         for end, side in ((k.src, "out"), (k.dst, "in")):
@@ -54,6 +42,20 @@ def _broken_at_switches(topology: Topology, image: Sequence[int]) -> str:
         if around[rank] != around[there]:
             return f"rank {rank} would be {there}, whose links to switches are others"
     return "ranks that one switch joins would be ranks that none does"
+
+
+def _broken_link(topology: Topology, image: Sequence[int]) -> str:
+    """Return which link between nodes that have an image breaks."""
+    costs = {k.edge: (k.lanes, k.alpha_us, k.gb_per_s) for k in topology.links}
+    for (src, dst), cost in costs.items():
+        if max(src, dst) >= len(image):
+            continue
+        there = (image[src], image[dst])
+        if there not in costs:
+            return f"link {src} -> {dst} would be {there[0]} -> {there[1]}, which is none"
+        if costs[there] != cost:
+            return f"link {src} -> {dst} would be {there[0]} -> {there[1]}, whose cost is another"
+    return ""
 
 
 def _broken_budget(topology: Topology, whole: Sequence[int]) -> str:

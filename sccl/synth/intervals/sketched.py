@@ -19,7 +19,7 @@ from sccl.core.sketch import HyperedgePolicy, Joining, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import CollectiveError, TopologyError
-from sccl.synth.intervals.rotated import broken_of_machine, broken_of_sketch
+from sccl.synth.intervals.rotated import broken_at_switches, broken_of_machine, broken_of_sketch
 from sccl.synth.network.symmetries import image_class, with_switches
 from sccl.topo.symmetry.permutations import Permutation
 
@@ -205,38 +205,40 @@ class Sketched:
     def group(self) -> tuple[Permutation, ...]:
         """Return the symmetries of all nodes that the rotations make up; the identity first.
 
+        Of those that do the same to all ranks, there is one.
+
         Raises:
             TopologyError: one is no symmetry of the machine, or they are too many.
         """
-        identity = tuple(range(self.topology.ranks))
-        turns = [self._turn(rotation) for rotation in self.sketch.rotations]
-        known, front = {identity: None}, [identity]
+        ranks = self.topology.ranks
+        identity = tuple(range(ranks + len(self.topology.switches)))
+        known, front = {identity[:ranks]: identity}, [identity]
         while front:
             fresh = []
             for one in front:
-                for turn in turns:
-                    image = tuple(turn[r] for r in one)
-                    if image not in known:
-                        known[image] = None
+                for turn in self._turns:
+                    image = tuple(turn[node] for node in one)
+                    if image[:ranks] not in known:
+                        known[image[:ranks]] = image
                         fresh.append(image)
             front = fresh
-            if len(known) * self.topology.ranks > MAX_GROUP * 64:
+            if len(known) * ranks > MAX_GROUP * 64:
                 raise self._wrong(
                     f"symmetry_offsets make up more than {MAX_GROUP} symmetries together: give "
                     "fewer"
                 )
-        found = []
-        for image in known:
-            whole = with_switches(self.topology, image)
-            if whole is None:
-                raise self._wrong(
-                    "symmetry_offsets are each a symmetry of the machine, and one after the other "
-                    "they are none that is found: give fewer"
-                )
-            found.append(whole)
-        return tuple(found)
+        return tuple(known.values())
 
-    def _turn(self, rotation: Rotation) -> tuple[int, ...]:
+    @cached_property
+    def _turns(self) -> tuple[Permutation, ...]:
+        """Return what each rotation does to ranks and switches.
+
+        Raises:
+            TopologyError: one is no symmetry of the machine.
+        """
+        return tuple(map(self._turn, self.sketch.rotations))
+
+    def _turn(self, rotation: Rotation) -> Permutation:
         ranks = self.topology.ranks
         if ranks % rotation.size:
             raise self._wrong(
@@ -244,12 +246,14 @@ class Sketched:
                 "divisor"
             )
         image = tuple(rotation.of(rank) for rank in range(ranks))
-        if broken := broken_of_machine(self.topology, image):
+        whole = with_switches(self.topology, image)
+        if whole is None or (broken := broken_of_machine(self.topology, whole)):
+            broken = broken_at_switches(self.topology, image) if whole is None else broken
             raise self._wrong(
-                f"{_entry(rotation)} is no symmetry of the machine: {broken}; "
-                "give another offset, or none"
+                f"{_entry(rotation)} is no symmetry of the machine: {broken}; give another "
+                "offset, or none"
             )
-        return image
+        return whole
 
     def check_symmetric(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> None:
         """Check that each rotation takes the logical topology to itself.
@@ -265,8 +269,8 @@ class Sketched:
             return
         factors = self.factors(src, dst)
         ways = (dst, src, factors) if self.backwards else (src, dst, factors)
-        for rotation in self.sketch.rotations:
-            if broken := broken_of_sketch(self.sketch, self._turn(rotation), ways):
+        for rotation, turn in zip(self.sketch.rotations, self._turns, strict=True):
+            if broken := broken_of_sketch(self.sketch, turn[: self.topology.ranks], ways):
                 raise self._wrong(
                     f"{_entry(rotation)} is no symmetry of what the sketch leaves: {broken}; give "
                     "another offset, or none"

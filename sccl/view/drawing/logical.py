@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from sccl.view import theme
 from sccl.view.drawing.canvas import Canvas, box_layers, canvas_of
 from sccl.view.drawing.layout import Layout, layout
 from sccl.view.drawing.links import Line, arrow_layers, link_lines, strokes
-from sccl.view.drawing.machine import letters_of, node_layers
+from sccl.view.drawing.machine import NO_NUMBERS, letters_of, node_layers
 from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ _SENDS, _RECEIVES, _BOTH = "sends to other nodes", "receives from them", "sends 
 _OWN, _FAR, _FAINT = "#4a6a86", theme.COLOURS[1], "#c4c4c4"
 _SWITCHES = (theme.COLOURS[2], theme.COLOURS[3], theme.COLOURS[4])
 _ROLES = {_SENDS: "#fbd5bd", _RECEIVES: "#cfe5f5", _BOTH: "#e6d3e3"}
-_THIN, _BROAD = 0.8, 2.6  # px: of links that are left out; of those between nodes, at least
-_MOST_LEFT_OUT = 4000
+_THIN, _BROAD = 0.8, 2.6  # px: of links that are left out; of those between nodes, at least,
+_FEW = 100  # if they are no more than these
+_MOST_PAIRS = 6000  # of a use: more are not drawn
 _CROWD, _VEIL = 150, 0.35  # links left out, from which on they are fainter
 
 
@@ -93,10 +95,25 @@ def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
     chart = alt.layer(*layers).properties(
         width=canvas.width,
         height=canvas.height,
-        title=alt.Title(logical.title, subtitle=list(logical.notes)),
+        title=alt.Title(
+            logical.title, subtitle=[*logical.notes, *_too_many(uses), *_no_room(canvas)]
+        ),
         view=alt.ViewBackground(stroke=None),
     )
     return theme.themed(chart)
+
+
+def _too_many(uses: Mapping[Edge, str]) -> list[str]:
+    """Return of which uses there are too many links to draw."""
+    count = Counter(uses[edge] for edge in uses if edge < edge[::-1] or edge[::-1] not in uses)
+    return [
+        f"links {use} are too many to draw" for use, pairs in count.items() if pairs > _MOST_PAIRS
+    ]
+
+
+def _no_room(canvas: Canvas) -> list[str]:
+    """Return that ranks have no numbers, if it is so."""
+    return [] if canvas.number else [NO_NUMBERS]
 
 
 def _plan(topology: Topology, logical: LogicalTopology) -> Layout:
@@ -139,7 +156,7 @@ def _lines(bare: Topology, plan: Layout, uses: Mapping[Edge, str], use: str) -> 
     links = [k for k in bare.links if uses[k.edge] == use]
     if use == _LEFT_OUT:
         links = [k for k in links if uses.get(k.edge[::-1], use) == use]
-    if not links or (use == _LEFT_OUT and len(links) > _MOST_LEFT_OUT):
+    if not links or len({frozenset(k.edge) for k in links}) > _MOST_PAIRS:
         return []
     left = [k.edge for k in bare.links if uses[k.edge] != _LEFT_OUT]
     bends = dict(zip(left, plan.bends, strict=False))
@@ -161,7 +178,7 @@ def _link_layers(
         rows = [
             {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "use": kind, "order": i,
              "width": _THIN if faint else max(
-                 widths[line.lanes], _BROAD if kind == _BETWEEN else 0.0)}
+                 widths[line.lanes], _BROAD if kind == _BETWEEN and len(lines) <= _FEW else 0.0)}
             for line in lines for i, (x, y) in enumerate(line.points)
         ]  # fmt: skip
         veil = (_VEIL if crowd else 1.0) if faint else 1.0 if kind == _BETWEEN else opacity

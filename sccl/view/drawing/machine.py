@@ -20,6 +20,8 @@ _MOST_PAIRS = 6000
 _LONGEST_NAME = 6
 _BOLD = 4.0  # px
 
+NO_NUMBERS = "ranks are drawn without their numbers, for which there is no room"
+
 
 def topology_chart(topology: Topology) -> ChartType:
     """Return a drawing of a machine.
@@ -60,7 +62,7 @@ def _notes(topology: Topology, lines: Sequence[Line], canvas: Canvas) -> list[st
     if behind_a_budget(topology):
         notes.append("a thick outline: a budget for all links out of, or into, a node")
     if not canvas.number:
-        notes.append("ranks are drawn without their numbers, for which there is no room")
+        notes.append(NO_NUMBERS)
     if topology.switches and not canvas.name:
         notes.append("switches (squares) are drawn without their names")
     return notes
