@@ -43,9 +43,12 @@ class BatchCosts:
             ]
             for hops in posed.hops
         ]
-        links = len(posed.topology.links)
-        ends = [[hop.thing for hop in hops if hop.thing < links] for hops in posed.hops]
-        self.joins = [occupies and len(own) == 1 and not posed.copied for own in ends]
+        passes = [True] * posed.ranks + [one.cut_through for one in posed.topology.switches]
+        edges = [link.edge for link in posed.topology.links]
+        self.joins = [
+            occupies and not posed.copied and all(passes[edges[link][1]] for link in path[:-1])
+            for path in posed.paths
+        ]
 
     def more(self, way: int) -> int:
         """Return the units that each chunk but the first adds."""

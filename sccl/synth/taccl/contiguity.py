@@ -147,7 +147,8 @@ class _Contiguity:
         more = self.costs.more(key[1])
         size = model.new_int_var(hop.busy, hop.busy + more * len(self.order[key[1]]), "")
         model.add(size == hop.busy + more * self.many[key])
-        end = begin + size
+        end = model.new_int_var(0, 2 * self.horizon, "")
+        model.add(end == begin + size)
         return model.new_optional_interval_var(begin, size, end, self.last[key], "")
 
     def read(self, found: cpsat.Result) -> tuple[Batch, ...]:

@@ -140,11 +140,24 @@ class SketchedPhase:
         """Return units in microseconds."""
         return units * self.posed.unit * self.posed.clock.tick_ps / 10**6
 
+    @property
+    def joins(self) -> bool:
+        """Return whether chunks may be sent together, and would gain by it."""
+        return self.options.together and self.posed.clock.model is AlphaModel.OCCUPIES
+
     def bound(self) -> None:
         """Work out what no schedule of such chunks takes less than, now that there is one."""
         self._bounded = True
         ticks = self.finish * self.posed.unit
-        least = least_of(self.whole.topology, self.spec, self.whole, self.size_bytes, ticks)
+        whole = self.whole
+        least = least_of(
+            whole.topology,
+            self.spec,
+            whole,
+            self.size_bytes,
+            ticks,
+            together=self.joins,
+        )
         self.least = max(self.least, -(-least // self.posed.unit))
 
     def take(self, batches: tuple[Batch, ...], by: str) -> None:
@@ -225,7 +238,7 @@ class SketchedPhase:
     def _order(self, pairs: list[tuple[int, int]], order: Order) -> None:
         """Put chunks on links by a heuristic: step 2; and several together, where that pays."""
         self.take(alone(ordered(self.posed, pairs, order)), str(order))
-        if self.posed.clock.model is AlphaModel.OCCUPIES and self.options.together:
+        if self.joins:
             for most in _TOGETHER:
                 self.take(filled(self.posed, pairs, order, most), f"{order}, together")
 
@@ -264,7 +277,7 @@ class SketchedPhase:
             spending.units += found.units
             if found.sends is not None:
                 self.take(alone(found.sends), "exact times")
-        if self.posed.clock.model is AlphaModel.OCCUPIES and self.options.together:
+        if self.joins:
             left = spending.left(units * _EXACT)
             if left and not self.done and not spending.used_up():
                 batches, spent = contiguous(self.posed, self.batches, self.least, left)

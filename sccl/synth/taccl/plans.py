@@ -22,7 +22,7 @@ from sccl.synth.intervals.bounds import sizes_of
 from sccl.synth.intervals.posed import pose
 from sccl.synth.intervals.sketched import Sketched
 from sccl.synth.network.crossings import crossings_of
-from sccl.synth.network.least import least_of_allreduce
+from sccl.synth.network.least import clock_together, least_of_allreduce
 from sccl.synth.network.machine import net_of
 from sccl.synth.taccl.assembled import Rows, mirrored, one_after_another, rows_of, schedule_of
 from sccl.synth.taccl.automatic import suggested
@@ -351,8 +351,11 @@ def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedP
     count, (size,) = collective.num_chunks, clock.sizes
     least = Fraction(sum(phase.least * phase.posed.unit for phase in phases))
     if dual.phases == 2:
-        net = net_of(topology, clock, crossings_of(topology, clock))
-        least = Fraction(least_of_allreduce(topology, clock, net, count))
+        known = clock_together(topology, clock) if phases[0].joins else clock
+        least = Fraction(0)
+        if known is not None:
+            net = net_of(topology, known, crossings_of(topology, known))
+            least = Fraction(least_of_allreduce(topology, known, net, count))
         if topology.ranks <= MOST_RANKS:
             us = least_time(topology, request.spec).us(request.size_bytes)
             least = max(least, us * PS_PER_US / clock.tick_ps)
