@@ -13,6 +13,7 @@ import sccl
 from sccl import formats
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.shapes import TopologyWire
+from sccl.core.files.sketches import sketch_of_text, sketch_to_wire
 from sccl.core.files.text import parse, text_of
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.outcome import Plan
@@ -26,6 +27,8 @@ from sccl.lower.step_graph_run import run_graph
 from sccl.synth.tacos import task
 from sccl.tasks.exporting import options_of
 from sccl.tasks.files import load_plan, write_plan
+from sccl.tasks.fitted_sketch import fitted
+from sccl.tasks.sketch_words import notes_of, rows_of, sentences_of
 from sccl.topo import importers, resolve
 from sccl.topo.importers import Hints
 from sccl.transform.retime import schedule_of
@@ -44,6 +47,16 @@ _FORESTCOLL = (
     b'<send src="0" dst="1" path="0,1"/>\n</tree>\n<tree root="1" index="0" nchunks="1" height="1">'
     b'\n<send src="1" dst="0" path="1,0"/>\n</tree>\n</Algo>\n'
 )
+
+
+_SKETCH = b"""{"nnodes": 2, "symmetry_offsets": [[2, 4]],
+"intranode_sketch": {"strategy": "switch", "switches": [[0, 1]],
+"switch_hyperedge_strategy": ["uc-min"], "intranode_conn": {"0": [1], "1": [0]}},
+"internode_sketch": {"strategy": "relay", "internode_conn": {"0": [1]}, "beta_split": {"0": 2},
+"gpus_to_sender_rev_map": {"0": [0, 1]}, "enforce_ordering": true},
+"hyperparameters": {"input_chunkup": 2, "input_size": "1M"}}
+"""
+"""For four ranks that are each joined to each."""
 
 
 class BrokenPromiseError(AssertionError):
@@ -87,6 +100,7 @@ def readers(samples: Path | None) -> Iterator[Reader]:
         )
     for kind, content in _own().items():
         yield Reader(f"own {kind}", _loading(kind), (content,))
+    yield Reader("own sketch", _sketching, (_SKETCH,))
 
 
 def _content(path: Path) -> bytes:
@@ -136,6 +150,14 @@ def form_reader(name: str) -> Callable[[bytes], object]:
         return None if plan is None else len(violations(plan))
 
     return read
+
+
+def _sketching(content: bytes) -> object:
+    sketch = sketch_of_text(importers.text_of_bytes(content, "it"), "it")
+    if sketch_of_text(text_of(sketch_to_wire(sketch)), "it") != sketch:
+        raise BrokenPromiseError("a sketch is not the same when it is written and read again")
+    fit = fitted(sketch, resolve("full:4"))
+    return len(sentences_of(fit, None)), len(rows_of(sketch, fit)), len(notes_of(fit))
 
 
 def _loading(kind: str) -> Callable[[bytes], object]:

@@ -35,6 +35,11 @@ def collective(incomplete: str) -> list[tuple[str, str]]:
     return words(collectives.names(), "a collective")(incomplete)
 
 
+def file(incomplete: str) -> list[tuple[str, str]]:
+    """Return folders and JSON files."""
+    return _starting(_files(incomplete), incomplete)
+
+
 def _files(incomplete: str) -> list[tuple[str, str]]:
     """Return folders and JSON files: shells offer no files of their own beside words."""
     typed = incomplete.rpartition("/")[2]

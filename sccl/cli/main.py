@@ -130,6 +130,13 @@ VERBS = (
         "sccl simulate found/allgather-dgx1-c6-s3-r7.json --size 1KB..1GB",
     ),
     Verb(
+        LOOK,
+        "sketch",
+        "sketch",
+        "Check, show, explain and draw communication sketches, which plans keep to.",
+        "sccl sketch check sk.json --topo ndv2x2",
+    ),
+    Verb(
         RUN,
         "codegen",
         "codegen",

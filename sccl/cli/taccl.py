@@ -11,9 +11,12 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.cli.subject import SubjectOptions
+from sccl.cli.sketch import Topo
+from sccl.cli.subject import Collective, Root
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text, us_text
+from sccl.core.files.sketches import sketch_of_wire
+from sccl.core.sketch import Sketch
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.contract import Request
@@ -21,6 +24,7 @@ from sccl.synth.settings import checked_effort
 from sccl.tasks.files import write_plan
 from sccl.tasks.planned import best_of, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
+from sccl.tasks.sketch import machine_for
 from sccl.tasks.taccl import (
     AUTO,
     NAME,
@@ -34,7 +38,6 @@ from sccl.tasks.taccl import (
     wire_of_sketch,
     write_sketch,
 )
-from sccl.topo import resolve
 from sccl.view.text.notes import share_bar
 
 BySketch = Annotated[
@@ -109,10 +112,24 @@ Kept = Annotated[
 ]
 
 
+TacclTopology = Annotated[
+    Path | None,
+    typer.Option(
+        "--taccl-topology",
+        help="The machine: a profile of TACCL, for as many nodes as the sketch has; in place of "
+        "--topo.",
+        show_default=False,
+    ),
+]
+
+
 @reported
 def taccl(
-    about: SubjectOptions,
     *,
+    collective: Collective,
+    topo: Topo = None,
+    taccl_topology: TacclTopology = None,
+    root: Root = None,
     sketch: BySketch = AUTO,
     size: Size = None,
     chunks: Chunks = 0,
@@ -140,7 +157,14 @@ def taccl(
     then is kept.
     """
     wire = wire_of_sketch(sketch)
-    subject = plain_subject(resolve(about.topo), about.collective, about.root)
+    machine = machine_for(
+        Sketch(AUTO, 1) if wire is None else sketch_of_wire(wire), topo, taccl_topology
+    )
+    if machine is None:
+        raise ParameterError(
+            "no machine is given: name one with --topo, or give a profile with --taccl-topology"
+        )
+    subject = plain_subject(machine, collective, root)
     told_size = None if wire is None else wire.hyperparameters.input_size
     if size is None and told_size is None:
         raise ParameterError(

@@ -17,6 +17,7 @@ from sccl.errors import ParameterError
 MAX_NODES = 65_536
 MAX_CHUNKUP = 1024
 MAX_SHARES = 1024
+MAX_SIZE_BYTES = 2**60
 
 
 class HyperedgePolicy(StrEnum):
@@ -50,7 +51,8 @@ class Hyperedge:
     def __post_init__(self) -> None:
         if len(self.local) < 2 or len(set(self.local)) < len(self.local):
             raise ParameterError(
-                f"a switch of ranks {list(self.local)}, expected two or more that differ"
+                f"intranode_sketch.switches has one of ranks {list(self.local)}, expected two or "
+                "more that differ"
             )
 
 
@@ -89,6 +91,11 @@ class Relays:
                 'internode_conn has no sender with a receiver: give one as {"0": [1]}, '
                 "'fully-connected' or 'direct-map'"
             )
+        for sender, receivers in () if isinstance(self.joined, Joining) else self.joined:
+            if not receivers:
+                raise ParameterError(
+                    f"internode_conn[{sender}] has no receiver: give it one, or leave it out"
+                )
         for sender, share in self.shares:
             if not 1 <= share <= MAX_SHARES:
                 raise ParameterError(
@@ -131,8 +138,8 @@ class Rotation:
     def __post_init__(self) -> None:
         if not 0 < self.offset < self.size:
             raise ParameterError(
-                f"symmetry offset {self.offset} in groups of {self.size}, expected an offset of 1 "
-                "to one less than the group has ranks"
+                f"symmetry_offsets [{self.offset}, {self.size}]: expected [offset, size] with an "
+                "offset of 1 to one less than the size"
             )
 
     def of(self, rank: int) -> int:
@@ -172,6 +179,10 @@ class Sketch:
             raise ParameterError(f"nnodes is {self.nodes}, expected 1 to {MAX_NODES}")
         if not 1 <= self.chunks <= MAX_CHUNKUP:
             raise ParameterError(f"input_chunkup is {self.chunks}, expected 1 to {MAX_CHUNKUP}")
+        if self.size_bytes is not None and not 1 <= self.size_bytes <= MAX_SIZE_BYTES:
+            raise ParameterError(
+                f"input_size is {self.size_bytes} bytes, expected 1 to {MAX_SIZE_BYTES}"
+            )
         if self.relays is not None and self.nodes == 1:
             raise ParameterError("internode_sketch is given for 1 node: leave it out")
 

@@ -77,6 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
     theirs = importers.load("msccl-topology").EXAMPLE
     (folder / "theirs.json").write_text(theirs)
+    (folder / "sketch.json").write_text('{"nnodes": 1, "intranode_sketch": {"strategy": "none"}}')
     scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
     save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
     (folder / "pcie.json").write_text(json.dumps(PCIE))
@@ -100,6 +101,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
     "tacos": ("tacos", lambda _: [*ASKED, "--size", "1MB"]),
     "teccl": ("teccl", lambda _: [*ASKED, "--size", "1MB"]),
+    "taccl": ("taccl", lambda _: [*ASKED, "--size", "1MB", "--chunks", "1"]),
     "baseline": ("baseline", lambda d: ["ring", *ASKED, "-o", d / "ring.json"]),
     "compare": (
         "compare",
@@ -110,6 +112,13 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "part": ("part", lambda d: [d / "schedule.json", "--rank", "0", "-o", d / "part.json"]),
     "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
     "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
+    "sketch check": ("sketch-check", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "sketch show": ("sketch", lambda d: [d / "sketch.json"]),
+    "sketch explain": ("sketch-explain", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "sketch draw": (
+        "sketch-draw",
+        lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
+    ),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
     "export": (
         "export",
@@ -153,6 +162,7 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
     assert {*GIVEN, *MEASURED, "topo schema"} == set(LEAVES)
     assert {kind for kind, _ in GIVEN.values()} | MEASURED | OTHERWISE | {"error"} == {
         *OUTPUTS,
+        "sketch",
         "topology",
     }
 
@@ -172,7 +182,7 @@ def test_what_is_printed_is_of_the_published_shape(verb: str, place: Path) -> No
     assert (found["kind"], found["schema"]) == (kind, 1)
     jsonschema.validate(found, schema_of_kind(kind))
     jsonschema.validate(found, strict(kind))
-    if kind != "topology":  # that is a file, with a digest of its own
+    if kind not in {"topology", "sketch"}:  # these are files, with digests of their own
         assert found["sccl"] == sccl.__version__
 
 

@@ -35,7 +35,7 @@ from sccl.core.files.text import digest, kind_in, parse, text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.instance import Instance
 from sccl.core.schedule import schedule_of
-from sccl.core.sketch import Rotation, Sketch
+from sccl.core.sketch import Joining, Relays, Sketch
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.errors import FormatError
 from sccl.topo import resolve
@@ -57,9 +57,9 @@ WIRES: list[AnyWire] = [
     algorithm_to_wire(PLAIN),
     algorithm_to_wire(SYMMETRIC),
     instance_to_wire(Instance(RING, GATHER, 2, 2)),
+    sketch_to_wire(Sketch("sketch", 2, relays=Relays(Joining.SAME))),
     answer_to_wire(Unknown("timeout", "cpsat", 1.0)),
     SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
-    sketch_to_wire(Sketch("half", 2, rotations=(Rotation(2, 4),))),
     measurements_to_wire(measured({(0, 1): (1.0, 50.0)}, 2, "kinds")),
     pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),
     schedule_to_wire(schedule_of(RING, GATHER, [(0, 1, 0, 0, False)], Clock.of(RING, 1))),

@@ -12,6 +12,7 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.topo import resolve
 from sccl.topo.importers import Hints, load
+from sccl.topo.importers.taccl import machine_of_profile
 from sccl.topo.speeds import of_one_speed
 from tests.kit.samples import imported
 from tests.kit.strategies import topologies
@@ -98,6 +99,67 @@ def test_what_is_not_right_is_said(change: dict[str, object], message: str) -> N
     given = {"name": "m", "gpus_per_node": 4, "alpha": 1, "node_betas_list": [1]}
     with pytest.raises(InputError, match=message):
         TACCL.read(json.dumps(given | change), Hints("m"))
+
+
+PAIR = {
+    "name": "pair_1MB",
+    "gpus_per_node": 4,
+    "nics_per_node": 2,
+    "alpha": 0.5,
+    "node_betas_list": [8],
+    "remote_alpha": 2.5,
+    "remote_beta": 100,
+}
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_a_profile_stands_for_a_machine_of_several_nodes(nodes: int) -> None:
+    machine = machine_of_profile(json.dumps(PAIR), nodes, "m")
+    assert (machine.ranks, len(machine.chassis)) == (4 * nodes, nodes)
+    between = [k for k in machine.links if k.src // 4 != k.dst // 4]
+    assert len(between) == nodes * (nodes - 1) * 16
+    assert {(k.gb_per_s, k.alpha_us, k.lanes) for k in between} == {(10.0, 2.5, 1)}
+    cards = [b for b in machine.budgets if b.name.startswith("NIC")]
+    assert len(cards) == 2 * 2 * nodes
+    for card, speed in zip(machine.budgets, machine.budget_speeds(), strict=True):
+        if card in cards:
+            assert (card.chunks_per_round, speed) == (1, 10.0)
+            end = 0 if card.name.endswith("out") else 1
+            (pair,) = {edge[end] // 2 for edge in card.edges}
+            assert {edge for edge in (k.edge for k in between) if edge[end] // 2 == pair} == {
+                *card.edges
+            }
+    assert (
+        machine_of_profile(json.dumps(PAIR), 1, "m")
+        == TACCL.read(json.dumps(PAIR), Hints("m")).topology
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"remote_beta": None}, "remote_beta is missing, by which 2 nodes are joined"),
+        ({"remote_alpha": None}, "remote_alpha is missing"),
+        ({"nics_per_node": None}, "nics_per_node is missing"),
+        ({"nics_per_node": 0}, "nics_per_node is missing"),
+        ({"nics_per_node": -1}, r"`\$.nics_per_node`"),
+        ({"nics_per_node": 3}, "nics_per_node is 3, expected a divisor of 4"),
+        ({"remote_beta": -1}, "remote_beta is -1, expected a cost of more than 0"),
+        ({"remote_beta": 0}, "remote_beta is 0, expected a cost of more than 0"),
+        ({"remote_alpha": -1}, "remote_alpha is -1"),
+        ({"alpha": None}, "`alpha`"),
+        ({"alpha": -1}, "alpha is -1"),
+        ({"node_betas_list": None}, "node_betas_list is missing"),
+        ({"node_betas_list": [-8]}, r"node_betas_list\[0\] is -8, expected a cost of more than 0"),
+        ({"gpus_per_node": None}, "`gpus_per_node`"),
+    ],
+)
+def test_costs_that_are_missing_or_negative_are_told(
+    change: dict[str, object], message: str
+) -> None:
+    profile = {name: value for name, value in (PAIR | change).items() if value is not None}
+    with pytest.raises(FormatError, match=message):
+        machine_of_profile(json.dumps(profile), 2, "m")
 
 
 def test_no_json_is_said() -> None:

@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-_Number = Annotated[str, Meta(pattern="^[0-9]{1,5}$", description="A rank within its node.")]
+_Number = Annotated[
+    str,
+    Meta(
+        description="A rank within its node, by its number.",
+        extra_json_schema={"pattern": "^(0|[1-9][0-9]{0,4})$"},
+    ),
+]
 _Index = Annotated[int, Meta(ge=0, le=65_535)]
 _Indices = Annotated[tuple[_Index, ...], Meta(max_length=65_536)]
 _Conn = dict[_Number, _Indices]

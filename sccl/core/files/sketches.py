@@ -16,7 +16,7 @@ from sccl.core.files.text import parse
 from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
 from sccl.errors import FormatError, ParameterError
 
-_SIZE = re.compile(r"([0-9]{1,15})\s*(|[KMGT]i?)B?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,19})\s*(|[KMGT]i?)B?", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -53,11 +53,13 @@ def sketch_of_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
     try:
         intra, size = wire.intranode_sketch, wire.hyperparameters.input_size
         return Sketch(
-            name=wire.name or where,
+            name=wire.name or Path(where).stem or where,
             nodes=wire.nnodes,
             chunks=wire.hyperparameters.input_chunkup,
             size_bytes=None if size is None else _bytes(size),
-            within=None if intra.intranode_conn is None else _pairs(intra.intranode_conn),
+            within=None
+            if intra.intranode_conn is None
+            else _pairs("intranode_conn", intra.intranode_conn),
             hyperedges=_hyperedges(intra),
             relays=None if wire.internode_sketch is None else _relays(wire.internode_sketch),
             rotations=tuple(Rotation(*pair) for pair in wire.symmetry_offsets),
@@ -80,8 +82,21 @@ def _bytes(size: str | int) -> int:
     return int(found[1]) * int(base ** _POWERS[unit[:1]])
 
 
-def _pairs(conn: dict[str, tuple[int, ...]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    return tuple(sorted((int(number), tuple(sorted(set(to)))) for number, to in conn.items()))
+def _pairs(entry: str, conn: dict[str, tuple[int, ...]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    return tuple(sorted((_number(entry, key), tuple(sorted(set(to)))) for key, to in conn.items()))
+
+
+def _number(entry: str, key: str) -> int:
+    """Return the number of a rank that a key stands for.
+
+    Raises:
+        ParameterError: it stands for none.
+    """
+    if not re.fullmatch(r"0|[1-9][0-9]{0,4}", key):
+        raise ParameterError(
+            f'{entry}[{key[:40]!r}]: expected the number of a rank within its node, such as "0"'
+        )
+    return int(key)
 
 
 def _hyperedges(wire: IntranodeWire) -> tuple[Hyperedge, ...]:
@@ -101,12 +116,12 @@ def _hyperedges(wire: IntranodeWire) -> tuple[Hyperedge, ...]:
 
 
 def _relays(wire: InternodeWire) -> Relays:
-    told = wire.internode_conn
+    told, shares = wire.internode_conn, wire.beta_split or {}
     return Relays(
-        joined=Joining(told) if isinstance(told, str) else _pairs(told),
-        leaves_by=_pairs(wire.gpus_to_sender_rev_map or {}),
+        joined=Joining(told) if isinstance(told, str) else _pairs("internode_conn", told),
+        leaves_by=_pairs("gpus_to_sender_rev_map", wire.gpus_to_sender_rev_map or {}),
         by_number=wire.chunk_to_relay_map,
-        shares=tuple(sorted((int(n), share) for n, share in (wire.beta_split or {}).items())),
+        shares=tuple(sorted((_number("beta_split", n), share) for n, share in shares.items())),
         own_first=wire.enforce_ordering,
     )
 

@@ -337,6 +337,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
         priorities=tuple(priorities) or (1,),
     )
     if sketched is not None:
+        sketched.check_symmetric(np.array(posed.src), np.array(posed.dst))
         return replace(posed, barred=_barred(posed, sketched))
     posed.check_reachable()
     return posed

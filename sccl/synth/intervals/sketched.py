@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from sccl.core.sketch import HyperedgePolicy, Joining, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import CollectiveError, TopologyError
+from sccl.synth.intervals.rotated import broken_at_switches, broken_of_machine, broken_of_sketch
 from sccl.synth.network.symmetries import image_class, with_switches
 from sccl.topo.symmetry.permutations import Permutation
 
@@ -85,7 +87,7 @@ class Sketched:
                 raise self._wrong(
                     f"internode_sketch.chunk_to_relay_map {list(relays.by_number or ())}: chunks "
                     f"of rank {number} leave their node by rank {min(by)}, which sends to no other "
-                    "node by internode_conn"
+                    "node by internode_conn: give r1 and r2 that name senders"
                 )
 
     def node(self, rank: int) -> int:
@@ -116,8 +118,9 @@ class Sketched:
             for sender, receivers in self.sketch.within:
                 inside[sender, list(receivers)] = 1
             found[~between] = inside[here, there][~between]
-            ways = set(zip(src[~between].tolist(), dst[~between].tolist(), strict=True))
-            self._check_within(ways)
+        inner = set(zip(src[~between].tolist(), dst[~between].tolist(), strict=True))
+        self._check_within(inner)
+        self._check_hyperedges(inner)
         return found
 
     def _check_joined(self, ways: set[tuple[int, int]]) -> None:
@@ -140,14 +143,35 @@ class Sketched:
                     if pair not in ways:
                         raise self._no_way("intranode_sketch.intranode_conn", sender, *pair)
 
-    def _no_way(self, entry: str, number: int, src: int, dst: int) -> TopologyError:
-        relays = self.sketch.relays
-        word = entry.startswith("inter") and relays and isinstance(relays.joined, Joining)
-        what = f" is {relays.joined.value!r}" if word else f"[{number}]"  # type: ignore[union-attr]
+    def _check_hyperedges(self, ways: set[tuple[int, int]]) -> None:
+        """Check that ways join the ranks of a switch each to each, but for those left out."""
+        told = self.sketch.within
+        left = {(a, b) for a, receivers in told or () for b in receivers}
+        for place, edge in enumerate(self.sketch.hyperedges):
+            for a, b in permutations(edge.local, 2):
+                if told is not None and (a, b) not in left:
+                    continue
+                for first in range(0, self.topology.ranks, self.local):
+                    if (first + a, first + b) not in ways:
+                        raise self._no_way(
+                            f"intranode_sketch.switches[{place}]", None, first + a, first + b
+                        )
+
+    def _no_way(self, entry: str, number: int | None, src: int, dst: int) -> TopologyError:
+        relays, what = self.sketch.relays, "" if number is None else f"[{number}]"
+        if entry.startswith("inter") and relays and isinstance(relays.joined, Joining):
+            what = f" is {relays.joined.value!r}"
         return self._wrong(
             f"{entry}{what}: no link, and no way through switches alone, leads from rank {src} to "
-            f"rank {dst}; name ranks that the machine joins"
+            f"rank {dst}; name ranks that the machine joins{self._other_nodes()}"
         )
+
+    def _other_nodes(self) -> str:
+        """Return that a machine says of other nodes, if it does."""
+        chassis = self.topology.chassis
+        if len(chassis) in {0, self.sketch.nodes}:
+            return ""
+        return f" (nnodes is {self.sketch.nodes}, and it has {len(chassis)} chassis)"
 
     def barred(self, origin: int, src: Sequence[int], dst: Sequence[int]) -> frozenset[int]:
         """Return the ways that a chunk which begins on a rank does not go.
@@ -181,63 +205,76 @@ class Sketched:
     def group(self) -> tuple[Permutation, ...]:
         """Return the symmetries of all nodes that the rotations make up; the identity first.
 
+        Of those that do the same to all ranks, there is one.
+
         Raises:
             TopologyError: one is no symmetry of the machine, or they are too many.
         """
-        identity = tuple(range(self.topology.ranks))
-        turns = [self._turn(rotation) for rotation in self.sketch.rotations]
-        known, front = {identity: None}, [identity]
+        ranks = self.topology.ranks
+        identity = tuple(range(ranks + len(self.topology.switches)))
+        known, front = {identity[:ranks]: identity}, [identity]
         while front:
             fresh = []
             for one in front:
-                for turn in turns:
-                    image = tuple(turn[r] for r in one)
-                    if image not in known:
-                        known[image] = None
+                for turn in self._turns:
+                    image = tuple(turn[node] for node in one)
+                    if image[:ranks] not in known:
+                        known[image[:ranks]] = image
                         fresh.append(image)
             front = fresh
-            if len(known) * self.topology.ranks > MAX_GROUP * 64:
+            if len(known) * ranks > MAX_GROUP * 64:
                 raise self._wrong(
                     f"symmetry_offsets make up more than {MAX_GROUP} symmetries together: give "
                     "fewer"
                 )
-        found = []
-        for image in known:
-            whole = with_switches(self.topology, image)
-            if whole is None:
-                raise self._wrong(f"symmetry_offsets: {self._broken(image)}")
-            found.append(whole)
-        return tuple(found)
+        return tuple(known.values())
 
-    def _turn(self, rotation: Rotation) -> tuple[int, ...]:
+    @cached_property
+    def _turns(self) -> tuple[Permutation, ...]:
+        """Return what each rotation does to ranks and switches.
+
+        Raises:
+            TopologyError: one is no symmetry of the machine.
+        """
+        return tuple(map(self._turn, self.sketch.rotations))
+
+    def _turn(self, rotation: Rotation) -> Permutation:
         ranks = self.topology.ranks
-        where = f"symmetry_offsets [{rotation.offset}, {rotation.size}]"
         if ranks % rotation.size:
             raise self._wrong(
-                f"{where}: {ranks} ranks are no groups of {rotation.size}: give a divisor"
+                f"{_entry(rotation)}: {ranks} ranks are no groups of {rotation.size}: give a "
+                "divisor"
             )
         image = tuple(rotation.of(rank) for rank in range(ranks))
-        if with_switches(self.topology, image) is None:
-            raise self._wrong(f"{where} is no symmetry: {self._broken(image)}")
-        return image
+        whole = with_switches(self.topology, image)
+        if whole is None or (broken := broken_of_machine(self.topology, whole)):
+            broken = broken_at_switches(self.topology, image) if whole is None else broken
+            raise self._wrong(
+                f"{_entry(rotation)} is no symmetry of the machine: {broken}; give another "
+                "offset, or none"
+            )
+        return whole
 
-    def _broken(self, image: Sequence[int]) -> str:
-        """Return which link of the machine a symmetry breaks."""
-        ranks = self.topology.ranks
-        costs = {
-            k.edge: (k.lanes, k.alpha_us, k.gb_per_s)
-            for k in self.topology.links
-            if max(k.edge) < ranks
-        }
-        for (src, dst), cost in costs.items():
-            there = (image[src], image[dst])
-            if there not in costs:
-                return f"link {src} -> {dst} would be {there[0]} -> {there[1]}, which is none"
-            if costs[there] != cost:
-                return (
-                    f"link {src} -> {dst} would be {there[0]} -> {there[1]}, whose cost is another"
+    def check_symmetric(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> None:
+        """Check that each rotation takes the logical topology to itself.
+
+        Args:
+            src: where ways of the machine begin.
+            dst: where they end.
+
+        Raises:
+            TopologyError: one does not.
+        """
+        if not self.sketch.rotations:
+            return
+        factors = self.factors(src, dst)
+        ways = (dst, src, factors) if self.backwards else (src, dst, factors)
+        for rotation, turn in zip(self.sketch.rotations, self._turns, strict=True):
+            if broken := broken_of_sketch(self.sketch, turn[: self.topology.ranks], ways):
+                raise self._wrong(
+                    f"{_entry(rotation)} is no symmetry of what the sketch leaves: {broken}; give "
+                    "another offset, or none"
                 )
-        return "links at switches would have no image"
 
     def check_keeps(self, collective: Collective) -> None:
         """Check that the symmetries take a collective to itself, and no class of it to itself.
@@ -255,3 +292,7 @@ class Sketched:
                         "the same again where ranks stand for one another, as where it has a root: "
                         "leave them out"
                     )
+
+
+def _entry(rotation: Rotation) -> str:
+    return f"symmetry_offsets [{rotation.offset}, {rotation.size}]"

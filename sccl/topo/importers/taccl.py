@@ -20,7 +20,7 @@ from msgspec import Meta
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
 from sccl.core.words import counted
 from sccl.errors import FormatError
-from sccl.topo.fabric import Nic
+from sccl.topo.fabric import Cards, Nic, joined
 from sccl.topo.importers.contract import Hints, Imported
 
 NAME = "taccl"
@@ -61,7 +61,7 @@ class _File(msgspec.Struct, frozen=True):
     node_invbws_list: _List | None = None
     links: _Lanes | None = None
     betas: _Costs | None = None
-    nics_per_node: Annotated[int, Meta(le=MAX_RANKS)] = 0
+    nics_per_node: _Count = 0
     remote_alpha: float | None = None
     remote_beta: float | None = None
 
@@ -106,10 +106,7 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such profile.
     """
-    try:
-        file = msgspec.json.decode(text, type=_File)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise FormatError(f"no profile of TACCL ({error}); expected {_in_a_line()}") from error
+    file = _decoded(text)
     check_cost("", file.alpha, 1.0, error=FormatError, names=("alpha", ""))
     units = _units(file)
     links, budgets, joined, assumed = _inside(file, units)
@@ -130,6 +127,55 @@ def read(text: str, hints: Hints) -> Imported:
         *remote,
     )
     return Imported(topology, understood, (*units.assumed, *assumed), nics)
+
+
+def machine_of_profile(text: str, nodes: int, name: str) -> Topology:
+    """Return the machine of so many nodes that a profile stands for.
+
+    Each GPU reaches each of other nodes, and those at one NIC share it, out and in: which of these
+    ways are used, a sketch says.
+
+    Args:
+        name: of a node, where the file has none.
+
+    Raises:
+        InputError: it is no such profile, or says nothing of other nodes and there are some.
+    """
+    found = read(text, Hints(name))
+    if nodes == 1:
+        return found.topology
+    file = _decoded(text)
+    lacking = [
+        field
+        for field, value in (
+            ("nics_per_node", file.nics_per_node or None),
+            ("remote_alpha", file.remote_alpha),
+            ("remote_beta", file.remote_beta),
+        )
+        if value is None
+    ]
+    if lacking:
+        raise FormatError(
+            f"{lacking[0]} is missing, by which {nodes} nodes are joined: add it, or ask for one "
+            "node"
+        )
+    nic = found.nics[0]
+    assert nic.gb_per_s is not None
+    assert nic.alpha_us is not None
+    cards = Cards(tuple(nic.ranks for nic in found.nics), nic.gb_per_s, nic.alpha_us)
+    return joined(found.topology, nodes, "full", cards)
+
+
+def _decoded(text: str) -> _File:
+    """Return the fields of a profile.
+
+    Raises:
+        FormatError: it is none.
+    """
+    try:
+        return msgspec.json.decode(text, type=_File)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"no profile of TACCL ({error}); expected {_in_a_line()}") from error
 
 
 def _units(file: _File) -> _Units:
@@ -156,6 +202,11 @@ def _inside(file: _File, units: _Units) -> _Inside:
     if file.links is not None:
         return _custom(file, units), (), "joined as the matrix 'links' says", ()
     betas = file.node_betas_list or []
+    if not betas:
+        raise FormatError(
+            "node_betas_list is missing, what a chunk costs on the links of a node: give it, or "
+            "the matrices 'links' and 'betas'"
+        )
     if file.node_invbws_list is not None and len(file.node_invbws_list) != len(betas):
         raise FormatError(
             f"node_invbws_list has {len(file.node_invbws_list)} entries, expected {len(betas)}: "

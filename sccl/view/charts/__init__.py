@@ -19,6 +19,7 @@ from sccl.view.charts.heat import arrival_chart, utilisation_chart
 from sccl.view.charts.measured import measured_chart
 from sccl.view.charts.timing import MOST_TIMES, time_chart
 from sccl.view.charts.values import FrontierData, lines_of
+from sccl.view.drawing.logical import LogicalTopology, logical_chart
 from sccl.view.drawing.machine import topology_chart
 from sccl.view.save import check_picture, save
 from sccl.view.theme import stacked
@@ -34,6 +35,7 @@ __all__ = [
     "BusyLinks",
     "ComparedSystem",
     "FrontierData",
+    "LogicalTopology",
     "Measured",
     "Shares",
     "arrival_chart",
@@ -43,6 +45,7 @@ __all__ = [
     "frontier_chart",
     "grouped_chart",
     "lines_of",
+    "logical_chart",
     "measured_chart",
     "save",
     "shares_chart",

@@ -117,15 +117,18 @@ def link_layers(
             ),
         )
     )
+    return [links, *arrow_layers(lines, axes)]
+
+
+def arrow_layers(lines: Sequence[Line], axes: Mapping[str, Any]) -> list[ChartType]:
+    """Return the layer that draws the arrows of links that go one way; empty: there are none."""
     arrows = [_arrow(line.points) for line in lines if line.one_way]
     if not arrows:
-        return [links]
-    heads = (
-        alt.Chart(theme.rows(arrows))
-        .mark_point(shape=_ARROW, filled=True, size=60, color=theme.INK, opacity=1)
-        .encode(**axes, angle=alt.Angle("angle:Q", scale=None))
+        return []
+    heads = alt.Chart(theme.rows(arrows)).mark_point(
+        shape=_ARROW, filled=True, size=60, color=theme.INK, opacity=1
     )
-    return [links, heads]
+    return [heads.encode(**axes, angle=alt.Angle("angle:Q", scale=None))]
 
 
 def _widths(widths: Mapping[int, float]) -> Any:

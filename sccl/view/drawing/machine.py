@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import permutations
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.topology import Topology
 from sccl.view import theme
 from sccl.view.drawing.budgets import behind_a_budget, budget_lines
-from sccl.view.drawing.layout import NAME, Layout, layout
+from sccl.view.drawing.canvas import OUTLINE, Canvas, box_layers, canvas_of
+from sccl.view.drawing.layout import Layout, layout
 from sccl.view.drawing.links import Line, link_layers, link_lines, strokes
 from sccl.view.libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_LEAST_SIDE, _MOST_SIDE = 560, 1200  # px of the layout's square
 _MOST_PAIRS = 6000
-_MARGIN = 0.01  # around all that is drawn
 _LONGEST_NAME = 6
-_LEAST_TEXT = 7  # px; smaller texts are left out
-_GOOD_TEXT = 10  # px; for numbers of this size a drawing may grow
-_DIGIT, _TALL, _INSIDE = 0.56, 0.72, 0.9  # sizes of digits, and the part of a circle for them
-_LETTER, _BELOW = 0.55, 0.65  # width of a letter; part of the room between boxes for their names
-_OUTLINE, _BOLD = 1.5, 4.0  # px
+_BOLD = 4.0  # px
+
+NO_NUMBERS = "ranks are drawn without their numbers, for which there is no room"
 
 
 def topology_chart(topology: Topology) -> ChartType:
@@ -38,14 +32,12 @@ def topology_chart(topology: Topology) -> ChartType:
     """
     drawn = layout(topology)
     lines = link_lines(topology, drawn)
-    digits = len(str(topology.ranks - 1))
-    longest = max((len(_short(s.name)) for s in topology.switches), default=0)
-    canvas = _canvas(drawn, lines, digits, longest)
-    layers, names = _boxes(drawn, canvas)
+    canvas = canvas_of(drawn, lines, *letters_of(topology))
+    layers, names = box_layers(drawn, canvas)
     if 0 < len(lines) <= _MOST_PAIRS:
         widths, opacity = strokes(lines, canvas.side, canvas.width, canvas.height)
         layers += link_layers(lines, canvas.axes(), widths, opacity)
-    layers += [*names, *_nodes(topology, drawn, canvas)]
+    layers += [*names, *node_layers(topology, drawn, canvas)]
     chart = alt.layer(*layers).properties(
         width=canvas.width,
         height=canvas.height,
@@ -55,89 +47,7 @@ def topology_chart(topology: Topology) -> ChartType:
     return theme.themed(chart)
 
 
-@dataclass(frozen=True, slots=True)
-class _Canvas:
-    """The part of the layout's square that is drawn, and how large.
-
-    Attributes:
-        side: of the whole square, in px.
-        number: size of the numbers of ranks in px, 0 if there is no room for them.
-        name: likewise, of the names of switches.
-    """
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-    side: int
-    number: int
-    name: int
-
-    @property
-    def width(self) -> int:
-        """Return its width in pixels."""
-        return round(self.side * (self.right - self.left))
-
-    @property
-    def height(self) -> int:
-        """Return its height in pixels."""
-        return round(self.side * (self.bottom - self.top))
-
-    def axes(self) -> dict[str, Any]:
-        """Return the encoding of places."""
-        across = alt.Scale(domain=[self.left, self.right], nice=False, zero=False)
-        down = alt.Scale(domain=[self.bottom, self.top], nice=False, zero=False)
-        return {
-            "x": alt.X("x:Q", axis=None, scale=across),
-            "y": alt.Y("y:Q", axis=None, scale=down),
-        }
-
-
-def _canvas(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -> _Canvas:
-    """Return the part to draw: all of the square's width, and more where links leave it.
-
-    Args:
-        digits: of the longest number of a rank.
-        letters: of the longest name of a switch.
-    """
-    ends = [point for line in lines for point in line.points]
-    ends += [(x + side, y + side) for x, y in drawn.positions
-             for side in (-drawn.radius, drawn.radius)]  # fmt: skip
-    ends += [(box.left, box.top - NAME) for box in drawn.boxes]  # with the room of its name
-    ends += [(box.right, box.bottom) for box in drawn.boxes]
-    xs, ys = [x for x, _ in ends], [y for _, y in ends]
-    need = (_GOOD_TEXT + _OUTLINE) / _text_per_px(drawn, max(digits, letters))
-    side = min(
-        max(_LEAST_SIDE, math.ceil(max(need, _GOOD_TEXT / _label_per_px(drawn)))), _MOST_SIDE
-    )
-    number, name = (
-        min(theme.TEXT + 2, math.floor(_text_per_px(drawn, length) * side - _OUTLINE / 2))
-        for length in (digits, letters)
-    )
-    return _Canvas(
-        min(*xs, _MARGIN) - _MARGIN, min(ys) - _MARGIN,
-        max(*xs, 1 - _MARGIN) + _MARGIN, max(ys) + _MARGIN, side,
-        number if number >= _LEAST_TEXT else 0, name if name >= _LEAST_TEXT else 0,
-    )  # fmt: skip
-
-
-def _text_per_px(drawn: Layout, length: int) -> float:
-    """Return the size of a text that fits into a node, for each pixel of the square's side."""
-    return _INSIDE * 2 * drawn.radius / math.hypot(_DIGIT * max(length, 2), _TALL)
-
-
-def _label_per_px(drawn: Layout) -> float:
-    """Return the size of the names of boxes that fit above these, likewise."""
-    wide = [(b.right - b.left) / (_LETTER * len(b.label)) for b in drawn.boxes]
-    high = [
-        (lower.top - upper.bottom) * _BELOW
-        for lower, upper in permutations(drawn.boxes, 2)
-        if upper.bottom < lower.top and upper.left < lower.right and lower.left < upper.right
-    ]
-    return min([*wide, *high], default=1.0)
-
-
-def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[str]:
+def _notes(topology: Topology, lines: Sequence[Line], canvas: Canvas) -> list[str]:
     """Return what is counted, what budgets say, and what is left out."""
     count = f"{topology.ranks} ranks, {len(topology.links)} links"
     lanes = {line.lanes for line in lines}
@@ -152,35 +62,36 @@ def _notes(topology: Topology, lines: Sequence[Line], canvas: _Canvas) -> list[s
     if behind_a_budget(topology):
         notes.append("a thick outline: a budget for all links out of, or into, a node")
     if not canvas.number:
-        notes.append("ranks are drawn without their numbers, for which there is no room")
+        notes.append(NO_NUMBERS)
     if topology.switches and not canvas.name:
         notes.append("switches (squares) are drawn without their names")
     return notes
 
 
-def _boxes(drawn: Layout, canvas: _Canvas) -> tuple[list[ChartType], list[ChartType]]:
-    """Return the frames, and their names, which links may cross."""
-    if not drawn.boxes:
-        return [], []
-    rows = [
-        {"x": b.left, "y": b.top, "right": b.right, "bottom": b.bottom, "text": b.label}
-        for b in drawn.boxes
-    ]
-    base = alt.Chart(theme.rows(rows)).encode(**canvas.axes())
-    size = min(theme.TEXT, math.floor(_label_per_px(drawn) * canvas.side))
-    frame = base.mark_rect(cornerRadius=8, fill="#f2f2f2", stroke="#9a9a9a")
-    frames = [frame.encode(x2="right:Q", y2="bottom:Q")]
-    if size < _LEAST_TEXT:
-        return frames, []
-    texts = base.encode(text="text:N")
-    place: dict[str, Any] = {"align": "left", "baseline": "bottom", "dy": -3, "fontSize": size}
-    behind = texts.mark_text(**place, stroke="white", strokeWidth=5, strokeJoin="round")
-    return frames, [behind, texts.mark_text(**place, color=theme.GREY)]
+def letters_of(topology: Topology) -> tuple[int, int]:
+    """Return the digits of the longest number of a rank, and the letters of a switch's name."""
+    longest = max((len(_short(s.name)) for s in topology.switches), default=0)
+    return len(str(topology.ranks - 1)), longest
 
 
-def _nodes(topology: Topology, drawn: Layout, canvas: _Canvas) -> list[ChartType]:
+def node_layers(
+    topology: Topology,
+    drawn: Layout,
+    canvas: Canvas,
+    roles: Mapping[int, str] | None = None,
+    colours: Mapping[str, str] | None = None,
+) -> list[ChartType]:
+    """Return the layers of a chart that draw ranks and switches, and what is written in them.
+
+    Args:
+        roles: of some nodes, in words; the others are white.
+        colours: of each role, for which there is a legend.
+    """
     across = 2 * drawn.radius * canvas.side
-    base = alt.Chart(theme.rows(_rows(topology, drawn, max(_OUTLINE, min(_BOLD, across / 8)))))
+    rows = _rows(topology, drawn, max(OUTLINE, min(_BOLD, across / 8)))
+    if roles:
+        rows = [row | {"role": roles.get(node, "")} for node, row in enumerate(rows)]
+    base = alt.Chart(theme.rows(rows))
     shapes = alt.Scale(domain=["rank", "switch"], range=["circle", "square"])
     marks = base.mark_point(
         filled=True, fill="white", stroke=theme.INK, opacity=1, size=across * across
@@ -190,6 +101,8 @@ def _nodes(topology: Topology, drawn: Layout, canvas: _Canvas) -> list[ChartType
         strokeWidth=alt.StrokeWidth("outline:Q", scale=None),
         tooltip=["text:N", "name:N", "kind:N"],
     )
+    if roles:
+        marks = marks.encode(fill=_roles(roles, colours or {}))
     texts = [
         base.mark_text(fontSize=size)
         .encode(**canvas.axes(), text="text:N")
@@ -200,6 +113,15 @@ def _nodes(topology: Topology, drawn: Layout, canvas: _Canvas) -> list[ChartType
     return [marks, *texts]
 
 
+def _roles(roles: Mapping[int, str], colours: Mapping[str, str]) -> Any:
+    used = [role for role in colours if role in roles.values()]
+    legend = alt.Legend(
+        orient="bottom", columns=1, values=used, symbolType="circle", symbolStrokeWidth=1
+    )
+    scale = alt.Scale(domain=["", *used], range=["white", *(colours[role] for role in used)])
+    return alt.Fill("role:N", title=None, legend=legend, scale=scale)
+
+
 def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]]:
     """Return a row for each node; the outline is bold where a budget is that of a whole node."""
     # Ranks by number, as everywhere else; what the machine calls them may be long.
@@ -208,7 +130,7 @@ def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]
     behind = behind_a_budget(topology)
     return [
         {"x": x, "y": y, "text": text, "name": name, "kind": kind,
-         "outline": bold if i in behind else _OUTLINE}
+         "outline": bold if i in behind else OUTLINE}
         for i, ((x, y), (text, name, kind)) in enumerate(
             zip(drawn.positions, [*ranks, *switches], strict=True))
     ]  # fmt: skip

@@ -1,0 +1,186 @@
+"""``sccl sketch``: whether sketches fit a machine, what they say, and what they leave of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import complete, options
+from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.subject import Root
+from sccl.core.files.sketches import sketch_to_wire
+from sccl.core.files.text import text_of
+from sccl.core.words import counted
+from sccl.errors import ParameterError
+from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, logical_topology
+from sccl.tasks.sketch import (
+    SketchDrawOutput,
+    check_output,
+    chunks_for,
+    explain_output,
+    fit_of,
+    inputs_of,
+)
+from sccl.tasks.sketch_words import notes_of, rows_of
+from sccl.view import charts
+
+sketch = typer.Typer(
+    name="sketch",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Check, show, explain and draw communication sketches, which plans keep to.",
+)
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A sketch: one of TACCL's, or of sccl's own ('sccl schema sketch').",
+        autocompletion=complete.file,
+    ),
+]
+Topo = Annotated[
+    str | None,
+    typer.Option(
+        help="The machine: a name such as ndv2x2 (see 'sccl topo list') or a .json file.",
+        show_default=False,
+        autocompletion=complete.topology,
+    ),
+]
+Profile = Annotated[
+    Path | None,
+    typer.Option(
+        "--taccl-topology",
+        metavar="FILE",
+        help="In place of --topo: a profile of TACCL, for as many nodes as the sketch has.",
+        show_default=False,
+        autocompletion=complete.file,
+    ),
+]
+Collective = Annotated[
+    str | None,
+    typer.Option(
+        help="Whether it suits this collective, too, such as allgather.",
+        show_default=False,
+        autocompletion=complete.collective,
+    ),
+]
+
+
+@sketch.command(epilog="Example: sccl sketch check sk.json --topo ndv2x2 --collective allgather")
+@reported
+def check(
+    file: File,
+    topo: Topo = None,
+    profile: Profile = None,
+    collective: Collective = None,
+    root: Root = None,
+    json: options.Json = False,
+) -> None:
+    """Check that a file is a sketch, that it fits a machine, and suits a collective.
+
+    What contradicts the machine is told by its entry: ranks that there are not, relays without a
+    link, symmetries that are none, and the link or way that each of these breaks.
+    """
+    found, fit = fit_of(file, topo, profile)
+    chunks = chunks_for(fit, collective, root)
+    if json:
+        print_output(check_output(found, fit, chunks))
+        return
+    line = f"{on_a_line(file)}: a sketch for {counted(found.nodes, 'node')}"
+    out().print(f"{line}{_fits(fit, chunks)}", markup=False, soft_wrap=True)
+
+
+def _fits(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
+    if fit is None:
+        return "; --topo MACHINE checks whether it fits one"
+    left = sum(way.factor > 0 for way in fit.ways)
+    text = (
+        f"; it fits {fit.topology.name}: {left} of {len(fit.ways)} ways are left, "
+        f"{counted(fit.symmetries, 'symmetry').replace('symmetrys', 'symmetries')}"
+    )
+    if chunks is None:
+        return text
+    planned = f"{chunks.planned} of {counted(chunks.chunks, 'chunk')} are to be planned"
+    return f"{text}; of {chunks.collective} {planned}"
+
+
+@sketch.command(epilog="Example: sccl sketch show sk.json")
+@reported
+def show(
+    file: File,
+    topo: Topo = None,
+    profile: Profile = None,
+    json: options.Json = False,
+) -> None:
+    """Show what a sketch says as a table; with --json, as a file of sccl's own."""
+    found, fit = fit_of(file, topo, profile)
+    if json:
+        typer.echo(text_of(sketch_to_wire(found)), nl=False)
+        return
+    table = Table("Of", "What", title=escape(on_a_line(found.name)), title_justify="left")
+    for of, what in rows_of(found, fit):
+        table.add_row(of, escape(what))
+    out().print(table)
+
+
+@sketch.command(epilog="Example: sccl sketch explain sk.json --topo ndv2x2")
+@reported
+def explain(
+    file: File,
+    topo: Topo = None,
+    profile: Profile = None,
+    collective: Collective = None,
+    root: Root = None,
+    json: options.Json = False,
+) -> None:
+    """Say in sentences what plans may do within a sketch, and what they may not."""
+    fit = _needed(fit_of(file, topo, profile)[1])
+    found = explain_output(fit, chunks_for(fit, collective, root))
+    if json:
+        print_output(found)
+        return
+    for sentence in found.sentences:
+        out().print(sentence, markup=False, soft_wrap=True)
+
+
+@sketch.command(epilog="Example: sccl sketch draw sk.json --topo ndv2x2 -o sk.svg")
+@reported
+def draw(
+    file: File,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File to write: .html, .svg, .png or .pdf.")
+    ],
+    topo: Topo = None,
+    profile: Profile = None,
+    json: options.Json = False,
+) -> None:
+    """Draw the links that a sketch leaves, over those of the machine.
+
+    Links between nodes and the ranks at their ends have colours, and so have those over switches,
+    by their policy; links that are left out are faint, and an arrow is one that is left one way.
+    """
+    charts.check_picture(output)
+    fit = _needed(fit_of(file, topo, profile)[1])
+    chart = charts.logical_chart(fit.topology, logical_topology(fit, notes_of(fit)))
+    name, machine = fit.sketch.name, fit.topology.name
+    charts.save(chart, output, title=f"sccl: {name} on {machine}")
+    if json:
+        digests = inputs_of(fit.sketch, fit)
+        print_output(
+            SketchDrawOutput(inputs=digests, name=name, topology=machine, file=str(output))
+        )
+    else:
+        out().print(f"sketch: {on_a_line(output)}", markup=False, soft_wrap=True)
+
+
+def _needed(fit: FittedSketch | None) -> FittedSketch:
+    if fit is None:
+        raise ParameterError(
+            "no machine: give --topo NAME ('sccl topo list'), or --taccl-topology FILE"
+        )
+    return fit

@@ -1,0 +1,179 @@
+"""A sketch on a machine, in numbers: ways that it leaves, symmetries, what is to be planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sccl.collectives import Spec, dual_of
+from sccl.core.clock import Clock
+from sccl.core.ids import Edge
+from sccl.core.sketch import HyperedgePolicy, Sketch
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, UnreachableError
+from sccl.view.charts import LogicalTopology
+
+_ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
+
+USUAL_BYTES = 10**6
+"""Of a chunk, where ways are counted and none is timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SketchedWay:
+    """A link, or links through switches, from rank to rank.
+
+    Attributes:
+        factor: how many times as long it is taken; 0: it is left out.
+        links: of the machine.
+    """
+
+    src: int
+    dst: int
+    factor: int
+    links: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSketch:
+    """A sketch that fits a machine.
+
+    Attributes:
+        ways: all of the machine.
+        symmetries: that its rotations make up, the identity among them.
+    """
+
+    sketch: Sketch
+    topology: Topology
+    ways: tuple[SketchedWay, ...]
+    symmetries: int
+
+    @property
+    def local(self) -> int:
+        """Return how many ranks a node has."""
+        return self.topology.ranks // self.sketch.nodes
+
+    def between(self, way: SketchedWay) -> bool:
+        """Return whether a way joins different nodes."""
+        return way.src // self.local != way.dst // self.local
+
+    def count(self, *, between: bool) -> tuple[int, int]:
+        """Return how many ways between nodes, or within them, are left, and of how many."""
+        own = [way for way in self.ways if self.between(way) == between]
+        return sum(way.factor > 0 for way in own), len(own)
+
+
+@dataclass(frozen=True, slots=True)
+class SketchedChunks:
+    """What a sketch leaves to be planned of a collective.
+
+    Attributes:
+        chunks: of the collective; of one that combines, those of its dual.
+        planned: of which the others are images.
+    """
+
+    collective: str
+    chunks: int
+    planned: int
+
+
+def fitted(sketch: Sketch, machine: Topology) -> FittedSketch:
+    """Return a sketch on a machine.
+
+    Raises:
+        InputError: the machine contradicts it; the message names the entry.
+    """
+    from sccl.synth.intervals.sketched import Sketched  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.network.crossings import crossings_of  # noqa: PLC0415
+
+    sketched = Sketched(sketch, machine)
+    crossings = crossings_of(machine, Clock.of(machine, USUAL_BYTES))
+    factors = sketched.factors(crossings.src, crossings.dst)
+    symmetries = len(sketched.group)
+    sketched.check_symmetric(crossings.src, crossings.dst)
+    first, link = crossings.first.tolist(), crossings.link.tolist()
+    edges = [k.edge for k in machine.links]
+    columns = (crossings.src.tolist(), crossings.dst.tolist(), factors.tolist())
+    ways = tuple(
+        SketchedWay(src, dst, factor, tuple(edges[k] for k in link[first[i] : first[i + 1]]))
+        for i, (src, dst, factor) in enumerate(zip(*columns, strict=True))
+    )
+    return FittedSketch(sketch, machine, ways, symmetries)
+
+
+def chunks_of(fit: FittedSketch, spec: Spec) -> SketchedChunks:
+    """Return what a sketch leaves to be planned of a collective.
+
+    Raises:
+        InputError: the collective does not keep its symmetries, a chunk cannot come to where it is
+            wanted over what is left, or the sketch's size does not divide into chunks.
+    """
+    from sccl.synth.intervals.posed import pose  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.intervals.sketched import Sketched  # noqa: PLC0415
+    from sccl.synth.taccl.routing import check_reachable  # noqa: PLC0415
+
+    sketch, dual = fit.sketch, dual_of(spec)
+    collective = dual.spec.at(dual.spec.unit * sketch.chunks)
+    where = f"sketch {sketch.name}, on {fit.topology.name!r}"
+    _check_divides(sketch, spec, where)
+    for backwards in {2: (True, False)}.get(dual.phases, (dual.on_reversed,)):
+        machine = fit.topology.reversed() if backwards else fit.topology
+        plain = tuple(replace(switch, copies=False) for switch in machine.switches)
+        machine = replace(machine, switches=plain)
+        sketched = Sketched(sketch, machine, backwards)
+        sketched.check_keeps(collective)
+        try:
+            posed = pose(machine, collective, Clock.of(machine, USUAL_BYTES), sketched=sketched)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"{where}: over the ways that it leaves, {spec.name} cannot be done ({error})"
+            ) from error
+        check_reachable(posed, where)
+    count = collective.num_chunks
+    return SketchedChunks(spec.name, count, count // fit.symmetries)
+
+
+def _check_divides(sketch: Sketch, spec: Spec, where: str) -> None:
+    """Check that the size of a sketch is a whole number of bytes for each chunk.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    pieces = spec.unit * sketch.chunks
+    if sketch.size_bytes is None or not sketch.size_bytes % pieces:
+        return
+    below = sketch.size_bytes // pieces * pieces
+    others = f"{below} or {below + pieces}" if below else f"{pieces}"
+    raise ParameterError(
+        f"{where}: hyperparameters.input_size is {sketch.size_bytes} bytes, which {spec.name} with "
+        f"input_chunkup {sketch.chunks} would cut into {pieces} chunks of no whole bytes: give "
+        f"{others}, or another input_chunkup"
+    )
+
+
+def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopology:
+    """Return what of a machine is drawn as left, and who relays."""
+    sketch, local, ranks = fit.sketch, fit.local, fit.topology.ranks
+    policies = {
+        (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local
+        for b in edge.local
+    }  # fmt: skip
+    within: dict[Edge, str] = {}
+    far = [way for way in fit.ways if way.factor and fit.between(way)]
+    over: dict[int, set[str]] = {}
+    for way in fit.ways:
+        near = way.factor and not fit.between(way)
+        policy = policies.get((way.src % local, way.dst % local), "") if near else ""
+        for edge in way.links if near else ():
+            within[edge] = policy
+        for switch in {end for edge in way.links for end in edge if end >= ranks and way.factor}:
+            over.setdefault(switch, set()).add(policy)
+    return LogicalTopology(
+        nodes=tuple(tuple(range(i, i + local)) for i in range(0, ranks, local)),
+        within=within,
+        between=frozenset(edge for way in far for edge in way.links),
+        senders=frozenset(way.src for way in far),
+        receivers=frozenset(way.dst for way in far),
+        names={switch: min(told) for switch, told in over.items() if told in _ONE_POLICY},
+        title=f"{sketch.name} on {fit.topology.name}",
+        notes=notes,
+    )

@@ -1,0 +1,156 @@
+"""Sketches: whether they fit a machine, what they say, and what they leave to be planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.disk import read_text
+from sccl.core.files.fields import Count, FileText
+from sccl.core.files.sketches import load_sketch, sketch_to_wire
+from sccl.core.files.text import digest
+from sccl.core.sketch import Sketch
+from sccl.core.topology import Topology
+from sccl.errors import InputError, ParameterError
+from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, chunks_of, fitted
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.sketch_words import sentences_of
+from sccl.tasks.subject import spec_of
+from sccl.topo import resolve
+from sccl.topo.importers.taccl import machine_of_profile
+
+
+class FittedSketchOutput(Output, frozen=True, kw_only=True):
+    """A sketch, in numbers."""
+
+    name: str
+    nodes: Count
+    chunks: Annotated[Count, Meta(description="Per part that a rank sends or is to get.")]
+    topology: Annotated[str | None, Meta(description="The machine that it fits; or null.")]
+    within: Annotated[
+        tuple[int, int] | None, Meta(description="Ways within nodes: those left, and all.")
+    ]
+    between: Annotated[
+        tuple[int, int] | None, Meta(description="Ways between nodes: those left, and all.")
+    ]
+    symmetries: Annotated[
+        int | None, Meta(description="That its rotations make up, the identity among them.")
+    ]
+    collective: str | None
+    collective_chunks: Annotated[
+        int | None, Meta(description="Of the collective; of one that combines, of its dual.")
+    ]
+    planned_chunks: Annotated[int | None, Meta(description="Of which the others are images.")]
+
+
+class SketchCheckOutput(FittedSketchOutput, frozen=True, kw_only=True):
+    """What 'sccl sketch check' found: a sketch that does not fit is an error."""
+
+    kind: Literal["sketch-check"] = "sketch-check"
+
+
+class SketchExplainOutput(FittedSketchOutput, frozen=True, kw_only=True):
+    """What 'sccl sketch explain' says."""
+
+    kind: Literal["sketch-explain"] = "sketch-explain"
+    sentences: tuple[str, ...]
+
+
+class SketchDrawOutput(Output, frozen=True, kw_only=True):
+    """Where 'sccl sketch draw' drew a sketch."""
+
+    kind: Literal["sketch-draw"] = "sketch-draw"
+    name: str
+    topology: str
+    file: FileText
+
+
+def machine_for(sketch: Sketch, topo: str | None, profile: Path | None) -> Topology | None:
+    """Return the machine that is given for a sketch, if one is.
+
+    Args:
+        topo: its name or file.
+        profile: of TACCL, for as many nodes as the sketch has.
+
+    Raises:
+        InputError: both are given, or one is no machine.
+    """
+    if topo is not None and profile is not None:
+        raise ParameterError("--topo and --taccl-topology both give a machine: leave one out")
+    if profile is None:
+        return None if topo is None else resolve(topo)
+    try:
+        return machine_of_profile(read_text(profile), sketch.nodes, profile.stem)
+    except InputError as error:
+        raise type(error)(f"{profile}: {error}") from error
+
+
+def fit_of(
+    file: Path, topo: str | None, profile: Path | None
+) -> tuple[Sketch, FittedSketch | None]:
+    """Return the sketch of a file, on the machine that is given, if one is.
+
+    Raises:
+        InputError: it is no sketch, or the machine contradicts it.
+    """
+    sketch = load_sketch(file)
+    machine = machine_for(sketch, topo, profile)
+    return sketch, None if machine is None else fitted(sketch, machine)
+
+
+def chunks_for(
+    fit: FittedSketch | None, collective: str | None, root: str | None
+) -> SketchedChunks | None:
+    """Return what is left to be planned of a collective, if one is given.
+
+    Raises:
+        InputError: there is no such collective, or the sketch does not suit it.
+    """
+    if collective is None:
+        if root is not None:
+            raise ParameterError("--root is that of a collective: give --collective, too")
+        return None
+    if fit is None:
+        raise ParameterError("--collective is asked of a machine: give --topo, too")
+    return chunks_of(fit, spec_of(fit.topology, collective, root))
+
+
+def inputs_of(sketch: Sketch, fit: FittedSketch | None) -> dict[str, str]:
+    """Return the digests of a sketch and of its machine, if there is one."""
+    own = {"sketch": digest(sketch_to_wire(sketch))}
+    return own | ({} if fit is None else question_digests(fit.topology))
+
+
+def check_output(
+    sketch: Sketch, fit: FittedSketch | None, chunks: SketchedChunks | None
+) -> SketchCheckOutput:
+    """Return what was found of a sketch."""
+    return SketchCheckOutput(inputs=inputs_of(sketch, fit), **_found(sketch, fit, chunks))
+
+
+def explain_output(fit: FittedSketch, chunks: SketchedChunks | None) -> SketchExplainOutput:
+    """Return what is said of a sketch."""
+    return SketchExplainOutput(
+        inputs=inputs_of(fit.sketch, fit),
+        sentences=tuple(sentences_of(fit, chunks)),
+        **_found(fit.sketch, fit, chunks),
+    )
+
+
+def _found(
+    sketch: Sketch, fit: FittedSketch | None, chunks: SketchedChunks | None
+) -> dict[str, Any]:
+    return {
+        "name": sketch.name,
+        "nodes": sketch.nodes,
+        "chunks": sketch.chunks,
+        "topology": fit and fit.topology.name,
+        "within": fit and fit.count(between=False),
+        "between": fit and fit.count(between=True),
+        "symmetries": fit and fit.symmetries,
+        "collective": chunks and chunks.collective,
+        "collective_chunks": chunks and chunks.chunks,
+        "planned_chunks": chunks and chunks.planned,
+    }
