@@ -26,6 +26,7 @@ from benchmarks import collectives as runs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
+from benchmarks import taccl as sketches
 from benchmarks import teccl as least
 from benchmarks import teccl_scale as large_runs
 from benchmarks.record import begin
@@ -194,6 +195,21 @@ def teccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
             f"{result.topology} {result.collective} {result.output_bytes}", result.equal.seconds
         )
     out().print(report.least_times_table(results))
+
+
+@app.command()
+@reported
+def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+    """TACCL's sketches, by hand and by themselves, beside what it published, and by scale."""
+    cases = _chosen(sketches.CASES, only, smoke=smoke)
+    record = begin("taccl", writable(output), {"only": only, "smoke": smoke}, {})
+    results: list[sketches.TacclResult] = []
+    for result in sketches.run(cases, smoke=smoke):
+        results.append(result)
+        record.write(results, len(cases))
+        case = result.case
+        _progress(f"{case.machine} {case.collective} {case.size_bytes}", result.seconds)
+    out().print(report.sketches_table(results))
 
 
 @app.command("teccl-scale")

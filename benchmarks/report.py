@@ -19,6 +19,7 @@ from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
+from benchmarks.taccl import TacclResult
 from benchmarks.teccl import Attained, LeastTimeResult
 from benchmarks.teccl_epochs import EpochResult
 from benchmarks.teccl_scale import LargeResult
@@ -240,6 +241,30 @@ def large_table(results: Sequence[LargeResult]) -> Table:
             f"{r.memory_mb:,.0f}",
             "" if r.case.target_s is None else f"{r.case.target_s:g}",
             escape(r.case.published),
+        )
+    return table
+
+
+def sketches_table(results: Sequence[TacclResult]) -> Table:
+    """Return the table of TACCL's sketches."""
+    table = _table("Sketches", "case", "sketch", "C", "alpha", "published")
+    for name in ("found, us", "bound", "above", "nccl", "seconds", "published, s", "MB"):
+        table.add_column(name, justify="right")
+    for r in results:
+        case = r.case
+        table.add_row(
+            f"{case.part}: {case.collective} {case.machine} {bytes_text(case.size_bytes)}",
+            escape(f"{case.sketch or r.kept} {case.change}".strip()),
+            str(r.chunks),
+            case.alpha,
+            "" if case.published_us is None else f"{case.published_us:,.7g}",
+            f"{r.finish_us:,.7g}",
+            f"{r.bound_us:,.7g}",
+            f"{r.finish_us / r.bound_us - 1:.2%}" if r.bound_us else "",
+            "" if r.nccl_us is None else f"{r.nccl_us:,.7g}",
+            f"{r.seconds:.2f}",
+            "" if case.published_s is None else f"{case.published_s:,.7g}",
+            str(r.memory_mb),
         )
     return table
 

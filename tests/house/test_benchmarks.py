@@ -29,6 +29,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "teccl",
         "teccl-epochs",
         "teccl-scale",
+        "taccl",
         "files",
         "fuzz",
     ],
@@ -129,7 +130,7 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
 
 
 def test_a_part_that_is_none_is_told() -> None:
-    for verb in ("teccl", "teccl-epochs", "teccl-scale"):
+    for verb in ("taccl", "teccl", "teccl-epochs", "teccl-scale"):
         refused = CliRunner().invoke(app, [verb, "--only", "fig99"])
         assert refused.exit_code == 2
         assert "unknown part 'fig99'" in refused.output

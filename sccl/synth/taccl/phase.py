@@ -16,7 +16,6 @@ import numpy as np
 
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel
-from sccl.errors import TooLargeError
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Request
@@ -35,11 +34,9 @@ from sccl.synth.taccl.ordering import ORDERS, ordered
 from sccl.synth.taccl.routing import Routed, open_ways, routed, shortest_ways
 from sccl.synth.taccl.trees import LinkOrder
 
-MOST_ROUTES = 60_000
-"""Of a model of routes: a boolean for each first chunk and way."""
-
-MOST_ANY = 3_000
-"""Beyond which chunks go on shortest paths alone, if nothing is said."""
+MOST_ANY = 30_000
+"""Ways of first chunks beyond which these go on shortest paths alone, if nothing is said; so do
+those that one rank alone wants."""
 
 MOST_EXACT = 6_000
 """Intervals of a model of all that is sent, its routes being known."""
@@ -180,7 +177,6 @@ class SketchedPhase:
             The effort that was spent; nothing is found where no routes were.
 
         Raises:
-            TooLargeError: the model of routes would be too large.
             KeyboardInterrupt: the user interrupted; what was found by then is kept.
         """
         spending, units = Spending(effort), effort.units or 1.0
@@ -207,23 +203,15 @@ class SketchedPhase:
         posed, firsts = self.posed, self.action.firsts
         found = self.options.paths
         if found == "auto":
-            found = "any" if len(firsts) * len(posed.src) <= MOST_ANY else "shortest"
+            few = len(firsts) * len(posed.src) <= MOST_ANY
+            copied = any(len(posed.wanted[chunk]) > 1 for chunk in firsts)
+            found = "any" if few and copied else "shortest"
         ways = shortest_ways if found == "shortest" else open_ways
         chosen = {chunk: ways(posed, chunk) for chunk in firsts}
-        if sum(map(len, chosen.values())) > MOST_ROUTES:
-            raise TooLargeError(
-                f"{posed.collective.name} of {posed.ranks} ranks with C={posed.collective.chunks} "
-                f"has {sum(map(len, chosen.values()))} ways of chunks, models are made of up to "
-                f"{MOST_ROUTES}: give a sketch with symmetries, or fewer chunks"
-            )
         if effort is None:
             return None
         edges = list(self.sketched.connections(posed.src, posed.dst))
-        routes = routed(posed, self.action, chosen, edges, effort)
-        if routes is None and found == "any":
-            chosen = {chunk: shortest_ways(posed, chunk) for chunk in firsts}
-            routes = routed(posed, self.action, chosen, edges, effort)
-        return routes
+        return routed(posed, self.action, chosen, edges, effort)
 
     def _orders(self) -> list[LinkOrder]:
         relays = self.sketched.sketch.relays

@@ -24,6 +24,10 @@ from sccl.solvers.effort import Effort
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.posed import Posed
 from sccl.synth.network.paths import FAR
+from sccl.synth.taccl.growing import grown, relaxed
+
+MOST_ROUTES = 60_000
+"""Ways of first chunks that a model is made of."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
@@ -127,6 +131,9 @@ def check_reachable(posed: Posed, where: str) -> None:
                 )
 
 
+_MOST_LOAD = 2**40
+
+
 class _Model:
     """The model of routes of first chunks."""
 
@@ -195,8 +202,26 @@ class _Model:
                     self.model.add_implication(sent, stems[key])
                     load[stems[key].index] = (stems[key], amount)
         for thing, load in sorted(loads.items()):
-            total = sum(amount * var for var, amount in load.values())
-            self.model.add(total <= posed.room[thing] * self.time)
+            # numbers of 64 bits: what is carried is rounded down, so that routes are no less free
+            most = max(posed.room[thing] * self.most, sum(amount for _, amount in load.values()))
+            scale = max(1, -(-most // _MOST_LOAD))
+            total = sum(amount // scale * var for var, amount in load.values())
+            self.model.add(total <= -(-posed.room[thing] // scale) * self.time)
+
+    def hint(self, ways: dict[int, tuple[int, ...]]) -> None:
+        """Begin from routes."""
+        posed = self.posed
+        for (chunk, way), sent in self.sent.items():
+            self.model.add_hint(sent, way in ways[chunk])
+        for chunk, own in ways.items():
+            brings = {posed.dst[way]: way for way in own}
+            costs = posed.cost_of(chunk)
+            for rank in brings:
+                at, far = rank, 0
+                while at in brings:
+                    far += costs[brings[at]]
+                    at = posed.src[brings[at]]
+                self.model.add_hint(self.arrive[chunk, rank], far)
 
     def connected(self, edges: Iterable[tuple[HyperedgePolicy, list[int]]]) -> list[IntVar | int]:
         """Return what to minimise for the policies of hyperedges: connections, or lacking ones."""
@@ -227,8 +252,10 @@ def routed(
     chosen: dict[int, frozenset[int]],
     edges: Iterable[tuple[HyperedgePolicy, list[int]]],
     effort: Effort,
-) -> Routed | None:
-    """Return routes of the first chunks; None: none were found with that effort.
+) -> Routed:
+    """Return routes of the first chunks.
+
+    Where they are too many for a model they are the trees that it would begin from.
 
     Args:
         chosen: of each first chunk the ways that it may go.
@@ -238,26 +265,32 @@ def routed(
         KeyboardInterrupt: the user interrupted.
     """
     units = effort.units or 1.0
+    begun = grown(posed, action, chosen)
+    time, least, spent, ways = relaxed(posed, action, begun), 0, 0.0, begun
+    if sum(map(len, chosen.values())) > MOST_ROUTES:
+        return Routed(ways, time, least, spent)
     first = _Model(posed, action, chosen)
+    first.hint(begun)
     first.model.minimize(first.time)
-    found = cpsat.solve(first.model, Effort(effort.timeout_s, effort.seed, units * _TIME), STRATEGY)
-    if not found.found:
-        return None
-    time, spent = found.value(first.time), found.units
-    ways = _ways(first, found)
-    least = time if found.optimal else 0
+    left = Effort(effort.timeout_s, effort.seed, units * _TIME)
+    found = cpsat.solve(first.model, left, STRATEGY)
+    spent = found.units
+    if found.found and found.value(first.time) < time:
+        time, ways = found.value(first.time), _ways(first, found)
+    if found.optimal:
+        least = time
     again = _Model(posed, action, chosen)
     again.model.add(again.time <= time)
     taste = again.connected(edges)
-    for key, sent in again.sent.items():
-        again.model.add_hint(sent, key[1] in ways[key[0]])
+    again.hint(ways)
     soon = sum(again.arrive.values())
     most = len(again.arrive) * again.most + 1
     again.model.minimize(most * sum(taste) + soon if taste else soon)
     left = Effort(effort.timeout_s, effort.seed, units * _TASTE)
     better = cpsat.solve(again.model, left, STRATEGY)
+    spent += better.units
     if better.found:
-        ways, spent = _ways(again, better), spent + better.units
+        ways = _ways(again, better)
     return Routed(ways, time, least, spent)
 
 

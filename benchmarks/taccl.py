@@ -1,0 +1,265 @@
+"""TACCL: its sketches within our machines and its own, and sketches that the machine suggests.
+
+Published: TACCL (NSDI 2023), Table 2 (seconds for a sketch, Gurobi) and section 9 (80 GPUs in
+under 8 minutes, 128 in some 11 hours); what its schedules take on two NDv2: TE-CCL (SIGCOMM 2024),
+Table 8. Its figures 6 to 8 and 11 are measured on hardware beside NCCL: here the machine is
+simulated, and NCCL's stand-in is our ``nccl`` (rings, trees) in as many pieces as help.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.teccl import TACCL as FINISHES
+from sccl.collectives import named
+from sccl.core.clock import AlphaModel
+from sccl.core.files.sketches import sketch_to_wire
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
+from sccl.core.topology import Topology
+from sccl.errors import InputError
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.tasks.entrants import ClassicalEntrant, Contest
+from sccl.topo import resolve
+from sccl.topo.importers.taccl import machine_of_profile
+
+NDV2 = (
+    '{"name": "NDv2_1MB", "gpus_per_node": 8, "nics_per_node": 1, "alpha": 0.7,'
+    ' "node_betas_list": [23, 46], "remote_alpha": 1.7, "remote_beta": 106}'
+)
+DGX2 = (
+    '{"name": "DGX2_1MB", "gpus_per_node": 16, "nics_per_node": 8, "alpha": 0.7,'
+    ' "node_betas_list": [8], "remote_alpha": 1.7, "remote_beta": 106}'
+)
+"""Costs of Table 1: microseconds, and of a MB of 10^6 bytes."""
+
+_ODD = tuple((n, (n - 1,)) for n in range(1, 16, 2))
+_PAIR = tuple((n, (n - 1, n)) for n in range(1, 16, 2))
+_SWITCH = tuple(range(16))
+
+SKETCHES = {
+    "dgx2-sk-1": Sketch(
+        "dgx2-sk-1", 2, 2, None, None,
+        (Hyperedge(_SWITCH, HyperedgePolicy.LEAST),),
+        Relays(_ODD, leaves_by=_PAIR, own_first=True),
+        (Rotation(2, 16), Rotation(16, 32)),
+    ),
+    "dgx2-sk-2": Sketch(
+        "dgx2-sk-2", 2, 1, None, None,
+        (Hyperedge(_SWITCH, HyperedgePolicy.MOST),),
+        Relays(Joining.SAME, leaves_by=tuple((n, (n,)) for n in range(16))),
+        (Rotation(2, 16), Rotation(16, 32)),
+    ),
+    "ndv2-sk-1": Sketch(
+        "ndv2-sk-1", 2, relays=Relays(((0, (1,)),)), rotations=(Rotation(8, 16),)
+    ),
+    "ndv2-sk-2": Sketch(
+        "ndv2-sk-2", 2, relays=Relays(Joining.ALL), rotations=(Rotation(8, 16),)
+    ),
+}  # fmt: skip
+"""Of section 7.1: logical topologies, policies, and chunks of a buffer."""
+
+UNITS = 1.0
+LITTLE = 0.2
+SMOKE_UNITS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TacclCase:
+    """What is planned.
+
+    Attributes:
+        part: of the benchmark.
+        machine: a name, or a profile for as many nodes as the sketch has.
+        sketch: by name; empty: those that the machine suggests.
+        size_bytes: of a rank's output.
+        chunks: 0: as the sketch says, or as many as help.
+        published_s: what its solver takes.
+        published_us: what its schedule takes.
+        change: what is another than in the sketch; empty: nothing.
+    """
+
+    part: str
+    machine: str
+    collective: str
+    size_bytes: int
+    sketch: str = ""
+    chunks: int = 0
+    alpha: str = "travels"
+    published_s: float | None = None
+    published_us: float | None = None
+    change: str = ""
+    units: float = UNITS
+
+
+def _table_2() -> Iterator[TacclCase]:
+    """Yield its sketches, with chunks of about the size that section 7.1 says."""
+    published = {
+        ("allgather", "dgx2-sk-1"): 35.8,
+        ("allgather", "dgx2-sk-2"): 11.3,
+        ("allgather", "ndv2-sk-1"): 2.6,
+        ("alltoall", "dgx2-sk-2"): 92.5,
+        ("alltoall", "ndv2-sk-1"): 1809.8,
+        ("alltoall", "ndv2-sk-2"): 8.4,
+        ("allreduce", "dgx2-sk-1"): 6.1,
+        ("allreduce", "dgx2-sk-2"): 127.8,
+        ("allreduce", "ndv2-sk-1"): 0.3,
+    }
+    chunk = {"dgx2-sk-1": 2_000_000, "dgx2-sk-2": 1000, "ndv2-sk-1": 10**6, "ndv2-sk-2": 1000}
+    for (collective, sketch), seconds in published.items():
+        ranks = 32 if sketch.startswith("dgx2") else 16
+        size = chunk[sketch] * ranks * SKETCHES[sketch].chunks
+        for alpha in ("occupies", "travels"):
+            yield TacclCase(
+                "table2", sketch[:4], collective, size, sketch, 0, alpha, published_s=seconds
+            )
+
+
+def _finishes() -> Iterator[TacclCase]:
+    """Yield what its schedules take on two NDv2, beside ours within the same sketch."""
+    for (machine, collective), rows in FINISHES.items():
+        for size, us in rows.items():
+            yield TacclCase(
+                "finish", machine, collective, size, "ndv2-sk-1", published_us=us, units=LITTLE
+            )
+
+
+def _by_hand() -> Iterator[TacclCase]:
+    """Yield sketches by hand beside those that write themselves, by size."""
+    hands = {
+        "teccl-ndv2x2": ("ndv2-sk-1",),
+        "teccl-ndv2x4": ("ndv2-sk-1",),
+        "dgx2:2": ("dgx2-sk-1",),
+    }
+    for machine, names in hands.items():
+        for collective in ("allgather", "alltoall", "allreduce"):
+            for size in (1024, 64_000, 1_024_000, 64_000_000, 1_024_000_000):
+                whole = -(-size // 1024) * 1024
+                for name in (*names, ""):
+                    yield TacclCase("auto", machine, collective, whole, name)
+
+
+def _figure_9() -> Iterator[TacclCase]:
+    """Yield changes of a sketch for two DGX-2: connections, partitions, policies."""
+    for chunk in (1000, 32_000, 1_000_000):
+        base = TacclCase("fig9", "dgx2", "allgather", chunk * 32, "dgx2-sk-1", 1, "occupies")
+        for change in ("1 receiver", "4 receivers", "8 receivers", "uc-min", "uc-max"):
+            yield replace(base, change=change)
+        for chunks in (1, 2):
+            yield replace(base, change=f"{chunks} of a buffer", chunks=chunks)
+
+
+CASES = {
+    "table2": tuple(_table_2()),
+    "finish": tuple(_finishes()),
+    "auto": tuple(_by_hand()),
+    "fig9": tuple(_figure_9()),
+    "scale": (
+        TacclCase("scale", "ndv2:10", "allgather", 80 * 12_800_000, published_s=480.0),
+        TacclCase("scale", "dgx2:8", "allgather", 1_024_000_000, chunks=1, published_s=39_600.0),
+        TacclCase("scale", "torus:6x8", "allgather", 48 * 21_000_000),
+        TacclCase("scale", "rail:8x64", "allgather", 1_024_000_000, chunks=1),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TacclResult:
+    """What came of a case.
+
+    Attributes:
+        by: what found it, by phase.
+        kept: the sketch that it keeps to.
+        nccl_us: what NCCL's stand-in takes; None: not asked for, or not served.
+        memory_mb: the most that the process has held by then.
+    """
+
+    case: TacclCase
+    finish_us: float
+    bound_us: float
+    chunks: int
+    seconds: float
+    by: tuple[str, ...]
+    kept: str
+    nccl_us: float | None
+    memory_mb: int
+
+
+def run(cases: Sequence[TacclCase], *, smoke: bool) -> Iterator[TacclResult]:
+    """Yield each case, planned on this machine.
+
+    Args:
+        smoke: with little effort.
+    """
+    for case in cases:
+        yield _planned(case, SMOKE_UNITS if smoke else case.units)
+
+
+def _sketch(case: TacclCase, topology: Topology | None) -> Sketch | None:
+    """Return the sketch of a case, for as many nodes as its machine has."""
+    if not case.sketch:
+        return None
+    sketch = SKETCHES[case.sketch]
+    local = 16 if case.sketch.startswith("dgx2") else 8
+    if topology is not None and topology.ranks != local * sketch.nodes:
+        nodes = topology.ranks // local
+        last = Rotation(local, topology.ranks)
+        sketch = replace(sketch, nodes=nodes, rotations=(*sketch.rotations[:-1], last))
+    if case.change.endswith(("receiver", "receivers")):
+        count = int(case.change.split()[0])
+        joined = tuple((n, tuple((n - 1 + 2 * k) % 16 for k in range(count))) for n, _ in _ODD)
+        sketch = replace(sketch, relays=Relays(joined, leaves_by=_PAIR))
+    if case.change.startswith("uc-"):
+        edges = (Hyperedge(_SWITCH, HyperedgePolicy(case.change)),)
+        sketch = replace(sketch, hyperedges=edges)
+    return sketch
+
+
+def _machine(case: TacclCase) -> Topology:
+    profiles = {"ndv2": NDV2, "dgx2": DGX2}
+    if case.machine in profiles and case.sketch:
+        return machine_of_profile(profiles[case.machine], 2, f"taccl-{case.machine}")
+    return resolve(case.machine)
+
+
+def _planned(case: TacclCase, units: float) -> TacclResult:
+    taccl, topology = registry.load("taccl"), _machine(case)
+    spec = named(case.collective, topology.ranks)
+    size = case.size_bytes // (topology.ranks if case.collective == "allgather" else 1)
+    sketch = _sketch(case, topology)
+    wire = None if sketch is None else sketch_to_wire(sketch)
+    told = taccl.Options(sketch=wire, chunks=case.chunks, alpha=case.alpha)
+    request = Request(topology, spec, size)
+    events: list[object] = []
+    began = time.perf_counter()
+    outcome = registry.plan(taccl, request, told, Effort(units=units), events.append)
+    seconds = time.perf_counter() - began
+    found = outcome.best if isinstance(outcome, GaveUp) else outcome
+    assert isinstance(found, Found)
+    last = next((e for e in reversed(events) if hasattr(e, "phases")), None)
+    return TacclResult(
+        case=case,
+        finish_us=float(found.bound.attained),
+        bound_us=float(found.bound.least or 0),
+        chunks=found.plan.collective.chunks,
+        seconds=round(seconds, 3),
+        by=tuple(phase.by for phase in getattr(last, "phases", ())),
+        kept=getattr(getattr(last, "kept", None), "name", ""),
+        nccl_us=_nccl(case, request) if case.part == "auto" and not case.sketch else None,
+        memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    )
+
+
+def _nccl(case: TacclCase, request: Request) -> float | None:
+    """Return what NCCL's stand-in takes; None: it does not serve that."""
+    contest = Contest(request.topology, request.spec, AlphaModel(case.alpha))
+    try:
+        plan = ClassicalEntrant(contest, "nccl", "baseline", "").fastest(request.size_bytes)
+    except InputError:
+        return None
+    return None if plan is None else float(plan.us)
