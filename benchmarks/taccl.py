@@ -64,8 +64,8 @@ SKETCHES = {
 }  # fmt: skip
 """Of section 7.1: logical topologies, policies, and chunks of a buffer."""
 
-UNITS = 1.0
-LITTLE = 0.2
+UNITS = 0.5
+LITTLE = 0.3
 SMOKE_UNITS = 0.1
 
 
@@ -115,9 +115,8 @@ def _table_2() -> Iterator[TacclCase]:
         ranks = 32 if sketch.startswith("dgx2") else 16
         size = chunk[sketch] * ranks * SKETCHES[sketch].chunks
         for alpha in ("occupies", "travels"):
-            yield TacclCase(
-                "table2", sketch[:4], collective, size, sketch, 0, alpha, published_s=seconds
-            )
+            case = TacclCase("table2", sketch[:4], collective, size, sketch, 0, alpha, seconds)
+            yield replace(case, units=LITTLE)
 
 
 def _finishes() -> Iterator[TacclCase]:
@@ -138,10 +137,9 @@ def _by_hand() -> Iterator[TacclCase]:
     }
     for machine, names in hands.items():
         for collective in ("allgather", "alltoall", "allreduce"):
-            for size in (1024, 64_000, 1_024_000, 64_000_000, 1_024_000_000):
-                whole = -(-size // 1024) * 1024
+            for size in (1024, 65_536, 1_024_000, 64_000_000, 1_024_000_000):
                 for name in (*names, ""):
-                    yield TacclCase("auto", machine, collective, whole, name)
+                    yield TacclCase("auto", machine, collective, size, name)
 
 
 def _figure_9() -> Iterator[TacclCase]:

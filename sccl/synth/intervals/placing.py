@@ -19,11 +19,11 @@ class Held:
     def __init__(self, room: int) -> None:
         self.room = room
         self._busy: list[tuple[int, int, int]] = []
-        self._longest = 0
+        self._longest = self._end = 0
 
     def next(self, start: int, busy: int, weight: int) -> int:
         """Return the first unit from one on from which so much more is free for so long."""
-        while busy:
+        while busy and start < self._end:
             first = bisect_left(self._busy, (start - self._longest,))
             last = bisect_left(self._busy, (start + busy,))
             over = [one for one in self._busy[first:last] if one[1] > start]
@@ -41,6 +41,7 @@ class Held:
         if busy:
             insort(self._busy, (start, start + busy, weight))
             self._longest = max(self._longest, busy)
+            self._end = max(self._end, start + busy)
 
 
 def first_fit(held: Sequence[Held], hops: Iterable[Hop], start: int) -> int:

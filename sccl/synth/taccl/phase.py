@@ -227,8 +227,13 @@ class SketchedPhase:
         """Put chunks on links by a heuristic: step 2; and several together, where that pays."""
         self.take(alone(ordered(self.posed, pairs, order)), str(order))
         if self.joins:
+            worse = 0
             for most in _TOGETHER:
-                self.take(filled(self.posed, pairs, order, most), f"{order}, together")
+                found = filled(self.posed, pairs, order, most)
+                worse = worse + 1 if self.costs.finish(found) >= self.finish else 0
+                self.take(found, f"{order}, together")
+                if worse > 1:
+                    break
 
     def _begin(self, spending: Spending, improve: float) -> None:
         """Take a schedule that list scheduling finds without a sketch, if it keeps to this one."""
