@@ -161,8 +161,8 @@ CASES = {
         TacclCase("scale", "ndv2:10", "allgather", 80 * 12_800_000, published_s=480.0),
         TacclCase("scale", "dgx2:8", "allgather", 1_024_000_000, chunks=1, published_s=39_600.0),
         TacclCase("scale", "torus:6x8", "allgather", 48 * 21_000_000),
-        TacclCase("scale", "rail:8x64", "allgather", 1_024_000_000, chunks=1),
     ),
+    "pods": (TacclCase("pods", "rail:8x64", "allgather", 1_024_000_000, chunks=1),),
 }
 
 

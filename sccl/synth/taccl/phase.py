@@ -167,14 +167,11 @@ class SketchedPhase:
                 self.bound()
             self.told(self.us(finish), self.us(self.least))
 
-    def run(self, effort: Effort, *, quick: bool = False) -> float:
+    def run(self, effort: Effort, *, quick: bool = False) -> None:
         """Go through the steps, until the bound is met or the effort is spent.
 
         Args:
             quick: routes and orders alone.
-
-        Returns:
-            The effort that was spent; nothing is found where no routes were.
 
         Raises:
             KeyboardInterrupt: the user interrupted; what was found by then is kept.
@@ -183,7 +180,7 @@ class SketchedPhase:
         if self.routes is None:
             self.routes = self._routed(spending.left(units if quick else units * _ROUTING))
             if self.routes is None:
-                return units
+                return
             spending.units += self.routes.spent
         pairs = self.routes.all_of(self.action)
         for order in self._orders():
@@ -191,12 +188,11 @@ class SketchedPhase:
                 continue
             self._order(pairs, order)
             if self.done or spending.late():
-                return spending.units
+                return
         self._begin(spending, improve=0.0 if quick else 1.0)
         if not quick:
             self._exact(pairs, spending, units)
             self._joined(spending, pairs)
-        return spending.units
 
     def _routed(self, effort: Effort | None) -> Routed | None:
         """Return routes: step 1; None: none were found with that effort."""

@@ -83,12 +83,12 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     effort = Effort(effort.timeout_s, effort.seed, units)
     if options.sketch is not None:
         one = WithinSketch(request, sketch_of_wire(options.sketch), options, notify)
-        return one.outcome(Spending(effort), units)
+        return one.outcome(Spending(Effort(effort.timeout_s, effort.seed)), units)
     return _of_several(request, options, effort, notify)
 
 
-_LOOK = 0.3
-"""Of effort: for a first look at a sketch, heuristics and little else."""
+_LOOK = 0.15
+"""Of the effort: for a first look at a sketch, routes and orders alone."""
 
 _WITH_CARE = 2
 """Sketches that are planned with care, in the end."""
@@ -120,7 +120,7 @@ class _Several:
 
     def __init__(self, request: Request, options: Options, effort: Effort, notify: Notify) -> None:
         self.request, self.options, self.notify = request, options, notify
-        self.spending = Spending(effort)
+        self.spending = Spending(Effort(effort.timeout_s, effort.seed))  # each part has its units
         self.units = effort.units or UNITS
         self.looked: list[WithinSketch] = []
         self.best: WithinSketch | None = None
@@ -157,7 +157,7 @@ class _Several:
             one = WithinSketch(self.request, sketch, self.options, self.notify)
             if self.best is not None and one.least >= self.best.finish:
                 return  # no schedule of such chunks is better
-            one.look(self.spending, _LOOK)
+            one.look(self.spending, self.units * _LOOK)
         except TooLargeError:
             if self.best is None and not self.looked:
                 raise
@@ -232,10 +232,9 @@ class WithinSketch:
     def look(self, spending: Spending, units: float) -> None:
         """Find something quickly: routes and orders alone."""
         for phase in self.phases:
-            left = spending.left(units)
+            left = spending.left(units / len(self.phases))
             if left is not None:
-                spent = phase.run(left, quick=True)
-                spending.units += spent
+                phase.run(left, quick=True)
 
     def run(self, spending: Spending, units: float) -> None:
         """Go through all steps of all phases.

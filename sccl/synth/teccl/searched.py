@@ -94,7 +94,7 @@ class EpochSearch:
             hint = "give more" if fewest is None else f"{fewest} will do"
             raise ParameterError(
                 f"epochs is {count}: it is proved that {counted(count, 'epoch')} of "
-                f"{self.epochs.us:g} us are too few: {hint}"
+                f"{self.epochs.us:g} us {'is' if count == 1 else 'are'} too few: {hint}"
             )
 
     def rounds(self, spending: Spending, count: int) -> bool:
