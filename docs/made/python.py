@@ -25,7 +25,7 @@ _TAKEN = {
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
-        *("tacos", "teccl", "baseline", "simulate", "compare"),
+        *("tacos", "teccl", "taccl", "baseline", "simulate", "compare"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
