@@ -275,7 +275,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     >>> import sccl
     >>> sccl.taccl("alltoall", "ndv2x2", size="1MB", chunks=1)
-    Schedule(alltoall on ndv2x2, 976.6 KiB a rank in C=16: 321.7 us; the bound is met)
+    Schedule(alltoall on ndv2x2, 1 MB a rank in C=16: 321.7 us; the bound is met)
     """
     wire = wire_of_sketch(str(sketch))
     spec = collective if isinstance(collective, Spec) else str(collective)
