@@ -481,3 +481,15 @@ def test_an_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(outcome, GaveUp)
     assert outcome.reason == "interrupted"
     assert outcome.best is not None
+
+
+def test_a_budget_that_is_passed_twice_is_not_read_backwards() -> None:
+    links = [Link(*edge, 1, 1.0, 1.0) for rank in range(3) for edge in ((rank, 3), (3, rank))]
+    bus = Budget("bus", ((0, 3), (3, 1)), 1)
+    machine = Topology("star", 3, tuple(links), 1.0, 1.0, (bus,), switches=(Switch("hub"),))
+    fluid = registry.load("fluid")
+    for name in ("reducescatter", "reduce"):
+        with pytest.raises(TopologyError, match="budget 'bus' is of links into and out of"):
+            registry.plan(fluid, Request(machine, named(name, 3), 999), None, Effort(units=0.1))
+    outcome = registry.plan(fluid, Request(machine, named("allgather", 3), 999))
+    assert isinstance(outcome, Found)

@@ -118,6 +118,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             f"topology {topology.name!r} is not the same both ways, which the least time of "
             f"{request.spec.name} over all chunkings asks for: ask for reducescatter and allgather"
         )
+    if dual.on_reversed or dual.phases > 1:
+        _check_read_backwards(request)
     half = _half(request, dual, options, effort, notify)
     if half.placing.plan is None:
         return GaveUp(half.ended or "nothing was found")
@@ -130,6 +132,29 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if half.ended:
         return GaveUp(effort.why_late if half.ended == _LATE else half.ended, found)
     return found
+
+
+def _check_read_backwards(request: Request) -> None:
+    """Check that budgets bear schedules that are read backwards.
+
+    Each link's times are then shifted by its own alpha; so are those of a budget, but where a chunk
+    passes it twice on its way through a switch that cuts through.
+
+    Raises:
+        TopologyError: a budget is of links into and out of such a switch.
+    """
+    topology = request.topology
+    through = {topology.ranks + i for i, one in enumerate(topology.switches) if one.cut_through}
+    for budget in topology.budgets:
+        twice = {src for src, _ in budget.edges} & {dst for _, dst in budget.edges} & through
+        if twice:
+            switch = topology.switches[min(twice) - topology.ranks].name
+            raise TopologyError(
+                f"topology {topology.name!r}, budget {budget.name!r} is of links into and out of "
+                f"switch {switch!r}, which the least time of {request.spec.name} over all "
+                "chunkings does not take: give the two directions a budget each, or ask "
+                "'sccl teccl' for a schedule"
+            )
 
 
 def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify: Notify) -> _Half:
