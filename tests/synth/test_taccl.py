@@ -187,6 +187,31 @@ def test_chunks_go_together_as_in_the_best_of_all_cuts(chunks: int) -> None:
     assert best <= by_filling <= BatchCosts(posed).finish(begin)
 
 
+def test_one_alpha_is_paid_where_all_links_cost_alike() -> None:
+    found = planned("line:2", "broadcast", 4096, chunks=4, alpha="occupies")
+    plan = found.plan
+    assert isinstance(plan, Schedule)
+    assert found.proved
+    assert plan.finish == plan.clock.busy_together(0, range(4))
+
+
+def test_bounds_say_whether_chunks_may_be_sent_together() -> None:
+    alone = planned("line:2", "broadcast", 4096, chunks=4, alpha="occupies", together=False)
+    assert alone.proved
+    assert alone.bound.scope == "4 chunks of 1024 bytes, each sent by itself"
+    assert "itself" not in planned("line:2", "broadcast", 4096, chunks=4).bound.scope
+
+
+@pytest.mark.parametrize("collective", ["alltoall", "allgather", "reducescatter", "allreduce"])
+def test_bounds_are_about_the_machine_and_not_what_a_sketch_leaves_of_it(collective: str) -> None:
+    shares = Sketch("shares", 2, relays=Relays(Joining.ALL, shares=((0, 4), (1, 4))))
+    slow = planned("full:4", collective, 1 << 20, shares, units=0.1)
+    fast = planned("full:4", collective, 1 << 20, Sketch("all", 2), units=0.1)
+    assert slow.bound.scope == fast.bound.scope
+    assert slow.bound.least == fast.bound.least
+    assert slow.bound.attained > fast.bound.attained
+
+
 def test_where_alpha_travels_nothing_goes_together() -> None:
     posed, routes = tiny(3, "travels")
     assert not any(BatchCosts(posed).joins)

@@ -316,10 +316,11 @@ def _phase(  # noqa: PLR0913 - what is asked, and how
     sketched = Sketched(sketch, machine, backwards)
     sketched.check_keeps(collective)
     clock = Clock.of(machine, sizes_of(collective, size), AlphaModel(options.alpha))
-    posed = pose(machine, collective, clock, sketched=sketched)
+    together = options.together and clock.model is AlphaModel.OCCUPIES
+    posed = pose(machine, collective, clock, sketched=sketched, together=together)
     check_reachable(posed, f"sketch {sketch.name}, on {machine.name!r}")
-    narrowed = len(posed.src) < len(crossings_of(machine, clock).src)
-    whole = pose(machine, collective, clock) if narrowed else posed
+    narrowed = sketch.within is not None or sketch.relays is not None  # or of slower ways
+    whole = pose(machine, collective, clock, together=together) if narrowed else posed
     any_chunks = Fraction(0)
     if machine.ranks <= MOST_RANKS:
         any_chunks = least_time(machine, dual.spec).us(size) * PS_PER_US / clock.tick_ps
@@ -348,7 +349,7 @@ def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedP
         rows = own if rows is None else one_after_another(rows, own)
     assert rows is not None
     count, (size,) = collective.num_chunks, clock.sizes
-    least = Fraction(sum(phase.least * phase.posed.unit for phase in phases))
+    least = Fraction(sum(phase.least_ticks for phase in phases))
     if dual.phases == 2:
         known = clock_together(topology, clock) if phases[0].joins else clock
         least = Fraction(0)
@@ -360,5 +361,7 @@ def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedP
             least = max(least, us * PS_PER_US / clock.tick_ps)
     tick = Fraction(clock.tick_ps, PS_PER_US)
     scope = f"{count} chunks of {size} bytes"
+    if clock.model is AlphaModel.OCCUPIES and not phases[0].joins:
+        scope += ", each sent by itself"
     plan = schedule_of(topology, collective, clock, rows)
     return Found(plan, Bound(Measure.TIME_US, rows.finish * tick, least * tick, scope))
