@@ -33,7 +33,7 @@ from sccl.synth.taccl.filling import filled
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.ordering import ORDERS, ordered
 from sccl.synth.taccl.routing import Routed, open_ways, routed, shortest_ways
-from sccl.synth.taccl.trees import LinkOrder
+from sccl.synth.taccl.trees import Direction, LinkOrder
 
 MOST_ANY = 30_000
 """Ways of first chunks beyond which these go on shortest paths alone, if nothing is said; so do
@@ -219,14 +219,20 @@ class SketchedPhase:
         edges = list(self.sketched.connections(posed.src, posed.dst))
         return routed(posed, self.action, chosen, edges, effort)
 
-    def _orders(self) -> list[LinkOrder]:
+    @property
+    def own_first(self) -> bool:
+        """Return whether the order of links is asked for, which models then do not change."""
         relays = self.sketched.sketch.relays
-        own_first = relays is not None and relays.own_first
+        return relays is not None and relays.own_first
+
+    def _orders(self) -> list[LinkOrder]:
         asked = self.options.order
         return [
-            LinkOrder(order.direction, order.priority, own_first)
+            LinkOrder(order.direction, order.priority, self.own_first)
             for order in ORDERS
             if asked in {"best", str(order)}
+            # from the end, what a sender has itself cannot be told to leave first
+            and (order.direction is Direction.START or not self.own_first)
         ]
 
     def _order(self, pairs: list[tuple[int, int]], order: LinkOrder) -> None:
@@ -263,7 +269,7 @@ class SketchedPhase:
         left = spending.left(units * _EXACT)
         if self.done or left is None or spending.used_up():
             return
-        if len(pairs) <= MOST_EXACT:
+        if len(pairs) <= MOST_EXACT and not self.own_first:
             best = self.finish
             model = IntervalModel(
                 self.posed,
@@ -276,7 +282,7 @@ class SketchedPhase:
             spending.units += found.units
             if found.sends is not None:
                 self.take(alone(found.sends), "exact times")
-        if self.joins:
+        if self.joins or self.own_first:
             left = spending.left(units * _EXACT)
             if left and not self.done and not spending.used_up():
                 batches, spent = contiguous(self.posed, self.batches, self.least, left)
@@ -289,6 +295,8 @@ class SketchedPhase:
         Where the sketch has symmetries that its routes are to keep, these stay as they are.
         """
         if self.done or self.options.steps == "three" or spending.used_up() or spending.late():
+            return
+        if self.own_first:
             return
         sends = self._unbatched()
         size = len(self.posed.src) * self.posed.chunks

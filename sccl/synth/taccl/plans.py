@@ -14,7 +14,7 @@ from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import sketch_of_wire, sketch_to_wire
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.sketch import Sketch
-from sccl.errors import TooLargeError
+from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
@@ -157,14 +157,19 @@ class _Several:
             one = WithinSketch(self.request, sketch, self.options, self.notify)
             if self.best is not None and one.least >= self.best.finish:
                 return  # no schedule of such chunks is better
-            one.look(self.spending, self.units * _LOOK)
+            self._take_from(one)
         except TooLargeError:
             if self.best is None and not self.looked:
                 raise
-            return
-        if one.found:
-            self.looked.append(one)
-            self._compare(one)
+
+    def _take_from(self, one: WithinSketch) -> None:
+        """Look at a sketch, and take what there is then, where that is interrupted, too."""
+        try:
+            one.look(self.spending, self.units * _LOOK)
+        finally:
+            if one.found:
+                self.looked.append(one)
+                self._compare(one)
 
     def _compare(self, one: WithinSketch) -> None:
         if self.best is None or one.finish < self.best.finish:
@@ -198,6 +203,13 @@ class WithinSketch:
             InputError: the sketch does not fit the machine or the collective.
         """
         self.request, self.sketch, self.notify = request, sketch, notify
+        relays, order = sketch.relays, options.order
+        if relays is not None and relays.own_first and order.endswith("-end"):
+            raise ParameterError(
+                f"order is {order}, and sketch {sketch.name!r} has a sender's own chunks leave "
+                "before others (enforce_ordering), to which orders from the start keep alone: give "
+                "one of these, or best"
+            )
         self.dual = dual_of(request.spec)
         self.chunks = options.chunks or sketch.chunks
         self.options = msgspec.structs.replace(options, chunks=self.chunks)
