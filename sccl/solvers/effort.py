@@ -36,6 +36,8 @@ class Effort:
                 f"timeout is {self.timeout_s} seconds, expected more than 0 and at most "
                 f"{MAX_TIMEOUT_S}"
             )
+        if self.units is not None and math.isnan(self.units):
+            raise ParameterError("effort is nan, expected a number of 0 or more")
 
     @property
     def seconds(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
 from sccl.core.topology import Link, Topology
-from sccl.errors import CollectiveError, TopologyError, UnreachableError
+from sccl.errors import CollectiveError, ParameterError, TopologyError, UnreachableError
 from sccl.judge import violations
 from sccl.sim import replay
 from sccl.solvers.effort import Effort
@@ -25,6 +26,7 @@ from sccl.synth.contract import Request
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.posed import Posed, pose
 from sccl.synth.intervals.sketched import Sketched
+from sccl.synth.taccl import phase
 from sccl.synth.taccl.automatic import Suggestions
 from sccl.synth.taccl.batches import Batch, BatchCosts, alone
 from sccl.synth.taccl.contiguity import contiguous
@@ -187,6 +189,31 @@ def test_chunks_go_together_as_in_the_best_of_all_cuts(chunks: int) -> None:
     assert best <= by_filling <= BatchCosts(posed).finish(begin)
 
 
+def test_one_alpha_is_paid_where_all_links_cost_alike() -> None:
+    found = planned("line:2", "broadcast", 4096, chunks=4, alpha="occupies")
+    plan = found.plan
+    assert isinstance(plan, Schedule)
+    assert found.proved
+    assert plan.finish == plan.clock.busy_together(0, range(4))
+
+
+def test_bounds_say_whether_chunks_may_be_sent_together() -> None:
+    alone = planned("line:2", "broadcast", 4096, chunks=4, alpha="occupies", together=False)
+    assert alone.proved
+    assert alone.bound.scope == "4 chunks of 1024 bytes, each sent by itself"
+    assert "itself" not in planned("line:2", "broadcast", 4096, chunks=4).bound.scope
+
+
+@pytest.mark.parametrize("collective", ["alltoall", "allgather", "reducescatter", "allreduce"])
+def test_bounds_are_about_the_machine_and_not_what_a_sketch_leaves_of_it(collective: str) -> None:
+    shares = Sketch("shares", 2, relays=Relays(Joining.ALL, shares=((0, 4), (1, 4))))
+    slow = planned("full:4", collective, 1 << 20, shares, units=0.1)
+    fast = planned("full:4", collective, 1 << 20, Sketch("all", 2), units=0.1)
+    assert slow.bound.scope == fast.bound.scope
+    assert slow.bound.least == fast.bound.least
+    assert slow.bound.attained > fast.bound.attained
+
+
 def test_where_alpha_travels_nothing_goes_together() -> None:
     posed, routes = tiny(3, "travels")
     assert not any(BatchCosts(posed).joins)
@@ -292,6 +319,51 @@ def test_a_collective_with_a_root_has_no_rotations() -> None:
     sketch = Sketch("turned", 2, rotations=(Rotation(8, 16),))
     with pytest.raises(CollectiveError, match="symmetry_offsets: broadcast is not the same"):
         planned("ndv2x2", "broadcast", 1000, sketch)
+
+
+def own_first_machine() -> tuple[Topology, Sketch]:
+    """Return two nodes of three, of which own chunks last would be faster."""
+    inside = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0)]
+    links = [Link(n + a, n + b, 1, 0.5, 40.0) for n in (0, 3) for a, b in inside]
+    across = [(1, 0), (1, 1), (1, 2), (2, 2)]
+    links += [Link(n + a, 3 - n + b, 1, 1.0, 5.0) for n in (0, 3) for a, b in across]
+    relays = Relays(((1, (1, 2)), (2, (2,))), own_first=True)
+    sketch = Sketch("own", 2, chunks=2, relays=relays, rotations=(Rotation(3, 6),))
+    return Topology("nodes", 6, tuple(links), 1.0, 10.0), sketch
+
+
+@pytest.mark.parametrize("alpha", ["travels", "occupies"])
+def test_own_chunks_leave_first_where_that_is_asked_for(alpha: str) -> None:
+    topology, sketch = own_first_machine()
+    plan = planned(topology, "alltoall", 98304, sketch, alpha=alpha).plan
+    assert isinstance(plan, Schedule)
+    for number, link in enumerate(topology.links):
+        if link.src // 3 == link.dst // 3:
+            continue
+        rows = np.flatnonzero(plan.link == number)
+        own = [link.src in plan.collective.holders(int(c)) for c in plan.chunk[rows]]
+        starts = plan.start[rows].tolist()
+        owns = [s for s, one in zip(starts, own, strict=True) if one]
+        others = [s for s, one in zip(starts, own, strict=True) if not one]
+        assert max(owns, default=0) <= min(others, default=max(owns, default=0))
+
+
+def test_orders_from_the_end_do_not_let_own_chunks_leave_first() -> None:
+    topology, sketch = own_first_machine()
+    with pytest.raises(ParameterError, match="enforce_ordering"):
+        planned(topology, "alltoall", 98304, sketch, order="soonest-end")
+
+
+def test_a_look_that_is_interrupted_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> tuple[Batch, ...]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(phase, "filled", interrupted)  # after the first order
+    request = Request(resolve("dgx1"), named("allgather", 8), 10**6)
+    outcome = registry.plan(TACCL, request, TACCL.Options(alpha="occupies"))
+    assert isinstance(outcome, GaveUp)
+    assert outcome.reason == "interrupted"
+    assert outcome.best is not None
 
 
 def test_what_cannot_leave_is_said() -> None:

@@ -285,6 +285,8 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
     tenants: Sequence[int] = (),
     priorities: Sequence[int] = (),
     sketched: Sketched | None = None,
+    *,
+    together: bool = False,
 ) -> Posed:
     """Return what is planned.
 
@@ -294,6 +296,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
         priorities: of each; none: there is one tenant.
         sketched: which ways are taken, and by which chunks, which may leave some without any;
             None: all, by all.
+        together: whether a unit divides alphas, too: what several chunks take together has one.
 
     Raises:
         TooLargeError: there are too many ways through switches.
@@ -306,6 +309,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
     pairs = zip(clocks, crossings, strict=True)
     holds, room = same_rooms([holds_of(topology, one, ways) for one, ways in pairs])
     numbers = {n for hops in holds for own in hops for hop in own for n in (hop.offset, hop.busy)}
+    numbers.update(clock.alpha if together else ())
     unit = gcd(*numbers, *(cost for ways in crossings for cost in ways.cost.tolist())) or 1
     sizes, every = clock.chunk_bytes, range(collective.num_chunks)
     whose = [tenant for tenant, count in enumerate(tenants) for _ in range(count)] or [0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import ceil
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from sccl.synth.taccl.filling import filled
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.ordering import ORDERS, ordered
 from sccl.synth.taccl.routing import Routed, open_ways, routed, shortest_ways
-from sccl.synth.taccl.trees import LinkOrder
+from sccl.synth.taccl.trees import Direction, LinkOrder
 
 MOST_ANY = 30_000
 """Ways of first chunks beyond which these go on shortest paths alone, if nothing is said; so do
@@ -75,7 +76,8 @@ class SketchedPhase:
         routes: what step 1 found.
         batches: the best by now.
         by: what found it: an order, or a model.
-        least: units that no schedule of such chunks takes less than, on any ways of the machine.
+        least_ticks: ticks that no schedule of such chunks takes less than, on any ways of the
+            machine.
     """
 
     posed: Posed
@@ -91,7 +93,7 @@ class SketchedPhase:
     batches: tuple[Batch, ...] = ()
     by: str = ""
     tried: dict[str, int] = field(default_factory=dict)
-    least: int = field(init=False)
+    least_ticks: int = field(init=False)
     _bounded: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -101,8 +103,7 @@ class SketchedPhase:
             [(c, r) for c, own in enumerate(self.posed.wanted) for r in own], dtype=np.int64
         ).reshape(-1, 2)
         far = self.whole.soonest[wanted[:, 0], wanted[:, 1]].max(initial=0)
-        in_units = -(-self.any_chunks // self.posed.unit)
-        self.least = max(int(far) * self.whole.unit // self.posed.unit, int(in_units))
+        self.least_ticks = max(int(far) * self.whole.unit, ceil(self.any_chunks))
 
     def _action(self) -> Action:
         group = self.sketched.group
@@ -115,6 +116,14 @@ class SketchedPhase:
     def finish(self) -> int:
         """Return the units after which all has arrived."""
         return self.costs.finish(self.batches)
+
+    @property
+    def least(self) -> int:
+        """Return the units that no schedule within the sketch takes less than.
+
+        These are whole there; elsewhere a schedule may finish between two of them.
+        """
+        return -(-self.least_ticks // self.posed.unit)
 
     @property
     def enough(self) -> int:
@@ -155,7 +164,7 @@ class SketchedPhase:
             ticks,
             together=self.joins,
         )
-        self.least = max(self.least, -(-least // self.posed.unit))
+        self.least_ticks = max(self.least_ticks, least)
 
     def take(self, batches: tuple[Batch, ...], by: str) -> None:
         """Take a schedule, if it is better."""
@@ -165,7 +174,8 @@ class SketchedPhase:
             self.batches, self.by = batches, by
             if not self._bounded:
                 self.bound()
-            self.told(self.us(finish), self.us(self.least))
+            tick_us = self.posed.clock.tick_ps / 10**6
+            self.told(self.us(finish), self.least_ticks * tick_us)
 
     def run(self, effort: Effort, *, quick: bool = False) -> None:
         """Go through the steps, until the bound is met or the effort is spent.
@@ -209,14 +219,20 @@ class SketchedPhase:
         edges = list(self.sketched.connections(posed.src, posed.dst))
         return routed(posed, self.action, chosen, edges, effort)
 
-    def _orders(self) -> list[LinkOrder]:
+    @property
+    def own_first(self) -> bool:
+        """Return whether the order of links is asked for, which models then do not change."""
         relays = self.sketched.sketch.relays
-        own_first = relays is not None and relays.own_first
+        return relays is not None and relays.own_first
+
+    def _orders(self) -> list[LinkOrder]:
         asked = self.options.order
         return [
-            LinkOrder(order.direction, order.priority, own_first)
+            LinkOrder(order.direction, order.priority, self.own_first)
             for order in ORDERS
             if asked in {"best", str(order)}
+            # from the end, what a sender has itself cannot be told to leave first
+            and (order.direction is Direction.START or not self.own_first)
         ]
 
     def _order(self, pairs: list[tuple[int, int]], order: LinkOrder) -> None:
@@ -253,7 +269,7 @@ class SketchedPhase:
         left = spending.left(units * _EXACT)
         if self.done or left is None or spending.used_up():
             return
-        if len(pairs) <= MOST_EXACT:
+        if len(pairs) <= MOST_EXACT and not self.own_first:
             best = self.finish
             model = IntervalModel(
                 self.posed,
@@ -266,7 +282,7 @@ class SketchedPhase:
             spending.units += found.units
             if found.sends is not None:
                 self.take(alone(found.sends), "exact times")
-        if self.joins:
+        if self.joins or self.own_first:
             left = spending.left(units * _EXACT)
             if left and not self.done and not spending.used_up():
                 batches, spent = contiguous(self.posed, self.batches, self.least, left)
@@ -279,6 +295,8 @@ class SketchedPhase:
         Where the sketch has symmetries that its routes are to keep, these stay as they are.
         """
         if self.done or self.options.steps == "three" or spending.used_up() or spending.late():
+            return
+        if self.own_first:
             return
         sends = self._unbatched()
         size = len(self.posed.src) * self.posed.chunks

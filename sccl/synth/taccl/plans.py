@@ -14,7 +14,7 @@ from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import sketch_of_wire, sketch_to_wire
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.sketch import Sketch
-from sccl.errors import TooLargeError
+from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
@@ -157,14 +157,19 @@ class _Several:
             one = WithinSketch(self.request, sketch, self.options, self.notify)
             if self.best is not None and one.least >= self.best.finish:
                 return  # no schedule of such chunks is better
-            one.look(self.spending, self.units * _LOOK)
+            self._take_from(one)
         except TooLargeError:
             if self.best is None and not self.looked:
                 raise
-            return
-        if one.found:
-            self.looked.append(one)
-            self._compare(one)
+
+    def _take_from(self, one: WithinSketch) -> None:
+        """Look at a sketch, and take what there is then, where that is interrupted, too."""
+        try:
+            one.look(self.spending, self.units * _LOOK)
+        finally:
+            if one.found:
+                self.looked.append(one)
+                self._compare(one)
 
     def _compare(self, one: WithinSketch) -> None:
         if self.best is None or one.finish < self.best.finish:
@@ -198,6 +203,13 @@ class WithinSketch:
             InputError: the sketch does not fit the machine or the collective.
         """
         self.request, self.sketch, self.notify = request, sketch, notify
+        relays, order = sketch.relays, options.order
+        if relays is not None and relays.own_first and order.endswith("-end"):
+            raise ParameterError(
+                f"order is {order}, and sketch {sketch.name!r} has a sender's own chunks leave "
+                "before others (enforce_ordering), to which orders from the start keep alone: give "
+                "one of these, or best"
+            )
         self.dual = dual_of(request.spec)
         self.chunks = options.chunks or sketch.chunks
         self.options = msgspec.structs.replace(options, chunks=self.chunks)
@@ -316,10 +328,11 @@ def _phase(  # noqa: PLR0913 - what is asked, and how
     sketched = Sketched(sketch, machine, backwards)
     sketched.check_keeps(collective)
     clock = Clock.of(machine, sizes_of(collective, size), AlphaModel(options.alpha))
-    posed = pose(machine, collective, clock, sketched=sketched)
+    together = options.together and clock.model is AlphaModel.OCCUPIES
+    posed = pose(machine, collective, clock, sketched=sketched, together=together)
     check_reachable(posed, f"sketch {sketch.name}, on {machine.name!r}")
-    narrowed = len(posed.src) < len(crossings_of(machine, clock).src)
-    whole = pose(machine, collective, clock) if narrowed else posed
+    narrowed = sketch.within is not None or sketch.relays is not None  # or of slower ways
+    whole = pose(machine, collective, clock, together=together) if narrowed else posed
     any_chunks = Fraction(0)
     if machine.ranks <= MOST_RANKS:
         any_chunks = least_time(machine, dual.spec).us(size) * PS_PER_US / clock.tick_ps
@@ -348,7 +361,7 @@ def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedP
         rows = own if rows is None else one_after_another(rows, own)
     assert rows is not None
     count, (size,) = collective.num_chunks, clock.sizes
-    least = Fraction(sum(phase.least * phase.posed.unit for phase in phases))
+    least = Fraction(sum(phase.least_ticks for phase in phases))
     if dual.phases == 2:
         known = clock_together(topology, clock) if phases[0].joins else clock
         least = Fraction(0)
@@ -360,5 +373,7 @@ def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedP
             least = max(least, us * PS_PER_US / clock.tick_ps)
     tick = Fraction(clock.tick_ps, PS_PER_US)
     scope = f"{count} chunks of {size} bytes"
+    if clock.model is AlphaModel.OCCUPIES and not phases[0].joins:
+        scope += ", each sent by itself"
     plan = schedule_of(topology, collective, clock, rows)
     return Found(plan, Bound(Measure.TIME_US, rows.finish * tick, least * tick, scope))

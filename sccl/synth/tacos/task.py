@@ -203,6 +203,8 @@ class Task:
         schedule = self._packed(sends) if isinstance(sends, Log) else self._schedule(sends)
         us = self.tick_us
         scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
+        if self.clock.model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
+            scope += ", each sent by itself"
         return Found(schedule, Bound(Measure.TIME_US, finish * us, least * us, scope))
 
     def _schedule(self, sends: Sends) -> Schedule:

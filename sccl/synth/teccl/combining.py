@@ -133,6 +133,8 @@ def in_phases(
         sends = before if dual.on_reversed else joined(before, first.ticks, sends)
         finish = first.ticks if dual.on_reversed else first.ticks + finish
     scope = f"{collective.num_chunks} chunks of {_range(clock.sizes)} bytes"
+    if model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
+        scope += ", each sent by itself"
     if dual.phases > 1:
         net = net_of(topology, clock, crossings[0])
         least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
