@@ -145,3 +145,8 @@ def test_seconds_that_end_prove_nothing() -> None:
 def test_options_out_of_range_are_refused() -> None:
     with pytest.raises(InputError):
         registry.plan(LIMIT, replace(DGX1, spec=named("allreduce", 8)), limit.Options(steps=5))
+
+
+def test_an_effort_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ParameterError, match="effort is nan, expected a number of 0 or more"):
+        Effort(units=float("nan"))
