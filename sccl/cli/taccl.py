@@ -188,6 +188,10 @@ def taccl(
     check_divides(request.size_bytes, request.spec.unit * cut)
     options.writable(output)
     options.writable(keep_sketch)
+    if output is not None and keep_sketch is not None and output.resolve() == keep_sketch.resolve():
+        raise ParameterError(
+            f"-o and --keep-sketch both name {output}: a schedule and a sketch need a file each"
+        )
     within = checked_effort(timeout, seed, effort)
     doing = escape(f"{request.spec.name} on {on_a_line(request.topology.name)}")
     with err().status(doing) as status:

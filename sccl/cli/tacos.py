@@ -150,7 +150,9 @@ def _print(shown: TacosOutput, found: Found) -> None:
         f"[bold]{us_text(shown.finish_us)}[/] ({counted(shown.sends, 'transfer')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
-    console.print(f"no schedule of such chunks takes less than {us_text(shown.bound_us)}: {met}")
+    each = " (each sent by itself)" if shown.alpha == "occupies" else ""
+    least = us_text(shown.bound_us)
+    console.print(f"no schedule of such chunks takes less than {least}{each}: {met}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     console.print(_kept(shown), markup=False, soft_wrap=True)

@@ -36,7 +36,7 @@ def test_every_synthesiser_keeps_to_the_contract(name: str) -> None:
 
 
 def test_members_are_found_by_their_folders_and_loaded_without_solvers() -> None:
-    assert registry.names() == ("fluid", "ksync", "limit", "tacos", "teccl")
+    assert registry.names() == ("fluid", "ksync", "limit", "taccl", "tacos", "teccl")
     code = (
         "import sys; from sccl.synth import registry;"
         "[registry.load(name) for name in registry.names()];"

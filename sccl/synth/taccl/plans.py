@@ -14,6 +14,7 @@ from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import sketch_of_wire, sketch_to_wire
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.sketch import Sketch
+from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
@@ -372,7 +373,7 @@ def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedP
             us = least_time(topology, request.spec).us(request.size_bytes)
             least = max(least, us * PS_PER_US / clock.tick_ps)
     tick = Fraction(clock.tick_ps, PS_PER_US)
-    scope = f"{count} chunks of {size} bytes"
+    scope = f"{counted(count, 'chunk')} of {size} bytes"
     if clock.model is AlphaModel.OCCUPIES and not phases[0].joins:
         scope += ", each sent by itself"
     plan = schedule_of(topology, collective, clock, rows)
