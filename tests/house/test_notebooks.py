@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter, LatexExporter
 from nbformat import v4
@@ -26,12 +29,20 @@ def read(path: Path) -> Any:
     return reader.read(path, as_version=4)
 
 
+@contextmanager
+def kernel() -> Iterator[KernelManager]:
+    """Lend a kernel that is spoken to through files: a port that is free now may not be, later."""
+    with TemporaryDirectory() as folder:
+        yield KernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
+
+
 def executed(path: Path) -> Any:
     """Return a notebook with what its cells print, from the only time that it runs."""
 
     def run() -> Any:
         notebook = read(path)
-        NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(path.parent))
+        with kernel() as manager:
+            NotebookClient(notebook, timeout=300, km=manager).execute(cwd=str(path.parent))
         return notebook
 
     return once.value(f"notebook {path.stem}", run)
@@ -92,18 +103,24 @@ def test_its_links_lead_somewhere(path: Path) -> None:
 
 def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
     sweep = "sccl.pareto('allgather', 'ring:4', store=False); None"
-    manager, client = start_new_kernel(kernel_name="python3")
     shown: list[dict[str, str]] = []
 
     def keep(message: Any) -> None:
         if message["msg_type"] in ("display_data", "update_display_data"):
             shown.append(message["content"]["data"])
 
-    try:
-        reply = client.execute_interactive(f"import sccl\n{sweep}", timeout=120, output_hook=keep)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+    with kernel() as manager:
+        manager.start_kernel()
+        client = manager.blocking_client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=60)
+            reply = client.execute_interactive(
+                f"import sccl\n{sweep}", timeout=120, output_hook=keep
+            )
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
     assert reply["content"]["status"] == "ok"
     bars = [data.get("text/html", "") for data in shown]
     assert any(
