@@ -165,7 +165,7 @@ def plot(
         str, typer.Option(help="Of tacos these figures, with commas between.", show_default="all")
     ] = "",
 ) -> None:
-    """Draw results of scale, table4, table5, collectives, tacos and the three of TE-CCL."""
+    """Draw results of scale, table4, table5, collectives, tacos, taccl and the three of TE-CCL."""
     check_picture(output)
     pictures.draw(files, output, [name for name in only.split(",") if name])
 

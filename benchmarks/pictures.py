@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import taccl_charts as taccl
 from benchmarks import teccl_charts as teccl
 from benchmarks.scale import series_of
 from benchmarks.tacos import charts as tacos
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Results = Sequence[Mapping[str, Any]]
 
 
-_TOGETHER = frozenset({"teccl-epochs", "teccl-scale"})
+_TOGETHER = frozenset({"teccl-epochs", "teccl-scale", "taccl"})
 """What is run in parts, whose files are drawn as if they were one."""
 
 
@@ -162,6 +163,7 @@ _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
     "table4": _table,
     "table5": _table,
     "collectives": _collectives,
+    "taccl": taccl.charts,
     "teccl": _least_times,
     "teccl-epochs": teccl.charts,
     "teccl-scale": teccl.scale_charts,

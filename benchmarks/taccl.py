@@ -3,7 +3,8 @@
 Published: TACCL (NSDI 2023), Table 2 (seconds for a sketch, Gurobi) and section 9 (80 GPUs in
 under 8 minutes, 128 in some 11 hours); what its schedules take on two NDv2: TE-CCL (SIGCOMM 2024),
 Table 8. Its figures 6 to 8 and 11 are measured on hardware beside NCCL: here the machine is
-simulated, and NCCL's stand-in is our ``nccl`` (rings, trees) in as many pieces as help.
+simulated, and NCCL's stand-in is our ``nccl`` (rings, trees), for alltoall ``direct`` (each rank
+sends to each), in as many pieces as help.
 """
 
 from __future__ import annotations
@@ -257,7 +258,8 @@ def _nccl(case: TacclCase, request: Request) -> float | None:
     """Return what NCCL's stand-in takes; None: it does not serve that."""
     contest = Contest(request.topology, request.spec, AlphaModel(case.alpha))
     try:
-        plan = ClassicalEntrant(contest, "nccl", "baseline", "").fastest(request.size_bytes)
+        name = "direct" if case.collective == "alltoall" else "nccl"
+        plan = ClassicalEntrant(contest, name, "baseline", "").fastest(request.size_bytes)
     except InputError:
         return None
     return None if plan is None else float(plan.us)

@@ -33,7 +33,12 @@ def read(path: Path) -> Any:
 def kernel() -> Iterator[KernelManager]:
     """Lend a kernel that is spoken to through files: a port that is free now may not be, later."""
     with TemporaryDirectory() as folder:
-        yield KernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
+        manager = KernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
+        try:
+            yield manager
+        finally:
+            if manager.has_kernel:
+                manager.shutdown_kernel(now=True)
 
 
 def executed(path: Path) -> Any:
@@ -120,7 +125,6 @@ def test_a_cell_shows_a_bar_while_it_works_and_is_empty_afterwards() -> None:
             )
         finally:
             client.stop_channels()
-            manager.shutdown_kernel(now=True)
     assert reply["content"]["status"] == "ok"
     bars = [data.get("text/html", "") for data in shown]
     assert any(
