@@ -60,7 +60,7 @@ def _told(file: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ValueError, LookupError, TypeError) as error:
+    except (ArithmeticError, ValueError, LookupError, TypeError) as error:
         raise FormatError(
             f"{file}: expected what 'python -m benchmarks ... -o' writes ({error!r})"
         ) from error

@@ -257,8 +257,8 @@ def _planned(case: TacclCase, units: float) -> TacclResult:
 def _nccl(case: TacclCase, request: Request) -> float | None:
     """Return what NCCL's stand-in takes; None: it does not serve that."""
     contest = Contest(request.topology, request.spec, AlphaModel(case.alpha))
+    name = "direct" if case.collective == "alltoall" else "nccl"
     try:
-        name = "direct" if case.collective == "alltoall" else "nccl"
         plan = ClassicalEntrant(contest, name, "baseline", "").fastest(request.size_bytes)
     except InputError:
         return None

@@ -15,10 +15,8 @@ Rows = Sequence[Mapping[str, Any]]
 
 _PARTS = {
     "a": ("receiver", "IB connections of a sender"),
-    "b": ("planned for", "the chunk that a plan is made for"),
     "c": ("of a buffer", "chunks of a buffer"),
     "d": ("uc-", "policy of the switch"),
-    "e": ("instance", "instances"),
 }
 """Of Figure 9: what in the name of a change says that a row is of it, and a title."""
 
@@ -63,7 +61,7 @@ def _beside_nccl(results: Rows) -> list[ChartType]:
 
 
 def _changes(results: Rows) -> list[ChartType]:
-    """Return bandwidths of the parts of Figure 9."""
+    """Return bandwidths of the parts of Figure 9 that there are cases of."""
     found = []
     for part, (word, title) in _PARTS.items():
         rows = [

@@ -121,6 +121,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         "teccl-fig11",
         "teccl-astar",
         "teccl-scale-allgather",
+        "taccl-auto",
     ],
 )
 def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
@@ -143,7 +144,12 @@ def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     tables = ROOT / "benchmarks" / "results" / "teccl-epochs.json"
     with pytest.raises(ParameterError, match="no result is of fig10, fig11, astar"):
         pictures.draw([tables], tmp_path / "p.svg")
-    for text in ("{", "[]", '{"benchmark": "scale", "results": [{}]}'):
+    scale = ROOT / "benchmarks" / "results" / "taccl-scale.json"
+    with pytest.raises(ParameterError, match="no result is of the parts auto and fig9"):
+        pictures.draw([scale], tmp_path / "p.svg")
+    no_time = """{"benchmark": "taccl", "results": [{"finish_us": 0, "nccl_us": null,
+        "case": {"part": "fig9", "change": "uc-min", "size_bytes": 1}}]}"""
+    for text in ("{", "[]", '{"benchmark": "scale", "results": [{}]}', no_time):
         (tmp_path / "f.json").write_text(text)
         with pytest.raises(FormatError, match="expected what 'python -m benchmarks"):
             pictures.draw([tmp_path / "f.json"], tmp_path / "p.svg")
