@@ -135,8 +135,9 @@ def test_what_no_links_stand_for_is_refused(sketch: Sketch, words: str) -> None:
 
 @pytest.mark.parametrize("by", ["tacos", "teccl"])
 def test_chunks_that_cannot_come_are_told_of_the_sketch(by: str) -> None:
+    apart = Sketch("apart", 2, within=(), relays=Relays(Joining.SAME))
     with pytest.raises(UnreachableError, match="sketch apart, on 'full:4': the ways that it leave"):
-        planned(by, resolve("full:4"), "allgather", Sketch("apart", 2, within=()))
+        planned(by, resolve("full:4"), "allgather", apart)
 
 
 def test_verbs_and_the_api_keep_to_a_sketch(tmp_path: Path) -> None:
