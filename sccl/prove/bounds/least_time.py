@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import lcm
 
 from sccl.collectives import Spec
@@ -357,23 +357,38 @@ class _Cuts:
 
     def _pipes(self, left: frozenset[int], sources: set[int], goals: set[int]) -> tuple[Pipe, ...]:
         """Return the links out of a set of nodes, by when they are of use for what goes there."""
+        before: dict[int, int | None] = {}
+        after: dict[int, int | None] = {}
         delays: dict[Edge, Fraction] = {}
         for edge, alpha in self.alpha.items():
             u, v = edge
-            if u in left and v not in left:
-                before = [self.far[s][u] for s in sources if u in self.far[s]]
-                after = [self.far[v][g] for g in goals if g in self.far[v]]
-                if before and after:
-                    delays[edge] = Fraction(min(before) + alpha + min(after), self.scale)
+            if u not in left or v in left:
+                continue
+            if u not in before:
+                far = (self.far[s].get(u) for s in sources)
+                before[u] = min((f for f in far if f is not None), default=None)
+            if v not in after:
+                far = (self.far[v].get(g) for g in goals)
+                after[v] = min((f for f in far if f is not None), default=None)
+            reached, onward = before[u], after[v]
+            if reached is not None and onward is not None:
+                delays[edge] = Fraction(reached + alpha + onward, self.scale)
         return self._carriers(delays)
+
+    @cached_property
+    def _shared(self) -> list[tuple[tuple[Edge, ...], Fraction]]:
+        """Return the links of each budget, and the bytes that they carry in a microsecond."""
+        together = zip(self.topology.budgets, self.topology.budget_speeds(), strict=True)
+        return [
+            (budget.edges, 1000 * budget.chunks_per_round * Fraction(str(speed)))
+            for budget, speed in together
+        ]
 
     def _carriers(self, delays: dict[Edge, Fraction]) -> tuple[Pipe, ...]:
         """Return what links carry that are of no use for some time each, in the order of that."""
         found: list[Pipe] = []
-        together = zip(self.topology.budgets, self.topology.budget_speeds(), strict=True)
-        for budget, speed in together:
-            inside = [edge for edge in budget.edges if edge in delays]
-            rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
+        for edges, rate in self._shared:
+            inside = [edge for edge in edges if edge in delays]
             if inside and rate < sum(self.rate[edge] for edge in inside):
                 found.append((min(delays.pop(edge) for edge in inside), rate))
         found += [(delay, self.rate[edge]) for edge, delay in delays.items()]
