@@ -85,13 +85,19 @@ def open_ways(posed: Posed, chunk: int) -> frozenset[int]:
 
 def _hops(posed: Posed, chunk: int) -> tuple[list[int], dict[int, list[int]]]:
     """Return how many ways each rank is from a chunk's source, and from each to who wants it."""
-    out: dict[int, list[int]] = {}
     into: dict[int, list[int]] = {}
     for way in sorted(open_ways(posed, chunk)):
-        out.setdefault(posed.src[way], []).append(posed.dst[way])
         into.setdefault(posed.dst[way], []).append(posed.src[way])
-    far = _spread(out, sorted(posed.holders[chunk]), posed.ranks)
-    return far, {rank: _spread(into, [rank], posed.ranks) for rank in sorted(posed.wanted[chunk])}
+    reach = {rank: _spread(into, [rank], posed.ranks) for rank in sorted(posed.wanted[chunk])}
+    return _far(posed, chunk), reach
+
+
+def _far(posed: Posed, chunk: int) -> list[int]:
+    """Return how many ways each rank is from a chunk's source."""
+    out: dict[int, list[int]] = {}
+    for way in sorted(open_ways(posed, chunk)):
+        out.setdefault(posed.src[way], []).append(posed.dst[way])
+    return _spread(out, sorted(posed.holders[chunk]), posed.ranks)
 
 
 def _spread(onward: dict[int, list[int]], begin: Iterable[int], ranks: int) -> list[int]:
@@ -116,13 +122,13 @@ def check_reachable(posed: Posed, where: str) -> None:
     Raises:
         UnreachableError: one does not.
     """
-    known: set[tuple[frozenset[int], frozenset[int]]] = set()
+    known: dict[tuple[frozenset[int], frozenset[int]], list[int]] = {}
     for chunk, wanted in enumerate(posed.wanted):
-        kind = (posed.holders[chunk], posed.barred_of(chunk))
-        if kind in known and posed.barred:
-            continue
-        known.add(kind)
-        far, _ = _hops(posed, chunk) if wanted else ([], {})
+        barred = posed.barred_of(chunk)
+        kind = (posed.holders[chunk], barred)
+        if kind not in known:
+            known[kind] = _far(posed, chunk) if barred else posed.soonest[chunk].tolist()
+        far = known[kind]
         for rank in sorted(wanted):
             if far[rank] >= FAR:
                 raise UnreachableError(
