@@ -12,13 +12,15 @@ from sccl.collectives import dual_of, named
 from sccl.core.outcome import Found
 from sccl.core.topology import Link, Switch, Topology
 from sccl.prove.bounds import least_time
+from sccl.prove.check.late import by_late
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.synth.flows.problem import FluidProblem, pose
-from sccl.synth.fluid.late import late_us
+from sccl.synth.fluid.late import late_us, latest
 from sccl.topo import resolve
 from tests.kit.nightly import times
+from tests.kit.strategies import topologies
 
 TACOS = registry.load("tacos")
 
@@ -55,6 +57,19 @@ def test_three_of_four_come_late_to_one() -> None:
     assert late == (12_000 + 35_000 + 12_500) / Fraction(15_000)
 
 
+@settings(max_examples=times(30))
+@given(st.integers(2, 5), st.integers(1, 3), st.sampled_from([0.1, 0.5, 2.5]), st.integers(1, 9000))
+def test_certificates_prove_as_much(inner: int, nics: int, far: float, size: int) -> None:
+    """And of more bytes no more than is so."""
+    topology = joined(inner, far, min(nics, inner))
+    late = latest(problem_of(topology, size))
+    assert late is not None
+    of = (named("allgather", topology.ranks).at(1), 1, Fraction(size), late.inside, late.sources)
+    floor = by_late(topology, *of, lambda _: None)
+    assert floor.us(size) == late.us
+    assert all(floor.us(n * size) <= late_us(problem_of(topology, n * size)) for n in (2, 9, 99))
+
+
 @pytest.mark.parametrize(
     ("machine", "size", "expected"),
     [("dgx2:2", 2000, "4.169090909"), ("dgx2:2", 8000, "4.815"), ("dgx2:4", 15_625, "10.975")],
@@ -84,6 +99,34 @@ def test_no_schedule_takes_less(inner: int, nics: int, far: float, size: int, ch
     found = registry.plan(TACOS, request, options, Effort())
     assert isinstance(found, Found)
     assert found.bound.attained >= late
+
+
+@settings(max_examples=times(60), deadline=None)
+@given(topologies(max_ranks=4), st.integers(1, 3), st.sampled_from([2, 8]), st.data())
+def test_no_schedule_takes_less_whatever_ranks_it_comes_to(
+    wiring: Topology, chunks: int, size: int, data: st.DataObject
+) -> None:
+    speeds = st.sampled_from([0.01, 0.02])
+    links = tuple(
+        Link(*k.edge, k.lanes, data.draw(st.sampled_from([0.4, 0.5])), data.draw(speeds))
+        for k in wiring.links
+    )
+    topology = Topology("some", wiring.ranks, links, 0.7, 25.0)
+    spec = named(data.draw(st.sampled_from(["allgather", "broadcast"])), topology.ranks)
+    everyone = set(range(topology.ranks))
+    inside = everyone - data.draw(
+        st.sets(st.sampled_from(sorted(everyone)), min_size=1, max_size=2)
+    )
+    try:
+        whole = Fraction(size * chunks)
+        floor = by_late(topology, spec.at(1), 1, whole, inside, everyone - inside, lambda _: None)
+    except ValueError:
+        return
+    request = Request(topology, spec, size * chunks)
+    options = TACOS.Options(chunks=chunks, alpha="travels")
+    found = registry.plan(TACOS, request, options, Effort())
+    assert isinstance(found, Found)
+    assert found.bound.attained >= floor.at_least_us
 
 
 def test_nothing_is_said_of_what_is_not_so() -> None:

@@ -18,24 +18,47 @@ use for other things as well only carry less.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.synth.flows.problem import FluidProblem
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What comes late somewhere.
+
+    Attributes:
+        us: what no schedule takes less than.
+        inside: the chassis to which it comes.
+        sources: what only these have is counted.
+    """
+
+    us: Fraction
+    inside: frozenset[int]
+    sources: frozenset[int]
+
+
 def late_us(problem: FluidProblem) -> Fraction:
-    """Return the microseconds that no schedule takes less than, by what comes late; 0: by nothing.
+    """Return the microseconds that no schedule takes less than, by what comes late; 0: nothing."""
+    found = latest(problem)
+    return found.us if found else Fraction(0)
+
+
+def latest(problem: FluidProblem) -> Late | None:
+    """Return what comes late such that it takes the most; None: nothing does.
 
     Where a switch copies nothing is said: one byte out of a rank may be many deliveries.
     """
     topology = problem.topology
     if any(switch.copies for switch in topology.switches):
-        return Fraction(0)
+        return None
     each = (frozenset(map(int, inside)) for inside in topology.chassis)
-    return max((us for inside in each for us in _of(problem, inside)), default=Fraction(0))
+    every = (late for inside in each for late in _of(problem, inside))
+    return max(every, key=lambda late: late.us, default=None)
 
 
-def _of(problem: FluidProblem, inside: frozenset[int]) -> Iterator[Fraction]:
+def _of(problem: FluidProblem, inside: frozenset[int]) -> Iterator[Late]:
     """Yield what is known of a chassis: of all that comes to it, and of what comes from afar."""
     entering = [w for w, (u, v) in enumerate(problem.edges) if u not in inside and v in inside]
     gates = {problem.edges[w][1] for w in entering}
@@ -46,10 +69,13 @@ def _of(problem: FluidProblem, inside: frozenset[int]) -> Iterator[Fraction]:
     into = _rate(problem, {problem.ways[w][-1] for w in entering})
     out = _rate(problem, {problem.ways[w][0] for w in onward})
     alpha = min(problem.alpha[w] for w in within)
-    sizes = _sizes(problem, inside)
+    far = problem.distances(sorted(inside), backwards=True)
+    sizes = _sizes(problem, inside, far)
     for soonest in sizes:
         size = sum((s for d, s in sizes.items() if d >= soonest), Fraction(0))
-        yield _least(len(inside), size, soonest, alpha, into, out)
+        us = _least(len(inside), size, soonest, alpha, into, out)
+        farther = frozenset(rank for rank, d in far.items() if rank not in inside and d >= soonest)
+        yield Late(us, inside, farther)
 
 
 def _rate(problem: FluidProblem, links: Iterable[int]) -> Fraction:
@@ -58,10 +84,11 @@ def _rate(problem: FluidProblem, links: Iterable[int]) -> Fraction:
     return sum((1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in found), Fraction(0))
 
 
-def _sizes(problem: FluidProblem, inside: frozenset[int]) -> dict[Fraction, Fraction]:
+def _sizes(
+    problem: FluidProblem, inside: frozenset[int], far: dict[int, Fraction]
+) -> dict[Fraction, Fraction]:
     """Return the bytes that all of a chassis want from outside, by how far they are from it."""
     found: dict[Fraction, Fraction] = {}
-    far = problem.distances(sorted(inside), backwards=True)
     for commodity in problem.commodities:
         for (held, wanted), _ in commodity.members:
             holders, wants = frozenset(map(int, held)), frozenset(map(int, wanted))
