@@ -309,6 +309,8 @@ def test_what_is_not_there_fails(made: Path, tmp_path: Path) -> None:
             {"inside": [0]},
             {"inside": [0, 99]},
             {"sources": []},
+            {"apart": "0"},
+            {"apart": "999"},
             {"machine": 7},
         ],
         "schedule": [{"size_bytes": 10**9}, {"file": "nothing.json"}],

@@ -1,23 +1,25 @@
 """What comes late to a set of ranks is not sent on twice: what that proves, in exact fractions.
 
-Take n ranks, all of which want some bytes that no one among them has. A *way* leads from a rank to
-a rank and passes only switches. A byte enters the set by a way from outside, to a *gate*. No way
-among the n has an alpha below a; no byte comes to one of them before d; all is there by T.
+Take n ranks, and chunks that no one among them has. What counts is a *pair*: a byte of such a
+chunk, and one of the n who wants it and is D or more from whoever has it. There are N, and a byte
+is in m at most. A *way* leads from a rank to a rank and passes only switches. A byte enters the set
+by a way from outside, to a *gate*; none comes to one of the n before d. No way among the n has an
+alpha below a. All is there by T, and d <= D.
 
 1. *Ways on.* Say that a byte comes first later than T - 2a. Whoever has it from one of the n, has
    it from a gate that has it from outside: else it was sent on twice, and came later than T.
-2. *Deliveries.* So each of the n has it over a last link of a way from outside, or from a gate. The
-   former carry R bytes a microsecond at most, all of them, whatever else passes them; of the first
-   links of ways from gates to others of the n all carry O. A switch that does not copy makes one
-   delivery of each byte that passes it; where one copies nothing is said.
-3. *Time.* What a gate sends on leaves it after d, after T - 2a, and no later than T - a. What comes
-   from outside comes after d, and if it is late after T - 2a.
-4. If T <= d + 2a all bytes are late: n S <= R (T - d) + O max(0, T - a - d).
-5. If T >= d + 2a: R (T - 2a - d) bytes at most are not late, and of the others, by 3,
-   n (S - R (T - 2a - d)) <= 2 R a + O a.
+2. *From outside* it comes over a last link of a way from there. Those carry R bytes a microsecond
+   at most, all of them, whatever else passes them. A pair that is so served is it after D, and if
+   the byte is late after T - 2a: R min(2a, T - D) pairs.
+3. *From a gate* it comes over a first link of ways from gates to others of the n, which all carry
+   O; a switch that does not copy makes one delivery of each byte that passes it, and where one
+   copies nothing is said. What so serves leaves after d, after T - 2a, and no later than T - a. And
+   it came to the gate within these times, for no more than m pairs, nor n - 1: so Q min(a, T - a -
+   d) pairs, if Q is the least of O, m R and (n - 1) R.
+4. *What is not late* came over last links from d to T - 2a: m R (T - 2a - d) pairs.
 
-Both say how many bytes there are at most, which never falls with T and is the same at d + 2a. So
-that time takes S bytes, and each more at least what the steepest part from there on says.
+Each of these is 0 where it would be less, and never falls with T. So N is at most their sum, and
+each pair more takes at least what the steepest part from there on says.
 
 Bytes of a chunk leave one after the other and come alpha later, or more; that a chunk is whole
 before it is sent on only makes it later. It is the same whether alphas travel or occupy.
@@ -25,23 +27,27 @@ before it is sent on only makes it later. It is the same whether alphas travel o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
+from sccl.prove.check.prices import short
 from sccl.prove.check.times import Floor, alphas_from
 from sccl.prove.check.trees import Spend
 
 
-def by_late(  # noqa: PLR0913, PLR0917 - a question, a size, and the ranks in question
+def by_late(  # noqa: PLR0913, PLR0917 - a question, a size, and the pairs in question
     machine: Topology,
     collective: Collective,
     chunks: int,
     size_bytes: Fraction,
     inside: Iterable[int],
     sources: Iterable[int],
+    apart: Fraction,
     spend: Spend,
 ) -> Floor:
     """Return in what time what comes late to some ranks can have come to all of them.
@@ -50,59 +56,108 @@ def by_late(  # noqa: PLR0913, PLR0917 - a question, a size, and the ranks in qu
         collective: non-combining, of which ``chunks`` are a rank's buffer.
         inside: the ranks.
         sources: what others than these have, too, does not count.
+        apart: microseconds; nor does what is nearer to who wants it.
 
     Raises:
         ValueError: a switch copies, there are no such ranks, no way leads to them or on, or nothing
-            that counts is wanted by all of them.
+            counts.
+        TooMuchError: that takes too much work.
     """
     if any(switch.copies for switch in machine.switches):
         raise ValueError("a switch copies: one byte that a rank sends may be many deliveries")
     ranks, among = frozenset(inside), frozenset(sources)
     if not ranks or not ranks <= frozenset(range(machine.ranks)):
         raise ValueError("these are not ranks, one or more")
-    classes = collective.classes()
-    spend((10 + len(ranks)) * len(machine.links) + 4 * len(classes) + len(ranks) + len(among))
-    count, holding = 0, set[int]()
-    for (held, wanted), own in classes.items():
-        holders = frozenset[int](held)
-        if holders <= among - ranks and ranks <= frozenset[int](wanted):
-            count += collective.amount(own)
-            holding |= holders
-    if not count:
-        raise ValueError("nothing that only the sources have is wanted by all of these ranks")
-    far = alphas_from(machine, holding)
-    soonest = min((far[rank] for rank in ranks if rank in far), default=None)
+    spend((10 + 10 * len(ranks)) * len(machine.links) + len(among))
+    found = _pairs(machine, collective, ranks, among, apart, spend)
     alpha = _least_alpha(machine, ranks)
     into, onward = _into_and_onward(machine, ranks)
-    if soonest is None or alpha is None or not into or not onward:
+    if alpha is None or not into or not onward:
         raise ValueError("no way leads to these ranks, or none from where it leads to the others")
-    share = Fraction(count, chunks)
-    return _carried(
-        len(ranks), size_bytes, share, soonest, alpha, _rate(machine, into), _rate(machine, onward)
-    )
+    rate = _rate(machine, into)
+    served = min(_rate(machine, onward), min(found.most, len(ranks) - 1) * rate)
+    first = found.soonest + alpha
+    changes = [
+        (apart, rate),
+        (apart + 2 * alpha, -rate),
+        (first, served),
+        (first + alpha, -served),
+        (first + alpha, found.most * rate),
+    ]
+    return _by_when(sorted(changes), Fraction(found.count, chunks), size_bytes)
 
 
-def _carried(  # noqa: PLR0913, PLR0917 - n, L, S / L, d, a, R and O of what is proved above
-    many: int,
-    size_bytes: Fraction,
-    share: Fraction,
-    soonest: Fraction,
-    alpha: Fraction,
-    into: Fraction,
-    onward: Fraction,
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """What counts.
+
+    Attributes:
+        count: chunks, by the ranks that want them.
+        most: ranks for one chunk.
+        soonest: when the first of it can be there.
+    """
+
+    count: int
+    most: int
+    soonest: Fraction
+
+
+def _pairs(  # noqa: PLR0913, PLR0917 - what the claim says
+    machine: Topology,
+    collective: Collective,
+    ranks: frozenset[int],
+    among: frozenset[int],
+    apart: Fraction,
+    spend: Spend,
+) -> _Pairs:
+    """Return what counts.
+
+    Raises:
+        ValueError: nothing does, or some of it can be there later than it is apart.
+    """
+    classes = collective.classes()
+    spend(4 * len(classes))
+    count, most, soonest = 0, 0, list[Fraction]()
+    known: dict[frozenset[int], dict[int, Fraction]] = {}
+    for (held, wanted), own in classes.items():
+        holders, wanting = frozenset[int](held), frozenset[int](wanted) & ranks
+        if not wanting or not holders <= among - ranks:
+            continue
+        if holders not in known:
+            spend(10 * len(machine.links))
+            known[holders] = alphas_from(machine, holders)
+        far = known[holders]
+        many = sum(1 for rank in wanting if rank in far and far[rank] >= apart)
+        if many:
+            count += many * collective.amount(own)
+            most = max(most, many)
+            soonest.append(min(far[rank] for rank in ranks if rank in far))
+    if not count:
+        raise ValueError("nothing that only the sources have is wanted by these ranks, so far away")
+    if apart < min(soonest):
+        raise ValueError(f"{short(min(soonest))} us are the least that anything is apart")
+    return _Pairs(count, most, min(soonest))
+
+
+def _by_when(
+    changes: Sequence[tuple[Fraction, Fraction]], share: Fraction, size_bytes: Fraction
 ) -> Floor:
-    """Return when it is all there."""
-    needed = many * share * size_bytes  # deliveries
-    if needed <= into * alpha:
-        steepest = max(into + onward, many * into)
-        return Floor(size_bytes, soonest + needed / into, many * share / steepest)
-    needed -= into * alpha
-    if needed <= (into + onward) * alpha:
-        steepest = max(into + onward, many * into)
-        us = soonest + alpha + needed / (into + onward)
-        return Floor(size_bytes, us, many * share / steepest)
-    needed -= (into + onward) * alpha
-    return Floor(size_bytes, soonest + 2 * alpha + needed / (many * into), share / into)
+    """Return when a share of bytes is served, by how the pairs change that are served at a time.
+
+    Args:
+        changes: (from when on, by how many a microsecond), ascending.
+    """
+    needed, rate, at = share * size_bytes, Fraction(0), Fraction(0)
+    left = list(changes)
+    while left:
+        when, more = left[0]
+        if rate and needed <= rate * (when - at):
+            break
+        needed -= rate * (when - at)
+        rate, at = rate + more, when
+        left.pop(0)
+    steepest = max(accumulate((more for _, more in left), initial=rate))
+    return Floor(size_bytes, at + needed / rate, share / steepest)
 
 
 def _least_alpha(machine: Topology, ranks: frozenset[int]) -> Fraction | None:

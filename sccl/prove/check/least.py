@@ -73,7 +73,8 @@ def _floor(
     machine = case.machine(claim.machine)
     chunks = case.unit.chunks * case.dual.chunk_factor
     if isinstance(claim, TimeLateWire):
-        found = by_late(machine, case.unit, chunks, size, claim.inside, claim.sources, spend)
+        counted_ = (claim.inside, claim.sources, Fraction(claim.apart))
+        found = by_late(machine, case.unit, chunks, size, *counted_, spend)
         return found, f"what goes on once among {counted(len(claim.inside), 'rank')}"
     key_of = keys_of(machine)
     prices = [(key_of(name), slot, Fraction(price)) for name, slot, price in claim.prices]

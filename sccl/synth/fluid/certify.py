@@ -181,10 +181,12 @@ def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | Non
     (work := Work()).begin()
     size = Fraction(size_bytes)
     try:
-        found = by_late(machine, problem.collective, chunks, size, inside, sources, work.spend)
+        pairs = (inside, sources, late.apart)
+        found = by_late(machine, problem.collective, chunks, size, *pairs, work.spend)
     except (TooMuchError, ValueError):
         return None
-    return TimeLateWire(**_told(found), machine=0, inside=inside, sources=sources)
+    told, apart = _told(found), str(late.apart)
+    return TimeLateWire(**told, machine=0, inside=inside, sources=sources, apart=apart)
 
 
 def _priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
