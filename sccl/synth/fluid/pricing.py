@@ -23,6 +23,9 @@ MOST_WORK = 15 * 10**8
 MOST_PARTED = 3 * 10**8
 """Likewise, of a machine's ranks in groups: tenths of a second."""
 
+MOST_BESIDE = 10**6
+"""Likewise, of rails beside chassis that are alike: no more than milliseconds."""
+
 _ALIKE = 3
 """Chassis that are looked at for being alike; of fewer a table of sets is small."""
 
@@ -283,9 +286,13 @@ def _parts(problem: FluidProblem) -> list[_Part]:
         len(c.wanted) == problem.topology.ranks for c in commodities
     ):
         single = all(len(c.holders) == 1 for c in commodities)
-        if single and (found := _alike(problem)) is not None:
-            return [_Alike(*found, whole)]
-        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in _partitions(problem)]
+        alike = _alike(problem) if single else None
+        partitions = list(_partitions(problem))
+        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in partitions]
+        if alike is not None:  # the first partition, by chassis, in less work
+            rest = parted[1:] if len(partitions) > 1 else []
+            few = [part for part in rest if part.work(2) <= MOST_BESIDE]
+            return [_Alike(*alike, whole), *few]
         if light := [part for part in parted if part.work(2) <= MOST_PARTED]:
             return light
     return [_Sets(problem, [every], whole)]
