@@ -140,9 +140,14 @@ class SketchedPhase:
     @property
     def symmetric(self) -> bool:
         """Return whether the routes of the best keep the symmetries."""
-        pairs = {(chunk, b.way) for b in self.batches for chunk in b.chunks}
-        images = zip(self.action.chunks, self.action.ways, strict=True)
-        return all((c[chunk], w[way]) in pairs for c, w in images for chunk, way in pairs)
+        sent = np.zeros((self.posed.chunks, len(self.posed.src)), dtype=np.bool_)
+        for batch in self.batches:
+            sent[list(batch.chunks), batch.way] = True
+        chunks, ways = np.nonzero(sent)
+        return all(
+            sent[np.array(to_chunk)[chunks], np.array(to_way)[ways]].all()
+            for to_chunk, to_way in zip(self.action.chunks, self.action.ways, strict=True)
+        )
 
     def us(self, units: int) -> float:
         """Return units in microseconds."""
