@@ -14,13 +14,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.algorithm import Algorithm, Send
 from sccl.errors import JudgeError, ParameterError
 from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.msccl_graph import graph_program
 from sccl.formats.msccl_lowering import alias_of, gpus_of
 from sccl.formats.msccl_program import MscclGpu, MscclProgram, is_program, program_of, text_of
 from sccl.formats.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, broken_rules
+from sccl.formats.msccl_steps import Writer
 from sccl.lower.step_graph_run import run_graph
 
 NAME = "msccl-xml"
@@ -95,7 +96,7 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
         algorithm = plan.plan
         assert isinstance(algorithm, Algorithm)
         _check_served(plan.name, algorithm, runtime)
-        gpus = _right_gpus(algorithm, runtime, options)
+        gpus = _right_gpus(algorithm, plan.together, runtime, options)
         scratch = max(gpu.scratch for gpu in gpus)
         for name, placed in _calls(algorithm, runtime).items():
             attributes = _attributes(plan, algorithm, runtime, options, gpus)
@@ -179,15 +180,16 @@ def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
 
 
 def _right_gpus(
-    algorithm: Algorithm, runtime: Runtime, options: MscclOptions
+    algorithm: Algorithm, together: Mapping[Send, int], runtime: Runtime, options: MscclOptions
 ) -> tuple[MscclGpu, ...]:
     """Return what ranks run, its messages sent on at once unless that could make them wait."""
     collective = algorithm.collective
     block = collective.chunks // (collective.ranks if collective.name == "reducescatter" else 1)
     ways = (False,) if collective.name == "alltoall" else (False, True)
     aliases = [alias_of(collective.name, block, in_place=way) for way in ways]
+    writer = Writer(algorithm, together)
     for fuse in (True, False):
-        gpus = gpus_of(algorithm, runtime, aliases, options.channels, fuse=fuse)
+        gpus = gpus_of(writer, runtime, aliases, options.channels, fuse=fuse)
         attributes = {"coll": collective.name, "proto": options.protocol, "inplace": "1"}
         program = MscclProgram(attributes, _chunks(algorithm), gpus)
         (calling,) = graph_program(program).callings
