@@ -103,7 +103,7 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
                 f"{plan.name}: {algorithm.collective.name} is no collective of MSCCL++'s "
                 f"executor: it runs {', '.join(COLLECTIVES)}"
             )
-        gpus, slices = gpus_of(algorithm, _manner(options))
+        gpus, slices = gpus_of(algorithm, plan.together, _manner(options))
         found = _plan(plan, algorithm, gpus, slices, options)
         files[f"{plan.name}.json"] = _checked(found, plan.name)
         notes += _notes(found, gpus)

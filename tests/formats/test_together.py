@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from sccl.core.algorithm import Algorithm, Send, send
 from sccl.core.clock import Clock
 from sccl.core.schedule import schedule_of
 from sccl.core.topology import Link, Switch, Topology
-from sccl.formats import SizedPlan, msccl_xml
+from sccl.formats import SizedPlan, msccl_xml, mscclpp
 from sccl.formats.msccl_program import MscclProgram, program_of
+from sccl.formats.mscclpp_plan import plan_of
 from sccl.judge import violations
 from sccl.lower.step_graph import StepProgram
 from sccl.lower.step_graph_run import run_graph
@@ -21,8 +24,9 @@ from sccl.tasks.exporting import export
 from sccl.tasks.files import write_plan
 from sccl.topo import resolve
 from sccl.transform.levels import levelled
-from tests.kit import tacos
+from tests.kit import slow_mscclpp, tacos
 from tests.kit.found import frontier
+from tests.kit.mscclpp import faults_of as mscclpp_faults_of
 from tests.kit.nightly import seed, times
 from tests.kit.schedules import together_around
 from tests.kit.slow_msccl import is_right
@@ -99,19 +103,70 @@ def test_what_lies_apart_goes_by_itself() -> None:
     assert counts(beside, "s") == [1, 2]
 
 
+def by_chance(algorithm: Algorithm, draw: random.Random) -> list[dict[Send, int]]:
+    """Return parties of the sends of each step and link: halves by chance, and all."""
+    links = {key: n for n, key in enumerate({(s.step, s.src, s.dst): 0 for s in algorithm.sends})}
+    every = {s: 2 * links[s.step, s.src, s.dst] for s in algorithm.sends}
+    return [{s: party + draw.randrange(2) for s, party in every.items()}, every]
+
+
 @pytest.mark.parametrize("collective", msccl_xml.COLLECTIVES)
-@pytest.mark.parametrize("machine", ["ring:4", "full:4", "star:4", "dgx1", "circulant:6:1,2"])
+@pytest.mark.parametrize("machine", ["ring:4", "full:4", "star:4", "dgx1"])
 def test_whatever_goes_together_ends_right(machine: str, collective: str) -> None:
     """Sends of a step and a link in parties by chance: also of chunks that others meet there."""
     draw = random.Random(seed(f"{machine} {collective}"))  # noqa: S311 - no secret
     for algorithm in frontier(machine, collective)[: times(1)]:
-        parties = {s: hash((s.step, s.src, s.dst, draw.randrange(2))) for s in algorithm.sends}
-        for together in (parties, {s: hash((s.step, s.src, s.dst)) for s in algorithm.sends}):
+        for together in by_chance(algorithm, draw):
             content = written(algorithm, together)
             assert faults_of(content) == []
             found = program_of(content, "file")
             root = algorithm.collective.root or 0
             assert is_right(found, root, 0, in_place=False)
+
+
+@pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
+@pytest.mark.parametrize("machine", ["ring:4", "full:4"])
+def test_whatever_goes_together_ends_right_in_mscclpp(machine: str, collective: str) -> None:
+    draw = random.Random(seed(f"{machine} {collective}"))  # noqa: S311 - no secret
+    for algorithm in frontier(machine, collective)[: times(1)]:
+        for together in by_chance(algorithm, draw):
+            content = put(algorithm, together)
+            assert mscclpp_faults_of(content) == []
+            assert slow_mscclpp.is_right(json.loads(content), 0, 48)
+
+
+def put(algorithm: Algorithm, together: dict[Send, int]) -> bytes:
+    """Return the plan of an algorithm some of whose sends go together."""
+    entry = SizedPlan("plan", algorithm, together=together)
+    (content,) = mscclpp.write([entry], mscclpp.Options()).files.values()
+    return content
+
+
+def sizes(content: bytes, names: str) -> list[int]:
+    """Return of how many chunks each destination of some operations is."""
+    blocks = [block for gpu in plan_of(content, "plan").gpus for block in gpu.threadblocks]
+    ops = [op for block in blocks for op in block.ops if op.name in names.split()]
+    return sorted(part.size for op in ops for part in op.dst_buff)
+
+
+def test_what_lies_beside_one_another_is_put_as_one() -> None:
+    found = levelled(together_around(4, 25_000))
+    content = put(found.algorithm, dict(found.together))
+    assert sizes(content, "put") == [2] * 12
+    assert mscclpp_faults_of(content) == []
+    alone = put(found.algorithm, {})
+    assert set(sizes(alone, "put")) == {1}
+
+
+def test_between_nodes_the_last_of_what_goes_together_signals() -> None:
+    """Two nodes of one rank: a port puts all four chunks, signals and flushes, in one operation."""
+    pair = replace(resolve("line:2"), chassis=((0,), (1,)))
+    sends = tuple(send(c, c % 2, 1 - c % 2, 0) for c in range(8))
+    algorithm = Algorithm(pair, named("allgather", 2).at(4), (4,), sends)
+    content = put(algorithm, {s: s.src for s in sends})
+    assert sizes(content, "pwsf") == [4, 4]
+    assert sizes(content, "put pws") == []
+    assert mscclpp_faults_of(content) == []
 
 
 def around(ranks: int, lanes: int) -> Topology:
