@@ -15,6 +15,7 @@ from sccl.errors import TooLargeError
 from sccl.formats.msccl_program import MscclBlock, MscclGpu, MscclStep
 from sccl.formats.msccl_rules import BLOCKS_PER_CHANNEL, MAX_COUNT, MAX_DEP_BLOCK, Runtime
 from sccl.formats.msccl_steps import LOCAL, At, MscclOp, Writer
+from sccl.lower.instances import Instances
 
 _NOP = MscclStep("nop", ("i", -1), ("o", -1), count=0, dep=None, tells=False)
 
@@ -29,31 +30,34 @@ def gpus_of(
 
     Args:
         aliases: per way of calling, what memory places are.
-        channels: at least so many, if there are messages for them.
+        channels: at least so many of each instance, if there are messages for them.
 
     Raises:
         TooLargeError: no number of channels that the runtime has is enough.
     """
     own = enumerate(writer.ops)
     links = Counter((src, op.peer) for src, ops in own for op in ops if op.message >= 0)
-    needed = -(-max(links.values(), default=1) // (2 * runtime.steps))  # a link's two directions
-    for count in range(max(channels, needed), runtime.channels + 1):
-        for spread in (_by_chunk(count), _in_turn(count)):
+    instances = writer.instances
+    most = -(-max(links.values(), default=1) // instances.count)
+    needed = -(-most // (2 * runtime.steps))  # a link's two directions
+    for count in range(max(channels, needed), runtime.channels // instances.count + 1):
+        for spread in (_by_chunk(instances, count), _in_turn(instances, count)):
             ranks = _blocks(writer, spread, fuse=fuse)
             if all(_fits(own, runtime) for own in ranks):
                 gpus = tuple(_gpu(writer, r, own, aliases) for r, own in enumerate(ranks))
                 if all(len(b.steps) <= runtime.steps for gpu in gpus for b in gpu.blocks):
                     return gpus
-    raise TooLargeError(_too_large(writer.ops, runtime))
+    raise TooLargeError(_too_large(writer, runtime))
 
 
-def _too_large(ops: Sequence[Sequence[MscclOp]], runtime: Runtime) -> str:
+def _too_large(writer: Writer, runtime: Runtime) -> str:
     blocks, steps = min(runtime.blocks, MAX_DEP_BLOCK + 1), runtime.steps
-    most = max(len(own) for own in ops)
+    most, count = max(len(own) for own in writer.ops), writer.instances.count
+    in_all, fewer = (f", in {count} instances", "fewer instances, ") if count > 1 else ("", "")
     return (
-        f"{runtime.about} runs {blocks} thread blocks of {steps} steps on a rank, and some rank "
-        f"has {most} steps to do, among peers that need blocks of their own: give an algorithm of "
-        "fewer chunks, or another --set dialect"
+        f"{runtime.about} runs {blocks} thread blocks of {steps} steps over {runtime.channels} "
+        f"channels on a rank, and some rank has {most} steps to do{in_all}, among peers that need "
+        f"blocks of their own: give {fewer}an algorithm of fewer chunks, or another --set dialect"
     )
 
 
@@ -62,12 +66,21 @@ Spread = Callable[[int, int], int]
 """
 
 
-def _by_chunk(count: int) -> Spread:
-    return lambda chunk, _: chunk % count
+def _by_chunk(instances: Instances, count: int) -> Spread:
+    def spread(chunk: int, _: int) -> int:
+        """Return the class of a chunk among those of its instance."""
+        instance, own = instances.of(chunk)
+        return instance * count + own % count
+
+    return spread
 
 
-def _in_turn(count: int) -> Spread:
-    return lambda _, number: number % count
+def _in_turn(instances: Instances, count: int) -> Spread:
+    def spread(chunk: int, number: int) -> int:
+        """Return the class whose turn it is among those of its instance."""
+        return instances.of(chunk)[0] * count + number % count
+
+    return spread
 
 
 Blocks = dict[tuple[int, int, int], list[MscclOp]]

@@ -15,9 +15,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sccl.core.algorithm import Algorithm, Send
+from sccl.core.algorithm import Send
 from sccl.formats.msccl_rules import MAX_COUNT
 from sccl.lower import layout_of
+from sccl.lower.instances import Instances
 from sccl.lower.values import Trace, Value, trace
 
 At = tuple[str, int]
@@ -54,20 +55,17 @@ class MscclOp:
 
 
 class Writer:
-    """Writes down what ranks do, in an order that can be run.
+    """Writes down what ranks do, in an order that can be run."""
 
-    Args:
-        together: of sends that are one transfer with others, which.
-    """
-
-    def __init__(self, algorithm: Algorithm, together: Mapping[Send, int]) -> None:
-        self.algorithm = algorithm
+    def __init__(self, instances: Instances) -> None:
+        self.instances = instances
+        self.algorithm = algorithm = instances.algorithm
         self.found = found = trace(algorithm)
         self.layout = layout_of(algorithm.collective)
         self.ops: list[list[MscclOp]] = [[] for _ in range(algorithm.topology.ranks)]
         self.place: list[At] = [("i", -1)] * len(found.values)
-        self.party = _parties(found, together)
-        self.scratch = _scratch(algorithm, found, self.party)
+        self.party = _parties(found, instances.together)
+        self.scratch = _scratch(instances, found, self.party)
         self.transfers: dict[int, list[tuple[MscclOp, MscclOp]]] = defaultdict(list)
         self.read = Counter(
             source for n, v in enumerate(found.values) if found.needed[n] for source in v.sources()
@@ -176,12 +174,13 @@ def _as_one(first: MscclOp, then: MscclOp) -> MscclOp:
 
 
 def _scratch(
-    algorithm: Algorithm, found: Trace, party: Mapping[int, int]
+    instances: Instances, found: Trace, party: Mapping[int, int]
 ) -> dict[tuple[int, int], int]:
     """Return the scratch of (chunk, rank): as little as what is alive in one step.
 
-    What comes together lies beside one another where there is room.
+    What comes together lies beside one another where there is room; each instance has its own.
     """
+    algorithm = instances.algorithm
     spans: list[dict[int, list[int]]] = [{} for _ in range(algorithm.topology.ranks)]
     for number, value in enumerate(found.values):
         for source in value.sources() if found.needed[number] else ():
@@ -194,14 +193,20 @@ def _scratch(
     for number, transfer in party.items():
         value = found.values[number]
         comes.setdefault((value.chunk, value.rank), transfer)
+    each = instances.each
     slots: dict[tuple[int, int], int] = {}
     for rank, own in enumerate(spans):
         free_from: list[int] = []
         for first, _, chunk in sorted(
-            (span[0], comes.get((chunk, rank), -1), chunk) for chunk, span in own.items()
+            (span[0], comes.get((chunk, rank), -1), chunk)
+            for chunk, span in own.items()
+            if chunk < each
         ):
             free = [slot for slot, until in enumerate(free_from) if until < first]
             slot = free[0] if free else len(free_from)
             free_from[slot : slot + 1] = [own[chunk][1]]
             slots[chunk, rank] = slot
+        for chunk in own:
+            instance, same = instances.of(chunk)
+            slots[chunk, rank] = slots[same, rank] + instance * len(free_from)
     return slots
