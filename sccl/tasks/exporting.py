@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from sccl import formats
-from sccl.core.algorithm import Algorithm, KSynchronous, Send
+from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.cost import Costs, winners
 from sccl.core.files.disk import (
     check_can_create,
@@ -26,7 +26,7 @@ from sccl.core.files.text import problem
 from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
-from sccl.tasks.judged import judged, judged_schedule
+from sccl.tasks.judged import judged_schedule, judged_steps
 from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.sizes import check_divides
 
@@ -243,19 +243,13 @@ def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> SizedPlan:
     """
     from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
     from sccl.tasks.terms import finest_tick  # noqa: PLC0415
-    from sccl.transform.levels import levelled  # noqa: PLC0415
     from sccl.transform.retime import schedule_of  # noqa: PLC0415
 
     where, plan, name = str(one.file), one.plan, slug(one.file.stem)
-    together: Mapping[Send, int] = {}
-    if isinstance(plan, KSynchronous):
-        algorithm = judged(plan, where)
-    else:
-        schedule = judged_schedule(plan, where)
-        if Schedule in form.TAKES:
-            return SizedPlan(name, schedule, size_bytes=size_bytes)
-        found = levelled(schedule)
-        algorithm, together = found.algorithm, found.together
+    if Schedule in form.TAKES and not isinstance(plan, KSynchronous):
+        return SizedPlan(name, judged_schedule(plan, where), size_bytes=size_bytes)
+    found = judged_steps(plan, where)
+    algorithm, together = found.algorithm, found.together
     if form.BY_SIZE:
         if size_bytes is None:
             raise ParameterError(f"{where}: {form.NAME} holds bytes: give --size, such as 1MB")

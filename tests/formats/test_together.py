@@ -14,6 +14,7 @@ from sccl.core.algorithm import Algorithm, Send, send
 from sccl.core.clock import Clock
 from sccl.core.schedule import schedule_of
 from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import InputError
 from sccl.formats import SizedPlan, msccl_xml, mscclpp
 from sccl.formats.msccl_program import MscclProgram, program_of
 from sccl.formats.mscclpp_plan import plan_of
@@ -206,3 +207,18 @@ def test_plans_on_one_machine_of_switches_are_written_together(tmp_path: Path) -
         (),
     )
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["allgather.xml", "alltoall.xml"]
+
+
+def test_what_no_steps_tell_is_said_of_its_file(tmp_path: Path) -> None:
+    line = resolve("line:3")
+    clock = Clock.of(line, 25_000)
+    place = {k.edge: i for i, k in enumerate(line.links)}
+    took = clock.busy(0) + clock.lag(0)
+    hops = [(0, clock.busy(0), 0, place[0, 1], False), (took, 2 * took, 0, place[1, 2], False)]
+    back = (0, clock.busy(0), 0, place[0, 1], False)
+    rows = [*hops, (2 * took, 3 * took, *back[2:])]
+    plan = schedule_of(line, named("broadcast", 3).at(1), rows, clock, [4, 4, 5])
+    write_plan(tmp_path / "relayed.json", plan)
+    with pytest.raises(InputError, match=r"relayed\.json: message 4 has 2 hops, and an algorithm"):
+        export([tmp_path / "relayed.json"], "msccl-xml", tmp_path / "plan.xml", None, ())
+    assert not (tmp_path / "plan.xml").exists()
