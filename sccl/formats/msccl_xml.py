@@ -21,6 +21,8 @@ from sccl.formats.msccl_graph import graph_program
 from sccl.formats.msccl_lowering import alias_of, gpus_of
 from sccl.formats.msccl_program import MscclGpu, MscclProgram, is_program, program_of, text_of
 from sccl.formats.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, broken_rules
+from sccl.formats.msccl_steps import Writer
+from sccl.lower.instances import Instances, instances_of
 from sccl.lower.step_graph_run import run_graph
 
 NAME = "msccl-xml"
@@ -41,6 +43,10 @@ MOST_BYTES = 2**40
 
 MOST_BYTES_WITH_SCRATCH = 2**30
 """The same of programs with scratch: msccl allocates it for the largest call when it begins."""
+
+
+MOST_INSTANCES = 32
+"""As many as there are channels: each has some of its own."""
 
 
 class Dialect(StrEnum):
@@ -77,6 +83,14 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
             description="Over how many channels the messages of a link go at least.",
         ),
     ] = 1
+    instances: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_INSTANCES,
+            description="How often it runs beside itself, each time on a part of every chunk.",
+        ),
+    ] = 1
 
 
 Options = MscclOptions
@@ -92,10 +106,11 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
     files: dict[str, bytes] = {}
     notes: list[str] = []
     for plan in plans:
-        algorithm = plan.plan
-        assert isinstance(algorithm, Algorithm)
+        assert isinstance(plan.plan, Algorithm)
+        instances = instances_of(plan.plan, plan.together, options.instances)
+        algorithm = instances.algorithm
         _check_served(plan.name, algorithm, runtime)
-        gpus = _right_gpus(algorithm, runtime, options)
+        gpus = _right_gpus(instances, runtime, options)
         scratch = max(gpu.scratch for gpu in gpus)
         for name, placed in _calls(algorithm, runtime).items():
             attributes = _attributes(plan, algorithm, runtime, options, gpus)
@@ -158,7 +173,7 @@ def _check_served(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
     if _chunks(algorithm) > MAX_OFFSET:
         raise ParameterError(
             f"{name}: buffers of {_chunks(algorithm)} chunks, and {runtime.about} counts to "
-            f"{MAX_OFFSET}: give an algorithm of fewer chunks"
+            f"{MAX_OFFSET}: give an algorithm of fewer chunks, or fewer instances"
         )
 
 
@@ -179,15 +194,16 @@ def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
 
 
 def _right_gpus(
-    algorithm: Algorithm, runtime: Runtime, options: MscclOptions
+    instances: Instances, runtime: Runtime, options: MscclOptions
 ) -> tuple[MscclGpu, ...]:
     """Return what ranks run, its messages sent on at once unless that could make them wait."""
-    collective = algorithm.collective
+    algorithm, collective = instances.algorithm, instances.algorithm.collective
     block = collective.chunks // (collective.ranks if collective.name == "reducescatter" else 1)
     ways = (False,) if collective.name == "alltoall" else (False, True)
     aliases = [alias_of(collective.name, block, in_place=way) for way in ways]
+    writer = Writer(instances)
     for fuse in (True, False):
-        gpus = gpus_of(algorithm, runtime, aliases, options.channels, fuse=fuse)
+        gpus = gpus_of(writer, runtime, aliases, options.channels, fuse=fuse)
         attributes = {"coll": collective.name, "proto": options.protocol, "inplace": "1"}
         program = MscclProgram(attributes, _chunks(algorithm), gpus)
         (calling,) = graph_program(program).callings
