@@ -223,7 +223,7 @@ class SketchedPhase:
         if effort is None:
             return None
         edges = list(self.sketched.connections(posed.src, posed.dst))
-        return routed(posed, self.action, chosen, edges, effort)
+        return routed(posed, self.action, chosen, edges, effort, self.least)
 
     @property
     def own_first(self) -> bool:
