@@ -19,11 +19,19 @@ from sccl.errors import JudgeError, ParameterError
 from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.msccl_graph import graph_program
 from sccl.formats.msccl_lowering import alias_of, gpus_of
-from sccl.formats.msccl_program import MscclGpu, MscclProgram, is_program, program_of, text_of
+from sccl.formats.msccl_program import (
+    MAX_ELEMENTS,
+    MscclGpu,
+    MscclProgram,
+    chunk_by_chunk,
+    is_program,
+    program_of,
+    text_of,
+)
 from sccl.formats.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, broken_rules
 from sccl.formats.msccl_steps import Writer
 from sccl.lower.instances import Instances, instances_of
-from sccl.lower.step_graph_run import run_graph
+from sccl.lower.step_graph_run import in_order, run_graph
 
 NAME = "msccl-xml"
 ABOUT = "MSCCL programs for microsoft/msccl, Azure's executor and RCCL up to ROCm 7.12"
@@ -143,7 +151,9 @@ def read(content: bytes, where: str) -> Foreign:
     said = _said(broken)
     refused = all(broken.values())
     plan = graph_program(program)
-    notes = [] if refused else said
+    notes = [] if refused else list(said)
+    if not in_order(plan.callings[0].graph.steps)[1] and (stuck := _stuck(program)):
+        notes.append(f"in calls so large that each chunk takes a place in a queue, {stuck[0]}")
     if plan.collective.name == "custom":
         notes = [NOT_SAID, *notes]
     return Foreign(plan, about, tuple(notes), said if refused else ())
@@ -196,7 +206,10 @@ def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
 def _right_gpus(
     instances: Instances, runtime: Runtime, options: MscclOptions
 ) -> tuple[MscclGpu, ...]:
-    """Return what ranks run, its messages sent on at once unless that could make them wait."""
+    """Return what ranks run, its messages sent on at once unless that could make them wait.
+
+    So it is looked at where each chunk takes a place in a queue: in calls of many bytes.
+    """
     algorithm, collective = instances.algorithm, instances.algorithm.collective
     block = collective.chunks // (collective.ranks if collective.name == "reducescatter" else 1)
     ways = (False,) if collective.name == "alltoall" else (False, True)
@@ -205,9 +218,7 @@ def _right_gpus(
     for fuse in (True, False):
         gpus = gpus_of(writer, runtime, aliases, options.channels, fuse=fuse)
         attributes = {"coll": collective.name, "proto": options.protocol, "inplace": "1"}
-        program = MscclProgram(attributes, _chunks(algorithm), gpus)
-        (calling,) = graph_program(program).callings
-        if not fuse or not any(f.kind == "deadlock" for f in run_graph(calling.graph).faults):
+        if not fuse or not _stuck(MscclProgram(attributes, _chunks(algorithm), gpus)):
             break
     return gpus
 
@@ -270,11 +281,24 @@ def _checked(program: MscclProgram, runtime: Runtime) -> bytes:
     for calling in graph_program(again).callings:
         faults = (*calling.faults, *run_graph(calling.graph).faults)
         wrong += [f"{calling.name}: {fault.message}" for fault in faults]
+    wrong += _stuck(again)
     if wrong:
         raise JudgeError(
             f"the program for {runtime.about} is wrong: {wrong[0]}; please report it as a defect"
         )
     return content
+
+
+def _stuck(program: MscclProgram) -> list[str]:
+    """Return what waits for ever where each chunk takes a place in a queue: in calls of many bytes.
+
+    What waits for what is the same in all ways of calling. Of very large programs it is not looked
+    at.
+    """
+    if sum(step.count for *_, block in program.blocks() for step in block.steps) > MAX_ELEMENTS:
+        return []
+    calling = graph_program(chunk_by_chunk(program)).callings[0]
+    return [fault.message for fault in in_order(calling.graph.steps)[1]]
 
 
 def _notes(plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int) -> list[str]:

@@ -16,7 +16,15 @@ from sccl.core.schedule import schedule_of
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, msccl_xml, mscclpp
-from sccl.formats.msccl_program import MscclProgram, program_of
+from sccl.formats.msccl_program import (
+    MscclBlock,
+    MscclGpu,
+    MscclProgram,
+    MscclStep,
+    chunk_by_chunk,
+    program_of,
+    text_of,
+)
 from sccl.formats.mscclpp_plan import plan_of
 from sccl.judge import violations
 from sccl.lower.step_graph import StepProgram
@@ -104,6 +112,34 @@ def test_what_lies_apart_goes_by_itself() -> None:
     assert counts(beside, "s") == [1, 2]
 
 
+def exchange(count: int) -> bytes:
+    """Return an alltoall of two ranks that each send some chunks before they take any."""
+    gpus = []
+    for rank in (0, 1):
+        there, own = ("i", count * (1 - rank)), ("i", count * rank)
+        send_ = MscclStep("s", there, ("o", count * rank), count, None, tells=False)
+        come = MscclStep("r", own, ("o", count * (1 - rank)), count, None, tells=True)
+        keep = MscclStep("cpy", own, ("o", count * rank), count, None, tells=False)
+        blocks = (MscclBlock(1 - rank, 1 - rank, 0, (send_, come)), MscclBlock(-1, -1, 0, (keep,)))
+        gpus.append(MscclGpu(2 * count, 2 * count, 0, blocks))
+    names = ("name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace")
+    told = dict(zip(names, ("x", "Simple", "1", str(2 * count), "2", "alltoall", "0"), strict=True))
+    told |= {"outofplace": "1", "minBytes": "0", "maxBytes": "0"}
+    return text_of(MscclProgram(told, 2 * count, tuple(gpus))).encode()
+
+
+def test_what_waits_for_ever_in_large_calls_alone_is_said() -> None:
+    """A queue of Simple has two places: three chunks that take one each fill it."""
+    for count, stands in ((2, False), (3, True)):
+        content = exchange(count)
+        read = msccl_xml.read(content, "file")
+        assert faults_of(content) == []
+        assert any(note.startswith("in calls so large") for note in read.notes) == stands
+        found = program_of(content, "file")
+        assert is_right(found, 0, 0, in_place=False)
+        assert is_right(chunk_by_chunk(found), 0, 0, in_place=False) != stands
+
+
 def by_chance(algorithm: Algorithm, draw: random.Random) -> list[dict[Send, int]]:
     """Return parties of the sends of each step and link: halves by chance, and all."""
     links = {key: n for n, key in enumerate({(s.step, s.src, s.dst): 0 for s in algorithm.sends})}
@@ -123,6 +159,7 @@ def test_whatever_goes_together_ends_right(machine: str, collective: str) -> Non
             found = program_of(content, "file")
             root = algorithm.collective.root or 0
             assert is_right(found, root, 0, in_place=False)
+            assert is_right(chunk_by_chunk(found), root, 1, in_place=False)
 
 
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
