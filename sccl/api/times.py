@@ -24,7 +24,7 @@ from sccl.errors import TooLargeError
 from sccl.synth.contract import Request
 from sccl.synth.settings import checked_effort
 from sccl.tasks.baseline import placed_on
-from sccl.tasks.planned import best_of, options_of, plain_subject
+from sccl.tasks.planned import best_of, options_of, plain_subject, sketch_for
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.subject import subject_of
 from sccl.tasks.taccl import NAME as TACCL
@@ -45,7 +45,8 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     topology: Machine,
     *,
     size: Size,
-    chunks: int = 1,
+    chunks: int | None = None,
+    sketch: str | Path | None = None,
     root: Root | None = None,
     alpha: Literal["occupies", "travels"] = "occupies",
     seed: int = 0,
@@ -64,7 +65,9 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         collective: a name, a file, or what :func:`collective` returns.
         topology: a name, a file, or a topology.
         size: of a rank's buffer.
-        chunks: per part that a rank sends or is to get.
+        chunks: per part that a rank sends or is to get; None: as many as the sketch says, or one.
+        sketch: a file, one of TACCL's or of ours: what it leaves of the links is used alone, and
+            :attr:`Schedule.bound_us` is about that; symmetries are not imposed.
         root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
         alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
         seed: the first of the seeds that are tried.
@@ -76,8 +79,8 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         progress: whether to show what is going on; or a function that is told, line by line.
 
     Raises:
-        InputError: the collective, the size or a setting does not fit the machine, or nothing was
-            found in time.
+        InputError: the collective, the size, the sketch or a setting does not fit the machine, or
+            nothing was found in time.
 
     Source: Won et al., TACOS, MICRO 2024, section IV.
 
@@ -85,22 +88,25 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.tacos("allgather", "mesh:8x8", size="16MiB").proved
     True
     """
+    kept, cut = sketch_for(sketch, chunks)
     machine = _machine(topology)
     spec = collective if isinstance(collective, Spec) else str(collective)
     subject = plain_subject(machine, spec, root)
     request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
     options = options_of(
         NAME,
-        chunks=chunks,
+        chunks=cut,
         restarts=restarts,
         alpha=alpha,
         improve=improve,
         jobs=jobs,
         switch_degree=switch_degree,
     )
-    check_divides(request.size_bytes, request.spec.unit * chunks)
+    check_divides(request.size_bytes, request.spec.unit * cut)
     with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
-        outcome, _ = synthesise(request, options, _parts(tell), timeout_s=timeout_s, seed=seed)
+        outcome, _ = synthesise(
+            request, options, _parts(tell), timeout_s=timeout_s, seed=seed, sketch=kept
+        )
     found, ended = best_of(outcome)
     if found is None:
         raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
@@ -116,7 +122,8 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     topology: Machine,
     *,
     size: Size,
-    chunks: int = 1,
+    chunks: int | None = None,
+    sketch: str | Path | None = None,
     model: Literal["auto", "continuous", "milp", "astar", "lp"] = "auto",
     solver: Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"] = "auto",
     switch: Literal["machine", "copy", "nocopy", "hyperedge"] = "machine",
@@ -143,7 +150,9 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         collective: a name, a file, or what :func:`collective` returns.
         topology: a name, a file, or a topology.
         size: of a rank's buffer.
-        chunks: per part that a rank sends or is to get.
+        chunks: per part that a rank sends or is to get; None: as many as the sketch says, or one.
+        sketch: a file, one of TACCL's or of ours: what it leaves of the links is used alone, and
+            :attr:`Schedule.bound_us` is about that; symmetries are not imposed.
         model: intervals in continuous time (auto takes that); or epochs, all in one model, in
             rounds of A*, or, of what is not copied, by rates and chunks of their own sizes (lp).
         solver: of the model; auto: GLOP for lp, else CP-SAT.
@@ -170,8 +179,8 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         progress: whether to show what is going on; or a function that is told, line by line.
 
     Raises:
-        InputError: the collective, the size or a setting does not fit the machine, or nothing was
-            found in time.
+        InputError: the collective, the size, the sketch or a setting does not fit the machine, or
+            nothing was found in time.
 
     Source: Liu et al., TE-CCL, SIGCOMM 2024, sections 3 and 4.
 
@@ -182,13 +191,14 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     >>> sccl.teccl("scatter", "ring:4@10GB+1us", size=400_000, bandwidth=slow).finish_us
     31.5
     """
+    kept, cut = sketch_for(sketch, chunks)
     spec = collective if isinstance(collective, Spec) else str(collective)
     taken = Switching(switch)
     subject = plain_subject(switched(_machine(topology), taken), spec, root)
     request = Request(subject.topology, subject.spec, size_in_bytes(str(size)))
     options = options_of(
         TECCL,
-        chunks=chunks,
+        chunks=cut,
         gap=gap,
         alpha=alpha,
         model=model,
@@ -203,7 +213,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         combine=combine,
     )
     if model != "lp" and not request.spec.counts:  # its chunks have sizes of their own
-        check_divides(request.size_bytes, request.spec.unit * chunks)
+        check_divides(request.size_bytes, request.spec.unit * cut)
     within = checked_effort(timeout_s, seed, effort)
     with told(progress, f"{request.spec.name} on {request.topology.name}") as tell:
         by = scheduled(
@@ -211,6 +221,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
             options,
             within,
             lambda us, least_us: tell(f"found {us:.6g} us, at least {least_us:.6g} us"),
+            sketch=kept,
         )
     found, ended = best_of(by.outcome)
     if found is None:

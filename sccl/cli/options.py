@@ -28,6 +28,23 @@ MaxSteps = Annotated[
         show_default="3 above the latency bound; of allreduce, 3 above that of each half",
     ),
 ]
+BySketch = Annotated[
+    Path | None,
+    typer.Option(
+        "--sketch",
+        help="A communication sketch to keep to ('sccl schema sketch', or one of TACCL's): the "
+        "links that it leaves.",
+        show_default=False,
+    ),
+]
+SketchedChunks = Annotated[
+    int | None,
+    typer.Option(
+        "--chunks",
+        help="Chunks per part that a rank sends or is to get.",
+        show_default="the sketch's, else 1",
+    ),
+]
 Timeout = Annotated[
     float | None,
     typer.Option(help="Seconds per query, after which the answer is 'unknown'."),

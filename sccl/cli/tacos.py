@@ -17,7 +17,7 @@ from sccl.core.outcome import Found
 from sccl.core.words import counted
 from sccl.synth.contract import Request
 from sccl.tasks.files import write_plan
-from sccl.tasks.planned import best_of, options_of, plain_subject
+from sccl.tasks.planned import best_of, notes_on, options_of, plain_subject, sketch_for
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.tacos import (
     NAME,
@@ -34,7 +34,6 @@ Size = Annotated[
     str,
     typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
 ]
-Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or is to get.")]
 Restarts = Annotated[int, typer.Option(help="Seeds to try; it ends where the bound is met.")]
 Improve = Annotated[
     float,
@@ -57,7 +56,8 @@ def tacos(
     about: SubjectOptions,
     *,
     size: Size,
-    chunks: Chunks = 1,
+    chunks: options.SketchedChunks = None,
+    sketch: options.BySketch = None,
     alpha: Alpha = AlphaModel.OCCUPIES,
     seed: Seed = 0,
     restarts: Restarts = 1,
@@ -86,21 +86,24 @@ def tacos(
     Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
     then is kept.
     """
+    kept, cut = sketch_for(sketch, chunks)
     subject = plain_subject(resolve(about.topo), about.collective, about.root)
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
     chosen = options_of(
         NAME,
-        chunks=chunks,
+        chunks=cut,
         restarts=restarts,
         alpha=alpha.value,
         improve=improve,
         jobs=jobs,
         switch_degree=switch_degree,
     )
-    check_divides(request.size_bytes, request.spec.unit * chunks)
+    check_divides(request.size_bytes, request.spec.unit * cut)
     options.writable(output)
+    for note in notes_on(kept):
+        err().print(note, markup=False, soft_wrap=True)
     doing = f"{request.spec.name} on {on_a_line(request.topology.name)}"
     with share_bar(err(), doing) as bar:
         outcome, seconds = synthesise(
@@ -111,12 +114,15 @@ def tacos(
             first=tell_first_use,
             timeout_s=timeout,
             seed=seed,
+            sketch=kept,
         )
     found, ended = best_of(outcome)
     if found is None:
         err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
-    again = again_by((about.collective, about.topo, about.root), chosen, request.size_bytes, seed)
+    again = again_by(
+        (about.collective, about.topo, about.root), chosen, request.size_bytes, seed, sketch
+    )
     shown = tacos_output(
         request,
         found,
@@ -126,6 +132,7 @@ def tacos(
         file=output,
         again="" if timeout and ended else again,
         recorded=record and output is not None,
+        sketch=kept,
     )
     if output is not None and record:
         with share_bar(err(), f"writing {on_a_line(output)}") as bar:
@@ -151,6 +158,7 @@ def _print(shown: TacosOutput, found: Found) -> None:
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
     each = " (each sent by itself)" if shown.alpha == "occupies" else ""
+    each += f" within sketch {escape(on_a_line(shown.sketch))}" if shown.sketch else ""
     least = us_text(shown.bound_us)
     console.print(f"no schedule of such chunks takes less than {least}{each}: {met}")
     if shown.ended:

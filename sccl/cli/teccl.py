@@ -19,7 +19,7 @@ from sccl.core.words import counted
 from sccl.synth.contract import Request
 from sccl.synth.settings import checked_effort
 from sccl.tasks.files import write_plan
-from sccl.tasks.planned import best_of, options_of, plain_subject
+from sccl.tasks.planned import best_of, notes_on, options_of, plain_subject, sketch_for
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.teccl import (
     NAME,
@@ -41,7 +41,6 @@ Size = Annotated[
     str,
     typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
 ]
-Chunks = Annotated[int, typer.Option(help="Chunks per part that a rank sends or is to get.")]
 ByModel = Annotated[
     Model,
     Solver,
@@ -127,7 +126,8 @@ def teccl(
     about: SubjectOptions,
     *,
     size: Size,
-    chunks: Chunks = 1,
+    chunks: options.SketchedChunks = None,
+    sketch: options.BySketch = None,
     model: ByModel = Model.AUTO,
     switch: Switches = Switching.MACHINE,
     epoch: Epoch = "auto",
@@ -156,11 +156,12 @@ def teccl(
     then is kept.
     """
     weighed = priorities_of(priorities)
+    kept, cut = sketch_for(sketch, chunks)
     subject = plain_subject(switched(resolve(about.topo), switch), about.collective, about.root)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
     chosen = options_of(
         NAME,
-        chunks=chunks,
+        chunks=cut,
         gap=gap,
         alpha=alpha.value,
         model=model.value,
@@ -175,8 +176,10 @@ def teccl(
         combine=combine.value,
     )
     if model is not Model.LP and not request.spec.counts:  # its chunks have sizes of their own
-        check_divides(request.size_bytes, request.spec.unit * chunks)
+        check_divides(request.size_bytes, request.spec.unit * cut)
     options.writable(output)
+    for note in notes_on(kept):
+        err().print(note, markup=False, soft_wrap=True)
     within = checked_effort(timeout, seed, effort)
     doing = escape(f"{request.spec.name} on {on_a_line(request.topology.name)}")
     with err().status(doing) as status:
@@ -187,7 +190,14 @@ def teccl(
             known = f"found {us_text(us)}, at least {us_text(least_us)} ({above:.2%} above)"
             status.update(f"{doing}: {known}")
 
-        by = scheduled(request, chosen, within, (lambda *_: None) if json else tell, tell_first_use)
+        by = scheduled(
+            request,
+            chosen,
+            within,
+            (lambda *_: None) if json else tell,
+            tell_first_use,
+            sketch=kept,
+        )
     found, ended = best_of(by.outcome)
     if found is None:
         err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
@@ -203,6 +213,7 @@ def teccl(
         file=output,
         priorities=weighed,
         bandwidth=bandwidth,
+        sketch=kept,
     )
     if output is not None:
         with share_bar(err(), f"writing {on_a_line(output)}") as bar:

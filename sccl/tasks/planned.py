@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from sccl.collectives import Spec
+from sccl.core.files.sketches import load_sketch
 from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.synth import registry
-from sccl.synth.contract import Options
+from sccl.synth.contract import Options, Synthesizer
 from sccl.tasks.subject import Subject, spec_of
 
 
@@ -37,6 +41,38 @@ def options_of(synthesizer: str, **chosen: object) -> Options:
         name, expected = where.rstrip("`"), what.removeprefix("Expected")
         raise ParameterError(f"{name} is {chosen.get(name)}, expected{expected}") from error
     return options
+
+
+def sketch_for(file: str | Path | None, chunks: int | None) -> tuple[Sketch | None, int]:
+    """Return the sketch of a file, if one is given, and into how many chunks parts are cut.
+
+    Args:
+        chunks: that are asked for; None: as many as the sketch says, else one.
+
+    Raises:
+        InputError: the file cannot be read, is no sketch, or contradicts itself.
+    """
+    sketch = None if file is None else load_sketch(Path(file))
+    usual = 1 if sketch is None else sketch.chunks
+    return sketch, usual if chunks is None else chunks
+
+
+def keeping_to(sketch: Sketch | None, synthesizer: str) -> Synthesizer:
+    """Return a synthesiser of schedules, which plans within a sketch, if one is given."""
+    by = registry.load(synthesizer)
+    if sketch is None:
+        return by
+    from sccl.synth.intervals.restricted import Within  # noqa: PLC0415 - loads NumPy
+
+    return Within(by, sketch)
+
+
+def notes_on(sketch: Sketch | None) -> tuple[str, ...]:
+    """Return what others than TACCL leave of a sketch, in words; empty: nothing."""
+    if sketch is None or not sketch.rotations:
+        return ()
+    what = "symmetry_offsets are not imposed: they narrow TACCL's search, and leave no link out"
+    return (f"sketch {sketch.name}: {what}",)
 
 
 def best_of(outcome: Outcome) -> tuple[Found | None, str]:

@@ -17,11 +17,13 @@ from sccl.core.algorithm import KSynchronous
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.outcome import Found, Outcome
+from sccl.core.sketch import Sketch
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Options, Rejudged, Request
 from sccl.tasks.files import Told
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plain, question_digests
+from sccl.tasks.planned import keeping_to
 
 NAME = "tacos"
 
@@ -40,6 +42,9 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[float, Meta(description="No schedule of such chunks finishes earlier.")]
     proved: Annotated[bool, Meta(description="The bound is met.")]
+    sketch: Annotated[
+        str | None, Meta(description="The sketch that bound and schedule keep to; null: none.")
+    ] = None
     sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
@@ -60,6 +65,7 @@ def synthesise(  # noqa: PLR0913 - what is told, and when
     first: Callable[[], None] = lambda: None,
     timeout_s: float | None,
     seed: int,
+    sketch: Sketch | None = None,
 ) -> tuple[Outcome, float]:
     """Return what TACOS says, judged, and the seconds it took.
 
@@ -67,15 +73,16 @@ def synthesise(  # noqa: PLR0913 - what is told, and when
         told: how many transfers there are by now, and of how many in all.
         judging: likewise, how many have been judged, where there are many.
         first: called where something is compiled, as it is not on disk yet.
+        sketch: what it keeps to; None: nothing.
 
     Raises:
-        InputError: it does not take the request, or the options do not fit it.
+        InputError: it does not take the request, or the options or the sketch do not fit it.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
     began = time.perf_counter()
-    synthesizer, effort = registry.load(NAME), Effort(timeout_s, seed)
+    synthesizer, effort = keeping_to(sketch, NAME), Effort(timeout_s, seed)
     with compiling(first):
         outcome = registry.plan(
             synthesizer, request, options, effort, partial(_tell, told, judging)
@@ -92,17 +99,25 @@ def _tell(told: Told, judging: Told, event: object) -> None:
         judging(event.sends, event.of)
 
 
-def again_by(about: tuple[str, str, str | None], options: Options, size: int, seed: int) -> str:
+def again_by(
+    about: tuple[str, str, str | None],
+    options: Options,
+    size: int,
+    seed: int,
+    sketch: Path | None = None,
+) -> str:
     """Return the command that makes the same schedule.
 
     Args:
         about: the collective, the machine and the root, as they were given.
+        sketch: the file of the sketch, if there is one.
     """
     collective, topo, root = about
     stated = msgspec.to_builtins(options) | {"size": size, "seed": seed}
     del stated["jobs"]  # of no effect
     words = ["sccl", "tacos", "--collective", collective, "--topo", topo]
     words += ["--root", root] if root else []
+    words += ["--sketch", str(sketch)] if sketch else []
     for name in sorted(stated):
         words += ["--" + name.replace("_", "-"), str(stated[name])]
     return shlex.join(words)
@@ -127,6 +142,7 @@ def tacos_output(  # noqa: PLR0913 - what is told
     file: Path | None,
     again: str,
     recorded: bool,
+    sketch: Sketch | None = None,
 ) -> TacosOutput:
     """Return what was found."""
     plan, bound = found.plan, found.bound
@@ -142,6 +158,7 @@ def tacos_output(  # noqa: PLR0913 - what is told
         finish_us=float(bound.attained),
         bound_us=float(bound.least),
         proved=found.proved,
+        sketch=None if sketch is None else sketch.name,
         sends=plan.num_sends,
         seconds=round(seconds, 3),
         seed=seed,

@@ -15,12 +15,14 @@ from msgspec import Meta
 
 from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.outcome import Found, Outcome
+from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Options, Request
 from sccl.tasks.outputs import Alpha, Output, alpha_of, question_digests
+from sccl.tasks.planned import keeping_to
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -78,6 +80,9 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     ended: Annotated[str, Meta(description="Why it ended before its effort was spent; or empty.")]
     bandwidth: Annotated[
         FileText | None, Meta(description="What says when links have less; null: they never do.")
+    ] = None
+    sketch: Annotated[
+        str | None, Meta(description="The sketch that bound and schedule keep to; null: none.")
     ] = None
     file: FileText | None
     combined: Annotated[
@@ -176,29 +181,37 @@ class Scheduled:
     combined: str | None = None
 
 
-def scheduled(
+def scheduled(  # noqa: PLR0913 - a question, and who is told
     request: Request,
     options: Options,
     effort: Effort,
     told: Callable[[float, float], None],
     first: Callable[[], None] = lambda: None,
+    *,
+    sketch: Sketch | None = None,
 ) -> Scheduled:
     """Return what TE-CCL says, judged.
 
     Args:
         told: called with each best finish and the bound, microseconds.
         first: called where something is compiled, as it is not on disk yet.
+        sketch: what it keeps to; None: nothing.
 
     Raises:
-        InputError: it does not take the request, or the options do not fit it.
+        InputError: it does not take the request, or the options or the sketch do not fit it.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
+    if sketch is not None and getattr(options, "bandwidth", None) is not None:
+        raise ParameterError(
+            "bandwidth and sketch are both given: intervals are of links of the whole machine, of "
+            "which the sketch leaves some; leave one of the two out"
+        )
     began = time.perf_counter()
     heard = _Heard(told)
     with compiling(first):
-        outcome = registry.plan(registry.load(NAME), request, options, effort, heard)
+        outcome = registry.plan(keeping_to(sketch, NAME), request, options, effort, heard)
     seconds = time.perf_counter() - began
     return Scheduled(outcome, seconds, heard.epoch_us, heard.epochs, heard.model, heard.combined)
 
@@ -236,12 +249,14 @@ def teccl_output(  # noqa: PLR0913 - what is told
     file: Path | None,
     priorities: tuple[int, ...] = (),
     bandwidth: Path | None = None,
+    sketch: Sketch | None = None,
 ) -> TecclOutput:
     """Return what was found.
 
     Args:
         priorities: of several collectives; none: there are none.
         bandwidth: the file that says when links have less; None: they never do.
+        sketch: what it keeps to; None: nothing.
     """
     plan, bound = cast("Schedule", found.plan), found.bound
     assert bound.least is not None
@@ -270,6 +285,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
         seed=seed,
         ended=ended,
         bandwidth=str(bandwidth) if bandwidth else None,
+        sketch=None if sketch is None else sketch.name,
         file=str(file) if file else None,
         combined=by.combined,
     )

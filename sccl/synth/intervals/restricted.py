@@ -1,0 +1,259 @@
+"""A machine restricted by a sketch, for synthesisers that know of none.
+
+TACCL (NSDI 2023), section 3.1: of a machine a sketch leaves a logical topology. Here that is a
+machine of its own: the links that ways of the sketch pass, those of a sender with a part of the
+bandwidth so much slower. Ranks that a switch no longer joins each to each are joined by several in
+its place, so that no other ways come with those that are left. What is planned there passes links
+of the whole machine, where it is judged; its bound is about what the sketch leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.clock import Clock
+from sccl.core.outcome import Found, GaveUp, Outcome
+from sccl.core.packed import Excerpt, PackedSchedule
+from sccl.core.schedule import Schedule
+from sccl.core.sketch import HyperedgePolicy, Sketch
+from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import ParameterError, TopologyError
+from sccl.solvers.effort import Effort
+from sccl.synth.contract import Feature, Notify, Request, Synthesizer
+from sccl.synth.intervals.sketched import Sketched
+from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.groups import Ticks
+
+Path = tuple[int, ...]
+"""Links of a machine, one after the other."""
+
+
+@dataclass(frozen=True)
+class Restricted:
+    """What a sketch leaves of a machine.
+
+    Raises:
+        ParameterError: it asks for more than that some links are left out, or slower.
+        TopologyError: the machine contradicts it, or has switches that join its ways.
+    """
+
+    sketch: Sketch
+    whole: Topology
+
+    def __post_init__(self) -> None:
+        for entry, what in _unheard(self.sketch, self.whole.ranks // self.sketch.nodes):
+            raise ParameterError(
+                f"sketch {self.sketch.name}: {entry} asks {what}, which TACCL alone keeps to: ask "
+                "'sccl taccl', or leave it out"
+            )
+
+    @cached_property
+    def _ways(self) -> tuple[tuple[Path, int], ...]:
+        """Return the ways of the machine that the sketch leaves, and how much slower each is."""
+        crossings = crossings_of(self.whole, Clock.of(self.whole, 1))
+        factors = Sketched(self.sketch, self.whole).factors(crossings.src, crossings.dst)
+        paths = zip(_paths(crossings.link, crossings.first), factors.tolist(), strict=True)
+        return tuple((path, factor) for path, factor in paths if factor)
+
+    @cached_property
+    def _joined(self) -> dict[int, int]:
+        """Return the links that ways pass, each with one that stands for all that ways join."""
+        root = {link: link for path, _ in self._ways for link in path}
+
+        def found(link: int) -> int:
+            while root[link] != link:
+                link = root[link]
+            return link
+
+        for path, _ in self._ways:
+            for link in path[1:]:
+                a, b = sorted((found(path[0]), found(link)))
+                root[b] = a
+        return {link: found(link) for link in sorted(root)}
+
+    @cached_property
+    def _switches(self) -> dict[tuple[int, int], int]:
+        """Return the number of each switch, of the links that it joins: the first is as it was."""
+        ranks, places = self.whole.ranks, set()
+        for link, root in self._joined.items():
+            places |= {(node, root) for node in self.whole.links[link].edge if node >= ranks}
+        return {place: ranks + number for number, place in enumerate(sorted(places))}
+
+    @cached_property
+    def topology(self) -> Topology:
+        """Return the machine that is left.
+
+        Raises:
+            TopologyError: its switches have ways that the sketch leaves out.
+        """
+        whole, edges = self.whole, self._edges
+        if not edges:
+            raise TopologyError(
+                f"sketch {self.sketch.name}, on {whole.name!r}: no link is left: give others"
+            )
+        own = {k.edge: number for number, k in enumerate(whole.links)}
+        slower = self._slower()
+        left = replace(
+            whole,
+            name=f"{whole.name} within sketch {self.sketch.name}",
+            links=tuple(
+                self._link(whole.links[link], edge, slower[link]) for link, edge in edges.items()
+            ),
+            switches=tuple(self._named()),
+            budgets=tuple(
+                replace(budget, edges=kept, gb_per_s=speed)
+                for budget, speed in zip(whole.budgets, whole.budget_speeds(), strict=True)
+                if (kept := tuple(edges[own[e]] for e in budget.edges if own[e] in edges))
+            ),
+        )
+        self._check_ways(left)
+        return left
+
+    @cached_property
+    def _edges(self) -> dict[int, tuple[int, int]]:
+        """Return of each link that is left where it leads from and to."""
+        ranks, found = self.whole.ranks, {}
+        for link, root in self._joined.items():
+            src, dst = (
+                node if node < ranks else self._switches[node, root]
+                for node in self.whole.links[link].edge
+            )
+            found[link] = (src, dst)
+        return found
+
+    def _link(self, link: Link, edge: tuple[int, int], slower: int) -> Link:
+        return replace(link, src=edge[0], dst=edge[1], gb_per_s=link.gb_per_s / slower)
+
+    def _named(self) -> Iterable[Switch]:
+        known: set[int] = set()
+        for node, root in self._switches:
+            switch = self.whole.switches[node - self.whole.ranks]
+            yield replace(switch, name=f"{switch.name}, {root}") if node in known else switch
+            known.add(node)
+
+    def _slower(self) -> dict[int, int]:
+        """Return of each link how much slower it is: of a way that is, the first.
+
+        Raises:
+            TopologyError: ways that begin with one are not alike.
+        """
+        first: dict[int, set[int]] = {}
+        for path, factor in self._ways:
+            first.setdefault(path[0], set()).add(factor)
+        for link, factors in first.items():
+            if len(factors) > 1:
+                edge = self.whole.links[link].edge
+                raise self._wrong(
+                    f"internode_sketch.beta_split: link {edge[0]} -> {edge[1]} is on ways of which "
+                    "some are slower, and some are not"
+                )
+        return {link: max(first.get(link, {1})) for link in self._joined}
+
+    def _check_ways(self, left: Topology) -> None:
+        """Check that the machine that is left has the ways that the sketch leaves, and no other.
+
+        Raises:
+            TopologyError: it has not.
+        """
+        if not left.switches:
+            return
+        crossings, numbers = crossings_of(left, Clock.of(left, 1)), self.links(left)
+        known = {path for path, _ in self._ways}
+        for path in _paths(crossings.link, crossings.first):
+            if tuple(int(numbers[link]) for link in path) not in known:
+                src, dst = left.links[path[0]].src, left.links[path[-1]].dst
+                raise self._wrong(
+                    f"way {src} -> {dst} is left out, and the switches of those that are left have "
+                    "it, too"
+                )
+
+    def _wrong(self, what: str) -> TopologyError:
+        return TopologyError(
+            f"sketch {self.sketch.name}, on {self.whole.name!r}: {what}, which TACCL alone keeps "
+            "apart: ask 'sccl taccl', or give another"
+        )
+
+    def links(self, left: Topology) -> NDArray[np.int32]:
+        """Return of each link of the machine that is left which one of the whole it is."""
+        number = {edge: link for link, edge in self._edges.items()}
+        return np.array([number[k.edge] for k in left.links], dtype=np.int32)
+
+    def lifted(self, found: Found) -> Found:
+        """Return what was found on the machine that is left, on the whole one."""
+        plan = found.plan
+        if isinstance(plan, PackedSchedule):
+            plan = plan.part(Excerpt())
+        assert isinstance(plan, Schedule)
+        link = self.links(plan.topology)[plan.link]
+        order = np.lexsort((link, plan.chunk, plan.start))
+        schedule = replace(
+            plan,
+            topology=self.whole,
+            start=plan.start[order],
+            end=plan.end[order],
+            chunk=plan.chunk[order],
+            link=link[order],
+            reduce=plan.reduce[order],
+            message=None if plan.message is None else plan.message[order],
+        )
+        scope = f"{found.bound.scope}, within sketch {self.sketch.name}"
+        return Found(schedule, replace(found.bound, scope=scope))
+
+
+def _paths(link: Ticks, first: Ticks) -> list[Path]:
+    links = link.tolist()
+    return [tuple(links[a:b]) for a, b in pairwise(first.tolist())]
+
+
+def _unheard(sketch: Sketch, local: int) -> Iterable[tuple[str, str]]:
+    """Yield each entry that no machine stands for, and what it asks; symmetries only narrow."""
+    for place, edge in enumerate(sketch.hyperedges):
+        if edge.policy is not HyperedgePolicy.FREE:
+            entry = f"intranode_sketch.switch_hyperedge_strategy[{place}]"
+            yield entry, f"for {edge.policy.value} of connections"
+    relays = sketch.relays
+    if relays is None:
+        return
+    entry = "chunk_to_relay_map" if relays.by_number else "gpus_to_sender_rev_map"
+    senders = {n for n in range(local) if relays.receivers(n, local)}
+    if any(not senders <= (relays.senders(n) or senders) for n in range(local)):
+        yield f"internode_sketch.{entry}", "by whom chunks leave a node"
+    if relays.own_first:
+        yield "internode_sketch.enforce_ordering", "in which order chunks leave a node"
+
+
+class Within:
+    """A synthesiser of schedules that keeps to a sketch: it plans on what that leaves."""
+
+    def __init__(self, by: Synthesizer, sketch: Sketch) -> None:
+        """Let one plan."""
+        self.by, self.sketch = by, sketch
+        self.NAME: str = by.NAME
+        self.SOURCE: str = by.SOURCE
+        self.FEATURES: Feature = by.FEATURES
+        self.Options: type[Any] = by.Options
+
+    def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
+        """Return what it says of the machine that the sketch leaves, on the whole one.
+
+        Raises:
+            InputError: the sketch or the options do not fit the request.
+            KeyboardInterrupt: the user interrupted before there was a schedule.
+        """
+        restricted = Restricted(self.sketch, request.topology)
+        left = replace(request, topology=restricted.topology)
+        outcome = self.by.plan(left, options, effort, notify)
+        match outcome:
+            case Found():
+                return restricted.lifted(outcome)
+            case GaveUp(best=Found() as best):
+                return replace(outcome, best=restricted.lifted(best))
+            case _:
+                return outcome
