@@ -17,7 +17,7 @@ from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
 from sccl.core.topology import Link, Switch, Topology
-from sccl.errors import ParameterError, TopologyError
+from sccl.errors import ParameterError, TopologyError, UnreachableError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
@@ -131,6 +131,13 @@ def test_ways_through_switches_are_lifted() -> None:
 def test_what_no_links_stand_for_is_refused(sketch: Sketch, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         Restricted(sketch, resolve("full:4"))
+
+
+@pytest.mark.parametrize("by", ["tacos", "teccl"])
+def test_chunks_that_cannot_come_are_told_of_the_sketch(by: str) -> None:
+    apart = Sketch("apart", 2, within=(), relays=Relays(Joining.SAME))
+    with pytest.raises(UnreachableError, match="sketch apart, on 'full:4': the ways that it leave"):
+        planned(by, resolve("full:4"), "allgather", apart)
 
 
 def test_verbs_and_the_api_keep_to_a_sketch(tmp_path: Path) -> None:

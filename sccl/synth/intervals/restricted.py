@@ -24,7 +24,7 @@ from sccl.core.packed import Excerpt, PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.sketch import HyperedgePolicy, Sketch
 from sccl.core.topology import Link, Switch, Topology
-from sccl.errors import ParameterError, TopologyError
+from sccl.errors import ParameterError, TopologyError, UnreachableError
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Feature, Notify, Request, Synthesizer
 from sccl.synth.intervals.sketched import Sketched
@@ -249,7 +249,14 @@ class Within:
         """
         restricted = Restricted(self.sketch, request.topology)
         left = replace(request, topology=restricted.topology)
-        outcome = self.by.plan(left, options, effort, notify)
+        try:
+            outcome = self.by.plan(left, options, effort, notify)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"sketch {self.sketch.name}, on {request.topology.name!r}: the ways that it leaves "
+                "do not bring all chunks to where they are wanted: leave more of them in "
+                "intranode_conn and internode_conn"
+            ) from error
         match outcome:
             case Found():
                 return restricted.lifted(outcome)
