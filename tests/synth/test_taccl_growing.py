@@ -21,7 +21,7 @@ from sccl.synth.intervals.posed import Posed, pose
 from sccl.synth.intervals.sketched import Sketched
 from sccl.synth.taccl import growing, phase, plans
 from sccl.synth.taccl.automatic import Suggestions
-from sccl.synth.taccl.growing import Spread, grown, relaxed
+from sccl.synth.taccl.growing import GrowsBy, grown, relaxed
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.routing import loads_of, open_ways
 from sccl.topo import resolve
@@ -67,9 +67,9 @@ def test_all_kinds_of_trees_are_trees_of_the_time_that_is_said(data: st.DataObje
     action = Action.alone(posed)
     chosen = {chunk: open_ways(posed, chunk) for chunk in action.firsts}
     times_of = []
-    for spread in Spread:
+    for growth in GrowsBy:
         trees = growing._Growing(posed, action)
-        ways = {chunk: trees.tree(chunk, chosen[chunk], spread) for chunk in action.firsts}
+        ways = {chunk: trees.tree(chunk, chosen[chunk], growth) for chunk in action.firsts}
         assert all(set(own) <= chosen[chunk] for chunk, own in ways.items())
         loads = loads_of(posed, pairs_of(action, ways))
         time = max(int(loads.max(initial=0)), longest(posed, ways))
@@ -94,7 +94,7 @@ def test_branches_of_one_tree_keep_out_of_one_anothers_way() -> None:
     chosen = {chunk: open_ways(posed, chunk) for chunk in action.firsts}
     time = relaxed(posed, action, grown(posed, action, chosen))
     trees = growing._Growing(posed, action)
-    alone = {c: trees.tree(c, own, Spread.NEAREST) for c, own in chosen.items()}
+    alone = {c: trees.tree(c, own, GrowsBy.NEAREST) for c, own in chosen.items()}
     assert time * 3 < relaxed(posed, action, alone)
     pairs = pairs_of(action, grown(posed, action, chosen))
     assert len(pairs) == len(set(pairs)) == 64 * 63

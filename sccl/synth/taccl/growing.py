@@ -21,7 +21,7 @@ Ways = dict[int, tuple[int, ...]]
 """Of each first chunk the ways of its tree, in no order."""
 
 
-class Spread(Enum):
+class GrowsBy(Enum):
     """Along which way a tree grows next."""
 
     NEAREST = auto()
@@ -40,9 +40,9 @@ def grown(posed: Posed, action: Action, chosen: Mapping[int, frozenset[int]]) ->
     """
     copied = any(len(posed.wanted[chunk]) > 1 for chunk in action.firsts)
     found: list[tuple[int, int, Ways]] = []
-    for spread in Spread if copied else (Spread.NEAREST,):
+    for by in GrowsBy if copied else (GrowsBy.NEAREST,):
         growing = _Growing(posed, action)
-        ways = {chunk: growing.tree(chunk, chosen[chunk], spread) for chunk in action.firsts}
+        ways = {chunk: growing.tree(chunk, chosen[chunk], by) for chunk in action.firsts}
         found.append((relaxed(posed, action, ways), len(found), ways))
     return min(found)[2]
 
@@ -59,17 +59,17 @@ class _Growing:
         ]
         self.copied, self.stems = posed.copied, set[int]()
 
-    def tree(self, chunk: int, chosen: frozenset[int], spread: Spread) -> tuple[int, ...]:
+    def tree(self, chunk: int, chosen: frozenset[int], by: GrowsBy) -> tuple[int, ...]:
         """Return the ways of a chunk's tree, which count from now on."""
         self.stems.clear()
         out: dict[int, list[int]] = {}
         for way in sorted(chosen):
             out.setdefault(self.posed.src[way], []).append(way)
-        if spread is Spread.NEAREST:
-            by = self._by_paths(chunk, out)
+        if by is GrowsBy.NEAREST:
+            found = self._by_paths(chunk, out)
         else:
-            by = self._by_ways(chunk, out, soonest=spread is Spread.SOONEST)
-        return tuple(sorted(by.values()))
+            found = self._by_ways(chunk, out, soonest=by is GrowsBy.SOONEST)
+        return tuple(sorted(found.values()))
 
     def _count(self, way: int, times: int = 1) -> None:
         """Count a way, and its images; times -1: it is taken back."""
