@@ -27,6 +27,7 @@ from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotati
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.sim import Messages, simulate, together
+from sccl.sim.more_chunks import NO_MORE
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
@@ -308,11 +309,15 @@ def _simulated(case: TacclCase, schedule: Schedule) -> float:
             for k in topology.links
         )
         topology = replace(topology, links=tuple(links))
-    parts = schedule.collective.num_chunks * count
-    clock = Clock.of(topology, -(-case.size_bytes // parts), schedule.clock.model)
+    size = -(-case.size_bytes // (schedule.collective.num_chunks * count))
     sent = Messages.of_schedule(schedule)
-    soon = np.zeros_like(sent.release)
-    sent = replace(sent, release=soon, at_least=soon)
+    none = np.zeros_like(sent.release)
+    carried = 1 + np.bincount(sent.more.message, minlength=len(sent))
+    sent = replace(  # what goes together is one chunk of as many bytes, which has no times yet
+        sent, release=none, at_least=none, chunk=np.arange(len(sent), dtype=sent.chunk.dtype),
+        num_chunks=len(sent), more=NO_MORE,
+    )  # fmt: skip
+    clock = Clock.of(topology, (*(carried * size).tolist(),) * count, schedule.clock.model)
     line = simulate(together([sent] * count), topology, clock)
     return line.finish * clock.tick_ps / 10**6
 
