@@ -23,6 +23,7 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals import bounds
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.posed import Posed, pose
 from sccl.synth.intervals.sketched import Sketched
@@ -382,3 +383,22 @@ def test_batches_cost_one_alpha() -> None:
     assert costs.cost(0, 1) == (3 + 1) * us
     assert costs.cost(0, 3) == (3 + 3) * us
     assert costs.arrives(Batch(5, 0, (0, 1))) == 5 + (3 + 2) * us
+
+
+@pytest.mark.parametrize(("machine", "times_bounded"), [("ring:4", 1), ("ndv2x2", 2)])
+def test_phases_on_machines_alike_are_bounded_once(
+    machine: str, times_bounded: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where links go both ways; of two NDv2 those between nodes do not."""
+    bounded = []
+
+    def least_of(*asked: object, **how: object) -> int:
+        bounded.append(asked[0])
+        return bounds.least_of(*asked, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(phase, "least_of", least_of)
+    size = 1 << 12
+    found = planned(machine, "allreduce", size, Sketch("all", 1), units=0.1, steps="three")
+    assert len(bounded) == times_bounded
+    assert found.bound.least is not None
+    assert found.bound.least <= found.bound.attained

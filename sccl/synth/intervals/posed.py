@@ -190,7 +190,7 @@ class Posed:
                 found.setdefault(hop.stem, []).append((way, place))
         return found
 
-    @property
+    @cached_property
     def copied(self) -> bool:
         """Return whether ways share what they hold."""
         return any(len(ways) > 1 for ways in self.stems.values())

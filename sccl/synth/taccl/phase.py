@@ -72,6 +72,7 @@ class SketchedPhase:
             machine.
         whole: the same on all ways of the machine, which bounds are about.
         strict: whether symmetries of the sketch are asked for, and not only a help.
+        twin: a phase of the same on a machine like this one, of which the same bounds hold.
         routes: what step 1 found.
         batches: the best by now.
         by: what found it: an order, or a model.
@@ -88,6 +89,7 @@ class SketchedPhase:
     told: Told
     strict: bool
     whole: Posed
+    twin: SketchedPhase | None = None
     routes: Routed | None = None
     batches: tuple[Batch, ...] = ()
     by: str = ""
@@ -161,6 +163,9 @@ class SketchedPhase:
     def bound(self) -> None:
         """Work out what no schedule of such chunks takes less than, now that there is one."""
         self._bounded = True
+        if self.twin is not None and self.twin._bounded:  # noqa: SLF001 - of its own kind
+            self.least_ticks = max(self.least_ticks, self.twin.least_ticks)
+            return
         ticks = self.finish * self.posed.unit
         whole = self.whole
         least = least_of(

@@ -219,10 +219,11 @@ class WithinSketch:
         self.chunks_given = bool(options.chunks)
         self.chunks = options.chunks or sketch.chunks
         self.options = msgspec.structs.replace(options, chunks=self.chunks)
-        self.phases = [
-            _phase(request, sketch, self.options, self.dual, notify, backwards=backwards)
-            for backwards in _directions(self.dual)
-        ]
+        self.phases: list[SketchedPhase] = []
+        for backwards in _directions(self.dual):
+            before = self.phases[0] if self.phases else None
+            asked = request, sketch, self.options, self.dual, notify
+            self.phases.append(_phase(*asked, before, backwards=backwards))
 
     @property
     def found(self) -> bool:
@@ -317,16 +318,20 @@ def _directions(dual: Dual) -> list[bool]:
     return [dual.on_reversed]
 
 
-def _phase(  # noqa: PLR0913 - what is asked, and how
+def _phase(  # noqa: PLR0913, PLR0917 - what is asked, and how
     request: Request,
     sketch: Sketch,
     options: Options,
     dual: Dual,
     notify: Notify,
+    before: SketchedPhase | None,
     *,
     backwards: bool,
 ) -> SketchedPhase:
     """Return a phase, with nothing found yet.
+
+    Args:
+        before: the phase before it; None: it is the first.
 
     Raises:
         InputError: the sketch does not fit the machine or the collective.
@@ -346,7 +351,10 @@ def _phase(  # noqa: PLR0913 - what is asked, and how
     narrowed = sketch.within is not None or sketch.relays is not None  # or of slower ways
     whole = pose(machine, collective, clock, together=together) if narrowed else posed
     any_chunks = Fraction(0)
-    if machine.ranks <= MOST_RANKS:
+    twin = before if before and before.whole.topology.takes_like(machine) else None
+    if twin is not None:  # links both ways: what bounds one phase bounds the other
+        any_chunks = twin.any_chunks
+    elif machine.ranks <= MOST_RANKS:
         any_chunks = least_time(machine, dual.spec).us(size) * PS_PER_US / clock.tick_ps
     return SketchedPhase(
         posed,
@@ -358,6 +366,7 @@ def _phase(  # noqa: PLR0913 - what is asked, and how
         lambda us, least_us: notify(SketchedBest(us, least_us, sketch.name)),
         strict=options.sketch is not None,
         whole=whole,
+        twin=twin,
     )
 
 
