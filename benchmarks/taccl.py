@@ -13,15 +13,21 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
 
 from benchmarks.teccl import TACCL as FINISHES
 from sccl.collectives import named
-from sccl.core.clock import AlphaModel
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.outcome import Found, GaveUp
+from sccl.core.schedule import Schedule
 from sccl.core.sketch import Hyperedge, HyperedgePolicy, Joining, Relays, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError
+from sccl.sim import Messages, simulate, together
+from sccl.sim.more_chunks import NO_MORE
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
@@ -83,6 +89,10 @@ class TacclCase:
         published_s: what its solver takes.
         published_us: what its schedule takes.
         change: what is another than in the sketch; empty: nothing.
+        planned_bytes: of a rank's output, for which it is planned, and then sent in the same order
+            for ``size_bytes``; 0: for that.
+        instances: that run at once, each with a part of every chunk, where one thread block fills
+            one of the six links of a GPU; 0: nothing is said of thread blocks.
     """
 
     part: str
@@ -95,6 +105,8 @@ class TacclCase:
     published_s: float | None = None
     published_us: float | None = None
     change: str = ""
+    planned_bytes: int = 0
+    instances: int = 0
     units: float = UNITS
 
 
@@ -144,13 +156,27 @@ def _by_hand() -> Iterator[TacclCase]:
 
 
 def _figure_9() -> Iterator[TacclCase]:
-    """Yield changes of a sketch for two DGX-2: connections, partitions, policies."""
-    for chunk in (1000, 32_000, 1_000_000):
+    """Yield changes of a sketch for two DGX-2: connections, sizes, partitions, policies, instances.
+
+    Parts b and e are schedules at other sizes than those they are for, and several times at once.
+    """
+    chunks_of = (1000, 32_000, 1_000_000)
+    sizes = tuple(32 * 1000 * 8**k for k in range(6))  # to 1 GB
+    for chunk in chunks_of:
         base = TacclCase("fig9", "dgx2", "allgather", chunk * 32, "dgx2-sk-1", 1, "occupies")
         for change in ("1 receiver", "4 receivers", "8 receivers", "uc-min", "uc-max"):
             yield replace(base, change=change)
+        word = f"planned for {chunk // 1000} KB" if chunk < 10**6 else "planned for 1 MB"
+        for size in sizes:
+            yield replace(base, size_bytes=size, planned_bytes=chunk * 32, change=word)
+    base = replace(base, change="", size_bytes=0)
+    for size in (*(chunk * 32 for chunk in chunks_of), 1_024_000_000):
         for chunks in (1, 2):
-            yield replace(base, change=f"{chunks} of a buffer", chunks=chunks)
+            yield replace(base, size_bytes=size, change=f"{chunks} of a buffer", chunks=chunks)
+    for size in sizes:
+        for count in (1, 2, 4, 8):
+            change = f"{count} at once"
+            yield replace(base, size_bytes=size, change=change, planned_bytes=size, instances=count)
 
 
 CASES = {
@@ -227,6 +253,30 @@ def _machine(case: TacclCase) -> Topology:
 
 
 def _planned(case: TacclCase, units: float) -> TacclResult:
+    whole = case.planned_bytes or case.size_bytes
+    change = "" if case.planned_bytes else case.change
+    planned = replace(case, size_bytes=whole, planned_bytes=0, instances=0, change=change)
+    request, found, seconds, last = _found(planned, units)
+    finish, least = float(found.bound.attained), float(found.bound.least or 0)
+    if case.planned_bytes:  # the bound is of what was planned
+        assert isinstance(found.plan, Schedule)
+        finish, least = _simulated(case, found.plan), 0.0
+    return TacclResult(
+        case=case,
+        finish_us=finish,
+        bound_us=least,
+        chunks=found.plan.collective.chunks,
+        seconds=round(seconds, 3),
+        by=tuple(phase.by for phase in getattr(last, "phases", ())),
+        kept=getattr(getattr(last, "kept", None), "name", ""),
+        nccl_us=_nccl(case, request) if case.part == "auto" and not case.sketch else None,
+        memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    )
+
+
+@lru_cache(maxsize=1)  # cases that differ in what becomes of a plan come one after the other
+def _found(case: TacclCase, units: float) -> tuple[Request, Found, float, object]:
+    """Return what is asked, the best plan, the seconds that took, and what was told last."""
     taccl, topology = registry.load("taccl"), _machine(case)
     spec = named(case.collective, topology.ranks)
     size = case.size_bytes // (topology.ranks if case.collective == "allgather" else 1)
@@ -241,17 +291,35 @@ def _planned(case: TacclCase, units: float) -> TacclResult:
     found = outcome.best if isinstance(outcome, GaveUp) else outcome
     assert isinstance(found, Found)
     last = next((e for e in reversed(events) if hasattr(e, "phases")), None)
-    return TacclResult(
-        case=case,
-        finish_us=float(found.bound.attained),
-        bound_us=float(found.bound.least or 0),
-        chunks=found.plan.collective.chunks,
-        seconds=round(seconds, 3),
-        by=tuple(phase.by for phase in getattr(last, "phases", ())),
-        kept=getattr(getattr(last, "kept", None), "name", ""),
-        nccl_us=_nccl(case, request) if case.part == "auto" and not case.sketch else None,
-        memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    )
+    return request, found, seconds, last
+
+
+_LINKS_OF_A_GPU = 6
+"""NVLinks of a V100 to the switches of a DGX-2: section 7.2 has one thread block fill one."""
+
+
+def _simulated(case: TacclCase, schedule: Schedule) -> float:
+    """Return the microseconds that a schedule's transfers take in their order, at another size."""
+    count, topology = max(1, case.instances), schedule.topology
+    if case.instances:
+        filled = min(1.0, case.instances / _LINKS_OF_A_GPU)
+        slowest = min(link.gb_per_s for link in topology.links)
+        links = (
+            replace(k, gb_per_s=k.gb_per_s * filled) if k.gb_per_s > slowest else k
+            for k in topology.links
+        )
+        topology = replace(topology, links=tuple(links))
+    size = -(-case.size_bytes // (schedule.collective.num_chunks * count))
+    sent = Messages.of_schedule(schedule)
+    none = np.zeros_like(sent.release)
+    carried = 1 + np.bincount(sent.more.message, minlength=len(sent))
+    sent = replace(  # what goes together is one chunk of as many bytes, which has no times yet
+        sent, release=none, at_least=none, chunk=np.arange(len(sent), dtype=sent.chunk.dtype),
+        num_chunks=len(sent), more=NO_MORE,
+    )  # fmt: skip
+    clock = Clock.of(topology, (*(carried * size).tolist(),) * count, schedule.clock.model)
+    line = simulate(together([sent] * count), topology, clock)
+    return line.finish * clock.tick_ps / 10**6
 
 
 def _nccl(case: TacclCase, request: Request) -> float | None:

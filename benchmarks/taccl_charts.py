@@ -15,8 +15,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 _PARTS = {
     "a": ("receiver", "IB connections of a sender"),
+    "b": ("planned for", "the size of a chunk it is planned for"),
     "c": ("of a buffer", "chunks of a buffer"),
     "d": ("uc-", "policy of the switch"),
+    "e": ("at once", "instances"),
 }
 """Of Figure 9: what in the name of a change says that a row is of it, and a title."""
 

@@ -16,7 +16,7 @@ from sccl.emit import EmitOptions, targets
 from sccl.emit.shared import MAX_PER_LINK
 from sccl.errors import ParameterError
 from sccl.tasks.codegen import codegen_output, write_code
-from sccl.tasks.files import load_algorithms
+from sccl.tasks.files import load_plans
 from sccl.topo import resolve
 
 Target = Annotated[
@@ -65,7 +65,7 @@ _KERNEL = "kernel"
 
 @reported
 def codegen(
-    files: options.Algorithms,
+    files: options.Plans,
     output: Folder,
     target: Target = "host",
     blocks_per_link: PerLink = None,
@@ -78,7 +78,8 @@ def codegen(
     """Generate a project that runs algorithms: C++ for MPI processes, CUDA or HIP.
 
     Several algorithms of one collective make one entry that switches between them by buffer size;
-    those of several collectives, such as a folder may hold, make an entry each.
+    those of several collectives, such as a folder may hold, make an entry each. Of schedules what
+    runs is their steps: what is sent, and what it waits for.
     """
     if blocks_per_link is not None and not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")
@@ -89,7 +90,7 @@ def codegen(
             "--select and --topo both say which sizes are served by what: give one"
         )
     machine = resolve(topo) if topo else None
-    given = {str(one.file): one.algorithm for one in load_algorithms(files)}
+    given = {str(one.file): one.plan for one in load_plans(files)}
     made = EmitOptions(blocks_per_link, transport)
     written = write_code(given, output, target, made, select, machine, force=force)
     if json:

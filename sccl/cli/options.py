@@ -9,15 +9,6 @@ import typer
 
 from sccl.core.files.disk import check_can_write
 
-Algorithms = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE",
-        help="Algorithm files, folders of them (a sweep's --out), or patterns such as "
-        "'found/*.json'.",
-        show_default=False,
-    ),
-]
 Plans = Annotated[
     list[Path],
     typer.Argument(

@@ -28,6 +28,7 @@ NO_FORMATS = frozenset(
         *("contract", "flows", "messages", "timed_messages", "traces"),
         *("astra_networks", "astra_ns3"),
         *("msccl_collectives", "msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),
+        "msccl_steps",
         *("mscclpp_blocks", "mscclpp_calls", "mscclpp_demand", "mscclpp_graph", "mscclpp_lanes"),
         *("mscclpp_lines", "mscclpp_lowering", "mscclpp_plan", "mscclpp_rules", "mscclpp_script"),
         "mscclpp_threads",

@@ -20,7 +20,7 @@ reader states how much it takes, and neither hangs nor fails otherwise on any by
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -28,7 +28,7 @@ import msgspec
 from sccl.errors import FormatError
 
 if TYPE_CHECKING:
-    from sccl.core.algorithm import Algorithm
+    from sccl.core.algorithm import Algorithm, Send
     from sccl.core.schedule import Schedule
     from sccl.lower.step_graph import StepProgram
 
@@ -49,6 +49,7 @@ class SizedPlan:
         min_bytes: of a rank's buffer, the C chunks; inclusive.
         max_bytes: inclusive; None: all that are larger.
         size_bytes: that times and messages are for; None: not told.
+        together: of an algorithm's sends that are one transfer with others, which.
     """
 
     name: str
@@ -56,6 +57,7 @@ class SizedPlan:
     min_bytes: int = 0
     max_bytes: int | None = None
     size_bytes: int | None = None
+    together: Mapping[Send, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,184 +1,64 @@
 """An algorithm as an MSCCL program: which thread block sends and receives what, in which order.
 
-Of what a rank does in a step, the sends of a chunk come before what arrives for it, chunk by chunk.
-In that order, on all ranks, whatever a step waits for comes before it: so nothing waits in a circle
-even where a queue holds one message. A message that is received and at once sent on is one step
-(``rcs``, ``rrcs``, ``rrs``), which needs two places in a queue; so many all protocols have.
+Steps are in the order of :mod:`sccl.formats.msccl_steps`, in which nothing waits in a circle. A
+message that is received and at once sent on is one step (``rcs``, ``rrcs``, ``rrs``), which needs
+two places in a queue; so many all protocols have.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from sccl.core.algorithm import Algorithm
 from sccl.errors import TooLargeError
 from sccl.formats.msccl_program import MscclBlock, MscclGpu, MscclStep
 from sccl.formats.msccl_rules import BLOCKS_PER_CHANNEL, MAX_COUNT, MAX_DEP_BLOCK, Runtime
-from sccl.lower import layout_of
-from sccl.lower.values import Trace, Value, trace
-
-At = tuple[str, int]
-"""(buffer, index): i, o or s."""
+from sccl.formats.msccl_steps import LOCAL, At, MscclOp, Writer
+from sccl.lower.instances import Instances
 
 _NOP = MscclStep("nop", ("i", -1), ("o", -1), count=0, dep=None, tells=False)
 
 Alias = Callable[[int, At], At]
 """What memory is behind a place of a rank, in one way of calling."""
 
-_LOCAL = (-1, -1, -1)
-"""The thread block of copies within a rank."""
-
-
-@dataclass(slots=True)
-class _Op:
-    """A step before it has its thread block.
-
-    Attributes:
-        order: (step, chunk, 0 of a send, which of them): in this order all can be run.
-        value: what it sends, or what is there when it is done.
-        far: where its receiver puts it, or where its sender has it.
-    """
-
-    kind: str
-    order: tuple[int, int, int, int]
-    value: int
-    src: At
-    dst: At
-    far: At
-    peer: int = -1
-    message: int = -1
-    count: int = 1
-    onward: _Op | None = None
-    block: tuple[int, int, int] = _LOCAL
-
 
 def gpus_of(
-    algorithm: Algorithm,
-    runtime: Runtime,
-    aliases: Sequence[Alias],
-    channels: int,
-    *,
-    fuse: bool,
+    writer: Writer, runtime: Runtime, aliases: Sequence[Alias], channels: int, *, fuse: bool
 ) -> tuple[MscclGpu, ...]:
     """Return what every rank runs, within a runtime's limits.
 
     Args:
         aliases: per way of calling, what memory places are.
-        channels: at least so many, if there are messages for them.
+        channels: at least so many of each instance, if there are messages for them.
 
     Raises:
         TooLargeError: no number of channels that the runtime has is enough.
     """
-    writer = _Writer(algorithm, trace(algorithm))
-    writer.write()
     own = enumerate(writer.ops)
     links = Counter((src, op.peer) for src, ops in own for op in ops if op.message >= 0)
-    needed = -(-max(links.values(), default=1) // (2 * runtime.steps))  # a link's two directions
-    for count in range(max(channels, needed), runtime.channels + 1):
-        for spread in (_by_chunk(count), _in_turn(count)):
+    instances = writer.instances
+    most = -(-max(links.values(), default=1) // instances.count)
+    needed = -(-most // (2 * runtime.steps))  # a link's two directions
+    for count in range(max(channels, needed), runtime.channels // instances.count + 1):
+        for spread in (_by_chunk(instances, count), _in_turn(instances, count)):
             ranks = _blocks(writer, spread, fuse=fuse)
             if all(_fits(own, runtime) for own in ranks):
                 gpus = tuple(_gpu(writer, r, own, aliases) for r, own in enumerate(ranks))
                 if all(len(b.steps) <= runtime.steps for gpu in gpus for b in gpu.blocks):
                     return gpus
-    raise TooLargeError(_too_large(writer.ops, runtime))
+    raise TooLargeError(_too_large(writer, runtime))
 
 
-def _too_large(ops: Sequence[Sequence[_Op]], runtime: Runtime) -> str:
+def _too_large(writer: Writer, runtime: Runtime) -> str:
     blocks, steps = min(runtime.blocks, MAX_DEP_BLOCK + 1), runtime.steps
-    most = max(len(own) for own in ops)
+    most, count = max(len(own) for own in writer.ops), writer.instances.count
+    in_all, fewer = (f", in {count} instances", "fewer instances, ") if count > 1 else ("", "")
     return (
-        f"{runtime.about} runs {blocks} thread blocks of {steps} steps on a rank, and some rank "
-        f"has {most} steps to do, among peers that need blocks of their own: give an algorithm of "
-        "fewer chunks, or another --set dialect"
+        f"{runtime.about} runs {blocks} thread blocks of {steps} steps over {runtime.channels} "
+        f"channels on a rank, and some rank has {most} steps to do{in_all}, among peers that need "
+        f"blocks of their own: give {fewer}an algorithm of fewer chunks, or another --set dialect"
     )
-
-
-class _Writer:
-    """Writes down what ranks do, in an order that can be run."""
-
-    def __init__(self, algorithm: Algorithm, found: Trace) -> None:
-        self.algorithm = algorithm
-        self.found = found
-        self.layout = layout_of(algorithm.collective)
-        self.ops: list[list[_Op]] = [[] for _ in range(algorithm.topology.ranks)]
-        self.place: list[At] = [("i", -1)] * len(found.values)
-        self.scratch = _scratch(algorithm, found)
-        self.read = Counter(
-            source for n, v in enumerate(found.values) if found.needed[n] for source in v.sources()
-        )
-
-    def write(self) -> None:
-        """Write all down."""
-        values, final = self.found.values, self.found.final
-        consumed = {v.operands[1]: n for n, v in enumerate(values) if v.operands}
-        for number, value in enumerate(values):
-            if not self.found.needed[number]:
-                continue
-            if value.arrived_from is not None and number not in consumed:
-                self._arrive("r", number, value, number)
-            elif value.operands is not None:
-                self._arrive("rrc", number, value, value.operands[1])
-            elif value.arrived_from is None:
-                self._begin(number, value, kept=final[value.chunk, value.rank] == number)
-        for own in self.ops:
-            own.sort(key=lambda op: op.order)
-
-    def is_only_sent(self, number: int) -> bool:
-        """Return whether a value is read once, and is not what is there in the end."""
-        value = self.found.values[number]
-        last = self.found.final[value.chunk, value.rank] == number
-        return self.read[number] == 1 and not last
-
-    def _begin(self, number: int, value: Value, *, kept: bool) -> None:
-        rank, chunk = value.rank, value.chunk
-        self.place[number] = ("i", self.layout.input_index(rank, chunk))
-        if kept and rank in self.algorithm.collective.wanted(chunk):
-            there = ("o", self.layout.output_index(rank, chunk))
-            here = self.place[number]
-            self.ops[rank].append(_Op("cpy", (-1, chunk, 1, -1), number, here, there, there))
-
-    def _arrive(self, kind: str, number: int, value: Value, arrival: int) -> None:
-        source = self.found.values[arrival].arrived_from
-        assert source is not None
-        rank, chunk, step = value.rank, value.chunk, value.step
-        peer = self.found.values[source].rank
-        wanted = rank in self.algorithm.collective.wanted(chunk)
-        if wanted:
-            self.place[number] = ("o", self.layout.output_index(rank, chunk))
-        else:
-            self.place[number] = ("s", self.scratch[chunk, rank])
-        there, home = self.place[source], self.place[number]
-        own = home if value.operands is None else self.place[value.operands[0]]
-        self.ops[peer].append(
-            _Op("s", (step, chunk, 0, rank), source, there, home, home, rank, arrival)
-        )
-        self.ops[rank].append(
-            _Op(kind, (step, chunk, 1, number), number, own, home, there, peer, arrival)
-        )
-
-
-def _scratch(algorithm: Algorithm, found: Trace) -> dict[tuple[int, int], int]:
-    """Return the scratch of (chunk, rank): as little as what is alive in one step."""
-    spans: list[dict[int, list[int]]] = [{} for _ in range(algorithm.topology.ranks)]
-    for number, value in enumerate(found.values):
-        for source in value.sources() if found.needed[number] else ():
-            earlier = found.values[source]
-            for one in (value, earlier):
-                if one.step >= 0 and one.rank not in algorithm.collective.wanted(one.chunk):
-                    span = spans[one.rank].setdefault(one.chunk, [one.step, one.step])
-                    span[0], span[1] = min(span[0], one.step), max(span[1], value.step)
-    slots: dict[tuple[int, int], int] = {}
-    for rank, own in enumerate(spans):
-        free_from: list[int] = []
-        for chunk, (first, last) in sorted(own.items(), key=lambda item: (item[1][0], item[0])):
-            free = [slot for slot, until in enumerate(free_from) if until < first]
-            slot = free[0] if free else len(free_from)
-            free_from[slot : slot + 1] = [last]
-            slots[chunk, rank] = slot
-    return slots
 
 
 Spread = Callable[[int, int], int]
@@ -186,25 +66,34 @@ Spread = Callable[[int, int], int]
 """
 
 
-def _by_chunk(count: int) -> Spread:
-    return lambda chunk, _: chunk % count
+def _by_chunk(instances: Instances, count: int) -> Spread:
+    def spread(chunk: int, _: int) -> int:
+        """Return the class of a chunk among those of its instance."""
+        instance, own = instances.of(chunk)
+        return instance * count + own % count
+
+    return spread
 
 
-def _in_turn(count: int) -> Spread:
-    return lambda _, number: number % count
+def _in_turn(instances: Instances, count: int) -> Spread:
+    def spread(chunk: int, number: int) -> int:
+        """Return the class whose turn it is among those of its instance."""
+        return instances.of(chunk)[0] * count + number % count
+
+    return spread
 
 
-Blocks = dict[tuple[int, int, int], list[_Op]]
+Blocks = dict[tuple[int, int, int], list[MscclOp]]
 """By (channel, send, recv), the steps of a thread block in order."""
 
 
-def _blocks(writer: _Writer, spread: Spread, *, fuse: bool) -> list[Blocks]:
+def _blocks(writer: Writer, spread: Spread, *, fuse: bool) -> list[Blocks]:
     """Return the thread blocks of every rank."""
     channel = _channels(writer.ops, spread)
     found = []
     for own in writer.ops:
         copies = [
-            replace(op, block=(channel[op.message], -1, -1) if op.message >= 0 else _LOCAL)
+            replace(op, block=(channel[op.message], -1, -1) if op.message >= 0 else LOCAL)
             for op in own
         ]
         pairs = _pairs(copies)
@@ -219,7 +108,7 @@ def _blocks(writer: _Writer, spread: Spread, *, fuse: bool) -> list[Blocks]:
     return found
 
 
-def _channels(ops: Sequence[Sequence[_Op]], spread: Spread) -> dict[int, int]:
+def _channels(ops: Sequence[Sequence[MscclOp]], spread: Spread) -> dict[int, int]:
     """Return the channel of every message: the least that both its ranks have room for."""
     chosen: dict[tuple[int, int, int], int] = {}
     sending: Counter[tuple[int, int]] = Counter()
@@ -249,13 +138,13 @@ def _channels(ops: Sequence[Sequence[_Op]], spread: Spread) -> dict[int, int]:
     return found
 
 
-def _pairs(ops: Sequence[_Op]) -> dict[tuple[int, bool, int], tuple[int, int, int]]:
+def _pairs(ops: Sequence[MscclOp]) -> dict[tuple[int, bool, int], tuple[int, int, int]]:
     """Return the thread block of each (channel, whether it sends, peer).
 
     Those that send are joined with those that receive what they send on, else with those of the
     same peer, else with any.
     """
-    brings = {op.value: op for op in ops if op.message >= 0 and op.kind != "s"}
+    brings = {v: op for op in ops if op.message >= 0 and op.kind != "s" for v in op.values}
     weight: Counter[tuple[int, int, int]] = Counter()  # (channel, send, recv)
     ends: dict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     for op in ops:
@@ -263,7 +152,7 @@ def _pairs(ops: Sequence[_Op]) -> dict[tuple[int, bool, int], tuple[int, int, in
             continue
         channel = op.block[0]
         ends[channel][op.kind != "s"].add(op.peer)
-        before = brings.get(op.value) if op.kind == "s" else None
+        before = brings.get(op.values[0]) if op.kind == "s" else None
         if before is not None and before.block[0] == channel:
             weight[channel, op.peer, before.peer] += 1
     found: dict[tuple[int, bool, int], tuple[int, int, int]] = {}
@@ -284,9 +173,9 @@ def _pairs(ops: Sequence[_Op]) -> dict[tuple[int, bool, int], tuple[int, int, in
     return found
 
 
-def _joined(ops: Sequence[_Op]) -> Iterator[_Op]:
+def _joined(ops: Sequence[MscclOp]) -> Iterator[MscclOp]:
     """Yield steps, copies of chunks that lie beside one another as one."""
-    last: _Op | None = None
+    last: MscclOp | None = None
     for op in ops:
         if last is not None:
             beside = op.kind == "cpy" and (op.src[1], op.dst[1]) == (
@@ -300,16 +189,16 @@ def _joined(ops: Sequence[_Op]) -> Iterator[_Op]:
         yield op
 
 
-def _fused(lines: Sequence[_Op], writer: _Writer) -> list[_Op]:
+def _fused(lines: Sequence[MscclOp], writer: Writer) -> list[MscclOp]:
     """Return a thread block's steps in which what is received is at once sent on."""
-    found: list[_Op] = []
+    found: list[MscclOp] = []
     for op in lines:
         before = found[-1] if found else op
-        if op.kind != "s" or before.kind not in {"r", "rrc"} or before.value != op.value:
+        if op.kind != "s" or before.kind not in {"r", "rrc"} or before.values != op.values:
             found.append(op)
             continue
         kind = "rcs" if before.kind == "r" else "rrcs"
-        if kind == "rrcs" and writer.is_only_sent(op.value):
+        if kind == "rrcs" and writer.are_only_sent(op.values):
             kind = "rrs"
         found[-1] = replace(before, kind=kind, onward=op)
     return found
@@ -321,11 +210,11 @@ def _fits(blocks: Blocks, runtime: Runtime) -> bool:
     return (
         few
         and all(len(lines) <= runtime.steps for lines in blocks.values())
-        and all(0 <= key[0] < runtime.channels for key in blocks if key != _LOCAL)
+        and all(0 <= key[0] < runtime.channels for key in blocks if key != LOCAL)
     )
 
 
-def _gpu(writer: _Writer, rank: int, blocks: Blocks, aliases: Sequence[Alias]) -> MscclGpu:
+def _gpu(writer: Writer, rank: int, blocks: Blocks, aliases: Sequence[Alias]) -> MscclGpu:
     """Return a rank's program: what its steps wait for, with steps that do nothing but wait."""
     number = {key: n for n, key in enumerate(blocks)}
     lines = sorted(
@@ -360,18 +249,18 @@ def _gpu(writer: _Writer, rank: int, blocks: Blocks, aliases: Sequence[Alias]) -
     return MscclGpu(inputs, outputs, most, tuple(found))
 
 
-def _own(op: _Op) -> tuple[At, ...]:
+def _own(op: MscclOp) -> tuple[At, ...]:
     """Return the places of its own rank that a step touches."""
     return (*_reads(op), *_writes(op))
 
 
-def _reads(op: _Op) -> list[At]:
+def _reads(op: MscclOp) -> list[At]:
     if op.kind in {"r", "rcs"}:
         return []
     return [(op.src[0], op.src[1] + j) for j in range(op.count)]
 
 
-def _writes(op: _Op) -> list[At]:
+def _writes(op: MscclOp) -> list[At]:
     if op.kind in {"s", "rrs"}:
         return []
     return [(op.dst[0], op.dst[1] + j) for j in range(op.count)]
@@ -379,7 +268,7 @@ def _writes(op: _Op) -> list[At]:
 
 def _needs(
     rank: int,
-    lines: Sequence[tuple[_Op, int, int]],
+    lines: Sequence[tuple[MscclOp, int, int]],
     aliases: Sequence[Alias],
     blocks: int,
 ) -> list[list[tuple[int, int]]]:
@@ -407,7 +296,7 @@ def _needs(
 
 
 def _fewest(
-    sources: Sequence[set[int]], lines: Sequence[tuple[_Op, int, int]], blocks: int
+    sources: Sequence[set[int]], lines: Sequence[tuple[MscclOp, int, int]], blocks: int
 ) -> list[list[tuple[int, int]]]:
     """Return what steps wait for without what follows from the rest of it."""
     done: list[list[int]] = []  # per step, the last step of each thread block that is done by then
@@ -429,7 +318,7 @@ def _fewest(
     return found
 
 
-def _step(op: _Op, dep: tuple[int, int] | None, *, tells: bool) -> MscclStep:
+def _step(op: MscclOp, dep: tuple[int, int] | None, *, tells: bool) -> MscclStep:
     src, dst = op.src, op.dst
     if op.kind == "r":
         src = op.far

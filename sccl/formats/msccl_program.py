@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
@@ -100,6 +100,34 @@ class MscclProgram:
         for rank, gpu in enumerate(self.gpus):
             for number, block in enumerate(gpu.blocks):
                 yield rank, number, block
+
+
+def chunk_by_chunk(program: MscclProgram) -> MscclProgram:
+    """Return what runtimes make of a program where only one chunk fits a place in a queue.
+
+    A step of several chunks does them one after the other then, each with a place of its own, so
+    that it may have to wait for the other end to take the first before it sends the last.
+    """
+    gpus = tuple(
+        replace(gpu, blocks=tuple(_in_parts(gpu, block) for block in gpu.blocks))
+        for gpu in program.gpus
+    )
+    return replace(program, gpus=gpus)
+
+
+def _in_parts(gpu: MscclGpu, block: MscclBlock) -> MscclBlock:
+    steps: list[MscclStep] = []
+    for step in block.steps:
+        dep = step.dep
+        if dep is not None and dep[0] < len(gpu.blocks):
+            before = gpu.blocks[dep[0]].steps[: dep[1] + 1]
+            dep = (dep[0], sum(max(1, one.count) for one in before) - 1)
+        last = max(1, step.count) - 1
+        for j in range(last + 1):
+            src, dst = ((at[0], at[1] + j) for at in (step.src, step.dst))
+            count, first = min(step.count, 1), dep if j == 0 else None
+            steps.append(MscclStep(step.type, src, dst, count, first, step.tells and j == last))
+    return replace(block, steps=tuple(steps))
 
 
 def text_of(program: MscclProgram) -> str:

@@ -19,9 +19,19 @@ from sccl.errors import JudgeError, ParameterError
 from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.msccl_graph import graph_program
 from sccl.formats.msccl_lowering import alias_of, gpus_of
-from sccl.formats.msccl_program import MscclGpu, MscclProgram, is_program, program_of, text_of
+from sccl.formats.msccl_program import (
+    MAX_ELEMENTS,
+    MscclGpu,
+    MscclProgram,
+    chunk_by_chunk,
+    is_program,
+    program_of,
+    text_of,
+)
 from sccl.formats.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, broken_rules
-from sccl.lower.step_graph_run import run_graph
+from sccl.formats.msccl_steps import Writer
+from sccl.lower.instances import Instances, instances_of
+from sccl.lower.step_graph_run import in_order, run_graph
 
 NAME = "msccl-xml"
 ABOUT = "MSCCL programs for microsoft/msccl, Azure's executor and RCCL up to ROCm 7.12"
@@ -41,6 +51,10 @@ MOST_BYTES = 2**40
 
 MOST_BYTES_WITH_SCRATCH = 2**30
 """The same of programs with scratch: msccl allocates it for the largest call when it begins."""
+
+
+MOST_INSTANCES = 32
+"""As many as there are channels: each has some of its own."""
 
 
 class Dialect(StrEnum):
@@ -77,6 +91,14 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
             description="Over how many channels the messages of a link go at least.",
         ),
     ] = 1
+    instances: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_INSTANCES,
+            description="How often it runs beside itself, each time on a part of every chunk.",
+        ),
+    ] = 1
 
 
 Options = MscclOptions
@@ -92,10 +114,11 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
     files: dict[str, bytes] = {}
     notes: list[str] = []
     for plan in plans:
-        algorithm = plan.plan
-        assert isinstance(algorithm, Algorithm)
+        assert isinstance(plan.plan, Algorithm)
+        instances = instances_of(plan.plan, plan.together, options.instances)
+        algorithm = instances.algorithm
         _check_served(plan.name, algorithm, runtime)
-        gpus = _right_gpus(algorithm, runtime, options)
+        gpus = _right_gpus(instances, runtime, options)
         scratch = max(gpu.scratch for gpu in gpus)
         for name, placed in _calls(algorithm, runtime).items():
             attributes = _attributes(plan, algorithm, runtime, options, gpus)
@@ -128,7 +151,9 @@ def read(content: bytes, where: str) -> Foreign:
     said = _said(broken)
     refused = all(broken.values())
     plan = graph_program(program)
-    notes = [] if refused else said
+    notes = [] if refused else list(said)
+    if not in_order(plan.callings[0].graph.steps)[1] and (stuck := _stuck(program)):
+        notes.append(f"in calls so large that each chunk takes a place in a queue, {stuck[0]}")
     if plan.collective.name == "custom":
         notes = [NOT_SAID, *notes]
     return Foreign(plan, about, tuple(notes), said if refused else ())
@@ -158,7 +183,7 @@ def _check_served(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
     if _chunks(algorithm) > MAX_OFFSET:
         raise ParameterError(
             f"{name}: buffers of {_chunks(algorithm)} chunks, and {runtime.about} counts to "
-            f"{MAX_OFFSET}: give an algorithm of fewer chunks"
+            f"{MAX_OFFSET}: give an algorithm of fewer chunks, or fewer instances"
         )
 
 
@@ -179,19 +204,21 @@ def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
 
 
 def _right_gpus(
-    algorithm: Algorithm, runtime: Runtime, options: MscclOptions
+    instances: Instances, runtime: Runtime, options: MscclOptions
 ) -> tuple[MscclGpu, ...]:
-    """Return what ranks run, its messages sent on at once unless that could make them wait."""
-    collective = algorithm.collective
+    """Return what ranks run, its messages sent on at once unless that could make them wait.
+
+    So it is looked at where each chunk takes a place in a queue: in calls of many bytes.
+    """
+    algorithm, collective = instances.algorithm, instances.algorithm.collective
     block = collective.chunks // (collective.ranks if collective.name == "reducescatter" else 1)
     ways = (False,) if collective.name == "alltoall" else (False, True)
     aliases = [alias_of(collective.name, block, in_place=way) for way in ways]
+    writer = Writer(instances)
     for fuse in (True, False):
-        gpus = gpus_of(algorithm, runtime, aliases, options.channels, fuse=fuse)
+        gpus = gpus_of(writer, runtime, aliases, options.channels, fuse=fuse)
         attributes = {"coll": collective.name, "proto": options.protocol, "inplace": "1"}
-        program = MscclProgram(attributes, _chunks(algorithm), gpus)
-        (calling,) = graph_program(program).callings
-        if not fuse or not any(f.kind == "deadlock" for f in run_graph(calling.graph).faults):
+        if not fuse or not _stuck(MscclProgram(attributes, _chunks(algorithm), gpus)):
             break
     return gpus
 
@@ -254,11 +281,24 @@ def _checked(program: MscclProgram, runtime: Runtime) -> bytes:
     for calling in graph_program(again).callings:
         faults = (*calling.faults, *run_graph(calling.graph).faults)
         wrong += [f"{calling.name}: {fault.message}" for fault in faults]
+    wrong += _stuck(again)
     if wrong:
         raise JudgeError(
             f"the program for {runtime.about} is wrong: {wrong[0]}; please report it as a defect"
         )
     return content
+
+
+def _stuck(program: MscclProgram) -> list[str]:
+    """Return what waits for ever where each chunk takes a place in a queue: in calls of many bytes.
+
+    What waits for what is the same in all ways of calling. Of very large programs it is not looked
+    at.
+    """
+    if sum(step.count for *_, block in program.blocks() for step in block.steps) > MAX_ELEMENTS:
+        return []
+    calling = graph_program(chunk_by_chunk(program)).callings[0]
+    return [fault.message for fault in in_order(calling.graph.steps)[1]]
 
 
 def _notes(plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int) -> list[str]:

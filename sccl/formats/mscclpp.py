@@ -22,6 +22,7 @@ from sccl.formats.mscclpp_graph import graph_program, unflushed
 from sccl.formats.mscclpp_lowering import MAX_BLOCKS, Manner, gpus_of
 from sccl.formats.mscclpp_plan import ALIGNMENT, GpuPart, PlanPart, plan_of, text_of
 from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules, crashes
+from sccl.lower.instances import instances_of
 from sccl.lower.step_graph_run import run_graph
 
 NAME = "mscclpp"
@@ -79,8 +80,20 @@ class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
     ] = False
     blocks: Annotated[
         int,
-        Meta(ge=1, le=MAX_BLOCKS, description="Thread blocks of a GPU, at least if that can be."),
+        Meta(
+            ge=1,
+            le=MAX_BLOCKS,
+            description="Thread blocks of a GPU and an instance, at least if that can be.",
+        ),
     ] = 16
+    instances: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MAX_BLOCKS,
+            description="How often it runs beside itself, each time on a part of every chunk.",
+        ),
+    ] = 1
 
 
 Options = MscclppOptions
@@ -103,7 +116,8 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
                 f"{plan.name}: {algorithm.collective.name} is no collective of MSCCL++'s "
                 f"executor: it runs {', '.join(COLLECTIVES)}"
             )
-        gpus, slices = gpus_of(algorithm, _manner(options))
+        instances = instances_of(algorithm, plan.together, options.instances)
+        gpus, slices = gpus_of(instances, _manner(options))
         found = _plan(plan, algorithm, gpus, slices, options)
         files[f"{plan.name}.json"] = _checked(found, plan.name)
         notes += _notes(found, gpus)

@@ -70,6 +70,13 @@ class BlockWriter:
         self.touched |= set(dsts)
         self.loose = True
 
+    def put(self, name: str, sends: Sequence[Sending]) -> None:
+        """Write what sends data, before which threads meet if needed."""
+        if self.waited or any(self.touched & s.places() for s in sends):
+            self.meet()
+        self._write(name, [s.src for s in sends], [], sends)
+        self.loose = True
+
     def tell(self, name: str, peers: Sequence[int]) -> None:
         """Signal to some, or wait for some."""
         waits = name in {"wait", "rlxwait"}
@@ -99,26 +106,27 @@ class BlockWriter:
         kinds = [self.kind(s.peer) for s in sends]
         kind = kinds[0] if kinds else None
         outs = [self._part(at) for at in dsts]
+        sizes = [s.size for s in sends] if len(sends) == len(srcs) else [1] * len(srcs)
         for send in sends:
             own = self.buffers[kind or ""]
             number = own.setdefault((send.peer, send.dst[0]), len(own))
-            outs.append(BufferPart(send.dst[1], 1, buffer_id=number))
+            outs.append(BufferPart(send.dst[1], send.size, buffer_id=number))
         self.ops.append(
             OpPart(
                 name,
                 channel_type=kind,
                 channel_ids=[self.channels[kind or ""].index(s.peer) for s in sends],
-                src_buff=[self._part(at) for at in srcs],
+                src_buff=[self._part(*one) for one in zip(srcs, sizes, strict=True)],
                 dst_buff=outs,
                 tbg_info=self.group,
                 reduce_op="sum" if name in ADDING else None,
             )
         )
 
-    def _part(self, at: At) -> BufferPart:
+    def _part(self, at: At, size: int = 1) -> BufferPart:
         if at[0] == "p":
-            return BufferPart(self.first_plain + at[1], 1, type="s")
-        return BufferPart(at[1], 1, type=at[0])
+            return BufferPart(self.first_plain + at[1], size, type="s")
+        return BufferPart(at[1], size, type=at[0])
 
     def block(
         self, number: int, remotes: dict[tuple[int, str], int], peers: dict[str, list[int]]

@@ -8,7 +8,8 @@ that. Packets go to scratch alone, and calls take turns with its two halves.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sccl.formats.mscclpp_blocks import KINDS, BlockWriter, at_once
 from sccl.formats.mscclpp_plan import GroupPart
@@ -95,12 +96,33 @@ def write_signalled(lane: Lane, *, flushes: bool) -> None:
         found = lane.steps[step]
         sends = lane.sends(step)
         near = [s for s in sends if lane.kind(s.peer) == "memory"]
-        _put(out, "put", [s for s in near if s not in lane.gone])
-        _send_far(out, [s for s in sends if lane.kind(s.peer) == "port"], step, last, flushes)
+        _put(out, "put", list(_beside([s for s in near if s not in lane.gone])))
+        far = _beside([s for s in sends if lane.kind(s.peer) == "port"])
+        _send_far(out, list(far), step, last, flushes)
         out.tell("signal", sorted({s.peer for s in near}))
         out.tell("wait", sorted({peer for one in found.values() for peer in one.froms}))
         for chunk, one in found.items():
             lane.add("re", one.adds, lane.onward(step, chunk))
+
+
+def _beside(sends: Sequence[Sending]) -> Iterator[Sending]:
+    """Yield what is sent in a step, what is of one transfer and lies side by side as one."""
+    yield from (s for s in sends if s.party is None)
+    last: Sending | None = None
+    for send in sorted((s for s in sends if s.party is not None), key=_by_party):
+        if last is not None:
+            behind = [(at[0], at[1] + last.size) for at in (last.src, last.dst)]
+            if _by_party(last)[:2] == _by_party(send)[:2] and behind == [send.src, send.dst]:
+                last = replace(last, size=last.size + 1)
+                continue
+            yield last
+        last = send
+    if last is not None:
+        yield last
+
+
+def _by_party(send: Sending) -> tuple[int, int, At, At]:
+    return (send.peer, -1 if send.party is None else send.party, send.src, send.dst)
 
 
 def _send_far(
@@ -119,7 +141,7 @@ def _send_far(
 def _put(out: BlockWriter, name: str, sends: Sequence[Sending]) -> None:
     for kind in sorted({s.src[0] for s in sends}):
         for some in at_once([s for s in sends if s.src[0] == kind]):
-            out.data(name, [s.src for s in some], [], some)
+            out.put(name, some)
 
 
 def write_packets(lane: Lane) -> None:

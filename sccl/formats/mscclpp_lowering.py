@@ -1,17 +1,17 @@
 """An algorithm as plans of MSCCL++: which thread blocks do which chunks, within its room.
 
 Each chunk is done by one thread block of each rank, or by several that do slices of it, so that no
-thread block waits for another of its rank.
+thread block waits for another of its rank. Chunks that go together are done by one, whole.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.algorithm import Algorithm, Send
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.formats.mscclpp_blocks import KINDS
@@ -19,6 +19,7 @@ from sccl.formats.mscclpp_lanes import Lane, write_packets, write_signalled
 from sccl.formats.mscclpp_plan import BlockPart, ChannelPart, GpuPart, GroupPart, RemotePart
 from sccl.formats.mscclpp_rules import MAX_OPERATION, block_rules
 from sccl.formats.mscclpp_script import Script, packet_script_of, script_of
+from sccl.lower.instances import Instances
 
 MAX_BLOCKS = 64
 """Thread blocks of a rank: all have to run at once, and the smallest of GPUs has 80 places."""
@@ -41,27 +42,74 @@ class Manner:
     flushes: bool
 
 
-def gpus_of(algorithm: Algorithm, manner: Manner) -> tuple[list[GpuPart], int]:
+def gpus_of(instances: Instances, manner: Manner) -> tuple[list[GpuPart], int]:
     """Return what every rank runs, and how many slices each lane has.
+
+    Of packets each chunk goes by itself.
 
     Raises:
         TooLargeError: no number of thread blocks is enough.
     """
+    algorithm, together = instances.algorithm, instances.together
     home = nodes_of(algorithm.topology)
     ported = any(home[s.src] != home[s.dst] for s in algorithm.sends)
-    script = packet_script_of(algorithm, home) if manner.packets else script_of(algorithm)
-    chunks = algorithm.collective.num_chunks
-    lanes = min(chunks, manner.blocks, MAX_BLOCKS)
+    if manner.packets:
+        script, together = packet_script_of(algorithm, home), {}
+    else:
+        script = script_of(algorithm, together)
+    chunks, most = instances.each, MAX_BLOCKS // instances.count
+    parties = _parties(together, chunks)
+    # So few that there is room for all chunks of a transfer in one.
+    lanes = min(chunks, manner.blocks, most, -(-chunks // max(map(len, parties), default=1)))
     while True:
-        for spread in _spreads(lanes):
-            slices = 1 if ported else max(1, min(manner.blocks // lanes, 16))
+        for spread in (*_in_parties(parties, chunks, lanes), *_spreads(lanes)):
+            # A slice of several chunks is none of each of them.
+            slices = (
+                1 if ported or parties else max(1, min(manner.blocks, most, 16 * lanes) // lanes)
+            )
             writer = _Writer(algorithm, script, home, slices, manner)
-            gpus = writer.gpus(spread)
+            gpus = writer.gpus(partial(_of_instance, instances, lanes, spread))
             if not any(block_rules(block) for gpu in gpus for block in gpu.threadblocks):
                 return gpus, slices
-        if lanes >= min(chunks, MAX_BLOCKS):
+        if lanes >= min(chunks, most):
             raise TooLargeError(_too_large(gpus))
-        lanes = min(2 * lanes, chunks, MAX_BLOCKS)
+        lanes = min(2 * lanes, chunks, most)
+
+
+def _of_instance(instances: Instances, lanes: int, spread: Spread, chunk: int) -> int:
+    """Return the lane of a chunk among those of all instances."""
+    instance, own = instances.of(chunk)
+    return instance * lanes + spread(own)
+
+
+def _parties(together: Mapping[Send, int], chunks: int) -> list[list[int]]:
+    """Return the chunks of each transfer of the first instance, the most first."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for send, party in sorted(together.items()):
+        if send.chunk < chunks:
+            found[party].append(send.chunk)
+    return sorted(found.values(), key=lambda own: (-len(own), own))
+
+
+def _in_parties(parties: Sequence[Sequence[int]], chunks: int, lanes: int) -> Iterator[Spread]:
+    """Yield how chunks that go together are in one lane, as far as lanes stay about alike."""
+    if not parties:
+        return
+    most = -(-chunks // lanes)
+    cluster = {chunk: [chunk] for chunk in range(chunks)}
+    for party in parties:
+        for chunk in party:
+            mine, first = cluster[chunk], cluster[party[0]]
+            if mine is not first and len(mine) + len(first) <= most:
+                first += mine
+                cluster |= dict.fromkeys(mine, first)
+    load = [0] * lanes
+    lane: dict[int, int] = {}
+    for own in sorted({id(c): c for c in cluster.values()}.values(), key=lambda c: (-len(c), c)):
+        least = load.index(min(load))
+        load[least] += len(own)
+        lane |= dict.fromkeys(own, least)
+    yield lane.__getitem__
 
 
 def _spreads(lanes: int) -> tuple[Spread, ...]:
@@ -79,7 +127,7 @@ def _too_large(gpus: Iterable[GpuPart]) -> str:
     return (
         f"a thread block of MSCCL++ does {MAX_OPERATION} operations, and of at most {MAX_BLOCKS} "
         f"thread blocks the fullest, on rank {rank}, would have {len(worst.ops)} ({broken}): give "
-        "an algorithm of fewer chunks or steps"
+        "an algorithm of fewer chunks or steps, or fewer instances"
     )
 
 

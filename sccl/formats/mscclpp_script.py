@@ -9,10 +9,10 @@ told within a call that a place is free again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.algorithm import Algorithm, Send
 from sccl.core.collective import Collective
 from sccl.lower.layout import BufferLayout, layout_of
 from sccl.lower.values import Trace, Value, trace
@@ -23,11 +23,21 @@ At = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A place is sent into another, at a peer."""
+    """A place is sent into another, at a peer; or several, each right behind the one before it.
+
+    Attributes:
+        party: which transfer of several chunks it is a part of; None: it is one by itself.
+    """
 
     src: At
     dst: At
     peer: int
+    party: int | None = None
+    size: int = 1
+
+    def places(self) -> set[At]:
+        """Return the places that are sent."""
+        return {(self.src[0], self.src[1] + i) for i in range(self.size)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,7 @@ class Script:
     Attributes:
         doing: by rank and chunk, of each step.
         copies: by rank and chunk, what is only moved from input to output.
+        ways: transfers of several chunks, by (step, chunk, src, dst) of their sends.
         scratch: places of it, by rank.
         plain: places of scratch that hold data where the others hold packets, by rank.
     """
@@ -70,6 +81,7 @@ class Script:
         default_factory=lambda: defaultdict(lambda: defaultdict(Doing))
     )
     copies: dict[tuple[int, int], Adding] = field(default_factory=dict)
+    ways: Mapping[tuple[int, int, int, int], int] = field(default_factory=dict)
     scratch: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     plain: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -97,16 +109,21 @@ class Script:
         """Note that a value came into being by being sent from a place of another rank."""
         assert value.arrived_from is not None
         source = found.values[value.arrived_from].rank
-        sending = Sending(src, there, value.rank)
+        party = self.ways.get((value.step, value.chunk, source, value.rank))
+        sending = Sending(src, there, value.rank, party)
         self.doing[source, value.chunk][value.step].sends.append(sending)
         self.doing[value.rank, value.chunk][value.step].froms.add(source)
 
 
-def script_of(algorithm: Algorithm) -> Script:
-    """Return what ranks do where arrivals are told of by signals."""
+def script_of(algorithm: Algorithm, together: Mapping[Send, int]) -> Script:
+    """Return what ranks do where arrivals are told of by signals.
+
+    Args:
+        together: of sends that are one transfer with others, which.
+    """
     found, collective = trace(algorithm), algorithm.collective
     layout = layout_of(collective)
-    script = Script(layout)
+    script = Script(layout, ways={(s.step, s.chunk, s.src, s.dst): n for s, n in together.items()})
     place: list[At] = [("", 0)] * len(found.values)
     operands = {value.operands[1] for value in found.values if value.operands}
     for number, value in enumerate(found.values):

@@ -1,46 +1,18 @@
 """What ranks tell one another in a schedule, and what each message waits for.
 
-A row of a schedule is a hop. Hops over switches are one message from rank to rank; a rank that
-passes a message on and keeps nothing of it sends one that waits for what came alone. Chunks that
-are one transfer on all hops from rank to rank are one message, of all their bytes; those that part
-at a switch are a message each.
+A leg of :mod:`sccl.core.legs` is a message; a rank that passes one on and keeps nothing of it
+sends one that waits for what came alone. Chunks that go together are one message, of all their
+bytes; those that part at a switch are a message each.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
-from dataclasses import dataclass
 
+from sccl.core.legs import Leg, legs_of
 from sccl.core.schedule import Schedule
 from sccl.errors import ParameterError
 from sccl.formats.messages import Awaiting, Message
-
-Hop = tuple[int, int, int, int, bool, int]
-"""(when it starts, when it has arrived, chunk, link, reduce, the first row of its transfer)."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Leg:
-    """The way of a chunk from rank to rank.
-
-    Attributes:
-        of: the number that the schedule gives the message, and the chunk.
-        onward: whether a rank passes it on that keeps nothing of it.
-        kept: whether the rank that it comes to keeps it.
-        transfers: that it is a part of, each by its first row.
-    """
-
-    start: int
-    chunk: int
-    src: int
-    dst: int
-    of: tuple[int, int]
-    arrives: int
-    reduce: bool
-    onward: bool
-    kept: bool
-    transfers: tuple[int, ...]
 
 
 def timed_messages(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
@@ -52,8 +24,8 @@ def timed_messages(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
         ParameterError: messages are not told apart where there are switches, or one leaves a switch
             more than once.
     """
-    sent: dict[tuple[int, ...], list[_Leg]] = defaultdict(list)
-    for leg in sorted(_legs(schedule)):
+    sent: dict[tuple[int, ...], list[Leg]] = defaultdict(list)
+    for leg in sorted(legs_of(schedule)):
         sent[leg.transfers].append(leg)
     parts = list(sent.values())
     steps = {start: i for i, start in enumerate(sorted({legs[0].start for legs in parts}))}
@@ -79,7 +51,7 @@ class _Come:
         self._kept: dict[tuple[int, int], list[int]] = defaultdict(list)
         self._passed: dict[tuple[tuple[int, int], int], int] = {}
 
-    def note(self, number: int, legs: list[_Leg]) -> None:
+    def note(self, number: int, legs: list[Leg]) -> None:
         """Note that a message has arrived; a chunk that is stored takes the place of what was."""
         for leg in legs:
             if not leg.kept:
@@ -91,64 +63,15 @@ class _Come:
             if number not in place[-1:]:
                 place.append(number)
 
-    def before(self, legs: list[_Leg]) -> tuple[int, ...]:
+    def before(self, legs: list[Leg]) -> tuple[int, ...]:
         """Return what a message waits for that starts now, in the order of coming."""
         every = [number for leg in legs for number in self._before(leg)]
         return tuple(every) if len(legs) == 1 else tuple(sorted(set(every)))
 
-    def _before(self, leg: _Leg) -> list[int]:
+    def _before(self, leg: Leg) -> list[int]:
         if leg.onward:
             return [self._passed[leg.of, leg.src]]
         return self._kept[leg.src, leg.chunk if self._by_chunk else 0]
-
-
-def _legs(schedule: Schedule) -> Iterator[_Leg]:
-    """Yield the ways from rank to rank."""
-    if schedule.message is None:
-        if schedule.topology.switches:
-            raise ParameterError(
-                "schedule: it has switches and does not say which hops are of one message: give "
-                "one with the column 'message', as sccl tacos writes it"
-            )
-        for number, (start, arrives, chunk, link, reduce, first) in enumerate(_hops(schedule)):
-            src, dst = schedule.topology.links[link].edge
-            of, transfers = (number, chunk), (first,)
-            yield _Leg(start, chunk, src, dst, of, arrives, reduce, False, True, transfers)  # noqa: FBT003 - columns
-        return
-    ways: dict[tuple[int, int], list[Hop]] = defaultdict(list)
-    for number, hop in zip(schedule.message.tolist(), _hops(schedule), strict=True):
-        ways[number, hop[2]].append(hop)
-    for way, hops in ways.items():
-        yield from _of_message(schedule, way, hops)
-
-
-def _hops(schedule: Schedule) -> Iterator[Hop]:
-    clock, transfers = schedule.clock, iter(schedule.transfers().tolist())
-    for rows in schedule.batches():
-        columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce)
-        for start, end, chunk, link, reduce in zip(*(c.tolist() for c in columns), strict=True):
-            yield start, end + clock.lag(link), chunk, link, reduce, next(transfers)
-
-
-def _of_message(schedule: Schedule, of: tuple[int, int], hops: list[Hop]) -> Iterator[_Leg]:
-    ranks, links = schedule.topology.ranks, schedule.topology.links
-    begin, src = hops[0][0], links[hops[0][3]].src
-    first, at = src, src
-    transfers: list[int] = []
-    for i, (start, arrives, chunk, link, reduce, transfer) in enumerate(hops):
-        if links[link].src != at:
-            raise ParameterError(
-                f"schedule: message {of[0]} goes on from node {links[link].src} and is at node "
-                f"{at}: switches that copy are not told here, so give a message for each receiver"
-            )
-        if at < ranks:
-            begin, src, transfers = start, at, []
-        at = links[link].dst
-        transfers.append(transfer)
-        if at < ranks:
-            kept, onward = i + 1 == len(hops), src != first
-            way = tuple(transfers)
-            yield _Leg(begin, chunk, src, at, of, arrives, reduce, onward, kept, way)
 
 
 def sizes_of(schedule: Schedule, size_bytes: int | None) -> tuple[int, ...]:

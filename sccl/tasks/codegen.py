@@ -1,4 +1,4 @@
-"""Generating code: projects that run algorithms."""
+"""Generating code: projects that run algorithms, and schedules by their steps."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files.fields import Count, FileText
-from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.emit import EmitOptions, generate, write_project
-from sccl.tasks.judged import judged
+from sccl.tasks.judged import judged_steps
 from sccl.tasks.outputs import Output, plan_digests
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
 
 
 class CodegenOutput(Output, frozen=True, kw_only=True):
@@ -38,13 +40,13 @@ class Written:
 
     Attributes:
         given: what it runs, by file.
-        algorithms: the same, written out.
+        algorithms: the same by steps, written out.
         files: the names of what was written.
     """
 
     directory: Path
     target: str
-    given: Mapping[str, AnyAlgorithm]
+    given: Mapping[str, Plan]
     algorithms: tuple[Algorithm, ...]
     files: tuple[str, ...]
 
@@ -60,7 +62,7 @@ class Written:
 
 
 def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
-    given: Mapping[str, AnyAlgorithm],
+    given: Mapping[str, Plan],
     directory: Path,
     target: str,
     options: EmitOptions | None = None,
@@ -69,20 +71,21 @@ def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
     *,
     force: bool = False,
 ) -> Written:
-    """Write a project that runs algorithms.
+    """Write a project that runs algorithms, and schedules by their steps.
 
     Args:
-        given: the algorithms, by what messages call them.
+        given: the plans, by what messages call them.
         select: switch points in place of the cost model's, as ``SCCL_SELECT`` spells them.
         machine: by whose costs sizes are served, such as a measured one; None: those of each
             algorithm's own.
         force: whatever the folder holds.
 
     Raises:
-        InputError: there is no such target, the judge rejects an algorithm, they or ``select`` do
-            not fit into one project, or the folder cannot be written.
+        InputError: there is no such target, the judge rejects a plan, no steps tell what the times
+            of one tell, they or ``select`` do not fit into one project, or the folder cannot be
+            written.
     """
-    algorithms = tuple(judged(algorithm, name) for name, algorithm in given.items())
+    algorithms = tuple(judged_steps(plan, name).algorithm for name, plan in given.items())
     costs = Costs.of if machine is None else partial(Costs.on, machine=machine)
     files = generate(algorithms, target, options or EmitOptions(), select, costs)
     write_project(directory, files, force=force)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,13 +26,12 @@ from sccl.core.files.text import problem
 from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
-from sccl.tasks.judged import judged, judged_schedule
+from sccl.tasks.judged import judged_schedule, judged_steps
 from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.sizes import check_divides
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
-    from sccl.core.schedule import Schedule
 
 _COMPARED = "tuner-csv"
 """The format that holds what others' algorithms take, beside the plans."""
@@ -183,33 +182,26 @@ def options_of(form: Format, told: Sequence[str]) -> FormatOptions:
 def _entries(
     form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None
 ) -> tuple[SizedPlan, ...]:
-    plans = [_taken(form, one, size_bytes) for one in loaded]
-    firsts: dict[str, int] = {}
-    for i, (one, plan) in enumerate(zip(loaded, plans, strict=True)):
-        beside = firsts.setdefault(plan.collective.name, i) if form.MIXES else 0
-        _check_together(form, (one, plan), (loaded[beside], plans[beside]))
-        _check_together(form, (one, plan), (loaded[0], plans[0]), mixed=form.MIXES)
-    names = [slug(one.file.stem) for one in loaded]
-    of_one: dict[str, list[int]] = {}
-    for i, plan in enumerate(plans):
-        of_one.setdefault(plan.collective.name, []).append(i)
-    return tuple(
-        entry
-        for those in of_one.values()
-        for entry in _ranges([names[i] for i in those], [plans[i] for i in those], size_bytes)
-    )
+    taken = [_taken(form, one, size_bytes) for one in loaded]
+    of_one: dict[str, list[SizedPlan]] = {}
+    firsts: dict[str, LoadedPlan] = {}
+    for one, entry in zip(loaded, taken, strict=True):
+        name = one.plan.collective.name
+        _check_together(form, one, firsts.setdefault(name, one) if form.MIXES else loaded[0])
+        _check_together(form, one, loaded[0], mixed=form.MIXES)
+        of_one.setdefault(name, []).append(entry)
+    return tuple(entry for those in of_one.values() for entry in _ranges(those))
 
 
-_Taken = tuple[LoadedPlan, "Algorithm | Schedule"]
-
-
-def _check_together(form: Format, one: _Taken, first: _Taken, *, mixed: bool = False) -> None:
+def _check_together(
+    form: Format, one: LoadedPlan, first: LoadedPlan, *, mixed: bool = False
+) -> None:
     """Check that two plans are for one machine, and if not mixed for one collective and root.
 
     Raises:
         InputError: they are not.
     """
-    (file, plan), (other, beside) = ((loaded.file, plan) for loaded, plan in (one, first))
+    plan, beside = one.plan, first.plan
     same = mixed or (plan.collective.name, plan.collective.root) == (
         beside.collective.name,
         beside.collective.root,
@@ -222,31 +214,28 @@ def _check_together(form: Format, one: _Taken, first: _Taken, *, mixed: bool = F
         for each in (plan, beside)
     )
     raise InputError(
-        f"{file}: it is {what}, and {other} is {whose}: {form.NAME} takes plans of "
+        f"{one.file}: it is {what}, and {first.file} is {whose}: {form.NAME} takes plans of "
         f"{'one machine, and of a collective one root,' if form.MIXES else 'one collective'} "
         "together: name those"
     )
 
 
-def _ranges(
-    names: Sequence[str], plans: Sequence[Algorithm | Schedule], size_bytes: int | None
-) -> Iterator[SizedPlan]:
+def _ranges(entries: Sequence[SizedPlan]) -> Iterator[SizedPlan]:
     """Yield plans of one collective, each for the sizes at which the cost model has it win."""
-    algorithms = [plan for plan in plans if isinstance(plan, Algorithm)]
-    if len(algorithms) < len(plans) or len(plans) == 1:
-        for name, plan in zip(names, plans, strict=True):
-            yield SizedPlan(name, plan, size_bytes=size_bytes)
+    algorithms = [e.plan for e in entries if isinstance(e.plan, Algorithm)]
+    if len(algorithms) < len(entries) or len(entries) == 1:
+        yield from entries
         return
     points = [(a.steps, a.bandwidth_cost) for a in algorithms]
     begin = 0
-    for span in winners(points, Costs.of(plans[0].topology)):
+    for span in winners(points, Costs.of(algorithms[0].topology)):
         end = None if span.to_bytes is None else int(span.to_bytes)
         if end is None or end >= begin:
-            yield SizedPlan(names[span.index], plans[span.index], begin, end, size_bytes)
+            yield replace(entries[span.index], min_bytes=begin, max_bytes=end)
             begin = begin if end is None else end + 1
 
 
-def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> Algorithm | Schedule:
+def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> SizedPlan:
     """Return a plan, judged, as the format takes it: with steps, or with times at a size.
 
     Raises:
@@ -254,27 +243,24 @@ def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> Algorithm |
     """
     from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
     from sccl.tasks.terms import finest_tick  # noqa: PLC0415
-    from sccl.transform.levels import algorithm_of  # noqa: PLC0415
     from sccl.transform.retime import schedule_of  # noqa: PLC0415
 
-    where, plan = str(one.file), one.plan
-    if isinstance(plan, KSynchronous):
-        algorithm = judged(plan, where)
-    else:
-        schedule = judged_schedule(plan, where)
-        if Schedule in form.TAKES:
-            return schedule
-        algorithm = algorithm_of(schedule)
+    where, plan, name = str(one.file), one.plan, slug(one.file.stem)
+    if Schedule in form.TAKES and not isinstance(plan, KSynchronous):
+        return SizedPlan(name, judged_schedule(plan, where), size_bytes=size_bytes)
+    found = judged_steps(plan, where)
+    algorithm, together = found.algorithm, found.together
     if form.BY_SIZE:
         if size_bytes is None:
             raise ParameterError(f"{where}: {form.NAME} holds bytes: give --size, such as 1MB")
         check_divides(size_bytes, algorithm.collective.chunks)
     if Algorithm in form.TAKES:
-        return algorithm
+        return SizedPlan(name, algorithm, size_bytes=size_bytes, together=together)
     assert size_bytes is not None
     chunk = size_bytes // algorithm.collective.chunks
     tick = finest_tick(algorithm.topology, chunk, algorithm.num_sends)
-    return schedule_of(algorithm, chunk, tick_ps=tick)
+    retimed = schedule_of(algorithm, chunk, tick_ps=tick)
+    return SizedPlan(name, retimed, size_bytes=size_bytes)
 
 
 def _write(found: Exported) -> None:

@@ -30,7 +30,6 @@ from sccl.core.files.kinds import (
     Kind,
 )
 from sccl.core.files.text import kind_in, text_of
-from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import FormatError, InputError
 
 if TYPE_CHECKING:
@@ -42,19 +41,6 @@ Told = Callable[[int, int], None]
 ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
 _BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
 """What lies in one folder, so that a shell's pattern names it with the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """An algorithm and the file it is from.
-
-    Attributes:
-        intact: whether the file is as sccl wrote it.
-    """
-
-    file: Path
-    algorithm: AnyAlgorithm
-    intact: bool
 
 
 def kind_of_file(file: Path) -> Kind | None:
@@ -234,15 +220,6 @@ def frontier_files(words: Iterable[str | Path]) -> list[Path]:
     """
     found = files_of(words, PLANS | {FRONTIER})
     return [file for file in found if file.suffix == ".json" and kind_of_file(file) == FRONTIER]
-
-
-def load_algorithms(words: Iterable[str | Path]) -> list[Loaded]:
-    """Return the algorithms of files, folders and patterns, right or wrong.
-
-    Raises:
-        InputError: there is none, or a file is no algorithm.
-    """
-    return [Loaded(file, *load_algorithm(file)) for file in algorithm_files(words)]
 
 
 @dataclass(frozen=True, slots=True)

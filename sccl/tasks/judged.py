@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sccl.core.algorithm import Algorithm
+from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import counted
-from sccl.errors import InputError, TooLargeError
+from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.judge import violations
 from sccl.topo.symmetry.expand import expand
 
 if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
     from sccl.core.packed import AnySchedule
     from sccl.core.schedule import Schedule
+    from sccl.transform.levels import Levelled
 
 
 def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
@@ -59,3 +61,23 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
     if isinstance(schedule, packed.PackedSchedule):
         return schedule.part(packed.Excerpt())
     return schedule
+
+
+def judged_steps(plan: Plan, where: str) -> Levelled:
+    """Return a plan by steps, and which of its sends are one transfer.
+
+    Args:
+        where: what to call it in a message: its file name.
+
+    Raises:
+        InputError: the judge rejects it, or no steps tell what its times tell.
+    """
+    from sccl.transform.levels import Levelled, levelled  # noqa: PLC0415 - NumPy is slow to load
+
+    if isinstance(plan, KSynchronous):
+        return Levelled(judged(plan, where), {})
+    schedule = judged_schedule(plan, where)
+    try:
+        return levelled(schedule)
+    except ParameterError as error:
+        raise ParameterError(f"{where}: {str(error).removeprefix('schedule: ')}") from error

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.collective import Collective
 from sccl.core.ids import ChunkId, Edge, Rank, Step
-from sccl.core.instance import check_direct
+from sccl.core.legs import Leg, legs_of
 from sccl.core.schedule import Schedule
-from sccl.core.topology import Topology
+from sccl.core.topology import Budget, Link, Topology, link_name
 from sccl.errors import ParameterError
 from sccl.judge import require_valid
 
@@ -41,37 +41,66 @@ class _Transfer:
     step: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Levelled:
+    """A schedule by steps.
+
+    Attributes:
+        together: of sends that are one transfer, with others of their step and link, which.
+    """
+
+    algorithm: Algorithm
+    together: Mapping[Send, int]
+
+
 def algorithm_of(schedule: Schedule) -> Algorithm:
+    """Return the algorithm of :func:`levelled`."""
+    return levelled(schedule).algorithm
+
+
+def levelled(schedule: Schedule) -> Levelled:
     """Return the algorithm whose sends are a schedule's transfers, in as few steps as they allow.
 
     A step comes after those that bring what it sends, and where chunks are reduced or overwritten
     not before those that send what was there. Its rounds are those of its fullest link or budget.
 
-    Chunks that are sent together are sends of one step or of several, each by itself.
+    Chunks that are sent together are sends of one step, unless no order of steps has them so.
+    Transfers through switches are sends over links in their place (:func:`_direct`).
 
     Args:
         schedule: one that the judge accepts.
 
     Raises:
-        TopologyError: the topology has switches.
-        ParameterError: ranks pass messages on without keeping them, or no order of steps keeps to
-            the order in which values come and go.
+        ParameterError: ranks pass messages on without keeping them, switches copy them, or no order
+            of steps keeps to the order in which values come and go.
         JudgeError: the schedule is not valid.
     """
-    check_direct(schedule.topology)
-    _check_kept(schedule)
-    transfers = list(_transfers(schedule))
-    _give_steps(transfers, combining=schedule.collective.combining)
-    sends = tuple(
-        Send(Step(t.step), ChunkId(t.chunk), Rank(t.src), Rank(t.dst), t.reduce) for t in transfers
-    )
-    algorithm = Algorithm(
-        topology=schedule.topology,
-        collective=schedule.collective,
-        rounds_per_step=_rounds(schedule.topology, transfers),
-        sends=sends,
-    )
-    return require_valid(algorithm, "the way from times to steps")
+    legs = sorted(legs_of(schedule))
+    _check_kept(legs)
+    topology = _direct(schedule.topology, legs)
+    collective = schedule.collective
+    transfers = [
+        _Transfer(
+            *(leg.start, leg.arrives, leg.chunk, leg.src, leg.dst, leg.reduce),
+            leg.src in collective.holders(leg.chunk),
+        )
+        for leg in legs
+    ]
+    parties = _parties(legs)
+    try:
+        _give_steps(transfers, combining=collective.combining, parties=parties)
+    except ParameterError:
+        if not parties:
+            raise
+        for transfer in transfers:
+            transfer.step = 0
+        _give_steps(transfers, combining=collective.combining)
+        parties = []
+    sends = [_send(transfer) for transfer in transfers]
+    rounds = _rounds(topology, transfers)
+    algorithm = Algorithm(topology, collective, rounds, tuple(sends))
+    require_valid(algorithm, "the way from times to steps")
+    return Levelled(algorithm, {sends[i]: n for n, party in enumerate(parties) for i in party})
 
 
 def algorithm_of_rows(topology: Topology, collective: Collective, rows: Sequence[Row]) -> Algorithm:
@@ -87,38 +116,66 @@ def algorithm_of_rows(topology: Topology, collective: Collective, rows: Sequence
         for start, arrives, chunk, src, dst, reduce in rows
     ]
     _give_steps(transfers, combining=collective.combining)
-    sends = tuple(
-        Send(Step(t.step), ChunkId(t.chunk), Rank(t.src), Rank(t.dst), t.reduce) for t in transfers
-    )
+    sends = tuple(map(_send, transfers))
     return Algorithm(topology, collective, _rounds(topology, transfers), sends)
 
 
-def _check_kept(schedule: Schedule) -> None:
-    """Check that each message of a chunk is one transfer.
+def _check_kept(legs: Iterable[Leg]) -> None:
+    """Check that ranks keep all that comes to them.
 
     Raises:
-        ParameterError: one is not.
+        ParameterError: one does not.
     """
-    if schedule.message is None:
-        return
-    count = Counter(zip(schedule.message.tolist(), schedule.chunk.tolist(), strict=True))
-    (number, _), rows = max(count.items(), key=lambda item: (item[1], (-item[0][0], -item[0][1])))
-    if rows > 1:
+    count = Counter(leg.of for leg in legs)
+    for (number, _), hops in sorted(count.items(), key=lambda item: (-item[1], item[0]))[:1]:
+        if hops == 1:
+            return
         raise ParameterError(
-            f"schedule: message {number} has {rows} hops, and an algorithm has none that keep "
+            f"schedule: message {number} has {hops} hops, and an algorithm has none that keep "
             "nothing of what they pass on; give a schedule of single hops"
         )
 
 
-def _transfers(schedule: Schedule) -> Iterator[_Transfer]:
-    links = [k.edge for k in schedule.topology.links]
-    clock = schedule.clock
-    for rows in schedule.batches():
-        columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce)
-        for start, end, chunk, link, reduce in zip(*(c.tolist() for c in columns), strict=True):
-            src, dst = links[link]
-            held = src in schedule.collective.holders(chunk)
-            yield _Transfer(start, end + clock.lag(link), chunk, src, dst, reduce, held)
+def _direct(topology: Topology, legs: Iterable[Leg]) -> Topology:
+    """Return the machine with a link for every two ranks that a schedule joins through switches.
+
+    Its lanes are those of the narrowest link of its first way; a link that several pairs of ranks
+    go over is a budget.
+    """
+    if not topology.switches:
+        return topology
+    ways: dict[Edge, set[tuple[int, ...]]] = defaultdict(set)
+    for leg in legs:
+        if len(leg.links) > 1:
+            ways[Rank(leg.src), Rank(leg.dst)].add(leg.links)
+    found = {k.edge: k for k in topology.links if max(k.edge) < topology.ranks}
+    shared: dict[int, list[Edge]] = defaultdict(list)
+    for edge, several in sorted(ways.items()):
+        hops = [topology.links[n] for n in min(several)]
+        lanes, speed = min(k.lanes for k in hops), min(k.gb_per_s for k in hops)
+        found.setdefault(edge, Link(*edge, lanes, sum(k.alpha_us for k in hops), speed))
+        for number in {n for way in several for n in way}:
+            shared[number].append(edge)
+    budgets = [b for b in topology.budgets if all(edge in found for edge in b.edges)]
+    budgets += [
+        Budget(f"through {link_name(k.edge)}", tuple(edges), k.lanes, k.gb_per_s)
+        for number, edges in sorted(shared.items())
+        for k in (topology.links[number],)
+        if len(edges) > 1
+    ]
+    return replace(topology, links=tuple(found.values()), budgets=tuple(budgets), switches=())
+
+
+def _parties(legs: Sequence[Leg]) -> list[list[int]]:
+    """Return the numbers of legs that go together, of those that do with others."""
+    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for i, leg in enumerate(legs):
+        found[leg.transfers].append(i)
+    return [numbers for numbers in found.values() if len(numbers) > 1]
+
+
+def _send(t: _Transfer) -> Send:
+    return Send(Step(t.step), ChunkId(t.chunk), Rank(t.src), Rank(t.dst), t.reduce)
 
 
 @dataclass(slots=True)
@@ -136,8 +193,13 @@ class _Values:
     stored: int = 0
 
 
-def _give_steps(transfers: list[_Transfer], *, combining: bool) -> None:
+def _give_steps(
+    transfers: list[_Transfer], *, combining: bool, parties: Sequence[Sequence[int]] = ()
+) -> None:
     """Give each transfer its step: the least that all conditions allow, found by raising them.
+
+    Args:
+        parties: numbers of transfers that are in one step.
 
     Raises:
         ParameterError: the conditions lead round in a circle.
@@ -146,12 +208,23 @@ def _give_steps(transfers: list[_Transfer], *, combining: bool) -> None:
     comes = ((t.arrives, False, i) for i, t in enumerate(transfers))
     events = sorted((*goes, *comes))  # at a tick, first what comes
     raise_ = _raise_combining if combining else _raise_copying
-    while raise_(transfers, events):
+    while raise_(transfers, events) | _raise_parties(transfers, parties):
         if max(t.step for t in transfers) > len(transfers):
             raise ParameterError(
                 "schedule: what is overwritten and what is sent depend on one another in a circle, "
                 "which steps cannot tell; only its times can"
             )
+
+
+def _raise_parties(transfers: list[_Transfer], parties: Sequence[Sequence[int]]) -> bool:
+    """Let what goes together go with its last; say whether that raised any."""
+    raised = False
+    for party in parties:
+        last = max(transfers[i].step for i in party)
+        for i in party:
+            raised |= transfers[i].step < last
+            transfers[i].step = last
+    return raised
 
 
 def _raise_copying(transfers: list[_Transfer], events: list[tuple[int, bool, int]]) -> bool:

@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from sccl.collectives import named
+from sccl.core.topology import Link, Switch, Topology
 from sccl.emit import generate, write_project
 from sccl.runtime import Mpi
+from sccl.tasks.codegen import write_code
+from tests.kit import tacos
 from tests.kit.found import bundle_for
 from tests.kit.matrix import FOUR, MATRIX, Hard, load
 from tests.kit.nightly import times
@@ -32,6 +36,7 @@ from tests.kit.projects import (
     python_of,
     tool,
 )
+from tests.kit.schedules import together_around
 
 EVERY = (*COMBINING, "allgather", "alltoall", "broadcast", "gather", "scatter")
 
@@ -86,6 +91,21 @@ def test_every_program_between_threads(ranks: int) -> None:
     assert done.returncode == 0, done.stderr
     for name in EVERY:
         assert f"# sccl {name}, {ranks} ranks" in done.stdout
+
+
+def test_schedules_are_run_by_their_steps(tmp_path: Path) -> None:
+    """One of chunks that go together, one through a switch; by three processes."""
+    up = [Link(rank, 3, 1, 0.25, 25.0) for rank in range(3)]
+    down = [Link(3, rank, 1, 0.5, 25.0) for rank in range(3)]
+    hub = Topology("hub", 3, (*up, *down), 0.25, 25.0, switches=(Switch("hub"),))
+    through = tacos.schedule(tacos.found(hub, named("allgather", 3)))
+    given = {"together.json": together_around(3, 25_000), "through.json": through}
+    write_code(given, tmp_path / "p", "host")
+    make(tmp_path / "p", "CXXFLAGS=-O0", "bench", "libsccl.so")
+    done = bench(tmp_path / "p", mpich(), 3, "--each", "--repeat", "0", "--counts", "17,5001")
+    assert done.returncode == 0, done.stderr
+    assert "WRONG" not in done.stderr
+    assert "# sccl allgather, 3 ranks" in done.stdout
 
 
 @pytest.mark.parametrize("hard", [h for h in MATRIX if h.topology == "ndv2x2"], ids=str)

@@ -219,8 +219,9 @@ MADE = (
     ("ring:4", "reducescatter", "4KB..64KB"),
     ("teccl-ndv2x2", "allgather", "62500"),
     ("teccl-ndv2x4", "alltoall", "1MB"),
+    ("dgx2:2", "allgather", "2000"),
 )
-"""Machines with and without switches; cuts, groups, prices; both ways."""
+"""Machines with and without switches; cuts, groups, prices, what comes late; both ways."""
 
 
 @pytest.fixture(scope="module", params=MADE, ids=[" ".join(one[:2]) for one in MADE])
@@ -302,6 +303,15 @@ def test_what_is_not_there_fails(made: Path, tmp_path: Path) -> None:
             {"prices": [["no such link", 0, "1"]]},
             {"prices": []},
             {"middle": 99},
+        ],
+        "time-late": [
+            {"inside": []},
+            {"inside": [0]},
+            {"inside": [0, 99]},
+            {"sources": []},
+            {"apart": "0"},
+            {"apart": "999"},
+            {"machine": 7},
         ],
         "schedule": [{"size_bytes": 10**9}, {"file": "nothing.json"}],
         "time-point": [{"size_bytes": 3}, {"finish_us": "1/1000"}],

@@ -245,6 +245,14 @@ def test_four_chassis_around_a_switch() -> None:
     assert bound.gap <= Fraction(1, 100)
 
 
+@pytest.mark.parametrize("size", [4000, 62_500])
+def test_rails_and_nodes_take_turns(size: int) -> None:
+    """Some enters a node by one rail and goes on to all of it, some goes to all rails first."""
+    gap = found("rail:4x4", "allgather", size).bound.gap
+    assert gap is not None
+    assert gap <= Fraction(1, 100)
+
+
 def test_symmetries_of_ranks_move_switches() -> None:
     rail = resolve("rail:4x4")
     posed = problem_of(rail, "allgather", 10**6)

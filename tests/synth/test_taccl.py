@@ -260,8 +260,7 @@ def test_images_of_routes_are_routes() -> None:
     posed = pose(
         topology, named("allgather", 16).at(1), Clock.of(topology, 1000), sketched=sketched
     )
-    images = [posed.images_of(one) for one in sketched.group]
-    action = Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+    action = Action.of(posed, sketched.group)
     assert len(action.firsts) == 8
     chosen = {chunk: open_ways(posed, chunk) for chunk in action.firsts}
     found = routed(posed, action, chosen, (), Effort(units=2.0))

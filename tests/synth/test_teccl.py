@@ -183,8 +183,7 @@ def test_neighbourhoods_better_a_bad_schedule() -> None:
 def test_images_of_sends_are_sends() -> None:
     posed = posed_of("teccl-dgx2x2", "allgather", 1000)
     group = next(free_symmetries(posed.topology, posed.collective))
-    images = [posed.images_of(one) for one in group]
-    action = Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+    action = Action.of(posed, group)
     assert len(action.firsts) * len(group) == posed.chunks
     for chunks, ways, links in zip(action.chunks, action.ways, action.links, strict=True):
         assert sorted(chunks) == list(range(posed.chunks))

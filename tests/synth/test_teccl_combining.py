@@ -285,8 +285,7 @@ def test_allreduce_is_sooner_than_phase_by_phase(
 def test_symmetric_chains_are_images_of_one() -> None:
     posed = pose(resolve("ring:4"), named("allgather", 4).at(1), Clock.of(resolve("ring:4"), 1000))
     group = next(free_symmetries(posed.topology, posed.collective))
-    images = [posed.images_of(one) for one in group]
-    action = Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+    action = Action.of(posed, group)
     model = ChainModel(posed, action, 10**9)
     model.soonest_finish(0)
     found = model.solved(Effort(units=2.0), phases.STRATEGY)

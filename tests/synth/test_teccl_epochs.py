@@ -184,8 +184,7 @@ def test_symmetric_schedules_hold_for_all() -> None:
     topology = resolve("teccl-dgx2x2")
     posed = posed_of(topology, "allgather", 31_250_000)
     group = next(free_symmetries(topology, posed.collective))
-    images = [posed.images_of(one) for one in group]
-    action = Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+    action = Action.of(posed, group)
     epochs = epochs_of(posed, length_of(posed, "slowest", 1))
     found = ExpandedModel(epochs, action, 4).solved(Effort(units=5))
     assert found.sends is not None

@@ -164,6 +164,19 @@ class TimePricesWire(TimeWire, frozen=True, kw_only=True, tag="time-prices", tag
     prices: tuple[tuple[str, int, ClaimFraction], ...]
 
 
+class TimeLateWire(TimeWire, frozen=True, kw_only=True, tag="time-late", tag_field="claim"):
+    """What only ``sources`` have, and some ``inside`` want, comes late there, and goes on once.
+
+    A byte that is there later than two alphas before the end cannot be sent on twice. ``apart``:
+    microseconds by alphas that are between who has it and who wants it, or more.
+    """
+
+    machine: int
+    inside: tuple[int, ...]
+    sources: tuple[int, ...]
+    apart: ClaimFraction
+
+
 class ScheduleClaimWire(_Wire, frozen=True, kw_only=True, tag="schedule", tag_field="claim"):
     """There is a schedule: for so many bytes of a rank's buffer, and when all has arrived."""
 
@@ -192,7 +205,7 @@ StepClaim = (
     | ParetoWire
     | LimitPointWire
 )
-TimeClaim = TimeCutWire | TimeGroupsWire | TimeBandwidthWire | TimePricesWire
+TimeClaim = TimeCutWire | TimeGroupsWire | TimeBandwidthWire | TimePricesWire | TimeLateWire
 
 Claim = StepClaim | TimeClaim | ScheduleClaimWire | TimePointWire
 

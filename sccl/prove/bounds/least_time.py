@@ -273,8 +273,9 @@ class _Cuts:
         out_of = self.far[centre]
         into = {node: self.far[node][centre] for node in self.nodes if centre in self.far[node]}
         everyone = frozenset(self.nodes)
+        ranks = range(self.topology.ranks)
         for distances, outward in ((out_of, True), (into, False)):
-            farthest = max(range(self.topology.ranks), key=lambda r: (distances.get(r, -1), -r))
+            farthest = max(ranks, key=lambda r: (distances.get(r, -1), -r))
             balls = [
                 frozenset([centre]),  # by itself, where links have no alpha
                 *(
@@ -289,6 +290,13 @@ class _Cuts:
                 yield from self._crossing(left, everyone, everyone if outward else here)
                 source, goal = (here, there) if outward else (there, here)
                 yield from self._crossing(left, source, goal)
+                for sources, goals in self._farther(left):  # of who is not in the ball
+                    if outward and ball.intersection(ranks) <= sources:
+                        yield from self._crossing(left, here, goals)
+                        yield from self._crossing(left, ball, goals)
+                    elif not outward and ball.intersection(ranks) <= goals:
+                        yield from self._crossing(left, sources, here)
+                        yield from self._crossing(left, sources, ball)
 
     def _farther(self, left: frozenset[int]) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
         """Yield the ranks that are farther from a cut than some distance, on either side.

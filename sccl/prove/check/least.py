@@ -13,11 +13,13 @@ from sccl.core.files.claims import (
     TimeClaim,
     TimeCutWire,
     TimeGroupsWire,
+    TimeLateWire,
     TimePointWire,
     TimeWire,
 )
 from sccl.core.words import counted
 from sccl.judge import violations
+from sccl.prove.check.late import by_late
 from sccl.prove.check.plain import SEND
 from sccl.prove.check.prices import keys_of, short
 from sccl.prove.check.question import Case, read_regular
@@ -67,12 +69,16 @@ def _floor(
             raise ValueError("no claim before says what R/C is at least")
         return by_bandwidth(machine, size, max(known)), "R/C, and an alpha"
     if case.dual.phases > 1:
-        raise ValueError("prices of slots are of one phase, and there are two")
+        raise ValueError("prices of slots, and what comes late, are of one phase; there are two")
     machine = case.machine(claim.machine)
+    chunks = case.unit.chunks * case.dual.chunk_factor
+    if isinstance(claim, TimeLateWire):
+        counted_ = (claim.inside, claim.sources, Fraction(claim.apart))
+        found = by_late(machine, case.unit, chunks, size, *counted_, spend)
+        return found, f"what goes on once among {counted(len(claim.inside), 'rank')}"
     key_of = keys_of(machine)
     prices = [(key_of(name), slot, Fraction(price)) for name, slot, price in claim.prices]
     borders = [Fraction(border) for border in claim.borders]
-    chunks = case.unit.chunks * case.dual.chunk_factor
     found = by_prices(machine, case.unit, chunks, borders, prices, claim.middle, spend)
     return found, f"cheapest timed trees in {counted(len(borders) - 1, 'slot')}"
 

@@ -105,7 +105,7 @@ def by_groups(
     if any(not group & ranks for group in sets):
         raise ValueError("a group has no rank")
     group_of = {node: i for i, group in enumerate(sets) for node in group}
-    before, after = (_far(machine, ranks, backwards=turned) for turned in (False, True))
+    before, after = (alphas_from(machine, ranks, backwards=turned) for turned in (False, True))
     delays = {
         link.edge: before[link.src] + Fraction(str(link.alpha_us)) + after[link.dst]
         for link in machine.links
@@ -136,7 +136,7 @@ def _delays(
     machine: Topology, sources: Iterable[int], goals: Iterable[int], left: frozenset[int]
 ) -> dict[Edge, Fraction]:
     """Return of each link out of a set of nodes for how long it is of no use."""
-    before, after = _far(machine, sources), _far(machine, goals, backwards=True)
+    before, after = alphas_from(machine, sources), alphas_from(machine, goals, backwards=True)
     return {
         link.edge: before[link.src] + Fraction(str(link.alpha_us)) + after[link.dst]
         for link in machine.links
@@ -145,7 +145,7 @@ def _delays(
     }
 
 
-def _far(
+def alphas_from(
     machine: Topology, starts: Iterable[int], *, backwards: bool = False
 ) -> dict[int, Fraction]:
     """Return the alphas on the shortest way to each node from some; backwards: to them."""

@@ -17,6 +17,7 @@ from sccl.core.files.claims import (
     TimeBandwidthWire,
     TimeCutWire,
     TimeGroupsWire,
+    TimeLateWire,
     TimePointWire,
     TimePricesWire,
     TimeWire,
@@ -28,11 +29,13 @@ from sccl.core.outcome import Found
 from sccl.core.schedule import Schedule
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.bounds import Crossing, Sides, least_time
+from sccl.prove.check.late import by_late
 from sccl.prove.check.least import floor_of
 from sccl.prove.check.times import Floor, by_prices, rates_of
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import base_name, bound_claims, write_claims
 from sccl.synth.flows.problem import FluidProblem, pose
+from sccl.synth.fluid.late import latest
 from sccl.synth.fluid.least import Least, SlotProof, engine_of, unheard, unplaced
 
 _FINE = 2**32
@@ -76,9 +79,10 @@ def write_time_certificate(
         cuts = _Cuts(topology, spec)
         for size, one in sorted(found.items()):
             claims += cuts.claims(size, claims)
-            if one.bound.least and _known(claims, size) < one.bound.least * _CLOSE:
-                priced = _priced(topology, dual_of(spec), size)
-                claims += [priced] if priced else []
+            for more in (_late, _priced):
+                if one.bound.least and _known(claims, size) < one.bound.least * _CLOSE:
+                    claim = more(topology, dual_of(spec), size)
+                    claims += [claim] if claim else []
         for size, one in sorted(found.items()):
             least[size] = _known(claims, size)
             claims += _near(unfinished, topology, spec, size, one, least[size])
@@ -161,6 +165,28 @@ def _told(floor: Floor) -> dict[str, str]:
         "at_least_us": str(floor.at_least_us),
         "us_per_byte": str(floor.us_per_byte),
     }
+
+
+def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | None:
+    """Return what comes late to a chassis, and what that proves of a size; None: nothing."""
+    if dual.phases > 1:
+        return None
+    machine = topology.reversed() if dual.on_reversed else topology
+    problem = pose(machine, dual, size_bytes)
+    late = latest(problem)
+    if late is None:
+        return None
+    inside, sources = tuple(sorted(late.inside)), tuple(sorted(late.sources))
+    chunks = problem.collective.chunks * dual.chunk_factor
+    (work := Work()).begin()
+    size = Fraction(size_bytes)
+    try:
+        pairs = (inside, sources, late.apart)
+        found = by_late(machine, problem.collective, chunks, size, *pairs, work.spend)
+    except (TooMuchError, ValueError):
+        return None
+    told, apart = _told(found), str(late.apart)
+    return TimeLateWire(**told, machine=0, inside=inside, sources=sources, apart=apart)
 
 
 def _priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:

@@ -1,42 +1,81 @@
 """What comes late to a chassis is not sent on twice: a time that no schedule beats.
 
-Take a chassis of n ranks, who all want some bytes from outside. Ways within it have an alpha of a
-or more, and nothing from outside is there before d. Let all be there by T. A byte that comes first
-later than T - 2a goes on once at most, for what is sent on again arrives after T. So each of the
-ranks has it by a way from outside, or from a rank that has: from one to which such ways lead. Those
-carry R bytes a microsecond into the chassis, and the ways on from these ranks O. Of S bytes
-
-- R (T - 2a - d) at most come sooner, and Y, all others, are late;
-- n Y deliveries are made: R 2a at most from outside, after T - 2a, and O a within the chassis, for
-  what is sent on leaves between T - 2a and T - a.
-
-Hence n (S - R (T - 2a - d)) <= O a + 2 R a. Where T - 2a is before d, all are late, and there is
-less time for deliveries: n S <= O (T - a - d) + R (T - d), and no O before d + a. Links that are of
-use for other things as well only carry less.
+What is proved is :mod:`sccl.prove.check.late`, where n, m, d, D, a, R, O and Q are explained: here
+the chassis, the sources and the distance are looked for by which it takes the most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.prove.bounds.proof import shortest_paths
 from sccl.synth.flows.problem import FluidProblem
+
+_Farness = tuple[Fraction, tuple[Fraction, ...]]
+"""How far a chunk is from a chassis, and from each of it that wants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What comes late somewhere.
+
+    Attributes:
+        us: what no schedule takes less than.
+        inside: the chassis to which it comes.
+        sources: what only these have is counted.
+        apart: from who wants it, microseconds, or more.
+    """
+
+    us: Fraction
+    inside: frozenset[int]
+    sources: frozenset[int]
+    apart: Fraction
 
 
 def late_us(problem: FluidProblem) -> Fraction:
-    """Return the microseconds that no schedule takes less than, by what comes late; 0: by nothing.
+    """Return the microseconds that no schedule takes less than, by what comes late; 0: nothing."""
+    found = latest(problem)
+    return found.us if found else Fraction(0)
+
+
+def latest(problem: FluidProblem) -> Late | None:
+    """Return what comes late such that it takes the most; None: nothing does.
 
     Where a switch copies nothing is said: one byte out of a rank may be many deliveries.
     """
     topology = problem.topology
     if any(switch.copies for switch in topology.switches):
-        return Fraction(0)
-    each = (frozenset(map(int, inside)) for inside in topology.chassis)
-    return max((us for inside in each for us in _of(problem, inside)), default=Fraction(0))
+        return None
+    images = {image for commodity in problem.commodities for _, image in commodity.members}
+    alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
+    out = topology.successors()
+    known = [
+        {
+            rank: Fraction(far)
+            for rank, far in shortest_paths(out, alphas, commodity.holders).items()
+        }
+        for commodity in problem.commodities
+    ]
+    done: set[frozenset[int]] = set()
+    every: list[Late] = []
+    for chassis in topology.chassis:
+        inside = frozenset(map(int, chassis))
+        if inside not in done:  # of those that are images of one another one says it all
+            done |= {frozenset(image[rank] for rank in inside) for image in images}
+            every += _of(problem, inside, known)
+    return max(every, key=lambda late: late.us, default=None)
 
 
-def _of(problem: FluidProblem, inside: frozenset[int]) -> Iterator[Fraction]:
-    """Yield what is known of a chassis: of all that comes to it, and of what comes from afar."""
+def _of(
+    problem: FluidProblem, inside: frozenset[int], known: Sequence[Mapping[int, Fraction]]
+) -> Iterator[Late]:
+    """Yield what is known of a chassis: of all that comes to it, and of what comes from afar.
+
+    Args:
+        known: how far ranks are from the first of each commodity.
+    """
     entering = [w for w, (u, v) in enumerate(problem.edges) if u not in inside and v in inside]
     gates = {problem.edges[w][1] for w in entering}
     within = [w for w, (u, v) in enumerate(problem.edges) if u in inside and v in inside]
@@ -46,10 +85,36 @@ def _of(problem: FluidProblem, inside: frozenset[int]) -> Iterator[Fraction]:
     into = _rate(problem, {problem.ways[w][-1] for w in entering})
     out = _rate(problem, {problem.ways[w][0] for w in onward})
     alpha = min(problem.alpha[w] for w in within)
-    sizes = _sizes(problem, inside)
-    for soonest in sizes:
-        size = sum((s for d, s in sizes.items() if d >= soonest), Fraction(0))
-        yield _least(len(inside), size, soonest, alpha, into, out)
+    near = problem.distances(sorted(inside), backwards=True)
+    sizes = _sizes(problem, inside, known)
+    for soonest in {soonest for soonest, _ in sizes}:
+        those = {far: size for far, size in sizes.items() if far[0] >= soonest}
+        farther = {r for r, d in near.items() if r not in inside and d >= soonest}
+        for apart in {d for _, each in those for d in each}:
+            pairs = [(sum(d >= apart for d in each), size) for (_, each), size in those.items()]
+            most = max(many for many, _ in pairs)
+            first = min(d for (d, _), (many, _) in zip(those, pairs, strict=True) if many) + alpha
+            served = min(out, min(most, len(inside) - 1) * into)
+            changes = [
+                (apart, into),
+                (apart + 2 * alpha, -into),
+                (first, served),
+                (first + alpha, most * into - served),
+            ]
+            needed = sum((many * size for many, size in pairs), Fraction(0))
+            us = _when(sorted(changes), needed)
+            yield Late(us, inside, frozenset(farther), apart)
+
+
+def _when(changes: list[tuple[Fraction, Fraction]], needed: Fraction) -> Fraction:
+    """Return when all is served, by how what is served changes, bytes a microsecond."""
+    rate, at = Fraction(0), Fraction(0)
+    for when, more in changes:
+        if rate and needed <= rate * (when - at):
+            break
+        needed -= rate * (when - at)
+        rate, at = rate + more, when
+    return at + needed / rate
 
 
 def _rate(problem: FluidProblem, links: Iterable[int]) -> Fraction:
@@ -58,26 +123,18 @@ def _rate(problem: FluidProblem, links: Iterable[int]) -> Fraction:
     return sum((1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in found), Fraction(0))
 
 
-def _sizes(problem: FluidProblem, inside: frozenset[int]) -> dict[Fraction, Fraction]:
-    """Return the bytes that all of a chassis want from outside, by how far they are from it."""
-    found: dict[Fraction, Fraction] = {}
-    far = problem.distances(sorted(inside), backwards=True)
-    for commodity in problem.commodities:
-        for (held, wanted), _ in commodity.members:
-            holders, wants = frozenset(map(int, held)), frozenset(map(int, wanted))
-            if not holders & inside and inside <= wants:
-                soonest = min(far[rank] for rank in holders if rank in far)
-                found[soonest] = found.get(soonest, Fraction(0)) + commodity.size
+def _sizes(
+    problem: FluidProblem, inside: frozenset[int], known: Sequence[Mapping[int, Fraction]]
+) -> dict[_Farness, Fraction]:
+    """Return the bytes that some of a chassis want from outside, by how far they are from it."""
+    found: dict[_Farness, Fraction] = {}
+    for commodity, lengths in zip(problem.commodities, known, strict=True):
+        for (held, wanted), image in commodity.members:
+            wants = frozenset(map(int, wanted)) & inside
+            if not wants or not inside.isdisjoint(map(int, held)):
+                continue
+            far = {image[rank]: length for rank, length in lengths.items() if rank < len(image)}
+            each = tuple(sorted(far[rank] for rank in wants))
+            farness = (min(far[rank] for rank in inside), each)
+            found[farness] = found.get(farness, Fraction(0)) + commodity.size
     return found
-
-
-def _least(  # noqa: PLR0913, PLR0917 - n, S, d, a, R and O of what is proved above
-    many: int, size: Fraction, soonest: Fraction, alpha: Fraction, into: Fraction, out: Fraction
-) -> Fraction:
-    """Return the soonest that it can all be there."""
-    us = soonest + many * size / into
-    if us > soonest + alpha:
-        us = soonest + (many * size + out * alpha) / (out + into)
-    if us > soonest + 2 * alpha:
-        us = soonest + 2 * alpha + (size - (out + 2 * into) * alpha / many) / into
-    return us

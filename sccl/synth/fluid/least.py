@@ -338,7 +338,9 @@ class Least:
         self, borders: frozenset[Fraction], begin: Fraction, end: Fraction
     ) -> TimedPacking | None:
         slots = bordered(self.problem.alpha, borders, borders, (begin + end) / 2, "above")
-        return self._search(slots) if slots.count <= 2 * MOST_BORDERS else None
+        if slots.count > 2 * MOST_BORDERS:
+            return None
+        return self._search(slots, hopeless=float(end))
 
     # From below.
 

@@ -14,12 +14,19 @@ from sccl.solvers import lp
 from sccl.synth.flows.problem import FluidProblem, Tree
 from sccl.synth.flows.shares import Floats, TimedPacking, TreePart
 from sccl.synth.flows.slots import TimeSlots
-from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 
 _CLOSE = 1e-6
 _SMOOTHING = 0.7
 _PIVOT, _ROUND = 3e-9, 5e-6
 """Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
+
+_EVENLY, _STEEP, _FIRST = 24, 0.5, 0.3
+"""Times that trees are priced at first; by how much the fullest slot becomes dearer each time; and
+the part of the effort after which that ends."""
+
+_SHORT = 1e-3
+"""Of the whole: a slot counts as no shorter, where trees are to load all evenly."""
 
 _DEAR = 1000.0
 """What serving a commodity by no tree costs, in times of the whole: no packing does it."""
@@ -113,13 +120,14 @@ class Growth:
             for link, times in resource.links:
                 self.meets[i, link] = times / float(resource.rate)
         self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
-        self.least, self.sure, self.priced = 0.0, 0.0, 0
+        self.least, self.sure, self._pricing_spent = 0.0, 0.0, 0.0
+        self.lightly = len(pricing.light) < len(pricing.parts)
         self.best: tuple[Floats, Floats] | None = None
 
     @property
     def spent(self) -> float:
         """Return the effort so far, in units of some seconds; no clock has a part in it."""
-        return self.master.spent + self.priced * self.pricing.effort(self.slots.count)
+        return self.master.spent + self._pricing_spent
 
     def run(  # noqa: PLR0913 - a start, three ends, and progress
         self,
@@ -146,7 +154,7 @@ class Growth:
             KeyboardInterrupt: the user interrupted.
         """
         master, unit = self.master, self.master.unit
-        self._price(np.ones((len(self.problem.resources), len(self.slots.fixed))))
+        self._spread(effort)
         for commodity, tree in start:
             if all(k < self.slots.count and self.slots.arrive[e, k] >= 0 for e, k in tree):
                 master.add(commodity, tree)
@@ -154,13 +162,13 @@ class Growth:
             result, prices, windows = master.solve()
             value = result.objective_value()
             notify(self.least * unit, value * unit)
-            if value - self.least <= _CLOSE * value or value * unit <= enough:
+            if value * unit <= enough or self.spent > effort or time.perf_counter() > deadline:
                 break
-            if self.least * unit >= hopeless or self.spent > effort:
-                break
-            if time.perf_counter() > deadline:
-                break
-            if not self._improve(prices, windows):
+            if value - self.least <= _CLOSE * value or self.least * unit >= hopeless:
+                if not self._harder():
+                    break
+                continue
+            if not self._improve(prices, windows) and not self._harder():
                 break
         values = result.variable_values()
         z = np.array([values[x] for x in master.z]) * unit
@@ -177,6 +185,48 @@ class Growth:
             self.slots, value * unit, self.sure * unit, shares, lengths, whole, proved
         )
 
+    def _harder(self) -> bool:
+        """Look at all tables from here on, as light ones have said all; return whether they had."""
+        more, self.lightly = self.lightly, False
+        if more:  # what was proved was of fewer trees
+            before = self.best
+            self.least, self.sure, self.best = 0.0, 0.0, None
+            if before is not None:
+                self._bounded(*before)
+        return more
+
+    def _spread(self, effort: float) -> None:
+        """Begin with trees that load all slots evenly: each is cheap where those before it are not.
+
+        What a slot costs grows with what it carries, by its length (Garg and Koenemann 1998).
+        """
+        count = self.slots.grows.shape[1]
+        lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
+        lengths = np.maximum(lengths, _SHORT * self.master.unit)
+        prices = np.tile(1 / lengths, (len(self.problem.resources), 1))
+        for _ in range(_EVENLY):
+            trees = self._cheapest(prices)
+            for c, (_, tree) in enumerate(trees):
+                self.master.add(c, tree)
+            self._bound_by(trees, prices)
+            if self.spent > effort * _FIRST:
+                break
+            loads = np.zeros_like(prices)
+            for c, (_, tree) in enumerate(trees):
+                for link, slot in tree:
+                    loads[:, self.slots.room[slot]] += self.sizes[c] * self.meets[:, link]
+            full = loads / self.master.counts[:, None] / lengths
+            prices *= 1 + _STEEP * full / full.max()
+            prices /= prices.max()
+
+    def _bound_by(self, trees: list[tuple[float, Tree]], prices: Floats) -> None:
+        """See what the cheapest trees at prices that are no solution's prove of the time."""
+        each = self.master.counts @ prices
+        buys = float((each @ self.slots.grows).max())  # a microsecond more, wherever it is
+        if buys > 0:
+            cost = float(sum(self.sizes[c] * price for c, (price, _) in enumerate(trees)))
+            self._prove(cost / buys, prices / buys, np.zeros(len(self.master.least)))
+
     def _improve(self, prices: Floats, windows: Floats) -> bool:
         """Add trees that may improve on a solution; return False if there are none."""
         if self.best is not None:
@@ -191,6 +241,15 @@ class Growth:
     def _bounded(self, prices: Floats, windows: Floats) -> bool:
         """Add cheapest trees at some prices, and see what they prove."""
         cost, added = self._price(prices)
+        self._prove(cost, prices, windows)
+        return added
+
+    def _prove(self, cost: float, prices: Floats, windows: Floats) -> None:
+        """Take note of what prices prove, if it is the most so far.
+
+        Args:
+            cost: of the cheapest trees for everything.
+        """
         each, master, buys = self.master.counts @ prices, self.master, 1.0
         least = cost / master.unit + float(windows @ master.least) - float(each @ master.fixed)
         if not len(master.windows) and len(master.z) == 1:
@@ -201,10 +260,18 @@ class Growth:
             self.least, self.best = max(least, self.least), (prices, windows)
             hidden = self.sizes.sum() * self.pricing.rounded(self.meets.T @ prices)
             self.sure = max(0.0, self.least - hidden / (master.unit * buys)) if buys > 0 else 0.0
-        return added
 
     def _price(self, prices: Floats) -> tuple[float, bool]:
-        self.priced += 1
-        trees = self.pricing.cheapest(self.meets.T @ prices[:, self.slots.room], self.slots.arrive)
+        trees = self._cheapest(prices)
         added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
         return float(sum(self.sizes[c] * cost for c, (cost, _) in enumerate(trees))), any(added)
+
+    def _cheapest(self, prices: Floats) -> list[tuple[float, Tree]]:
+        self._pricing_spent += self.pricing.effort(self.slots.count, lightly=self.lightly)
+        bytes_ = self.meets.T @ prices[:, self.slots.room]
+        try:
+            return self.pricing.cheapest(bytes_, self.slots.arrive, lightly=self.lightly)
+        except NoTreeError:
+            if not self._harder():
+                raise
+            return self._cheapest(prices)

@@ -23,6 +23,12 @@ MOST_WORK = 15 * 10**8
 MOST_PARTED = 3 * 10**8
 """Likewise, of a machine's ranks in groups: tenths of a second."""
 
+MOST_BESIDE = 10**6
+"""Likewise, of rails beside chassis that are alike: no more than milliseconds."""
+
+_LIGHT = 2
+"""Times the least work of a table: others are looked at when light ones have no better trees."""
+
 _ALIKE = 3
 """Chassis that are looked at for being alike; of fewer a table of sets is small."""
 
@@ -35,6 +41,7 @@ class TreePricing:
 
     Attributes:
         exact: whether its trees are the cheapest of all; else of those that enter a group once.
+        light: of the tables some by which everything is served, in less work.
 
     Raises:
         TooLargeError: there are too many sets of ranks to look at.
@@ -45,6 +52,7 @@ class TreePricing:
         self.starts = _starts(problem)
         self.parts = _parts(problem)
         self.exact = all(part.exact for part in self.parts)
+        self.light = _light(self.parts, len(problem.commodities))
         self.check(2)
 
     def check(self, slots: int) -> None:
@@ -61,9 +69,9 @@ class TreePricing:
                 f"many; this version does up to {MOST_RANKS} ranks, or chassis of as many"
             )
 
-    def effort(self, slots: int) -> float:
+    def effort(self, slots: int, *, lightly: bool = False) -> float:
         """Return what it takes to price trees of so many slots, in units of some seconds."""
-        return 5e-10 * sum(part.work(slots) for part in self.parts)
+        return 5e-10 * sum(part.work(slots) for part in (self.light if lightly else self.parts))
 
     def rounded(self, prices: NDArray[np.float64]) -> float:
         """Return by how much a tree that is found may be dearer than another one.
@@ -74,12 +82,18 @@ class TreePricing:
         sends = 3 * (self.problem.topology.ranks + len(self.starts))
         return sends * (float(prices.max(initial=0.0)) or 1.0) / _FINE
 
-    def cheapest(self, prices: NDArray[np.float64], arrive: Whole) -> list[tuple[float, Tree]]:
+    def cheapest(
+        self, prices: NDArray[np.float64], arrive: Whole, *, lightly: bool = False
+    ) -> list[tuple[float, Tree]]:
         """Return, for each commodity, a tree that is the cheapest but for rounding, and its price.
 
         Args:
             prices: shape (links, slots): of a byte.
             arrive: likewise: from which slot on it is there; -1: it is not sent.
+            lightly: whether only in the light tables.
+
+        Raises:
+            NoTreeError: something has none.
         """
         slots, own = prices.shape[1], len(self.problem.edges)
         more = sum(len(holders) for holders in self.starts if len(holders) > 1)
@@ -89,17 +103,23 @@ class TreePricing:
         # a send costs a little even where it is free: it may cost something later, and ends loops
         cost = np.floor(prices * (_FINE / dearest)).astype(np.int64) * 64 + 1
         found: list[tuple[float, Tree] | None] = [None] * len(self.problem.commodities)
-        for part in self.parts:
+        for part in self.light if lightly else self.parts:
             part.fill(cost, arrive)
             for c in part.commodities:
                 one = self.problem.commodities[c]
-                tree = part.tree(one, self.starts[one.holders], cost, arrive)
+                try:
+                    tree = part.tree(one, self.starts[one.holders], cost, arrive)
+                except NoTreeError:  # it may be that others, which enter a group once, come sooner
+                    continue
                 tree = frozenset(use for use in tree if use[0] < own)
                 price = float(sum(prices[use] for use in sorted(tree)))
                 best = found[c]
                 if best is None or price < best[0]:
                     found[c] = (price, tree)
-        return [one for one in found if one is not None]
+        there = [one for one in found if one is not None]
+        if len(there) < len(found):
+            raise NoTreeError
+        return there
 
 
 class _Part(Protocol):
@@ -123,6 +143,14 @@ class _Part(Protocol):
             NoTreeError: there is none.
         """
         ...
+
+
+def _light(parts: list[_Part], commodities: int) -> list[_Part]:
+    """Return the tables that take little work, if each serves everything; else all of them."""
+    if any(len(part.commodities) < commodities for part in parts):
+        return parts
+    least = min(part.work(2) for part in parts)
+    return [part for part in parts if part.work(2) <= _LIGHT * least]
 
 
 class _Sets:
@@ -283,9 +311,13 @@ def _parts(problem: FluidProblem) -> list[_Part]:
         len(c.wanted) == problem.topology.ranks for c in commodities
     ):
         single = all(len(c.holders) == 1 for c in commodities)
-        if single and (found := _alike(problem)) is not None:
-            return [_Alike(*found, whole)]
-        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in _partitions(problem)]
+        alike = _alike(problem) if single else None
+        partitions = list(_partitions(problem))
+        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in partitions]
+        if alike is not None:  # the first partition, by chassis, in less work
+            rest = parted[1:] if len(partitions) > 1 else []
+            few = [part for part in rest if part.work(2) <= MOST_BESIDE]
+            return [_Alike(*alike, whole), *few]
         if light := [part for part in parted if part.work(2) <= MOST_PARTED]:
             return light
     return [_Sets(problem, [every], whole)]

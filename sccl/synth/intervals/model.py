@@ -23,6 +23,7 @@ from sccl.solvers.cpsat import CpModel, IntervalVar, IntVar
 from sccl.solvers.effort import Effort
 from sccl.synth.intervals.placing import pruned
 from sccl.synth.intervals.posed import ChunkSend, Posed
+from sccl.topo.symmetry.permutations import Permutation
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,17 @@ class Action:
         sizes = (posed.chunks, len(posed.src), len(posed.topology.links))
         chunks, ways, links = (tuple(range(size)) for size in sizes)
         return cls((chunks,), (ways,), (links,))
+
+    @classmethod
+    def of(cls, posed: Posed, group: Sequence[Permutation]) -> Action:
+        """Return that of symmetries of the nodes, the identity being the first of them."""
+        if len(group) < 2:
+            return cls.alone(posed)
+        numbers = tuple(range(max(posed.chunks, len(posed.src), len(posed.topology.links))))
+        images = [
+            [tuple(map(numbers.__getitem__, own)) for own in posed.images_of(one)] for one in group
+        ]  # each number once in memory: of large groups there are tens of millions
+        return cls(*(tuple(own[k] for own in images) for k in range(3)))
 
     @property
     def firsts(self) -> tuple[int, ...]:

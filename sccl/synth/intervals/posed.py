@@ -257,19 +257,38 @@ class Posed:
 
         Chunks of a class go to those of its image in their order, by their sizes.
         """
-        place = {link.edge: i for i, link in enumerate(self.topology.links)}
-        links = [place[image[u], image[v]] for u, v in (k.edge for k in self.topology.links)]
-        number = {path: way for way, path in enumerate(self.paths)}
-        ways = [number[tuple(links[k] for k in path)] for path in self.paths]
+        to, (ends, link_order) = np.array(image, dtype=np.int64), self._ends
+        links = np.empty(len(ends), dtype=np.int64)
+        links[_in_order(to[ends])] = link_order  # images of all are all
+        rows, way_order = self._rows
+        ways = np.empty(len(rows), dtype=np.int64)
+        ways[_in_order(np.append(links, -1)[rows])] = way_order
         classes = self.collective.classes()
         chunks = [0] * self.chunks
+        known: dict[frozenset[int], frozenset[int]] = {}
         for (held, wanted), own in classes.items():
-            there = tuple(frozenset(image[r] for r in ranks) for ranks in (held, wanted))
-            images = classes[there]  # type: ignore[index]
+            for ranks in (held, wanted):
+                if ranks not in known:
+                    known[ranks] = frozenset(image[r] for r in ranks)
+            images = classes[known[held], known[wanted]]  # type: ignore[index]
             by_size = (sorted(some, key=self.size.__getitem__) for some in (own, images))
-            for chunk, turned in zip(*by_size, strict=True):
-                chunks[chunk] = turned
-        return chunks, ways, links
+            for chunk, there in zip(*by_size, strict=True):
+                chunks[chunk] = there
+        return chunks, ways.tolist(), links.tolist()
+
+    @cached_property
+    def _ends(self) -> tuple[Ticks, Ticks]:
+        """Return the nodes that each link joins, and the links in the order of these."""
+        ends = np.array([k.edge for k in self.topology.links], dtype=np.int64).reshape(-1, 2)
+        return ends, _in_order(ends)
+
+    @cached_property
+    def _rows(self) -> tuple[Ticks, Ticks]:
+        """Return the links of each way, filled up with -1, and the ways in the order of these."""
+        rows = np.full((len(self.paths), max(map(len, self.paths))), -1, dtype=np.int64)
+        for way, path in enumerate(self.paths):
+            rows[way, : len(path)] = path
+        return rows, _in_order(rows)
 
     @cached_property
     def paths(self) -> tuple[tuple[int, ...], ...]:
@@ -345,6 +364,11 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
         return replace(posed, barred=_barred(posed, sketched))
     posed.check_reachable()
     return posed
+
+
+def _in_order(rows: Ticks) -> Ticks:
+    """Return the numbers of rows, which differ, in the order of what is in them."""
+    return np.lexsort(rows.T)
 
 
 def _barred(posed: Posed, sketched: Sketched) -> tuple[frozenset[int], ...]:

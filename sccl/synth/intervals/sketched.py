@@ -20,7 +20,8 @@ from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import CollectiveError, TopologyError
 from sccl.synth.intervals.rotated import broken_at_switches, broken_of_machine, broken_of_sketch
-from sccl.synth.network.symmetries import image_class, with_switches
+from sccl.synth.network.symmetries import with_switches
+from sccl.topo.symmetry.automorphisms import image_of
 from sccl.topo.symmetry.permutations import Permutation
 
 MAX_GROUP = 65_536
@@ -283,9 +284,11 @@ class Sketched:
             CollectiveError: they do not.
         """
         classes = collective.classes()
+        sets = {ranks for one in classes for ranks in one}
         for image in self.group[1:]:
+            turned = {ranks: image_of(ranks, image) for ranks in sets}  # many classes share them
             for one, chunks in classes.items():
-                there = image_class(one, image)
+                there = (turned[one[0]], turned[one[1]])
                 if there == one or len(classes.get(there, ())) != len(chunks):
                     raise CollectiveError(
                         f"sketch {self.sketch.name}: symmetry_offsets: {collective.name} is not "

@@ -54,9 +54,13 @@ def with_switches(topology: Topology, image: Permutation) -> Permutation | None:
     kinds = [astuple(switch)[1:] for switch in topology.switches]
     here: list[object] = [*range(ranks), *kinds]
     there: list[object] = [*(back[rank] for rank in range(ranks)), *kinds]
-    for _ in range(count + 1):
+    told_apart = 0
+    while True:  # each round tells more of them apart, or is the last
         numbers: dict[object, int] = {}
         here, there = (_refined(topology, colours, numbers) for colours in (here, there))
+        if len(numbers) == told_apart:
+            break
+        told_apart = len(numbers)
     nodes = range(ranks, ranks + count)
     mine = sorted(nodes, key=lambda node: str(here[node]))
     theirs = sorted(nodes, key=lambda node: str(there[node]))

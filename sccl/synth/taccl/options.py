@@ -23,8 +23,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     paths: Annotated[
         Literal["auto", "shortest", "any"],
         Meta(
-            description="Whether chunks go through ranks on shortest paths alone; auto: where any "
-            "are too many."
+            description="Whether chunks go through ranks on shortest paths alone; auto: those that "
+            "one rank alone wants."
         ),
     ] = "auto"
     order: Annotated[
@@ -43,7 +43,12 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = True
     gap: Annotated[
         float,
-        Meta(ge=0, le=1, description="Part of the bound by which a schedule may be above it."),
+        Meta(
+            ge=0,
+            le=1,
+            description="Part of the bound by which a schedule may be above it; on machines that "
+            "are too large for models at least 0.001, where sketches are looked for.",
+        ),
     ] = 0.0
     alpha: Annotated[
         Literal["occupies", "travels"],

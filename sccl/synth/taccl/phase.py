@@ -35,15 +35,14 @@ from sccl.synth.taccl.ordering import ORDERS, ordered
 from sccl.synth.taccl.routing import Routed, open_ways, routed, shortest_ways
 from sccl.synth.taccl.trees import Direction, LinkOrder
 
-MOST_ANY = 30_000
-"""Ways of first chunks beyond which these go on shortest paths alone, if nothing is said; so do
-those that one rank alone wants."""
-
 MOST_EXACT = 6_000
 """Intervals of a model of all that is sent, its routes being known."""
 
 MOST_JOINED = 480_000
 """Chunks times ways, up to which some chunks at a time are planned anew."""
+
+NEAR = Fraction(1, 1000)
+"""Above the bound by such a part: near enough for a quick look, and where models are too large."""
 
 _MADE = 0.1
 """Of effort, at the least, for a neighbourhood: making the model takes longer than solving it."""
@@ -100,19 +99,12 @@ class SketchedPhase:
 
     def __post_init__(self) -> None:
         self.costs = BatchCosts(self.posed)
-        self.action = self._action()
+        self.action = Action.of(self.posed, self.sketched.group)
         wanted = np.array(
             [(c, r) for c, own in enumerate(self.posed.wanted) for r in own], dtype=np.int64
         ).reshape(-1, 2)
         far = self.whole.soonest[wanted[:, 0], wanted[:, 1]].max(initial=0)
         self.least_ticks = max(int(far) * self.whole.unit, ceil(self.any_chunks))
-
-    def _action(self) -> Action:
-        group = self.sketched.group
-        if len(group) < 2:
-            return Action.alone(self.posed)
-        images = [self.posed.images_of(one) for one in group]
-        return Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
 
     @property
     def finish(self) -> int:
@@ -138,11 +130,26 @@ class SketchedPhase:
         return bool(self.batches) and self.finish <= self.enough
 
     @property
+    def huge(self) -> bool:
+        """Return whether routes and orders alone are planned, as there are too many."""
+        return len(self.posed.src) * self.posed.chunks > MOST_JOINED
+
+    @property
+    def _near(self) -> bool:
+        """Return whether what there is is near enough to the bound to look no further."""
+        return bool(self.batches) and self.finish <= self.least * (1 + NEAR)
+
+    @property
     def symmetric(self) -> bool:
         """Return whether the routes of the best keep the symmetries."""
-        pairs = {(chunk, b.way) for b in self.batches for chunk in b.chunks}
-        images = zip(self.action.chunks, self.action.ways, strict=True)
-        return all((c[chunk], w[way]) in pairs for c, w in images for chunk, way in pairs)
+        sent = np.zeros((self.posed.chunks, len(self.posed.src)), dtype=np.bool_)
+        for batch in self.batches:
+            sent[list(batch.chunks), batch.way] = True
+        chunks, ways = np.nonzero(sent)
+        return all(
+            sent[np.array(to_chunk)[chunks], np.array(to_way)[ways]].all()
+            for to_chunk, to_way in zip(self.action.chunks, self.action.ways, strict=True)
+        )
 
     def us(self, units: int) -> float:
         """Return units in microseconds."""
@@ -202,7 +209,7 @@ class SketchedPhase:
             if str(order) in self.tried:
                 continue
             self._order(pairs, order)
-            if self.done or spending.late():
+            if self.done or spending.late() or (self._near and (quick or self.huge)):
                 return
         self._begin(spending, improve=0.0 if quick else 1.0)
         if not quick:
@@ -214,15 +221,14 @@ class SketchedPhase:
         posed, firsts = self.posed, self.action.firsts
         found = self.options.paths
         if found == "auto":
-            few = len(firsts) * len(posed.src) <= MOST_ANY
             copied = any(len(posed.wanted[chunk]) > 1 for chunk in firsts)
-            found = "any" if few and copied else "shortest"
+            found = "any" if copied else "shortest"
         ways = shortest_ways if found == "shortest" else open_ways
         chosen = {chunk: ways(posed, chunk) for chunk in firsts}
         if effort is None:
             return None
         edges = list(self.sketched.connections(posed.src, posed.dst))
-        return routed(posed, self.action, chosen, edges, effort)
+        return routed(posed, self.action, chosen, edges, effort, self.least)
 
     @property
     def own_first(self) -> bool:
@@ -304,8 +310,7 @@ class SketchedPhase:
         if self.own_first:
             return
         sends = self._unbatched()
-        size = len(self.posed.src) * self.posed.chunks
-        if sends is None or (self.options.steps == "auto" and size > MOST_JOINED):
+        if sends is None or (self.options.steps == "auto" and self.huge):
             return
         kept = self.strict and len(self.action.chunks) > 1
         search = Neighbours(

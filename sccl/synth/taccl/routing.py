@@ -29,6 +29,9 @@ from sccl.synth.taccl.growing import grown, relaxed
 MOST_ROUTES = 60_000
 """Ways of first chunks that a model is made of."""
 
+MOST_IMAGES = 4_000_000
+"""Of these and their images, beyond which no model is made of routes that meet the bound."""
+
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
 _TIME, _TASTE = 0.7, 0.3
@@ -85,13 +88,19 @@ def open_ways(posed: Posed, chunk: int) -> frozenset[int]:
 
 def _hops(posed: Posed, chunk: int) -> tuple[list[int], dict[int, list[int]]]:
     """Return how many ways each rank is from a chunk's source, and from each to who wants it."""
-    out: dict[int, list[int]] = {}
     into: dict[int, list[int]] = {}
     for way in sorted(open_ways(posed, chunk)):
-        out.setdefault(posed.src[way], []).append(posed.dst[way])
         into.setdefault(posed.dst[way], []).append(posed.src[way])
-    far = _spread(out, sorted(posed.holders[chunk]), posed.ranks)
-    return far, {rank: _spread(into, [rank], posed.ranks) for rank in sorted(posed.wanted[chunk])}
+    reach = {rank: _spread(into, [rank], posed.ranks) for rank in sorted(posed.wanted[chunk])}
+    return _far(posed, chunk), reach
+
+
+def _far(posed: Posed, chunk: int) -> list[int]:
+    """Return how many ways each rank is from a chunk's source."""
+    out: dict[int, list[int]] = {}
+    for way in sorted(open_ways(posed, chunk)):
+        out.setdefault(posed.src[way], []).append(posed.dst[way])
+    return _spread(out, sorted(posed.holders[chunk]), posed.ranks)
 
 
 def _spread(onward: dict[int, list[int]], begin: Iterable[int], ranks: int) -> list[int]:
@@ -116,13 +125,13 @@ def check_reachable(posed: Posed, where: str) -> None:
     Raises:
         UnreachableError: one does not.
     """
-    known: set[tuple[frozenset[int], frozenset[int]]] = set()
+    known: dict[tuple[frozenset[int], frozenset[int]], list[int]] = {}
     for chunk, wanted in enumerate(posed.wanted):
-        kind = (posed.holders[chunk], posed.barred_of(chunk))
-        if kind in known and posed.barred:
-            continue
-        known.add(kind)
-        far, _ = _hops(posed, chunk) if wanted else ([], {})
+        barred = posed.barred_of(chunk)
+        kind = (posed.holders[chunk], barred)
+        if kind not in known:
+            known[kind] = _far(posed, chunk) if barred else posed.soonest[chunk].tolist()
+        far = known[kind]
         for rank in sorted(wanted):
             if far[rank] >= FAR:
                 raise UnreachableError(
@@ -246,12 +255,13 @@ class _Model:
         return terms
 
 
-def routed(
+def routed(  # noqa: PLR0913, PLR0917 - what is asked
     posed: Posed,
     action: Action,
     chosen: dict[int, frozenset[int]],
     edges: Iterable[tuple[HyperedgePolicy, list[int]]],
     effort: Effort,
+    least: int = 0,
 ) -> Routed:
     """Return routes of the first chunks.
 
@@ -260,25 +270,30 @@ def routed(
     Args:
         chosen: of each first chunk the ways that it may go.
         edges: the ways of each hyperedge, and how many of them are to be used.
+        least: units that no schedule takes less than.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
     units = effort.units or 1.0
     begun = grown(posed, action, chosen)
-    time, least, spent, ways = relaxed(posed, action, begun), 0, 0.0, begun
-    if sum(map(len, chosen.values())) > MOST_ROUTES:
-        return Routed(ways, time, least, spent)
-    first = _Model(posed, action, chosen)
-    first.hint(begun)
-    first.model.minimize(first.time)
-    left = Effort(effort.timeout_s, effort.seed, units * _TIME)
-    found = cpsat.solve(first.model, left, STRATEGY)
-    spent = found.units
-    if found.found and found.value(first.time) < time:
-        time, ways = found.value(first.time), _ways(first, found)
-    if found.optimal:
-        least = time
+    time, spent, ways = relaxed(posed, action, begun), 0.0, begun
+    size = sum(map(len, chosen.values()))
+    met = time <= least
+    if size > MOST_ROUTES or (met and size * len(action.ways) > MOST_IMAGES):
+        return Routed(ways, time, 0, spent)
+    proved = 0
+    if not met:
+        first = _Model(posed, action, chosen)
+        first.hint(begun)
+        first.model.minimize(first.time)
+        left = Effort(effort.timeout_s, effort.seed, units * _TIME)
+        found = cpsat.solve(first.model, left, STRATEGY)
+        spent = found.units
+        if found.found and found.value(first.time) < time:
+            time, ways = found.value(first.time), _ways(first, found)
+        if found.optimal:
+            proved = time
     again = _Model(posed, action, chosen)
     again.model.add(again.time <= time)
     taste = again.connected(edges)
@@ -291,7 +306,7 @@ def routed(
     spent += better.units
     if better.found:
         ways = _ways(again, better)
-    return Routed(ways, time, least, spent)
+    return Routed(ways, time, proved, spent)
 
 
 def _ways(model: _Model, found: cpsat.Result) -> dict[int, tuple[int, ...]]:

@@ -221,10 +221,10 @@ class PhasePlan:
         if len(posed.room) == len(posed.topology.links) and len(posed.priorities) == 1:
             for group in islice(free_symmetries(posed.topology, posed.collective), _GROUPS):
                 if len(group) > 1:
-                    images = [posed.images_of(one) for one in group]
-                    if posed.varied and not all(posed.varied[0].alike(own[2]) for own in images):
+                    action = Action.of(posed, group)
+                    if posed.varied and not all(map(posed.varied[0].alike, action.links)):
                         continue
-                    yield Action(*(tuple(tuple(i[k]) for i in images) for k in range(3)))
+                    yield action
         yield Action.alone(posed)
 
     def _all_at_once(self, action: Action, spending: Spending) -> None:

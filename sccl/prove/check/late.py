@@ -1,0 +1,203 @@
+"""What comes late to a set of ranks is not sent on twice: what that proves, in exact fractions.
+
+Take n ranks, and chunks that no one among them has. What counts is a *pair*: a byte of such a
+chunk, and one of the n who wants it and is D or more from whoever has it. There are N, and a byte
+is in m at most. A *way* leads from a rank to a rank and passes only switches. A byte enters the set
+by a way from outside, to a *gate*; none comes to one of the n before d. No way among the n has an
+alpha below a. All is there by T, and d <= D.
+
+1. *Ways on.* Say that a byte comes first later than T - 2a. Whoever has it from one of the n, has
+   it from a gate that has it from outside: else it was sent on twice, and came later than T.
+2. *From outside* it comes over a last link of a way from there. Those carry R bytes a microsecond
+   at most, all of them, whatever else passes them. A pair that is so served is it after D, and if
+   the byte is late after T - 2a: R min(2a, T - D) pairs.
+3. *From a gate* it comes over a first link of ways from gates to others of the n, which all carry
+   O; a switch that does not copy makes one delivery of each byte that passes it, and where one
+   copies nothing is said. What so serves leaves after d, after T - 2a, and no later than T - a. And
+   it came to the gate within these times, for no more than m pairs, nor n - 1: so Q min(a, T - a -
+   d) pairs, if Q is the least of O, m R and (n - 1) R.
+4. *What is not late* came over last links from d to T - 2a: m R (T - 2a - d) pairs.
+
+Each of these is 0 where it would be less, and never falls with T. So N is at most their sum, and
+each pair more takes at least what the steepest part from there on says.
+
+Bytes of a chunk leave one after the other and come alpha later, or more; that a chunk is whole
+before it is sent on only makes it later. It is the same whether alphas travel or occupy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.prove.check.prices import short
+from sccl.prove.check.times import Floor, alphas_from
+from sccl.prove.check.trees import Spend
+
+
+def by_late(  # noqa: PLR0913, PLR0917 - a question, a size, and the pairs in question
+    machine: Topology,
+    collective: Collective,
+    chunks: int,
+    size_bytes: Fraction,
+    inside: Iterable[int],
+    sources: Iterable[int],
+    apart: Fraction,
+    spend: Spend,
+) -> Floor:
+    """Return in what time what comes late to some ranks can have come to all of them.
+
+    Args:
+        collective: non-combining, of which ``chunks`` are a rank's buffer.
+        inside: the ranks.
+        sources: what others than these have, too, does not count.
+        apart: microseconds; nor does what is nearer to who wants it.
+
+    Raises:
+        ValueError: a switch copies, there are no such ranks, no way leads to them or on, or nothing
+            counts.
+        TooMuchError: that takes too much work.
+    """
+    if any(switch.copies for switch in machine.switches):
+        raise ValueError("a switch copies: one byte that a rank sends may be many deliveries")
+    ranks, among = frozenset(inside), frozenset(sources)
+    if not ranks or not ranks <= frozenset(range(machine.ranks)):
+        raise ValueError("these are not ranks, one or more")
+    spend((10 + 10 * len(ranks)) * len(machine.links) + len(among))
+    found = _pairs(machine, collective, ranks, among, apart, spend)
+    alpha = _least_alpha(machine, ranks)
+    into, onward = _into_and_onward(machine, ranks)
+    if alpha is None or not into or not onward:
+        raise ValueError("no way leads to these ranks, or none from where it leads to the others")
+    rate = _rate(machine, into)
+    served = min(_rate(machine, onward), min(found.most, len(ranks) - 1) * rate)
+    first = found.soonest + alpha
+    changes = [
+        (apart, rate),
+        (apart + 2 * alpha, -rate),
+        (first, served),
+        (first + alpha, -served),
+        (first + alpha, found.most * rate),
+    ]
+    return _by_when(sorted(changes), Fraction(found.count, chunks), size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """What counts.
+
+    Attributes:
+        count: chunks, by the ranks that want them.
+        most: ranks for one chunk.
+        soonest: when the first of it can be there.
+    """
+
+    count: int
+    most: int
+    soonest: Fraction
+
+
+def _pairs(  # noqa: PLR0913, PLR0917 - what the claim says
+    machine: Topology,
+    collective: Collective,
+    ranks: frozenset[int],
+    among: frozenset[int],
+    apart: Fraction,
+    spend: Spend,
+) -> _Pairs:
+    """Return what counts.
+
+    Raises:
+        ValueError: nothing does, or some of it can be there later than it is apart.
+    """
+    classes = collective.classes()
+    spend(4 * len(classes))
+    count, most, soonest = 0, 0, list[Fraction]()
+    known: dict[frozenset[int], dict[int, Fraction]] = {}
+    for (held, wanted), own in classes.items():
+        holders, wanting = frozenset[int](held), frozenset[int](wanted) & ranks
+        if not wanting or not holders <= among - ranks:
+            continue
+        if holders not in known:
+            spend(10 * len(machine.links))
+            known[holders] = alphas_from(machine, holders)
+        far = known[holders]
+        many = sum(1 for rank in wanting if rank in far and far[rank] >= apart)
+        if many:
+            count += many * collective.amount(own)
+            most = max(most, many)
+            soonest.append(min(far[rank] for rank in ranks if rank in far))
+    if not count:
+        raise ValueError("nothing that only the sources have is wanted by these ranks, so far away")
+    if apart < min(soonest):
+        raise ValueError(f"{short(min(soonest))} us are the least that anything is apart")
+    return _Pairs(count, most, min(soonest))
+
+
+def _by_when(
+    changes: Sequence[tuple[Fraction, Fraction]], share: Fraction, size_bytes: Fraction
+) -> Floor:
+    """Return when a share of bytes is served, by how the pairs change that are served at a time.
+
+    Args:
+        changes: (from when on, by how many a microsecond), ascending.
+    """
+    needed, rate, at = share * size_bytes, Fraction(0), Fraction(0)
+    left = list(changes)
+    while left:
+        when, more = left[0]
+        if rate and needed <= rate * (when - at):
+            break
+        needed -= rate * (when - at)
+        rate, at = rate + more, when
+        left.pop(0)
+    steepest = max(accumulate((more for _, more in left), initial=rate))
+    return Floor(size_bytes, at + needed / rate, share / steepest)
+
+
+def _least_alpha(machine: Topology, ranks: frozenset[int]) -> Fraction | None:
+    """Return an alpha that no way from one of some ranks to another is below; None: no way is."""
+    each = ((rank, alphas_from(machine, [rank])) for rank in ranks)
+    return min((far[to] for rank, far in each for to in ranks - {rank} if to in far), default=None)
+
+
+def _into_and_onward(machine: Topology, ranks: frozenset[int]) -> tuple[list[Edge], list[Edge]]:
+    """Return the last links of ways from outside, and the first of ways on from where they lead.
+
+    More links than these would only prove less.
+    """
+    everyone = frozenset(range(machine.ranks))
+    outside = _by_switches(machine, everyone - ranks)
+    into = [k.edge for k in machine.links if k.src in outside and k.dst in ranks]
+    gates = {dst for _, dst in into}
+    leading = _by_switches(machine, ranks, backwards=True)
+    onward = [k.edge for k in machine.links if k.src in gates and k.dst in leading]
+    return into, onward
+
+
+def _by_switches(
+    machine: Topology, starts: frozenset[int], *, backwards: bool = False
+) -> frozenset[int]:
+    """Return some ranks, and the switches to which ways from them lead; backwards: to them."""
+    out: dict[int, list[int]] = {}
+    for link in machine.links:
+        u, v = link.edge[::-1] if backwards else link.edge
+        if v >= machine.ranks:
+            out.setdefault(u, []).append(v)
+    found = set(starts)
+    queue = sorted(starts)
+    for node in queue:  # grows while it is walked
+        queue += (more := [v for v in dict.fromkeys(out.get(node, ())) if v not in found])
+        found.update(more)
+    return frozenset(found)
+
+
+def _rate(machine: Topology, edges: Iterable[Edge]) -> Fraction:
+    """Return what links carry in a microsecond, all of them."""
+    rates = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in machine.links}
+    return sum((rates[edge] for edge in edges), Fraction(0))
