@@ -365,39 +365,34 @@ class _Cuts:
 
     def _pipes(self, left: frozenset[int], sources: set[int], goals: set[int]) -> tuple[Pipe, ...]:
         """Return the links out of a set of nodes, by when they are of use for what goes there."""
-        before: dict[int, int | None] = {}
-        after: dict[int, int | None] = {}
-        delays: dict[Edge, Fraction] = {}
-        for edge, alpha in self.alpha.items():
-            u, v = edge
-            if u not in left or v in left:
-                continue
-            if u not in before:
-                far = (self.far[s].get(u) for s in sources)
-                before[u] = min((f for f in far if f is not None), default=None)
-            if v not in after:
-                far = (self.far[v].get(g) for g in goals)
-                after[v] = min((f for f in far if f is not None), default=None)
-            reached, onward = before[u], after[v]
-            if reached is not None and onward is not None:
-                delays[edge] = Fraction(reached + alpha + onward, self.scale)
+        out, far = [(u, v) for u, v in self.alpha if u in left and v not in left], self.far
+        before = {u: [far[s][u] for s in sources if u in far[s]] for u in {u for u, _ in out}}
+        after = {v: [far[v][g] for g in goals if g in far[v]] for v in {v for _, v in out}}
+        soon, late = ({k: min(own) for k, own in ends.items() if own} for ends in (before, after))
+        delays = {
+            (u, v): Fraction(soon[u] + self.alpha[u, v] + late[v], self.scale)
+            for u, v in out
+            if u in soon and v in late
+        }
         return self._carriers(delays)
 
     @cached_property
-    def _shared(self) -> list[tuple[tuple[Edge, ...], Fraction]]:
-        """Return the links of each budget, and the bytes that they carry in a microsecond."""
-        together = zip(self.topology.budgets, self.topology.budget_speeds(), strict=True)
-        return [
-            (budget.edges, 1000 * budget.chunks_per_round * Fraction(str(speed)))
-            for budget, speed in together
-        ]
+    def _shared(self) -> list[tuple[tuple[Edge, ...], Fraction, dict[Edge, int], int]]:
+        """Return the links of each budget, its rate, and theirs and its own in whole parts."""
+        found = []
+        for budget, speed in zip(self.topology.budgets, self.topology.budget_speeds(), strict=True):
+            rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
+            parts = lcm(rate.denominator, *(self.rate[edge].denominator for edge in budget.edges))
+            whole = {edge: int(self.rate[edge] * parts) for edge in budget.edges}
+            found.append((budget.edges, rate, whole, int(rate * parts)))
+        return found
 
     def _carriers(self, delays: dict[Edge, Fraction]) -> tuple[Pipe, ...]:
         """Return what links carry that are of no use for some time each, in the order of that."""
         found: list[Pipe] = []
-        for edges, rate in self._shared:
+        for edges, rate, whole, parts in self._shared:
             inside = [edge for edge in edges if edge in delays]
-            if inside and rate < sum(self.rate[edge] for edge in inside):
+            if inside and parts < sum(whole[edge] for edge in inside):
                 found.append((min(delays.pop(edge) for edge in inside), rate))
         found += [(delay, self.rate[edge]) for edge, delay in delays.items()]
         return tuple(sorted(found))

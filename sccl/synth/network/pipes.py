@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -135,8 +134,8 @@ class Pipes:
         times = np.sort(np.concatenate(found))[:most]
         if part.pace is None:
             return times
-        step = Fraction(self.clock.sizes[0]) / part.pace
-        least = [part.wait + math.ceil(k * step) for k in range(1, len(times) + 1)]
+        up, down = (Fraction(self.clock.sizes[0]) / part.pace).as_integer_ratio()
+        least = [part.wait - (-k * up // down) for k in range(1, len(times) + 1)]  # rounded up
         times = np.maximum(times, np.array(least, dtype=np.int64))
         return times[times <= tick]
 
