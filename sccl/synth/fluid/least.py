@@ -313,10 +313,10 @@ class Least:
         """Return a packing of the first times at which everything fits."""
         points = self._points(sums)
         low, high = bisect_right(points, self.floor) - 2, len(points) - 1
-        at, step, known = low + 1, 1, False
+        at, step, known, before = low + 1, 1, False, self.spent
         best: TimedPacking | None = None
         for _ in range(_STEPS):
-            if time.perf_counter() > self.deadline:
+            if time.perf_counter() > self.deadline or self.spent > before + 2 * self.effort:
                 break
             begin, end = points[at], points[at + 1]
             found = self._between(sums, begin, end)
