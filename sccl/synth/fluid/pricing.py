@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from sccl.errors import TooLargeError
 from sccl.synth.flows.problem import FluidCommodity, FluidProblem, Tree
 from sccl.synth.fluid.alike import AlikeGroups, fill_alike, walk_alike
+from sccl.synth.fluid.partitions import MOST_RANKS, partitions
 from sccl.synth.fluid.tables import NodeGroups, Whole, fill, walk
-
-MOST_RANKS = 10
-"""To be reached, of which all sets are looked at without a word; of more, if chassis part them."""
 
 MOST_WORK = 15 * 10**8
 """Pairs of sets times slots times nodes: a second for each time that trees are priced."""
@@ -312,10 +310,10 @@ def _parts(problem: FluidProblem) -> list[_Part]:
     ):
         single = all(len(c.holders) == 1 for c in commodities)
         alike = _alike(problem) if single else None
-        partitions = list(_partitions(problem))
-        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in partitions]
+        groupings = list(partitions(problem))
+        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in groupings]
         if alike is not None:  # the first partition, by chassis, in less work
-            rest = parted[1:] if len(partitions) > 1 else []
+            rest = parted[1:] if len(groupings) > 1 else []
             few = [part for part in rest if part.work(2) <= MOST_BESIDE]
             return [_Alike(*alike, whole), *few]
         if light := [part for part in parted if part.work(2) <= MOST_PARTED]:
@@ -332,56 +330,6 @@ def _starts(problem: FluidProblem) -> dict[frozenset[int], int]:
             found[holders] = nodes if len(holders) > 1 else min(holders)
             nodes += len(holders) > 1
     return found
-
-
-def _partitions(problem: FluidProblem) -> Iterator[list[list[int]]]:
-    """Yield all ranks in groups: by chassis; or, if there are none, as rows and columns of grids.
-
-    The trees of each leave out others, so it is good to have several.
-    """
-    topology, ranks = problem.topology, problem.topology.ranks
-    if len(topology.chassis) > 1:
-        apart = {rank for inside in topology.chassis for rank in inside}
-        alone = [[rank] for rank in range(ranks) if rank not in apart]
-        chassis = [sorted(inside) for inside in topology.chassis]
-        yield chassis + alone
-        large = max(map(len, chassis))
-        rails = [list(rail) for rail in zip(*chassis, strict=False)]
-        if all(len(inside) == large for inside in chassis) and _hang_together(problem, rails):
-            yield rails + alone
-        for size in range(large // 2, 1, -1) if large > MOST_RANKS else ():
-            if all(len(inside) % size == 0 for inside in chassis):
-                for rows in (True, False):
-                    parts = [part for inside in chassis for part in _split(inside, size, rows=rows)]
-                    if _hang_together(problem, parts):
-                        yield parts + alone
-        return
-    for size in range(2, ranks // 2 + 1):
-        if ranks % size == 0:
-            both = (_split(range(ranks), size, rows=rows) for rows in (True, False))
-            yield from (groups for groups in both if _hang_together(problem, groups))
-
-
-def _split(ranks: Sequence[int], size: int, *, rows: bool) -> list[list[int]]:
-    """Return ranks in groups of a size: rows of a grid, or columns of another."""
-    count = len(ranks) // size
-    if rows:
-        return [list(ranks[at * size : (at + 1) * size]) for at in range(count)]
-    return [list(ranks[at::count]) for at in range(count)]
-
-
-def _hang_together(problem: FluidProblem, groups: list[list[int]]) -> bool:
-    """Return whether in each group all are reached from the first by links within it."""
-    successors: dict[int, list[int]] = {}
-    for u, v in problem.edges:
-        successors.setdefault(u, []).append(v)
-    for inside in groups:
-        reached = [inside[0]]
-        for rank in reached:  # grows while it is walked
-            reached += [n for n in successors.get(rank, ()) if n in inside and n not in reached]
-        if len(reached) < len(inside):
-            return False
-    return True
 
 
 def _groups(problem: FluidProblem, reached: Sequence[Sequence[int]]) -> NodeGroups:
