@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.report import next_command, on_a_line, out, print_output, reported
 from sccl.core.words import counted
 from sccl.emit import EmitOptions, targets
 from sccl.emit.shared import MAX_PER_LINK
@@ -99,11 +98,6 @@ def codegen(
     out().print(
         f"{counted(len(written.algorithms), 'algorithm')} of "
         f"{escape(on_a_line(', '.join(written.collectives)))} for {written.ranks} ranks, target "
-        f"{target}, in {escape(on_a_line(output))}; next: {_next(output, target)}",
+        f"{target}, in {escape(on_a_line(output))}; next: {next_command(output, target)}",
         soft_wrap=True,
     )
-
-
-def _next(output: Path, target: str) -> str:
-    place = escape(on_a_line(quote(str(output))))
-    return f"sccl run {place}" if target == "host" else f"make -C {place}"

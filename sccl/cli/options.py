@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sccl.core.files.disk import check_can_write
+from sccl.errors import ParameterError
 
 Plans = Annotated[
     list[Path],
@@ -89,3 +91,18 @@ def writable(path: Path | None) -> Path | None:
     if path is not None:
         check_can_write(path)
     return path
+
+
+def refuse(told: Mapping[str, object], why: str) -> None:
+    """Refuse options of measuring where nothing is measured.
+
+    Args:
+        told: what was given, by the option's name; None: nothing.
+        why: the option that measures nothing, and what it does.
+
+    Raises:
+        ParameterError: one was given.
+    """
+    given = [f"--{name}" for name, value in told.items() if value is not None]
+    if given:
+        raise ParameterError(f"{given[0]} is about measuring, and {why}: leave one of both out")

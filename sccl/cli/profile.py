@@ -15,7 +15,6 @@ from sccl.cli.run import MpiFolder
 from sccl.core.measurements import Measurements, Repetitions
 from sccl.core.topology import Topology
 from sccl.core.words import counted
-from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
 from sccl.tasks.profile import (
     COUNTS,
@@ -137,7 +136,7 @@ def profile(
             save_measurements(found, save)
     else:
         told = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
-        _refuse({**told, "save": save})
+        options.refuse({**told, "save": save}, "--measurements gives what was measured")
         found = read_measurements(measurements, known, name)
     made = profile_of(found, known, alike, max_misfit, take)
     if plot:
@@ -153,16 +152,6 @@ def profile(
     else:
         _print(made)
         _print_files({"timings": save, "machine": output, "picture": plot})
-
-
-def _refuse(told: dict[str, object]) -> None:
-    """Refuse options of measuring where nothing is measured."""
-    given = [f"--{name}" for name, value in told.items() if value is not None]
-    if given:
-        raise ParameterError(
-            f"{given[0]} is about measuring, and --measurements gives what was measured: leave one "
-            "of both out"
-        )
 
 
 def _measured(

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -88,6 +90,12 @@ def visible(text: str) -> str:
 def on_a_line(what: object) -> str:
     """Return a name as a part of a line: names of files and machines may hold ends of lines."""
     return str(what).replace("\n", "\\n")
+
+
+def next_command(project: Path, target: str) -> str:
+    """Return what to do with a project that was written, as markup."""
+    place = escape(on_a_line(quote(str(project))))
+    return f"sccl run {place}" if target == "host" else f"make -C {place}"
 
 
 def out() -> Console:

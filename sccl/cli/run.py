@@ -14,9 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import err, out, print_output, reported
+from sccl.cli.report import err, next_command, on_a_line, out, print_output, reported
 from sccl.core.files.disk import check_can_write, write_atomically
+from sccl.core.topology import Topology
 from sccl.core.words import counted
+from sccl.emit import Selection
 from sccl.errors import ParameterError
 from sccl.runtime import Mpi, Project, Timing, build, by_collective, fastest, find_mpi, speedup
 from sccl.tasks.outputs import plain
@@ -28,9 +30,13 @@ from sccl.tasks.run import (
     run_output,
     timings_of,
     trial_of,
+    tune_by_costs,
     tune_output,
     tune_project,
 )
+from sccl.topo import resolve
+
+_TUNE_SIZES, _TUNE_REPEAT = "1..4M", 5
 
 Directory = Annotated[
     Path, typer.Argument(metavar="DIRECTORY", help="A generated project.", show_default=False)
@@ -58,6 +64,31 @@ MpiFolder = Annotated[
     typer.Option("--mpi", help="Folder of mpicxx and mpirun.", show_default="sccl[mpi], or PATH"),
 ]
 Repeat = Annotated[int, typer.Option(help="Repetitions, in turns; medians are shown.")]
+TuneSizes = Annotated[
+    str | None,
+    typer.Option(
+        "--sizes",
+        help="Bytes of a block, from..to, each twice the one before.",
+        show_default=_TUNE_SIZES,
+    ),
+]
+TuneRepeat = Annotated[
+    int | None,
+    typer.Option(
+        "--repeat",
+        help="Repetitions, in turns; medians count.",
+        show_default=str(_TUNE_REPEAT),
+    ),
+]
+CostsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--topo",
+        help="Measure nothing: switch points by the costs of this machine, such as one of 'sccl "
+        "profile'.",
+        autocompletion=complete.topology,
+    ),
+]
 Against = Annotated[
     str | None,
     typer.Option(
@@ -130,16 +161,32 @@ def bench(
 def tune(
     directory: Directory,
     np: Ranks = None,
-    sizes: Sizes = "1..4M",
-    repeat: Repeat = 5,
+    sizes: TuneSizes = None,
+    repeat: TuneRepeat = None,
     collective: Only = None,
+    topo: CostsOf = None,
     mpi: MpiFolder = None,
     json: options.Json = False,
 ) -> None:
-    """Measure every program of a project and set its switch points accordingly."""
+    """Measure every program of a project and set its switch points accordingly.
+
+    With --topo nothing is built or run: the cost model sets them, as it would have for a project
+    that is made anew.
+    """
     project = project_of(directory, np)
-    trial = trial_of(project, sizes, repeat, collective or ())
     before = digests_of([project])
+    if topo is not None:
+        told = {"sizes": sizes, "repeat": repeat, "mpi": mpi}
+        options.refuse(told, "--topo says what links cost")
+        machine = resolve(topo)
+        selection = tune_by_costs(project, machine, collective or ())
+        if json:
+            print_output(tune_output(project, before, selection, machine=machine))
+        else:
+            _print_by_costs(project, selection, machine)
+        return
+    times = _TUNE_REPEAT if repeat is None else repeat
+    trial = trial_of(project, _TUNE_SIZES if sizes is None else sizes, times, collective or ())
     found = _built([project], mpi)
     with err().status("measuring every program by itself"):
         timings = list(timings_of([project], found, replace(trial, each=True)))
@@ -147,9 +194,22 @@ def tune(
     if json:
         print_output(tune_output(project, before, selection, timings))
         return
+    _print_entries(selection)
+    _print_checked(timings)
+
+
+def _print_by_costs(project: Project, selection: Selection, machine: Topology) -> None:
+    _print_entries(selection)
+    out().print(
+        f"# by the costs of {escape(on_a_line(machine.name))}; next: "
+        f"{next_command(project.directory, project.target)}",
+        soft_wrap=True,
+    )
+
+
+def _print_entries(selection: Selection) -> None:
     for entry in selection.entries():
         out().print(escape(entry), soft_wrap=True)
-    _print_checked(timings)
 
 
 def _built(projects: list[Project], folder: Path | None) -> Mpi:

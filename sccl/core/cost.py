@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from sccl.core.ids import Edge
 from sccl.core.topology import Topology, check_cost, link_name
 from sccl.errors import ParameterError
 
@@ -78,20 +79,33 @@ class Costs:
         Raises:
             ParameterError: the machine has other ranks, or lacks a link.
         """
-        if topology.ranks != machine.ranks:
+        return cls.of_links(topology.lanes(), machine, topology.name, topology.ranks)
+
+    @classmethod
+    def of_links(cls, lanes: Mapping[Edge, int], machine: Topology, name: str, ranks: int) -> Costs:
+        """Return the costs of links, by edge with their lanes, as a machine says; see :meth:`on`.
+
+        Args:
+            name: of the topology that they are of, for messages.
+            ranks: that it has.
+
+        Raises:
+            ParameterError: the machine has other ranks, or lacks a link.
+        """
+        if ranks != machine.ranks:
             raise ParameterError(
-                f"topology {machine.name!r} has {machine.ranks} ranks, an algorithm for "
-                f"{topology.name!r} is for {topology.ranks}: give a machine with as many"
+                f"topology {machine.name!r} has {machine.ranks} ranks, an algorithm for {name!r} "
+                f"is for {ranks}: give a machine with as many"
             )
         by_edge = {link.edge: link for link in machine.links}
-        if lacking := sorted(topology.edges - by_edge.keys()):
+        if lacking := sorted(lanes.keys() - by_edge.keys()):
             raise ParameterError(
                 f"topology {machine.name!r} has no {link_name(lacking[0])}, which an algorithm for "
-                f"{topology.name!r} may use: give a machine that has all links of that"
+                f"{name!r} may use: give a machine that has all links of that"
             )
-        own = [(by_edge[link.edge], link.lanes) for link in topology.links]
+        own = [(by_edge[edge], n) for edge, n in lanes.items()]
         alphas = {link.alpha_us for link, _ in own}
-        speeds = {link.lanes * link.gb_per_s / lanes for link, lanes in own}
+        speeds = {link.lanes * link.gb_per_s / n for link, n in own}
         return cls(max(alphas), min(speeds), len(alphas) > 1 or len(speeds) > 1)
 
     @property

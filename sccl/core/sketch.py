@@ -185,6 +185,19 @@ class Sketch:
             )
         if self.relays is not None and self.nodes == 1:
             raise ParameterError("internode_sketch is given for 1 node: leave it out")
+        self._check_policies()
+
+    def _check_policies(self) -> None:
+        """Check that no two hyperedges of the same ranks, in whatever order, differ in policy."""
+        first: dict[frozenset[int], int] = {}
+        for place, edge in enumerate(self.hyperedges):
+            before = first.setdefault(frozenset(edge.local), place)
+            if (policy := self.hyperedges[before].policy) is not edge.policy:
+                raise ParameterError(
+                    f"intranode_sketch.switches[{place}] has the ranks of switches[{before}], but "
+                    f"switch_hyperedge_strategy is '{edge.policy}' for it and '{policy}' for that: "
+                    "leave one of both out"
+                )
 
     @property
     def numbers(self) -> frozenset[int]:

@@ -4,6 +4,7 @@ from sccl.emit.programs import PROGRAM_FILE
 from sccl.emit.project import generate, selected, targets, write_project
 from sccl.emit.selection import Selection, SwitchPoint
 from sccl.emit.shared import EmitOptions
+from sccl.emit.switch_points import selection_on
 
 __all__ = [
     "PROGRAM_FILE",
@@ -12,6 +13,7 @@ __all__ = [
     "SwitchPoint",
     "generate",
     "selected",
+    "selection_on",
     "targets",
     "write_project",
 ]

@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING, BusIds, ascend
-from sccl.core.cost import Costs, winners
+from sccl.core.cost import Costs
 from sccl.core.files.disk import slug
 from sccl.core.topology import Topology
 from sccl.emit.selection import Selection, SwitchPoint
+from sccl.emit.switch_points import Modelled, Protocols, by_costs
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
 
 ROOTED = ("broadcast", "gather", "reduce", "scatter")
 NAMED = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
-
-Protocols = Sequence[tuple[str, int]]
-"""Letters of a target's protocols, each with the bytes of a part from which it serves; first 0."""
 
 CostsOf = Callable[[Topology], Costs]
 """What a step and a byte cost on the machine of an algorithm."""
@@ -128,7 +125,8 @@ def bundle(
             )
         members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
         lowered = tuple(_lowered(a, serial=serial) for a in members)
-        entries.append(Entry(name, lowered, _switches(lowered, protocols, costs)))
+        switches = by_costs([_modelled(item, costs) for item in lowered], protocols)
+        entries.append(Entry(name, lowered, switches))
     return Bundle(sizes[0], tuple(entries), _bus_ids(algorithms))
 
 
@@ -206,43 +204,13 @@ def _lowered(algorithm: Algorithm, *, serial: bool) -> Lowered:
     )
 
 
-def _switches(
-    lowered: Sequence[Lowered], protocols: Protocols, costs_of: CostsOf
-) -> tuple[SwitchPoint, ...]:
-    """Return the switches that the cost model (SCCL section 3.6) asks for, one root at a time."""
-    found: list[SwitchPoint] = []
-    for root in sorted({item.algorithm.collective.root or 0 for item in lowered}):
-        own = [i for i, x in enumerate(lowered) if (x.algorithm.collective.root or 0) == root]
-        points, costs = _compared([lowered[i].algorithm for i in own], costs_of)
-        for span in winners(points, costs):
-            index = own[span.index]
-            blocks = _blocks_of_a_buffer(lowered[index])
-            first = int(span.from_bytes // blocks)
-            end = None if span.to_bytes is None else int(span.to_bytes // blocks)
-            starts = [turn * lowered[index].parts for _, turn in protocols]
-            stops = [*starts[1:], None]
-            for (protocol, _), start, stop in zip(protocols, starts, stops, strict=True):
-                low = max(first, start)
-                if all(limit is None or low < limit for limit in (end, stop)):
-                    found.append(SwitchPoint(low, index, protocol))
-    return tuple(sorted(found, key=lambda s: (s.from_bytes, s.index)))
-
-
-def _compared(
-    algorithms: Sequence[Algorithm], costs_of: CostsOf
-) -> tuple[list[tuple[int, Fraction]], Costs]:
-    """Return (S, R/C) of algorithms in lanes of one speed, and what a step and a byte cost.
-
-    They may be for models of a machine whose lanes differ.
-    """
-    costs = [costs_of(a.topology) for a in algorithms]
-    most = Costs(max(c.alpha_us for c in costs), max(c.gb_per_s for c in costs))
-    return [
-        (a.steps, a.bandwidth_cost * Fraction(str(most.gb_per_s)) / Fraction(str(c.gb_per_s)))
-        for a, c in zip(algorithms, costs, strict=True)
-    ], most
-
-
-def _blocks_of_a_buffer(lowered: Lowered) -> int:
-    """Return how many blocks make up the buffer of C chunks that the cost model speaks of."""
-    return lowered.algorithm.collective.chunks // lowered.parts or 1
+def _modelled(lowered: Lowered, costs_of: CostsOf) -> Modelled:
+    algorithm = lowered.algorithm
+    return Modelled(
+        root=algorithm.collective.root or 0,
+        steps=algorithm.steps,
+        rounds=algorithm.rounds,
+        chunks=algorithm.collective.chunks,
+        parts=lowered.parts,
+        costs=costs_of(algorithm.topology),
+    )

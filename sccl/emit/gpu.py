@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.words import counted
-from sccl.emit.bundle import Bundle, Protocols
+from sccl.emit.bundle import Bundle
 from sccl.emit.functions import passed_on
 from sccl.emit.shared import COMMON_FILES, MAX_PER_LINK, VARIANTS, EmitOptions
+from sccl.emit.switch_points import Protocols
 from sccl.emit.text import TYPES, render, values_of
 
 THREADS = 512

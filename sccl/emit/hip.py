@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sccl.emit import gpu
-from sccl.emit.bundle import Bundle, Protocols
+from sccl.emit.bundle import Bundle
 from sccl.emit.shared import EmitOptions
+from sccl.emit.switch_points import Protocols
 
 SERIAL = False
 SLOT_BYTES = gpu.SLOT_BYTES

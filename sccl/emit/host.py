@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sccl.emit.bundle import Bundle, Protocols
+from sccl.emit.bundle import Bundle
 from sccl.emit.functions import passed_on
 from sccl.emit.shared import COMMON_FILES, VARIANTS, EmitOptions
+from sccl.emit.switch_points import Protocols
 from sccl.emit.text import render, values_of
 
 SERIAL = True

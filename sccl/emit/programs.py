@@ -7,6 +7,7 @@ from sccl.core.files.programs import (
     BlockWire,
     CollectiveProgramsWire,
     InstructionRow,
+    LinkRow,
     LoweredWire,
     ProgramWire,
     ProjectWire,
@@ -14,17 +15,23 @@ from sccl.core.files.programs import (
 )
 from sccl.core.files.text import digest
 from sccl.emit.bundle import Bundle, Lowered
+from sccl.emit.switch_points import Protocols
 from sccl.lower import Instruction, Program, Slot
 
 PROGRAM_FILE = "program.json"
 
 
-def project_to_wire(made: Bundle, target: str) -> ProjectWire:
-    """Return the file shape of a bundle's programs."""
+def project_to_wire(made: Bundle, target: str, protocols: Protocols) -> ProjectWire:
+    """Return the file shape of a bundle's programs.
+
+    Args:
+        protocols: those of its target.
+    """
     return ProjectWire(
         target=target,
         ranks=made.ranks,
         selection=str(made.selection()),
+        protocols=tuple(protocols),
         collectives=tuple(
             CollectiveProgramsWire(
                 identifier=entry.identifier, algorithms=tuple(map(_lowered, entry.algorithms))
@@ -44,6 +51,7 @@ def _lowered(lowered: Lowered) -> LoweredWire:
         rounds=lowered.algorithm.rounds,
         root=collective.root,
         digest=digest(algorithm_to_wire(lowered.algorithm)),
+        links=tuple(LinkRow(*edge, n) for edge, n in lowered.algorithm.topology.lanes().items()),
         eager=_program(lowered.eager),
         direct=_program(lowered.direct),
     )

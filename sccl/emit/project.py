@@ -13,10 +13,11 @@ from sccl.core.files.disk import check_can_create, write_folder
 from sccl.core.files.programs import ProjectWire, project_text
 from sccl.core.files.text import parse
 from sccl.emit import cuda, gpu, hip, host
-from sccl.emit.bundle import Bundle, CostsOf, Protocols, bundle, with_selection
+from sccl.emit.bundle import Bundle, CostsOf, bundle, with_selection
 from sccl.emit.programs import PROGRAM_FILE, project_to_wire
 from sccl.emit.selection import Selection
 from sccl.emit.shared import TRANSPORTS, EmitOptions
+from sccl.emit.switch_points import Protocols
 from sccl.emit.text import render
 from sccl.errors import FormatError, InputError, unknown_name
 
@@ -79,7 +80,7 @@ def generate(
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
     found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))
-    found[PROGRAM_FILE] = project_text(project_to_wire(made, target))
+    found[PROGRAM_FILE] = project_text(project_to_wire(made, target, protocols))
     return found
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from sccl.core.files.disk import is_there, read_text, write_folder
 from sccl.core.files.programs import ProjectWire
 from sccl.core.files.text import parse
-from sccl.emit import PROGRAM_FILE, Selection, selected
+from sccl.core.topology import Topology
+from sccl.emit import PROGRAM_FILE, Selection, selected, selection_on
 from sccl.errors import FormatError, InputError, ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
 from sccl.runtime.processes import lines_of
@@ -68,6 +69,21 @@ def select(project: Project, selection: Selection) -> None:
     """
     found = selected(_read(project.directory), selection)
     write_folder(project.directory, found, last=PROGRAM_FILE)
+
+
+def select_on(project: Project, machine: Topology, collectives: Sequence[str] = ()) -> Selection:
+    """Give a project on disk the switch points by a machine's costs, and return them.
+
+    Args:
+        collectives: whose change, by identifier; empty: all.
+
+    Raises:
+        InputError: the machine has other ranks or lacks links, the project does not tell which
+            links it uses, or it cannot be read or written. Nothing is written then.
+    """
+    selection = selection_on(_read(project.directory), machine, collectives)
+    select(project, selection)
+    return selection
 
 
 def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: None) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.topology import Topology
 from sccl.emit import PROGRAM_FILE, Selection
 from sccl.errors import ParameterError
 from sccl.runtime import (
@@ -23,11 +24,12 @@ from sccl.runtime import (
     fastest,
     load_project,
     select,
+    select_on,
     speedup,
     timed,
     tuned,
 )
-from sccl.tasks.outputs import Output, file_digest
+from sccl.tasks.outputs import Output, file_digest, question_digests
 
 
 class TimingPart(Part, frozen=True, kw_only=True):
@@ -83,12 +85,16 @@ class BenchOutput(Output, frozen=True, kw_only=True):
 
 
 class TuneOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl tune' measured and set."""
+    """What 'sccl tune' measured, or a machine's costs say, and what it set."""
 
     kind: Literal["tune"] = "tune"
     directory: FileText
     ranks: Count
     selection: Annotated[str, Meta(description="The switch points, as SCCL_SELECT spells them.")]
+    machine: Annotated[
+        str | None,
+        Meta(description="By whose costs; null: by the timings."),
+    ] = None
     timings: tuple[TimingPart, ...]
     checked: tuple[CheckedPart, ...]
 
@@ -131,11 +137,7 @@ def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[st
             collective.
     """
     low_high = size_range(sizes)
-    for name in collectives:
-        if name not in project.collectives:
-            raise ParameterError(
-                f"{project.directory} has no {name!r}, only {', '.join(project.collectives)}"
-            )
+    check_collectives(project, collectives)
     if repeat < 1:
         raise ParameterError(f"repeat is {repeat}, expected at least 1")
     return Trial(low_high, repeat, tuple(collectives))
@@ -196,6 +198,36 @@ def tune_project(project: Project, mpi: Mpi, timings: Sequence[Timing]) -> Selec
     return selection
 
 
+def check_collectives(project: Project, collectives: Sequence[str]) -> None:
+    """Check that a project has some collectives.
+
+    Raises:
+        ParameterError: it lacks one.
+    """
+    for name in collectives:
+        if name not in project.collectives:
+            raise ParameterError(
+                f"{project.directory} has no {name!r}, only {', '.join(project.collectives)}"
+            )
+
+
+def tune_by_costs(
+    project: Project, machine: Topology, collectives: Sequence[str] = ()
+) -> Selection:
+    """Give a project the switch points that a machine's costs ask for; nothing is built or run.
+
+    Args:
+        machine: such as one that was measured.
+        collectives: whose; empty: all.
+
+    Raises:
+        InputError: the project has no such collective, or does not fit the machine, or its folder
+            cannot be written.
+    """
+    check_collectives(project, collectives)
+    return select_on(project, machine, collectives)
+
+
 def digests_of(projects: Sequence[Project]) -> dict[str, str]:
     """Return the digests of the programs of projects, by folder."""
     return {str(p.directory): file_digest(p.directory / PROGRAM_FILE) for p in projects}
@@ -246,18 +278,23 @@ def bench_output(projects: Sequence[Project], timings: Sequence[Timing]) -> Benc
 
 
 def tune_output(
-    project: Project, inputs: dict[str, str], selection: Selection, timings: Sequence[Timing]
+    project: Project,
+    inputs: dict[str, str],
+    selection: Selection,
+    timings: Sequence[Timing] = (),
+    machine: Topology | None = None,
 ) -> TuneOutput:
-    """Return what tuning a project measured and set.
+    """Return what tuning a project measured, or took from a machine, and set.
 
     Args:
         inputs: its digest before.
     """
     return TuneOutput(
-        inputs=inputs,
+        inputs=inputs if machine is None else inputs | question_digests(machine),
         directory=str(project.directory),
         ranks=project.ranks,
         selection=str(selection),
+        machine=None if machine is None else machine.name,
         timings=_parts(timings),
         checked=checked_of(timings),
     )

@@ -42,6 +42,7 @@ def relays(draw: st.DrawFn) -> Relays:
 def sketches(draw: st.DrawFn) -> Sketch:
     nodes = draw(st.integers(1, 5))
     local = st.lists(NUMBERS, unique=True, min_size=2).map(tuple)
+    edges = st.builds(Hyperedge, local, st.sampled_from(HyperedgePolicy))
     turns = st.integers(2, 40).flatmap(lambda n: st.builds(Rotation, st.integers(1, n - 1),
                                                            st.just(n)))  # fmt: skip
     return Sketch(
@@ -50,7 +51,7 @@ def sketches(draw: st.DrawFn) -> Sketch:
         draw(st.integers(1, 1024)),
         draw(st.none() | st.integers(1, 2**60)),
         draw(st.none() | PAIRS.map(pairs)),
-        tuple(draw(st.lists(st.builds(Hyperedge, local, st.sampled_from(HyperedgePolicy))))),
+        tuple(draw(st.lists(edges, unique_by=lambda edge: frozenset(edge.local)))),
         draw(st.none() | relays()) if nodes > 1 else None,
         tuple(draw(st.lists(turns, max_size=3))),
     )
@@ -181,6 +182,20 @@ def test_switches_and_policies_belong_together() -> None:
         broken = told | {"intranode_sketch": given | {field: value}}
         with pytest.raises(FormatError, match=message):
             sketch_of_text(json.dumps(broken), "it")
+
+
+def test_ranks_of_a_switch_have_one_policy() -> None:
+    given = {"strategy": "switch", "switches": [[2, 3], [0, 1], [1, 0]]}
+    policies = ["free", "uc-max", "uc-max"]
+    told = {"nnodes": 1, "intranode_sketch": given | {"switch_hyperedge_strategy": policies}}
+    assert len(sketch_of_text(json.dumps(told), "it").hyperedges) == 3  # said twice, and the same
+    policies[2] = "uc-min"
+    with pytest.raises(FormatError) as error:
+        sketch_of_text(json.dumps(told), "it")
+    assert str(error.value) == (
+        "it: intranode_sketch.switches[2] has the ranks of switches[1], but "
+        "switch_hyperedge_strategy is 'uc-min' for it and 'uc-max' for that: leave one of both out"
+    )
 
 
 def test_one_map_of_chunks_is_enough() -> None:

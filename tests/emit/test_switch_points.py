@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import jsonschema
 import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
+from sccl.cli.schema import schema_of_kind
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.cost import Costs
@@ -17,6 +20,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Link, Topology
+from sccl.emit import EmitOptions, generate, write_project
 from sccl.emit.bundle import bundle
 from sccl.errors import ParameterError
 
@@ -69,3 +73,111 @@ def test_a_project_takes_them_from_a_file(tmp_path: Path) -> None:
     both = CliRunner().invoke(app, [*words, "--select", "broadcast:0=0e"])
     assert both.exit_code == 2
     assert "--select and --topo both say" in both.output
+
+
+ONE_WAY = replace(OWN, name="one way", links=OWN.links[:1])
+TRIO = Topology("trio", 3, (*OWN.links, Link(0, 2, 1, 1.0, 1.0)), 1.0, 1.0)
+
+
+def written(
+    folder: Path, target: str = "host", transport: str = "kernel", machine: Topology = OWN
+) -> dict[str, str]:
+    """Write a project and return what it holds."""
+    costs = partial(Costs.on, machine=machine)
+    made = generate([QUICK, LONG], target, EmitOptions(None, transport), None, costs)
+    write_project(folder, made)
+    return made
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in folder.iterdir()}
+
+
+def tune(folder: Path, machine: Topology, *more: str) -> tuple[int, str, str]:
+    file = folder.parent / f"{machine.name}.json"
+    file.write_text(text_of(topology_to_wire(machine)))
+    done = CliRunner().invoke(app, ["tune", str(folder), "--topo", str(file), *more])
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "transport"), [("host", "kernel"), ("cuda", "kernel"), ("hip", "dma")]
+)
+def test_tune_sets_what_the_project_would_have_been_made_with(
+    target: str, transport: str, tmp_path: Path
+) -> None:
+    """A hundred times the latency: few steps serve a hundred times as far. Nothing is built."""
+    slow = pair(100.0, 25.0)
+    written(tmp_path / "project", target, transport)
+    code, said, _ = tune(tmp_path / "project", slow)
+    assert code == 0
+    assert ",2500000=1" in said
+    assert "# by the costs of pair; next: " in said
+    anew = written(tmp_path / "anew", target, transport, slow)
+    found = contents(tmp_path / "project")
+    for file in ("program.json", "selection.hpp"):
+        assert found[file] == anew[file]
+    assert tune(tmp_path / "project", OWN)[0] == 0
+    assert contents(tmp_path / "project") == written(tmp_path / "own", target, transport)
+
+
+def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
+    written(tmp_path / "project")
+    told = json.loads(tune(tmp_path / "project", pair(2.0, 25.0), "--json")[1])
+    jsonschema.validate(told, schema_of_kind("tune"))
+    assert (told["machine"], told["selection"]) == ("pair", "broadcast:0=0a,50000=1a")
+    assert {"topology", str(tmp_path / "project")} == set(told["inputs"])
+
+
+@pytest.mark.parametrize(
+    ("machine", "more", "says"),
+    [
+        (TRIO, (), "topology 'trio' has 3 ranks, an algorithm for 'pair' is for 2"),
+        (ONE_WAY, (), "topology 'one way' has no link 1->0, which an algorithm for 'pair' may use"),
+        (OWN, ("--sizes", "1..4"), "--sizes is about measuring, and --topo says what links cost"),
+        (OWN, ("--repeat", "3"), "--repeat is about measuring"),
+        (OWN, ("--mpi", "."), "--mpi is about measuring"),
+        (OWN, ("--np", "3"), "np is 3, but "),
+        (OWN, ("--collective", "reduce"), "has no 'reduce', only broadcast"),
+    ],
+)
+def test_what_does_not_fit_a_project_leaves_it_as_it_was(
+    machine: Topology, more: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    before = written(tmp_path / "project", machine=pair(2.0, 25.0))
+    code, said, why = tune(tmp_path / "project", machine, *more)
+    assert (code, said, why.count("\n")) == (2, "", 1)
+    assert says in why
+    assert contents(tmp_path / "project") == before
+
+
+@pytest.mark.parametrize("lacking", ["links", "protocols"])
+def test_a_project_that_does_not_tell_its_links_has_to_be_measured(
+    lacking: str, tmp_path: Path
+) -> None:
+    written(tmp_path / "project")
+    file = tmp_path / "project" / "program.json"
+    program = json.loads(file.read_text())
+    place = program["collectives"][0]["algorithms"][1] if lacking == "links" else program
+    del place[lacking]
+    file.write_text(json.dumps(program))
+    before = contents(tmp_path / "project")
+    code, _, why = tune(tmp_path / "project", OWN)
+    assert code == 2
+    assert "the project is of an older sccl" in why
+    assert contents(tmp_path / "project") == before
+
+
+def test_tune_leaves_other_collectives_alone(tmp_path: Path) -> None:
+    """Of reduce, with the same algorithms backwards, the switch point stays."""
+    back = [
+        Algorithm(OWN, named("reduce", 2).at(a.collective.chunks), a.rounds_per_step,
+                  tuple(send(s.chunk, 1, 0, s.step, reduce=True) for s in a.sends))
+        for a in (QUICK, LONG)
+    ]  # fmt: skip
+    write_project(tmp_path / "project", generate([QUICK, LONG, *back], "host"))
+    code, said, _ = tune(tmp_path / "project", pair(2.0, 25.0), "--collective", "reduce")
+    assert (code, said.splitlines()[:2]) == (
+        0,
+        ["broadcast:0=0a,25000=1a", "reduce:0=0a,50000=1a"],
+    )

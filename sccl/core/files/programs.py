@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 _Count = Annotated[int, Meta(ge=1)]
 _Index = Annotated[int, Meta(ge=0)]
 _Slot = Annotated[str, Meta(pattern=r"^(input|output|scratch):[0-9]+$")]
+_Letter = Annotated[str, Meta(pattern="^[adep]$")]
 _Op = Literal["send", "recv", "recv_reduce", "recv_reduce_send", "reduce", "copy", "credit"]
 
 
@@ -77,6 +78,14 @@ class ProgramWire(_Wire, frozen=True, kw_only=True):
     ranks: tuple[RankProgramWire, ...]
 
 
+class LinkRow(msgspec.Struct, frozen=True, array_like=True):
+    """A link that an algorithm may use."""
+
+    src: _Index
+    dst: _Index
+    lanes: _Count
+
+
 class LoweredWire(_Wire, frozen=True, kw_only=True):
     """An algorithm and its two programs."""
 
@@ -87,6 +96,10 @@ class LoweredWire(_Wire, frozen=True, kw_only=True):
     rounds: _Count
     root: _Index | None
     digest: Annotated[str | UnsetType, Meta(description="Of the algorithm's file.")] = UNSET
+    links: Annotated[
+        tuple[LinkRow, ...] | UnsetType,
+        Meta(description="Those of its topology, as [src, dst, lanes]."),
+    ] = UNSET
     eager: Annotated[ProgramWire, Meta(description="Nobody waits to begin.")]
     direct: Annotated[ProgramWire, Meta(description="Into the output itself: one copy.")]
 
@@ -108,6 +121,13 @@ class ProjectWire(_Wire, frozen=True, kw_only=True):
     selection: Annotated[
         str, Meta(description="From how many bytes on which program serves, as in SCCL_SELECT.")
     ]
+    protocols: Annotated[
+        tuple[tuple[_Letter, _Index], ...] | UnsetType,
+        Meta(
+            description="By which programs the cost model has parts go (letters as in "
+            "'selection'), each with the bytes of a part from which on."
+        ),
+    ] = UNSET
     collectives: tuple[CollectiveProgramsWire, ...]
 
     def choosing(self, selection: str) -> ProjectWire:
