@@ -122,6 +122,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         "teccl-astar",
         "teccl-scale-allgather",
         "taccl-auto",
+        "taccl-fig9",
     ],
 )
 def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
