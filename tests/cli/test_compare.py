@@ -30,6 +30,7 @@ from sccl.tasks.taking_part import entrants_of, known_names
 from sccl.topo import resolve
 from tests.kit.commands import sccl
 from tests.kit.found import frontier
+from tests.kit.nightly import is_night
 from tests.kit.nightly import times as examples
 from tests.kit.strategies import topologies
 
@@ -89,10 +90,11 @@ def test_the_smallest_are_gathered_and_added_up_in_one_alpha(tmp_path: Path) -> 
 def test_what_chooses_by_size_does_so_at_each() -> None:
     words = ("--collective", "allreduce", "--topo", "torus:4x4")
     both = ("--only", "nccl,multi-ring,double-binary-tree", "--json")
-    found = json.loads(sccl("compare", *words, "--size", "1KB..1GB", *both)[1])
-    times = {s["name"]: [row["time_us"] for row in s["times"]] for s in found["systems"]}
-    assert times["nccl"][0] == times["double-binary-tree"][0]
-    assert times["nccl"][-1] == times["multi-ring"][-1]
+    for size, fastest in (("1KB", "double-binary-tree"), ("1GB", "multi-ring")):
+        found = json.loads(sccl("compare", *words, "--size", size, *both)[1])
+        times = {s["name"]: s["times"][0]["time_us"] for s in found["systems"]}
+        assert times["nccl"] == times[fastest]
+        assert min(times.values()) == times[fastest]
 
 
 def test_what_takes_turns_with_pieces_is_cut_finely_enough() -> None:
@@ -292,6 +294,9 @@ BY_DAY = {
 LONG = {"dgx1": {"ksync", "limit", "teccl"}}
 """Who takes a quarter of a minute; that TE-CCL keeps to bounds there, its contract's test shows."""
 
+BY_NIGHT = {"dgx1": {"taccl"}, "rail:2x2": {"taccl", "teccl"}}
+"""Who takes as long there; by day they take part on the mesh, and in their contract's test."""
+
 
 @pytest.mark.parametrize(
     ("machine", "collective", "model"),
@@ -304,6 +309,7 @@ LONG = {"dgx1": {"ksync", "limit", "teccl"}}
 )
 def test_nobody_is_faster_than_the_bound(machine: str, collective: str, model: AlphaModel) -> None:
     left_out = LONG.get(machine, {"ksync", "limit"})
+    left_out = left_out | (set() if is_night() else BY_NIGHT.get(machine, set()))
     names = [name for name in known_names() if name not in left_out]
     found = compared(resolve(machine), collective, model, names)
     assert found.systems

@@ -24,6 +24,11 @@ def begin(seed: object) -> None:
     _night.here, _night.seed = True, str(seed)
 
 
+def is_night() -> bool:
+    """Return whether this run goes further, and tries what is left out by day."""
+    return _night.here
+
+
 def times(count: int) -> int:
     """Return how many examples to try where by day there are so many."""
     return FURTHER * count if _night.here else count

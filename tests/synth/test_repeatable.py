@@ -57,12 +57,12 @@ def without_seconds(plain: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return what two runs write at the same time, of which one gets what the other leaves.
+    """Return what two runs write at the same time, of which one gets a third of the other's share.
 
-    For that one a second is an hour.
+    For that one a second is an hour. It gets no less: beside other tests it would wait for minutes.
     """
     first, last = (tmp_path_factory.mktemp(name) for name in ("first", "last"))
-    running = start(first, "1", "1"), start(last, "2", "3600", "nice", "-n", "19")
+    running = start(first, "1", "1"), start(last, "2", "3600", "nice", "-n", "5")
     return written_by(running[0], first), written_by(running[1], last)
 
 
