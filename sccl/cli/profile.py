@@ -21,6 +21,7 @@ from sccl.tasks.profile import (
     REPEAT,
     SIZES,
     LinkProfile,
+    check_apart,
     check_fitting,
     measure,
     profile_of,
@@ -124,7 +125,9 @@ def profile(
     Chunks go one after another and at once, between one pair of ranks at a time. Alpha and beta are
     fitted to both (TACCL, section 4.1); links that are alike share one cost.
     """
-    check_fitting(alike, max_misfit)
+    check_fitting(alike, max_misfit, name)
+    files = {"--measurements": measurements, "--save": save, "--output": output, "--plot": plot}
+    check_apart(files)
     known = resolve(topo) if topo else None
     for path in (save, output):
         options.writable(path)

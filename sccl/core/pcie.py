@@ -49,6 +49,8 @@ class PcieMeasurements:
     source: str = ""
 
     def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ParameterError("the measurements have no name: give them one")
         if not self.loopback_us:
             raise ParameterError("loopback_us is empty, expected a row for each CPU")
         if not 2 <= self.gpus <= MAX_GPUS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -190,7 +190,7 @@ def read_measurements(path: Path, known: Topology | None, name: str | None) -> M
     if known is not None and known.edges <= set(found.by_link()):
         kept = tuple(t for t in found.timings if t.edge in known.edges)
         found = replace(found, timings=kept)
-    return replace(found, name=name) if name else found
+    return found if name is None else replace(found, name=name)
 
 
 def save_measurements(measurements: Measurements, path: Path) -> None:
@@ -202,12 +202,14 @@ def save_measurements(measurements: Measurements, path: Path) -> None:
     write_atomically(path, text_of(measurements_to_wire(measurements)))
 
 
-def check_fitting(alike: float, max_misfit: float) -> None:
-    """Check how measurements are to be fitted, before any are taken.
+def check_fitting(alike: float, max_misfit: float, name: str | None = None) -> None:
+    """Check how measurements are to be fitted and called, before any are taken.
 
     Raises:
         ParameterError: one of them is out of what makes sense.
     """
+    if name is not None and not name.strip():
+        raise ParameterError(f"name is {name!r}: give one, or leave --name out")
     if not 0 <= alike <= 1:
         raise ParameterError(f"alike is {alike}, expected a number from 0 to 1, such as 0.1")
     if not 0 < max_misfit <= 10:
@@ -241,6 +243,27 @@ def profile_of(
     return LinkProfile(
         measurements, take, fits, costs, measured_machine(measurements, costs, known)
     )
+
+
+def check_apart(files: Mapping[str, Path | None]) -> None:
+    """Check that no file is to be written over another, before any is.
+
+    Args:
+        files: what is read or written, by the option that names it.
+
+    Raises:
+        ParameterError: two are the same.
+    """
+    seen: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is None:
+            continue
+        before = seen.setdefault(path.resolve(), option)
+        if before != option:
+            raise ParameterError(
+                f"{before} and {option} are both {path}, which would be written over: give each a "
+                "file of its own"
+            )
 
 
 def write_measured(profile: LinkProfile, path: Path) -> None:

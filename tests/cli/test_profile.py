@@ -171,15 +171,46 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
         (["--measurements", "FILE", "--alike", "-1"], "alike is -1.0, expected a number from 0"),
         (["--measurements", "FILE", "--max-misfit", "0"], "max_misfit is 0.0, expected a number"),
         (["--measurements", "FILE", "--plot", "x.gif"], "cannot draw x.gif"),
+        (["--measurements", "FILE", "--name", " "], "name is ' ': give one"),
+        (["--ranks", "2", "--name", ""], "name is '': give one"),
+        (["--measurements", "FILE", "-o", "FILE"], "--measurements and --output are both"),
+        (["--ranks", "2", "--save", "FILE", "-o", "FILE"], "--save and --output are both"),
+        (["--measurements", "FILE", "-o", "/dev/full"], "cannot write /dev/full: No space left"),
+        (["--measurements", "."], "cannot read .: Is a directory"),
         (["--measurements", "nowhere.json"], "cannot read nowhere.json"),
     ],
 )
 def test_bad_input_is_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:
     file = kept(tmp_path, measured({(0, 1): (1.0, 50.0)}, 2, "bad"))
+    before = file.read_bytes()
     code, said, why = run("profile", *(str(file) if word == "FILE" else word for word in words))
     assert (code, said) == (2, "")
     assert says in why
     assert why.count("\n") == 1
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("profile", "--measurements"), ("topo", "infer")])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "not JSON"),
+        (b"\xff", "byte 0 is not UTF-8"),
+        (b"[" * 100_000, "not JSON that sccl can read"),
+        (b'{"kind": "sketch"}', "it holds a sketch; expected a"),
+        (b'{"name": NaN}', "NaN is no number of JSON"),
+        (b'{"name": 1e999}', "out of range"),
+    ],
+)
+def test_a_file_that_holds_no_measurements_is_one_sentence(
+    words: tuple[str, ...], content: bytes, says: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "odd.json"
+    file.write_bytes(content)
+    code, said, why = run(*words, file)
+    assert (code, said, why.count("\n")) == (2, "", 1)
+    assert str(file) in why
+    assert says in why
 
 
 @pytest.mark.parametrize(
@@ -187,7 +218,9 @@ def test_bad_input_is_one_sentence(words: list[str], says: str, tmp_path: Path) 
     [
         ({"ranks": 1}, "ranks"),
         ({"timings": []}, "$.timings"),
-        ({"timings": [{"us": [-1.0]}]}, "has -1, expected numbers above 0"),
+        ({"timings": [{"us": [-1.0]}]}, "has -1, expected numbers from 1e-06 to"),
+        ({"timings": [{"us": [1e-160]}]}, "has 1e-160, expected numbers from 1e-06 to 1e+12"),
+        ({"timings": [{"us": [1e300]}]}, "has 1e+300, expected"),
         ({"timings": [{"us": []}]}, "$.timings[0].us"),
         ({"timings": [{"dst": 0}]}, "a link joins two different ranks"),
         ({"timings": [{"dst": 7}]}, "there are 2 ranks, expected 0 to 1"),

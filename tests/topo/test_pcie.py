@@ -153,6 +153,8 @@ def test_what_cannot_be_put_near_the_nic_is_told(
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        ({"name": " "}, "the measurements have no name"),
+        ({"beside_nic": ((5e-324,),) * 8}, "beside the NIC has 4.94066e-324, expected numbers"),
         ({"loopback_us": ()}, "loopback_us is empty"),
         ({"loopback_us": ((1.0,), (-2.0,))}, "loopback_us of CPU 1 has -2"),
         ({"beside_nic": ((1.0,),)}, "beside_nic has 1 rows, expected one for each GPU: 2 to 64"),

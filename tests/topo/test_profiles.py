@@ -124,6 +124,10 @@ def _rows(us: dict[int, float]) -> Measurements:
         ({1 << n: 1000 / n for n in range(10, 20)}, "link 0->1 takes no longer for more bytes"),
         ({1 << n: 5.0 for n in range(10, 20)}, "link 0->1 takes no longer for more bytes"),
         ({1 << n: (n % 2) * 1e4 + n for n in range(10, 20)}, r"missed by \d+% in the median"),
+        (
+            {n << 38: 1e-6 * n for n in range(1, 4)},
+            r"link 0->1: the bandwidth is 2748779069\d*\.\d, expected a .* from 1e-12 to 1e\+12",
+        ),
         ({1024: 1.0, 2048: 2.0}, "has 2 timings of 2 sizes, expected at least 3"),
     ],
 )

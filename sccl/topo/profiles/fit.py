@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from sccl.core.ids import Edge
 from sccl.core.measurements import LinkTiming, Measurements, Repetitions
-from sccl.core.topology import link_name
+from sccl.core.topology import check_cost, link_name
 from sccl.errors import ParameterError
 
 MAX_MISFIT = 1.0
@@ -138,6 +138,8 @@ def _fit(
     alpha, beta = _huber(a[None], b[None], us[None])
     if beta[0] <= 0:
         raise ParameterError(f"{name} takes no longer for more bytes")
+    names = ("alpha", "the bandwidth")
+    check_cost(f"{name}: ", alpha[0], 1e3 / beta[0], error=ParameterError, names=names)
     model = a * alpha[0] + b * beta[0]
     misfit = float(np.expm1(np.median(np.abs(np.log(us / model)))))
     if misfit > max_misfit:
