@@ -11,73 +11,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
-#include <string>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "plan.hpp"
 
 namespace {
 
 constexpr int TAG = 1;
 constexpr int ANSWERS = 8;  // empty messages there and back whose mean is the time of one
-constexpr long REGION = 64L << 20;  // bytes that chunks are taken from in turn: more than caches hold
+constexpr long REGION = 64L << 20;  // bytes: more than caches hold
 constexpr auto NAP = std::chrono::microseconds(200);
-
-struct Row {
-  long bytes;
-  int count;
-  bool at_once;
-};
-
-struct Plan {
-  int repetitions;
-  std::vector<Row> rows;
-  std::vector<std::pair<int, int>> pairs;
-  long most = 0;  // bytes of a row
-};
-
-std::vector<long> numbers(const char *text, char separator) {
-  std::vector<long> found;
-  for (const char *at = text; *at != 0;) {
-    char *end = nullptr;
-    found.push_back(std::strtol(at, &end, 10));
-    if (end == at || (*end != 0 && *end != separator) || found.back() < 0) {
-      throw std::invalid_argument(text);
-    }
-    at = *end != 0 ? end + 1 : end;
-  }
-  return found;
-}
-
-Plan plan_of(int argc, char **argv, int ranks) {
-  if (argc < 5) {
-    throw std::invalid_argument("expected REPETITIONS SIZES COUNTS PAIR...");
-  }
-  Plan plan{};
-  plan.repetitions = std::atoi(argv[1]);
-  for (long bytes : numbers(argv[2], ',')) {
-    for (long count : numbers(argv[3], ',')) {
-      if (plan.repetitions < 1 || bytes < 1 || bytes > 1L << 30 || count < 1) {
-        throw std::invalid_argument("sizes are 1 to 2^30 bytes, counts at least 1");
-      }
-      plan.most = std::max(plan.most, bytes * count);
-      plan.rows.push_back({bytes, static_cast<int>(count), false});
-      if (count > 1) {
-        plan.rows.push_back({bytes, static_cast<int>(count), true});
-      }
-    }
-  }
-  for (int i = 4; i < argc; ++i) {
-    const std::vector<long> ends = numbers(argv[i], '-');
-    if (ends.size() != 2 || ends[0] == ends[1] || std::max(ends[0], ends[1]) >= ranks) {
-      throw std::invalid_argument(argv[i]);
-    }
-    plan.pairs.emplace_back(ends[0], ends[1]);
-  }
-  return plan;
-}
 
 void empty_send(int peer) { MPI_Send(nullptr, 0, MPI_CHAR, peer, TAG, MPI_COMM_WORLD); }
 
@@ -142,27 +88,6 @@ std::pair<double, double> timed(const Row &row, int peer, bool sender, char *buf
   return {(MPI_Wtime() - begin) * 1e6, answer};
 }
 
-// Memory that rows walk through, so that each byte comes from beyond the caches, whatever the size
-// of chunks: what is sent in a collective was not sent just before.
-class Region {
- public:
-  Region(long most, char value) : memory_(static_cast<std::size_t>(std::max(REGION, most)), value) {}
-
-  char *next(long bytes) {
-    const long size = static_cast<long>(memory_.size());
-    if (at_ + bytes > size) {
-      at_ = 0;
-    }
-    char *found = memory_.data() + at_;
-    at_ += (bytes + 63) / 64 * 64;
-    return found;
-  }
-
- private:
-  std::vector<char> memory_;
-  long at_ = 0;
-};
-
 // All rows of a pair, once: microseconds and those of an answer. What comes first is not counted: the
 // other has perhaps slept.
 std::vector<double> measured(const Plan &plan, int peer, bool sender, Region &region) {
@@ -188,18 +113,6 @@ void meet() {
   }
 }
 
-void print_pair(const Plan &plan, std::pair<int, int> pair, const std::vector<double> &found) {
-  const double *at = found.data();
-  for (const Row &row : plan.rows) {
-    std::printf("{\"src\": %d, \"dst\": %d, \"pacing\": \"%s\", \"chunks\": %d, "
-                "\"chunk_bytes\": %ld, \"us\": %.3f, \"answer_us\": %.3f}\n",
-                pair.first, pair.second, row.at_once ? "at-once" : "in-turn", row.count, row.bytes,
-                at[0], at[1]);
-    at += 2;
-  }
-  std::fflush(stdout);
-}
-
 void visit(const Plan &plan, std::pair<int, int> pair, int rank, Region &region) {
   const auto [src, dst] = pair;
   std::vector<double> found;
@@ -221,7 +134,8 @@ void visit(const Plan &plan, std::pair<int, int> pair, int rank, Region &region)
 
 // Pairs take turns in each repetition, so that what else the machine does troubles all of them alike.
 void run(const Plan &plan, int rank) {
-  Region region(plan.most, static_cast<char>(rank));
+  std::vector<char> memory(static_cast<std::size_t>(std::max(REGION, plan.most)), static_cast<char>(rank));
+  Region region(memory.data(), static_cast<long>(memory.size()));
   for (int repetition = 0; repetition < plan.repetitions; ++repetition) {
     for (const auto &pair : plan.pairs) {
       visit(plan, pair, rank, region);

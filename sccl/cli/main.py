@@ -168,7 +168,7 @@ VERBS = (
         RUN,
         "profile",
         "profile",
-        "Measure alpha and beta of links between MPI ranks, and write them as a machine.",
+        "Measure alpha and beta of links between MPI ranks or GPUs, and write them as a machine.",
         "sccl profile --ranks 4 -o machine.json --plot links.svg",
     ),
     Verb(

@@ -15,6 +15,7 @@ from sccl.cli.run import MpiFolder
 from sccl.core.measurements import Measurements, Repetitions
 from sccl.core.topology import Topology
 from sccl.core.words import counted
+from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
 from sccl.tasks.profile import (
     COUNTS,
@@ -24,6 +25,7 @@ from sccl.tasks.profile import (
     check_apart,
     check_fitting,
     measure,
+    measure_gpus,
     profile_of,
     profile_output,
     read_measurements,
@@ -42,6 +44,13 @@ _ALIKE, _MISFIT = 0.1, 1.0  # as topo/profiles has them, which loads NumPy
 Ranks = Annotated[
     int | None,
     typer.Option(help="MPI ranks to start; links between every two are measured, both ways."),
+]
+Gpus = Annotated[
+    bool,
+    typer.Option(
+        "--gpus",
+        help="Measure the GPUs of this machine that can be seen, in place of MPI ranks.",
+    ),
 ]
 Machine = Annotated[
     str | None,
@@ -83,6 +92,7 @@ Repeat = Annotated[
 @reported
 def profile(
     ranks: Ranks = None,
+    gpus: Gpus = False,
     topo: Machine = None,
     measurements: Given = None,
     sizes: Sizes = None,
@@ -120,10 +130,10 @@ def profile(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Measure alpha and beta of links between MPI ranks, and write them as a machine.
+    """Measure alpha and beta of links between MPI ranks or GPUs, and write them as a machine.
 
-    Chunks go one after another and at once, between one pair of ranks at a time. Alpha and beta are
-    fitted to both (TACCL, section 4.1); links that are alike share one cost.
+    Chunks go one after another and at once, between one pair at a time. Alpha and beta are fitted
+    to both (TACCL, section 4.1); links that are alike share one cost.
     """
     check_fitting(alike, max_misfit, name)
     files = {"--measurements": measurements, "--save": save, "--output": output, "--plot": plot}
@@ -134,12 +144,18 @@ def profile(
     if plot:
         charts.check_picture(plot)
     if measurements is None:
-        found = _measured(ranks, known, sizes, chunks, repeat, mpi, name)
+        asked = sizes or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
+        if gpus:
+            _refuse_mpi({"ranks": ranks, "mpi": mpi})
+            found = _measured_gpus(known, asked, name)
+        else:
+            found = _measured(ranks, known, asked, mpi, name)
         if save:
             save_measurements(found, save)
     else:
         told = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
-        options.refuse({**told, "save": save}, "--measurements gives what was measured")
+        told |= {"gpus": gpus or None, "save": save}
+        options.refuse(told, "--measurements gives what was measured")
         found = read_measurements(measurements, known, name)
     made = profile_of(found, known, alike, max_misfit, take)
     if plot:
@@ -160,15 +176,11 @@ def profile(
 def _measured(
     ranks: int | None,
     known: Topology | None,
-    sizes: str | None,
-    chunks: str | None,
-    repeat: int | None,
+    asked: tuple[str, str, int],
     mpi: Path | None,
     name: str | None,
 ) -> Measurements:
-    trial = trial_of_links(
-        ranks, known, sizes or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
-    )
+    trial = trial_of_links(ranks, known, *asked)
     library, console = find_mpi(mpi), err()
     with console.status("measuring") as status:
 
@@ -183,6 +195,23 @@ def _measured(
         )
         own = f"{known.name}-measured" if known else f"measured-{trial.ranks}"
         return measure(trial, library, name or own, notify)
+
+
+def _refuse_mpi(told: dict[str, object]) -> None:
+    given = [f"--{name}" for name, value in told.items() if value is not None]
+    if given:
+        raise ParameterError(
+            f"{given[0]} is of MPI, and --gpus measures the GPUs that one process sees: leave one "
+            "of both out"
+        )
+
+
+def _measured_gpus(
+    known: Topology | None, asked: tuple[str, str, int], name: str | None
+) -> Measurements:
+    console = err()
+    with console.status("measuring") as status:
+        return measure_gpus(known, asked, name, lambda text: status.update(escape(text)))
 
 
 def _draw(made: LinkProfile, path: Path) -> None:

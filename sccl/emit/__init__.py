@@ -1,5 +1,6 @@
 """Generated code: bundles of algorithms become self-contained C++, CUDA and HIP projects."""
 
+from sccl.emit.profiler import profiler_files
 from sccl.emit.programs import PROGRAM_FILE
 from sccl.emit.project import generate, selected, targets, write_project
 from sccl.emit.selection import Selection, SwitchPoint
@@ -12,6 +13,7 @@ __all__ = [
     "Selection",
     "SwitchPoint",
     "generate",
+    "profiler_files",
     "selected",
     "selection_on",
     "targets",

@@ -21,7 +21,7 @@ README = {
     "older.",
 }
 
-_TEXTS = {
+TEXTS = {
     "target": "cuda",
     "api": "cuda",
     "noinline": "__noinline__",
@@ -42,7 +42,7 @@ _TEXTS = {
 
 def files(made: Bundle, options: EmitOptions) -> dict[str, str]:
     """Return the sources of a bundle by file name."""
-    return gpu.files(made, options, _TEXTS, "cudaStream_t")
+    return gpu.files(made, options, TEXTS, "cudaStream_t")
 
 
 def readme(options: EmitOptions) -> dict[str, str]:

@@ -23,7 +23,7 @@ README = {
     "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.",
 }
 
-_TEXTS = {
+TEXTS = {
     "target": "hip",
     "api": "hip",
     "noinline": "__attribute__((noinline))",  # to clang, __noinline__ is but a hint
@@ -46,7 +46,7 @@ _TEXTS = {
 
 def files(made: Bundle, options: EmitOptions) -> dict[str, str]:
     """Return the sources of a bundle by file name."""
-    return gpu.files(made, options, _TEXTS, "hipStream_t")
+    return gpu.files(made, options, TEXTS, "hipStream_t")
 
 
 def readme(options: EmitOptions) -> dict[str, str]:

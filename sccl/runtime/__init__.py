@@ -3,6 +3,7 @@
 from sccl.runtime.compare import Timing, Trial, by_collective, fastest, speedup, timed
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
 from sccl.runtime.profile import LinkTrial, link_timings
+from sccl.runtime.profile_gpus import gpu_profiler
 from sccl.runtime.project import Project, build, load_project, select, select_on
 from sccl.runtime.tools import Check, CheckResult, ToolState, answer, try_all
 from sccl.runtime.tune import tuned
@@ -21,6 +22,7 @@ __all__ = [
     "by_collective",
     "fastest",
     "find_mpi",
+    "gpu_profiler",
     "link_timings",
     "load_project",
     "mpi_folder",

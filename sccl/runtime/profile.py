@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from sccl.errors import ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
 from sccl.runtime.processes import lines_of
 
-_SOURCE = "profile.cpp"
+_SOURCE, _HEADER = "profile.cpp", "plan.hpp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,12 @@ def link_timings(
     """
     with tempfile.TemporaryDirectory(prefix="sccl-profile-") as place:
         folder = Path(place)
-        shutil.copy(data_dir("codegen_templates") / "profile" / _SOURCE, folder)
+        for name in (_SOURCE, _HEADER):
+            shutil.copy(data_dir("codegen_templates") / "profile" / name, folder)
         notify(f"compiling with {mpi.compiler}")
         _compile(folder, mpi)
         words = [*mpi.launcher(trial.ranks), str(folder / "profile"), *trial.arguments()]
-        return _run(words, folder, mpi, trial, notify)
+        return timings_of(words, folder, mpi.environment(), trial, notify)
 
 
 def _compile(folder: Path, mpi: Mpi) -> None:
@@ -82,20 +83,27 @@ _Row = tuple[int, int, Pacing, int, int]
 """A link, and how many chunks of how many bytes were sent how."""
 
 
-def _run(
+def timings_of(
     words: Sequence[str],
     folder: Path,
-    mpi: Mpi,
+    environment: Mapping[str, str],
     trial: LinkTrial,
     notify: Callable[[str], None],
 ) -> tuple[LinkTiming, ...]:
-    """Return what the program measures: all repetitions of a row together, rows as they come."""
+    """Return what a program measures: all repetitions of a row together, rows as they come.
+
+    Args:
+        words: the command.
+        folder: where it runs.
+        notify: called with how far it is.
+
+    Raises:
+        ToolError: it failed, or printed what are no timings.
+    """
     found: dict[_Row, list[float]] = {}
     visits, before = 0, (-1, -1)
     with closing(
-        lines_of(
-            words, folder, mpi.environment(), lambda code: f"profile ended with exit code {code}"
-        )
+        lines_of(words, folder, environment, "profile ended with exit code {}".format)
     ) as lines:
         for line in lines:
             row, us = _timed(line)

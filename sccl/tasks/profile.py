@@ -20,7 +20,7 @@ from sccl.core.files.topologies import topology_to_wire
 from sccl.core.measurements import MAX_PROFILED, Measurements, Repetitions
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.runtime import LinkTrial, Mpi, link_timings
+from sccl.runtime import LinkTrial, Mpi, gpu_profiler, link_timings
 from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.run import size_range
 
@@ -123,7 +123,8 @@ def trial_of_links(
         ranks = known.ranks
     if ranks is None:
         raise ParameterError(
-            "nothing to measure: give --ranks N, a machine as --topo, or a file of --measurements"
+            "nothing to measure: give --ranks N, --gpus, a machine as --topo, or a file of "
+            "--measurements"
         )
     if not 2 <= ranks <= MAX_PROFILED:
         raise ParameterError(f"ranks is {ranks}, expected 2 to {MAX_PROFILED}")
@@ -170,14 +171,44 @@ def measure(trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]
         ToolError: the program that times them cannot be built, or failed.
     """
     library = "Open MPI" if mpi.open_mpi else "MPICH or its like"
+    source = _source(trial, f"MPI ranks ({library})")
+    return Measurements(name, trial.ranks, link_timings(trial, mpi, notify), source)
+
+
+def measure_gpus(
+    known: Topology | None,
+    asked: tuple[str, str, int],
+    name: str | None,
+    notify: Callable[[str], None],
+) -> Measurements:
+    """Return how long copies took between the GPUs of this machine, one pair after another.
+
+    Args:
+        known: whose links are measured; None: those between every two GPUs.
+        asked: sizes, counts and repetitions, as :func:`trial_of_links` takes them.
+        name: of what is measured; None: one that says what that was.
+        notify: called with what is being done.
+
+    Raises:
+        InputError: what is asked makes no sense, there is no compiler, or too few GPUs are seen.
+        ToolError: the program that times them cannot be built, or failed.
+    """
+    trial_of_links(None if known else 2, known, *asked)  # before anything is compiled
+    with gpu_profiler(notify) as profiler:
+        trial = trial_of_links(None if known else profiler.gpus, known, *asked)
+        timings = profiler.timings(trial, known.pci_bus_ids if known else (), notify)
+    own = f"{known.name}-measured" if known else f"measured-{trial.ranks}-gpus"
+    return Measurements(name or own, trial.ranks, timings, _source(trial, "GPUs"))
+
+
+def _source(trial: LinkTrial, between: str) -> str:
     low, high = bytes_text(trial.sizes[0]), bytes_text(trial.sizes[-1])
     counts = ", ".join(map(str, trial.counts))
-    source = (
-        f"Measured by sccl {sccl.__version__} between {trial.ranks} MPI ranks ({library}) of one "
-        f"machine: chunks of {low} to {high}, {counts} of them one after another and at once, "
+    return (
+        f"Measured by sccl {sccl.__version__} between {trial.ranks} {between} of one machine: "
+        f"chunks of {low} to {high}, {counts} of them one after another and at once, "
         f"{trial.repeat} repetitions."
     )
-    return Measurements(name, trial.ranks, link_timings(trial, mpi, notify), source)
 
 
 def read_measurements(path: Path, known: Topology | None, name: str | None) -> Measurements:

@@ -155,7 +155,7 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "nothing to measure: give --ranks N, a machine as --topo, or a file of"),
+        ([], "nothing to measure: give --ranks N, --gpus, a machine as --topo, or a file of"),
         (["--ranks", "1"], "ranks is 1, expected 2 to 64"),
         (["--ranks", "3", "--topo", "ring:4"], "ranks is 3, but topology 'ring:4' has 4"),
         (["--topo", "rail:2x2"], "has switches as nodes"),

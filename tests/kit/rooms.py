@@ -13,6 +13,7 @@ BY_NAME = {
     "tests/emit/test_gpu.py": "compiler",
     "tests/emit/test_gpu_processes.py": "mpi",
     "tests/emit/test_host.py": "mpi",
+    "tests/emit/test_profiler.py": "compiler",
     "tests/runtime/test_profile.py::test_every_row": "mpi",
     "tests/cli/test_profile.py::test_two_ranks": "mpi",
     "tests/house/test_benchmarks.py::test_smoke[collectives]": "mpi",

@@ -1,0 +1,132 @@
+"""Profiling GPUs: copies between pairs of them are timed by one process, one pair after another.
+
+TACCL (NSDI 2023), section 4.1: n chunks one after another, and n at once. Copies are those that
+generated code makes with its copy engines. What the host needs to see the end of one is measured
+beside, as an event's, and taken off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl.core.bus_ids import BusIds
+from sccl.core.files.disk import write_folder
+from sccl.core.measurements import LinkTiming
+from sccl.core.words import counted
+from sccl.emit import profiler_files
+from sccl.errors import InputError, ToolError
+from sccl.runtime.processes import lines_of
+from sccl.runtime.profile import LinkTrial, timings_of
+
+_COMPILERS = {"cuda": "nvcc", "hip": "hipcc"}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProfiler:
+    """A program that times transfers between the GPUs that it sees, built.
+
+    Attributes:
+        folder: where it lies.
+        gpus: how many it sees, at least two.
+    """
+
+    folder: Path
+    gpus: int
+
+    def timings(
+        self, trial: LinkTrial, bus_ids: BusIds, notify: Callable[[str], None]
+    ) -> tuple[LinkTiming, ...]:
+        """Run it, and return what it measured.
+
+        Args:
+            trial: whose ranks are GPUs.
+            bus_ids: which GPU each is; where nothing is said, as CUDA or HIP numbers them.
+            notify: called with what is being done.
+
+        Raises:
+            InputError: fewer GPUs can be seen than ``trial`` has ranks.
+            ToolError: a GPU failed.
+        """
+        if trial.ranks > self.gpus:
+            raise InputError(
+                f"{counted(self.gpus, 'GPU')} can be seen, and {trial.ranks} are to be measured: "
+                "name a machine of as many, or leave --topo out"
+            )
+        order = (bus_ids if isinstance(bus_ids, str) else ",".join(bus_ids)) or "device"
+        words = [str(self.folder / "gpus"), order, *trial.arguments()]
+        return timings_of(words, self.folder, os.environ, trial, notify)
+
+
+@contextmanager
+def gpu_profiler(notify: Callable[[str], None] = lambda _: None) -> Iterator[GpuProfiler]:
+    """Build the program that times transfers between GPUs; it is removed at the end.
+
+    Args:
+        notify: called with what is being done.
+
+    Raises:
+        InputError: there is no compiler for GPUs, or fewer than two GPUs can be seen.
+        ToolError: the compiler fails.
+    """
+    target, compiler = _compiler()
+    make = shutil.which("make")
+    if make is None:
+        raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
+    with tempfile.TemporaryDirectory(prefix="sccl-profile-") as place:
+        folder = Path(place)
+        write_folder(folder, profiler_files(target), last="Makefile")
+        notify(f"compiling with {compiler}")
+        words = [make, "-s", f"GPUCXX={compiler}", "gpus"]
+        built = lines_of(words, folder, os.environ, lambda _: f"{compiler} failed")
+        with closing(built) as lines:
+            for _ in lines:
+                pass
+        yield GpuProfiler(folder, _seen(folder))
+
+
+def _compiler() -> tuple[str, str]:
+    """Return a target and its compiler, as Makefiles of projects choose it: GPUCXX, or by name.
+
+    Raises:
+        InputError: there is none.
+    """
+    named = os.environ.get("GPUCXX")
+    own = {"hip" if "hip" in Path(named).name else "cuda": named} if named else _COMPILERS
+    for target, compiler in own.items():
+        if shutil.which(compiler):
+            return target, compiler
+    raise InputError(
+        f"no {' and no '.join(own.values())} found, which --gpus needs: install the CUDA toolkit "
+        "or HIP's compiler ('sccl doctor' says how), or give --ranks to measure MPI ranks"
+    )
+
+
+def _seen(folder: Path) -> int:
+    """Return how many GPUs the program sees.
+
+    Raises:
+        InputError: fewer than two.
+        ToolError: it failed.
+    """
+    failed = "counting GPUs ended with exit code {}".format
+    with closing(lines_of([str(folder / "gpus")], folder, os.environ, failed)) as lines:
+        said = "".join(lines)
+    try:
+        told = json.loads(said)
+        gpus, why = int(told["gpus"]), str(told["why"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ToolError(f"gpus printed {said!r}, expected a line of JSON") from error
+    if gpus < 2:
+        seen = f"no GPU can be seen ({why})" if not gpus else "1 GPU can be seen"
+        raise InputError(
+            f"{seen}, and links are measured between two at least: run it on a machine that has "
+            "them, or give --ranks to measure MPI ranks"
+        )
+    return gpus
