@@ -264,8 +264,8 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         sketch: a file, one of TACCL's or of ours; auto: the best of those that the machine
             suggests.
         chunks: per part that a rank sends or is to get; 0: as the sketch says, or as many as help.
-        paths: whether chunks go through ranks on shortest paths alone; auto: where any are too
-            many for a model.
+        paths: whether chunks go through ranks on shortest paths alone; auto: those that
+            one rank alone wants.
         order: which chunk goes first on a link, and whether links are filled from the start or
             from the end; best: all four.
         steps: three: routes, orders, exact times; joined: all are bettered together after that.

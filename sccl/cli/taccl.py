@@ -65,8 +65,8 @@ Chunks = Annotated[
 ByPaths = Annotated[
     RoutePaths,
     typer.Option(
-        help="Whether chunks go through ranks on shortest paths alone; auto: where any are too "
-        "many for a model."
+        help="Whether chunks go through ranks on shortest paths alone; auto: those "
+        "that one rank alone wants."
     ),
 ]
 ByOrder = Annotated[

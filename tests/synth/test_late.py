@@ -59,6 +59,29 @@ def test_three_of_four_come_late_to_one() -> None:
     assert late == Fraction("3.5") + 9000 / Fraction(15_000)
 
 
+def test_a_way_over_more_switches_may_be_the_shorter() -> None:
+    """What waits for 8000 bytes over one link goes on in 1.2 us by the third switch, not in 11."""
+    pairs = [(0, 4, 0.5), (1, 5, 0.5), (4, 5, 10.0), (4, 6, 0.1), (6, 5, 0.1), (2, 3, 0.5)]
+    rates = [*((*pair, 25.0) for pair in pairs), (2, 0, 0.5, 1.0)]
+    links = [
+        Link(*ends, 1, alpha, rate) for a, b, alpha, rate in rates for ends in ((a, b), (b, a))
+    ]
+    three, together = tuple(map(Switch, "abc")), ((0, 1), (2, 3))
+    topology = Topology("odd", 4, tuple(links), 0.7, 25.0, switches=three, chassis=together)
+    late = latest(problem_of(topology, 4000))
+    assert late is not None
+    assert late.us < 8000 / 1000 + Fraction("0.5") + Fraction("1.2") + 4 * 8000 / 25_000
+    of = (named("allgather", 4).at(1), 1, Fraction(4000), late.inside, late.sources, late.apart)
+    assert late.us == by_late(topology, *of, lambda _: None).us(4000)
+
+
+def test_a_rank_of_a_chassis_that_nothing_comes_to() -> None:
+    """Rank 1 only sends; what comes to 0 from afar counts."""
+    links = tuple(Link(*ends, 1, 0.5, 25.0) for ends in ((1, 0), (2, 0), (3, 2), (0, 2)))
+    topology = Topology("one-way", 4, links, 0.7, 25.0, chassis=((0, 1), (2, 3)))
+    assert late_us(problem_of(topology, 1000, "gather")) >= 1
+
+
 @settings(max_examples=times(30))
 @given(st.integers(2, 5), st.integers(1, 3), st.sampled_from([0.1, 0.5, 2.5]), st.integers(1, 9000))
 def test_certificates_prove_as_much(inner: int, nics: int, far: float, size: int) -> None:

@@ -84,7 +84,7 @@ def _of(
         return
     into = _rate(problem, {problem.ways[w][-1] for w in entering})
     out = _rate(problem, {problem.ways[w][0] for w in onward})
-    alpha = min(problem.alpha[w] for w in within)
+    alpha = _least_alpha(problem, inside)
     near = problem.distances(sorted(inside), backwards=True)
     sizes = _sizes(problem, inside, known)
     for soonest in {soonest for soonest, _ in sizes}:
@@ -104,6 +104,18 @@ def _of(
             needed = sum((many * size for many, size in pairs), Fraction(0))
             us = _when(sorted(changes), needed)
             yield Late(us, inside, frozenset(farther), apart)
+
+
+def _least_alpha(problem: FluidProblem, inside: frozenset[int]) -> Fraction:
+    """Return an alpha that no way from one of a chassis to another is below.
+
+    Ways over more switches are none of the problem's, and schedules may go them.
+    """
+    topology = problem.topology
+    alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
+    out = topology.successors()
+    each = ((rank, shortest_paths(out, alphas, [rank])) for rank in sorted(inside))
+    return min(Fraction(far[to]) for rank, far in each for to in inside - {rank} if to in far)
 
 
 def _when(changes: list[tuple[Fraction, Fraction]], needed: Fraction) -> Fraction:
@@ -135,6 +147,6 @@ def _sizes(
                 continue
             far = {image[rank]: length for rank, length in lengths.items() if rank < len(image)}
             each = tuple(sorted(far[rank] for rank in wants))
-            farness = (min(far[rank] for rank in inside), each)
+            farness = (min(far[rank] for rank in inside if rank in far), each)
             found[farness] = found.get(farness, Fraction(0)) + commodity.size
     return found
