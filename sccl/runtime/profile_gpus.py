@@ -72,8 +72,7 @@ def gpu_profiler(notify: Callable[[str], None] = lambda _: None) -> Iterator[Gpu
         notify: called with what is being done.
 
     Raises:
-        InputError: there is no compiler for GPUs, or fewer than two GPUs can be seen.
-        ToolError: the compiler fails.
+        ToolError: there is no compiler for GPUs, or it fails, or fewer than two GPUs can be seen.
     """
     target, compiler = _compiler()
     make = shutil.which("make")
@@ -95,14 +94,14 @@ def _compiler() -> tuple[str, str]:
     """Return a target and its compiler, as Makefiles of projects choose it: GPUCXX, or by name.
 
     Raises:
-        InputError: there is none.
+        ToolError: there is none.
     """
     named = os.environ.get("GPUCXX")
     own = {"hip" if "hip" in Path(named).name else "cuda": named} if named else _COMPILERS
     for target, compiler in own.items():
         if shutil.which(compiler):
             return target, compiler
-    raise InputError(
+    raise ToolError(
         f"no {' and no '.join(own.values())} found, which --gpus needs: install the CUDA toolkit "
         "or HIP's compiler ('sccl doctor' says how), or give --ranks to measure MPI ranks"
     )
@@ -112,8 +111,7 @@ def _seen(folder: Path) -> int:
     """Return how many GPUs the program sees.
 
     Raises:
-        InputError: fewer than two.
-        ToolError: it failed.
+        ToolError: fewer than two, or it failed.
     """
     failed = "counting GPUs ended with exit code {}".format
     with closing(lines_of([str(folder / "gpus")], folder, os.environ, failed)) as lines:
@@ -125,7 +123,7 @@ def _seen(folder: Path) -> int:
         raise ToolError(f"gpus printed {said!r}, expected a line of JSON") from error
     if gpus < 2:
         seen = f"no GPU can be seen ({why})" if not gpus else "1 GPU can be seen"
-        raise InputError(
+        raise ToolError(
             f"{seen}, and links are measured between two at least: run it on a machine that has "
             "them, or give --ranks to measure MPI ranks"
         )
