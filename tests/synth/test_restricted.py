@@ -27,7 +27,7 @@ from sccl.topo import resolve
 from tests.kit.commands import sccl
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
-from tests.synth.test_taccl import nodes_of
+from tests.kit.sketched import nodes_of
 
 ONE = Sketch("one", 2, relays=Relays(((0, (1,)),)), rotations=(Rotation(8, 16),))
 

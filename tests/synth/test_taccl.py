@@ -37,6 +37,7 @@ from sccl.synth.taccl.routing import loads_of, open_ways, routed, shortest_ways
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
+from tests.kit.sketched import nodes_of
 from tests.kit.strategies import specs, topologies, unequal
 
 TACCL = registry.load("taccl")
@@ -57,47 +58,6 @@ def planned(
     found = outcome.best if isinstance(outcome, GaveUp) else outcome
     assert isinstance(found, Found)
     return found
-
-
-def nodes_of(draw: st.DrawFn) -> tuple[Topology, Sketch]:
-    """Draw nodes that are alike, joined by some relays, and a sketch that names some of them."""
-    local, nodes = draw(st.integers(2, 3)), draw(st.integers(2, 3))
-    numbers = list(range(local))
-    pairs = draw(st.sets(st.sampled_from(list(product(numbers, numbers))), min_size=1))
-    inside = draw(st.sampled_from([1.0, 4.0]))
-    links = [
-        Link(n * local + a, n * local + b, 1, 0.5, 10.0 * inside)
-        for n in range(nodes)
-        for a in numbers
-        for b in numbers
-        if a != b
-    ]
-    links += [
-        Link(n * local + a, m * local + b, 1, 2.0, 10.0)
-        for n in range(nodes)
-        for m in range(nodes)
-        if n != m
-        for a, b in sorted(pairs)
-    ]
-    topology = Topology("nodes", local * nodes, tuple(links), 0.5, 10.0)
-    taken = draw(st.sets(st.sampled_from(sorted(pairs)), min_size=1))
-    joined: dict[int, list[int]] = {}
-    for a, b in sorted(taken):
-        joined.setdefault(a, []).append(b)
-    leaves: dict[int, list[int]] = {}
-    if draw(st.booleans()):
-        for number in numbers:
-            leaves.setdefault(draw(st.sampled_from(sorted(joined))), []).append(number)
-    sketch = Sketch(
-        "drawn",
-        nodes,
-        relays=Relays(
-            tuple((a, tuple(to)) for a, to in joined.items()),
-            leaves_by=tuple((a, tuple(own)) for a, own in sorted(leaves.items())),
-        ),
-        rotations=(Rotation(local, local * nodes),) if draw(st.booleans()) else (),
-    )
-    return topology, sketch
 
 
 @settings(max_examples=times(20))
