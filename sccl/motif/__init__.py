@@ -1,0 +1,11 @@
+"""The algebra of splitting collectives: rules, recipes made of them, and the judge of both.
+
+Source: SYNDICATE (NSDI 2023) section 3: segmentation cuts a collective's payload, splining its
+pattern; both compose.
+"""
+
+from sccl.motif.judge import wrong_in
+from sccl.motif.recipes import Recipe, motifs_of, recipe_of
+from sccl.motif.whole import whole
+
+__all__ = ["Recipe", "motifs_of", "recipe_of", "whole", "wrong_in"]

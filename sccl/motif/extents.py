@@ -1,0 +1,89 @@
+"""Which elements motifs are about: those of two that share none need not wait for one another."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.motif import Motif, MotifShare
+
+Spans = NDArray[np.int64]
+"""Rows of where elements begin and end, in their order, none of which touch."""
+
+
+def spans_of(motif: Motif) -> Spans:
+    """Return the elements that a motif moves."""
+    known: dict[int, NDArray[np.int64]] = {}  # groups of one motif often have the same cells
+    for share in motif.shares:
+        if id(share.cells) not in known:
+            known[id(share.cells)] = np.array(share.cells, dtype=np.int64)
+    parts = [_cells(motif, share, known[id(share.cells)]) for share in motif.shares]
+    rows = np.concatenate(parts)
+    rows = rows[rows[:, 0] < rows[:, 1]]
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    if not len(rows):
+        return rows
+    ends = np.maximum.accumulate(rows[:, 1])
+    begins = np.concatenate([[True], rows[1:, 0] > ends[:-1]])
+    last = np.concatenate([begins[1:], [True]])
+    return np.stack([rows[begins, 0], ends[last]], axis=1)
+
+
+def extent(motif: Motif) -> int:
+    """Return how many elements a motif moves."""
+    spans = spans_of(motif)
+    return int((spans[:, 1] - spans[:, 0]).sum())
+
+
+def meet(some: Spans, others: Spans) -> bool:
+    """Return whether some elements are among others."""
+    if not len(some) or not len(others):
+        return False
+    before = np.searchsorted(others[:, 0], some[:, 1]) - 1  # the last that begins before it ends
+    there = others[np.maximum(before, 0), 1]
+    return bool(((before >= 0) & (there > some[:, 0])).any())
+
+
+def _cells(motif: Motif, share: MotifShare, cells: NDArray[np.int64]) -> Spans:
+    """Return where what a group moves of each cell begins and ends."""
+    number = _numbers(motif, share)
+    size = cells[number + 1] - cells[number]
+    parts = [_part(size, part) for part in motif.part]
+    return np.stack([cells[number] + part for part in parts], axis=1)
+
+
+def _part(size: NDArray[np.int64], part: Fraction) -> NDArray[np.int64]:
+    """Return a part of sizes, cut off downwards."""
+    up, down = part.as_integer_ratio()
+    if int(size.max(initial=0)) * max(up, 1) < 2**63:
+        return size * up // down
+    return np.array([n * up // down for n in size.tolist()], dtype=np.int64)
+
+
+def _numbers(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
+    """Return the numbers of the cells that a group moves."""
+    if motif.collective == "alltoall":
+        return _exchanged(motif, share)
+    owns = share.owns or ((*range(len(share.cells) - 1),),)
+    if share.root is not None and share.owns:  # what the root has of its own stays there
+        owns = tuple(own for place, own in enumerate(owns) if place != share.root)
+    return np.array(list(chain.from_iterable(owns)), dtype=np.int64)
+
+
+def _exchanged(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
+    width = len(share.group)
+    everyone = int(np.sqrt(len(share.cells) - 1) + 0.5)
+    ends = []
+    for owns in (share.owns, share.wants):
+        place = np.repeat(np.arange(width), [len(own) for own in owns])
+        ends.append((place, np.array(list(chain.from_iterable(owns)), dtype=np.int64)))
+    (here, source), (there, target) = ends
+    on = (there[None, :] - here[:, None]) % width
+    sends = on > 0
+    if motif.offsets:
+        sends &= np.isin(on, motif.offsets)
+    row, column = np.nonzero(sends)
+    return source[row] * everyone + target[column]

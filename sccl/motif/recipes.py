@@ -1,0 +1,221 @@
+"""Recipes: rules one after the other, as text, and what they make of a collective.
+
+``levels(8).seg(4)`` makes three phases of an allreduce, and four segments of each of these:
+what is on the right is done to all that is on the left, wherever it is of that. A segment waits for
+those before it that have elements of its own, and for no others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sccl.core.motif import Motif
+from sccl.core.words import counted
+from sccl.errors import ParameterError, unknown_name
+from sccl.motif.extents import extent, meet, spans_of
+from sccl.motif.judge import wrong_in
+from sccl.motif.rules import MOST_SEGMENTS, RULES, Motifs, weighed
+
+MOST_MOTIFS = 4096
+MOST_TEXT = 400
+
+_RULES = {rule.name: rule for rule in RULES}
+_NAMES = (*_RULES, "lanes")
+_TERM = re.compile(r"([a-z]+)(?:\(([^()]*)\))?")
+_LANE = re.compile(r"([A-Za-z0-9_.-]{1,60}):([1-9][0-9]{0,5})")
+_SIZE = re.compile(r"([1-9][0-9]{0,14})(B|KB|KiB|MB|MiB|GB|GiB)")
+_UNITS = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A rule of a recipe, with what it is told.
+
+    Attributes:
+        numbers: of the rule; of lanes their weights.
+        channels: of lanes: which each takes.
+        most_bytes: of segments: what each has at the most; 0: their number is told.
+    """
+
+    name: str
+    numbers: tuple[int, ...] = ()
+    channels: tuple[str, ...] = ()
+    most_bytes: int = 0
+
+    def __str__(self) -> str:
+        """Return it as recipes have it."""
+        if self.channels:
+            pairs = zip(self.channels, self.numbers, strict=True)
+            return f"lanes({', '.join(f'{name}:{weight}' for name, weight in pairs)})"
+        told = f"{self.most_bytes}B" if self.most_bytes else ", ".join(map(str, self.numbers))
+        return f"{self.name}({told})" if told else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Rules, the first first. None at all leaves a collective as it is."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __str__(self) -> str:
+        """Return its text; ``whole`` where it has no rule."""
+        return ".".join(map(str, self.terms)) or "whole"
+
+
+def recipe_of(text: str) -> Recipe:
+    """Return the recipe that a text says.
+
+    Raises:
+        ParameterError: it says none.
+        UnknownNameError: a rule does not exist.
+    """
+    plain = "".join(text.split())
+    if len(plain) > MOST_TEXT:
+        raise ParameterError(f"recipe has {len(plain)} letters, expected {MOST_TEXT} at the most")
+    if plain in {"", "whole"}:
+        return Recipe()
+    terms, at = [], 0
+    while at < len(plain):
+        found = _TERM.match(plain, at)
+        if found is None or (found.end() < len(plain) and plain[found.end()] != "."):
+            raise ParameterError(
+                f"recipe {text!r:.60} cannot be read from {plain[at : at + 20]!r} on: expected "
+                "rules such as levels(8).seg(4), with points between them"
+            )
+        terms.append(_term(found[1], found[2] or ""))
+        at = found.end() + 1
+    if plain.endswith("."):
+        raise ParameterError(f"recipe {text!r:.60} ends with a point: expected a rule after it")
+    return Recipe(tuple(terms))
+
+
+def _term(name: str, told: str) -> Term:
+    if name not in _NAMES:
+        raise unknown_name("rule", name, _NAMES, f"the rules are {', '.join(_NAMES)}")
+    parts = told.split(",") if told else []
+    if name == "lanes":
+        lanes = [_LANE.fullmatch(part) for part in parts]
+        if len(lanes) < 2 or not all(lanes):
+            raise ParameterError(
+                f"lanes({told:.60}): expected two or more channels with their weights, such as "
+                "lanes(nvlink:2, pcie:1)"
+            )
+        return Term(
+            name,
+            tuple(int(lane[2]) for lane in lanes if lane),
+            tuple(lane[1] for lane in lanes if lane),
+        )
+    if name == "seg" and len(parts) == 1 and (size := _SIZE.fullmatch(parts[0])):
+        return Term(name, most_bytes=int(size[1]) * _UNITS[size[2]])
+    rule = _RULES[name]
+    wanted = 1 if rule.told else 0
+    if any(not re.fullmatch("[0-9]{1,9}", part) for part in parts) or (
+        len(parts) < wanted or (len(parts) > wanted and name != "levels")
+    ):
+        raise ParameterError(
+            f"{name}({told:.60}): expected {name}({rule.told})"
+            if rule.told
+            else f"{name}({told:.60}): expected {name}, which is told nothing"
+        )
+    return Term(name, tuple(map(int, parts)))
+
+
+def motifs_of(motif: Motif, recipe: Recipe, item_bytes: int = 1) -> Motifs:
+    """Return what a recipe makes of a motif: numbered from 0, each after those that it waits for.
+
+    Args:
+        item_bytes: of an element.
+
+    Raises:
+        ParameterError: a rule is of none of what those before it made, and why; there would be
+            motifs without an element, or too many; or the judge refuses them, as where two parts of
+            a broadcast bring their root what it has while the other sends it.
+    """
+    made: Motifs = (replace(motif, after=()),)
+    for term in recipe.terms:
+        made = _split(made, term, item_bytes)
+    if wrong := wrong_in(motif, made):
+        raise ParameterError(f"recipe {recipe} of {motif.collective} is refused: {wrong}")
+    return made
+
+
+def _split(motifs: Motifs, term: Term, item_bytes: int) -> Motifs:
+    """Return motifs after a rule was applied to all that it is of."""
+    refused, parts = list[ParameterError](), list[Motifs]()
+    for motif in motifs:
+        try:
+            parts.append(_applied(term, motif, item_bytes))
+        except ParameterError as error:
+            refused.append(error)
+            parts.append((replace(motif, after=()),))
+    if len(refused) == len(motifs):
+        raise refused[0]
+    if (count := sum(map(len, parts))) > MOST_MOTIFS:
+        raise ParameterError(f"{term} makes {count} motifs, expected {MOST_MOTIFS} at the most")
+    return _joined(motifs, parts)
+
+
+def _applied(term: Term, motif: Motif, item_bytes: int) -> Motifs:
+    if term.channels:
+        found = weighed(replace(motif, after=()), term.numbers)
+        found = tuple(
+            replace(one, channel=name) for one, name in zip(found, term.channels, strict=True)
+        )
+    else:
+        numbers = term.numbers
+        if term.most_bytes:
+            numbers = (_segments_of(motif, term.most_bytes, item_bytes),)
+        found = _RULES[term.name].applied(motif, numbers)
+    if empty := sum(not extent(one) for one in found):
+        raise ParameterError(
+            f"{term} leaves {counted(empty, 'motif')} of the {len(found)} that it makes of a "
+            f"{motif.collective} without an element: make fewer"
+        )
+    return found
+
+
+def _segments_of(motif: Motif, most_bytes: int, item_bytes: int) -> int:
+    """Return into how many segments what the largest buffer of a rank has is cut."""
+    elements = extent(motif)
+    if motif.collective == "alltoall":
+        elements = -(-elements // motif.places)
+    count = -(-elements * item_bytes // most_bytes)
+    if not 2 <= count <= MOST_SEGMENTS:
+        raise ParameterError(
+            f"seg({most_bytes}B) makes {counted(count, 'segment')} of {elements * item_bytes} "
+            f"bytes, expected 2 to {MOST_SEGMENTS}"
+        )
+    return count
+
+
+def _joined(motifs: Motifs, parts: Sequence[Motifs]) -> Motifs:
+    """Return what motifs were split into, each after those that have elements of its own before."""
+    first = [sum(map(len, parts[:k])) for k in range(len(parts))]
+    spans = [[spans_of(one) for one in own] for own in parts]
+    after = list[set[int]]()
+    for k, own in enumerate(parts):
+        for place, one in enumerate(own):
+            waits = {first[k] + inner for inner in one.after}
+            for before in motifs[k].after:
+                waits.update(
+                    first[before] + other
+                    for other, its in enumerate(spans[before])
+                    if meet(its, spans[k][place])
+                )
+            after.append(waits)
+    every = [one for own in parts for one in own]
+    return tuple(replace(one, after=own) for one, own in zip(every, _reduced(after), strict=True))
+
+
+def _reduced(after: Sequence[set[int]]) -> list[tuple[int, ...]]:
+    """Return whom each waits for, without whom these wait for; they come before it."""
+    reach, found = list[int](), list[tuple[int, ...]]()
+    for waits in after:
+        beyond = 0
+        for k in waits:
+            beyond |= reach[k]
+        found.append(tuple(sorted(k for k in waits if not beyond >> k & 1)))
+        reach.append(beyond | sum(1 << k for k in waits))
+    return found

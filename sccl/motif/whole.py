@@ -1,0 +1,99 @@
+"""A collective as one motif, from which rules begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+from sccl.core.motif import Motif, MotifShare
+from sccl.errors import ParameterError, unknown_name
+
+ROOTED = frozenset({"broadcast", "gather", "reduce", "scatter"})
+OWNED = frozenset({"allgather", "gather", "reducescatter", "scatter"})
+"""Collectives in which each rank has a cell of its own, before or after."""
+
+NAMES = tuple(sorted(ROOTED | OWNED | {"allreduce", "alltoall"}))
+
+MOST_ELEMENTS = 2**50
+MOST_CELLS = 2**22
+
+
+def whole(
+    collective: str,
+    group: Sequence[int],
+    count: int,
+    root: int | None = None,
+    splits: Sequence[Sequence[int]] = (),
+) -> Motif:
+    """Return a collective as one motif.
+
+    Args:
+        group: ranks, in their order.
+        count: elements of the largest buffer: what an allreduce, broadcast or reduce is about; what
+            a rank gets of an allgather, and gives to a reducescatter or an alltoall; what the root
+            has of a gather or a scatter. Where ranks own cells of them, they do as evenly as can
+            be.
+        root: a rank; None: the first of the group, where there has to be one.
+        splits: of alltoall: elements from each place to each; empty: even ones.
+
+    Raises:
+        ParameterError: they contradict one another.
+        UnknownNameError: there is no such collective.
+    """
+    if collective not in NAMES:
+        raise unknown_name("collective", collective, NAMES, f"they are {', '.join(NAMES)}")
+    places = len(group)
+    if places < 2 or len(set(group)) != places:
+        raise ParameterError(
+            f"{collective} is of ranks {list(group)!s:.60}, expected two or more different ones"
+        )
+    if not 1 <= count <= MOST_ELEMENTS:
+        raise ParameterError(f"{collective} is of {count} elements, expected 1 to {MOST_ELEMENTS}")
+    if (root is not None) > (collective in ROOTED):
+        raise ParameterError(f"root is {root}, but {collective} has none: leave it out")
+    if root is not None and root not in group:
+        raise ParameterError(f"root is {root}, expected a rank of the group {list(group)!s:.60}")
+    top = None
+    if collective in ROOTED:
+        top = 0 if root is None else list(group).index(root)
+    each = tuple((place,) for place in range(places))
+    if collective == "alltoall":
+        share = MotifShare(tuple(group), _exchanged(places, count, splits), each, each)
+    elif collective in OWNED:
+        share = MotifShare(tuple(group), even(0, count, places), each, root=top)
+    else:
+        share = MotifShare(tuple(group), (0, count), root=top)
+    return Motif(collective, (share,))
+
+
+def even(start: int, stop: int, parts: int) -> tuple[int, ...]:
+    """Return where parts of some elements begin, as even as can be, and where the last ends."""
+    size = stop - start
+    return tuple(start + size * k // parts for k in range(parts + 1))
+
+
+def _exchanged(places: int, count: int, splits: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the cells of an alltoall: those of the first rank to all, then of the second.
+
+    Raises:
+        ParameterError: the splits are not of all places to all, or there are too many cells.
+    """
+    if places**2 > MOST_CELLS:
+        raise ParameterError(
+            f"alltoall of {places} ranks has {places**2} cells, expected {MOST_CELLS} at the most"
+        )
+    if not splits:
+        own = [end - start for start, end in pairwise(even(0, count, places))]
+        splits = [own] * places
+    if len(splits) != places or any(len(row) != places for row in splits):
+        raise ParameterError(
+            f"splits are {len(splits)} rows, expected {places} of {places} numbers: a row for each "
+            "rank of the group, of elements to each"
+        )
+    sizes = [size for row in splits for size in row]
+    if min(sizes) < 0 or not 1 <= sum(sizes) <= MOST_ELEMENTS:
+        raise ParameterError(
+            f"splits have {min(sizes)} elements at the least and {sum(sizes)} in all, expected 0 "
+            f"or more, and 1 to {MOST_ELEMENTS} in all"
+        )
+    return tuple(accumulate(sizes, initial=0))
