@@ -137,6 +137,13 @@ VERBS = (
         "sccl sketch check sk.json --topo ndv2x2",
     ),
     Verb(
+        LOOK,
+        "motif",
+        "motif",
+        "Split a collective into motifs, which are scheduled one by one, by a recipe.",
+        "sccl motif allreduce --recipe 'levels(8).seg(4)' --ranks 32",
+    ),
+    Verb(
         RUN,
         "codegen",
         "codegen",

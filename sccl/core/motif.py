@@ -24,7 +24,7 @@ COMBINING = frozenset({"allreduce", "reduce", "reducescatter"})
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MotifMove:
     """Elements that some ranks have, and others get.
 
     Attributes:
@@ -89,7 +89,7 @@ class Motif:
         """Return how many ranks the largest of its groups has."""
         return max(len(share.group) for share in self.shares)
 
-    def moves(self) -> Iterator[Move]:
+    def moves(self) -> Iterator[MotifMove]:
         """Yield what moves, without what stays where it is."""
         for share in self.shares:
             if self.collective == "alltoall":
@@ -103,7 +103,7 @@ class Motif:
         low, high = self.part
         return (start + int(size * low), start + int(size * high))
 
-    def _moved(self, share: MotifShare) -> Iterator[Move]:
+    def _moved(self, share: MotifShare) -> Iterator[MotifMove]:
         group, name = share.group, self.collective
         top = () if share.root is None else (group[share.root],)
         owns = share.owns or ((*range(len(share.cells) - 1),),)
@@ -124,9 +124,9 @@ class Motif:
             for cell in cells if targets else ():
                 span = self.span(share, cell)
                 if span[0] < span[1]:
-                    yield Move(span, sources, targets)
+                    yield MotifMove(span, sources, targets)
 
-    def _exchanged(self, share: MotifShare) -> Iterator[Move]:
+    def _exchanged(self, share: MotifShare) -> Iterator[MotifMove]:
         group, width = share.group, len(share.group)
         everyone = isqrt(len(share.cells) - 1)
         for here, place in ((a, b) for a in range(width) for b in range(width) if a != b):
@@ -136,4 +136,4 @@ class Motif:
                 for target in share.wants[place]:
                     span = self.span(share, source * everyone + target)
                     if span[0] < span[1]:
-                        yield Move(span, (group[here],), (group[place],))
+                        yield MotifMove(span, (group[here],), (group[place],))

@@ -4,8 +4,19 @@ Source: SYNDICATE (NSDI 2023) section 3: segmentation cuts a collective's payloa
 pattern; both compose.
 """
 
+from sccl.motif.extents import extent
 from sccl.motif.judge import wrong_in
 from sccl.motif.recipes import Recipe, motifs_of, recipe_of
+from sccl.motif.rules import MotifRule, rules
 from sccl.motif.whole import whole
 
-__all__ = ["Recipe", "motifs_of", "recipe_of", "whole", "wrong_in"]
+__all__ = [
+    "MotifRule",
+    "Recipe",
+    "extent",
+    "motifs_of",
+    "recipe_of",
+    "rules",
+    "whole",
+    "wrong_in",
+]

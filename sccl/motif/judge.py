@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sccl.core.motif import Motif, Move
+from sccl.core.motif import Motif, MotifMove
 from sccl.errors import ParameterError
 
 MOST_STATES = 2**22
@@ -39,12 +39,12 @@ class _State:
     read: dict[_Place, set[int]] = field(default_factory=dict)
     before: list[int] = field(default_factory=list)
 
-    def pieces(self, move: Move) -> range:
+    def pieces(self, move: MotifMove) -> range:
         """Return the pieces of what moves."""
         start, stop = move.span
         return range(bisect_left(self.cuts, start), bisect_left(self.cuts, stop))
 
-    def total(self, move: Move, piece: int, *, combines: bool) -> int | str:
+    def total(self, move: MotifMove, piece: int, *, combines: bool) -> int | str:
         """Return what becomes of what sources have; or what is wrong with it."""
         found = 0
         for rank in move.sources:
@@ -98,7 +98,7 @@ def wrong_in(whole: Motif, motifs: Sequence[Motif]) -> str:
     return ""
 
 
-def _executed(state: _State, number: int, motif: Motif, moves: Sequence[Move]) -> str:
+def _executed(state: _State, number: int, motif: Motif, moves: Sequence[MotifMove]) -> str:
     """Execute a motif; return what is wrong with it."""
     if wrong := [k for k in motif.after if not 0 <= k < number]:
         return f"it waits for motif {wrong[0]}, which is not before it"

@@ -277,3 +277,8 @@ RULES = (
         _OURS,
     ),
 )
+
+
+def rules() -> tuple[MotifRule, ...]:
+    """Return all that recipes have, but lanes, which name channels."""
+    return RULES

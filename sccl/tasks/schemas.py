@@ -58,6 +58,7 @@ OUTPUTS = {
     "sketch-check": "sccl.tasks.sketch:SketchCheckOutput",
     "sketch-explain": "sccl.tasks.sketch:SketchExplainOutput",
     "sketch-draw": "sccl.tasks.sketch:SketchDrawOutput",
+    "motif": "sccl.tasks.motif:MotifOutput",
     "store-ls": "sccl.tasks.store:StoreLsOutput",
     "store-show": "sccl.tasks.store:StoreShowOutput",
     "store-export": "sccl.tasks.store:StoreExportOutput",

@@ -119,6 +119,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "sketch-draw",
         lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
     ),
+    "motif": ("motif", lambda _: ["allreduce", "--recipe", "levels(4).seg(2)"]),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
     "export": (
         "export",

@@ -66,6 +66,7 @@ _DOORS = {
     "collectives",
     "formats",
     "judge",
+    "motif",
     "prove/bounds",
     "prove/check",
     "runtime",

@@ -1,0 +1,106 @@
+"""What a recipe makes of a collective, as it is shown and printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.fields import Count, Part
+from sccl.errors import ParameterError
+from sccl.tasks.outputs import Output
+from sccl.tasks.sizes import size_in_bytes
+
+if TYPE_CHECKING:
+    from sccl.core.motif import Motif
+    from sccl.motif import Recipe
+
+MOST_RANKS = 4096
+
+
+class MotifPart(Part, frozen=True, kw_only=True):
+    """A motif: what is issued as one."""
+
+    number: Count
+    collective: str
+    groups: Annotated[int, Meta(ge=1, description="Disjoint groups that do it at once.")]
+    ranks: Annotated[int, Meta(ge=2, description="Of the largest of them.")]
+    bytes: Annotated[int, Meta(ge=1, description="Of all elements that it moves.")]
+    after: Annotated[tuple[Count, ...], Meta(description="Motifs that end before it begins.")]
+    channel: Annotated[str, Meta(description="That it has to take; empty: any.")] = ""
+
+
+class MotifOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl motif' made of a collective: it was judged to do the same."""
+
+    kind: Literal["motif"] = "motif"
+    collective: str
+    ranks: Annotated[int, Meta(ge=2)]
+    size_bytes: Annotated[int, Meta(ge=1, description="Of the largest buffer of a rank.")]
+    recipe: str
+    motifs: tuple[MotifPart, ...]
+
+
+def motif_output(  # noqa: PLR0913 - a question
+    collective: str, recipe: str, ranks: int, *, size: str, item_bytes: int, root: int | None
+) -> MotifOutput:
+    """Return what a recipe makes of a collective of ranks 0 to P - 1.
+
+    Args:
+        size: of the largest buffer of a rank, with or without a unit.
+        item_bytes: of an element.
+
+    Raises:
+        InputError: there is no such collective or recipe, or it is none for this one.
+    """
+    from sccl.motif import recipe_of, whole  # noqa: PLC0415 - it loads NumPy
+
+    if not 2 <= ranks <= MOST_RANKS:
+        raise ParameterError(f"ranks is {ranks}, expected 2 to {MOST_RANKS}")
+    size_bytes, asked = size_in_bytes(size), recipe_of(recipe)
+    if size_bytes % item_bytes:
+        raise ParameterError(
+            f"size is {size_bytes} bytes, expected a multiple of the {item_bytes} of an element"
+        )
+    one = whole(collective, range(ranks), size_bytes // item_bytes, root)
+    return MotifOutput(
+        inputs={},
+        collective=collective,
+        ranks=ranks,
+        size_bytes=size_bytes,
+        recipe=str(asked),
+        motifs=_parts(one, asked, item_bytes),
+    )
+
+
+def _parts(one: Motif, recipe: Recipe, item_bytes: int) -> tuple[MotifPart, ...]:
+    from sccl.motif import extent, motifs_of  # noqa: PLC0415
+
+    return tuple(
+        MotifPart(
+            number=number,
+            collective=motif.collective,
+            groups=len(motif.shares),
+            ranks=motif.places,
+            bytes=extent(motif) * item_bytes,
+            after=motif.after,
+            channel=motif.channel,
+        )
+        for number, motif in enumerate(motifs_of(one, recipe, item_bytes))
+    )
+
+
+def rule_rows(collective: str) -> list[tuple[str, str, str]]:
+    """Return of each rule for a collective how it is written, what it makes, and whose it is.
+
+    Raises:
+        UnknownNameError: there is no such collective.
+    """
+    from sccl.motif import rules, whole  # noqa: PLC0415
+
+    whole(collective, range(2), 2)
+    return [
+        (f"{rule.name}({rule.told})" if rule.told else rule.name, rule.says, rule.source)
+        for rule in rules()
+        if collective in rule.of
+    ] + [("lanes(channel:weight, ..)", "parallel parts of all cells, each on a channel", "sccl")]
