@@ -225,6 +225,13 @@ VERBS = (
     Verb(MANAGE, "topo", "topo", "List, show and change topologies.", "sccl topo show dgx1"),
     Verb(
         MANAGE,
+        "fabric",
+        "fabric",
+        "List, show and check fabrics: the channels over which the ranks of a job move data.",
+        "sccl fabric show hgx2x4",
+    ),
+    Verb(
+        MANAGE,
         "schema",
         "schema",
         "Print the JSON Schema (2020-12) of what a verb prints with --json, or of a kind of file.",

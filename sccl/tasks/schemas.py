@@ -59,6 +59,8 @@ OUTPUTS = {
     "sketch-explain": "sccl.tasks.sketch:SketchExplainOutput",
     "sketch-draw": "sccl.tasks.sketch:SketchDrawOutput",
     "motif": "sccl.tasks.motif:MotifOutput",
+    "fabric-list": "sccl.tasks.fabric:FabricListOutput",
+    "fabric-check": "sccl.tasks.fabric:FabricCheckOutput",
     "store-ls": "sccl.tasks.store:StoreLsOutput",
     "store-show": "sccl.tasks.store:StoreShowOutput",
     "store-export": "sccl.tasks.store:StoreExportOutput",

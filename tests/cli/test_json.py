@@ -119,6 +119,9 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "sketch-draw",
         lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
     ),
+    "fabric list": ("fabric-list", lambda _: []),
+    "fabric show": ("fabric", lambda _: ["hgx2"]),
+    "fabric check": ("fabric-check", lambda _: ["dgx1-pcie"]),
     "motif": ("motif", lambda _: ["allreduce", "--recipe", "levels(4).seg(2)"]),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
     "export": (
@@ -163,6 +166,7 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
     assert {*GIVEN, *MEASURED, "topo schema"} == set(LEAVES)
     assert {kind for kind, _ in GIVEN.values()} | MEASURED | OTHERWISE | {"error"} == {
         *OUTPUTS,
+        "fabric",
         "sketch",
         "topology",
     }
@@ -183,7 +187,7 @@ def test_what_is_printed_is_of_the_published_shape(verb: str, place: Path) -> No
     assert (found["kind"], found["schema"]) == (kind, 1)
     jsonschema.validate(found, schema_of_kind(kind))
     jsonschema.validate(found, strict(kind))
-    if kind not in {"topology", "sketch"}:  # these are files, with digests of their own
+    if kind not in {"fabric", "topology", "sketch"}:  # these are files, with digests of their own
         assert found["sccl"] == sccl.__version__
 
 
@@ -255,7 +259,15 @@ def test_a_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> No
         assert found["error"]["message"] in done.stderr
 
 
-NEEDS_NOTHING = {"doctor", "schema", "topo list", "topo probe", "topo schema", "store ls"}
+NEEDS_NOTHING = {
+    "doctor",
+    "fabric list",
+    "schema",
+    "topo list",
+    "topo probe",
+    "topo schema",
+    "store ls",
+}
 
 
 @pytest.mark.parametrize("verb", sorted(set(LEAVES) - NEEDS_NOTHING))

@@ -14,13 +14,13 @@ from sccl.core.collective import ALL, SCATTERED, Collective
 from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
 from sccl.core.files.answers import answer_of_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.collectives import collective_to_wire
-from sccl.core.files.kinds import KINDS, SHAPES, Kind, kind_of_shape
+from sccl.core.files.fabrics import fabric_to_wire
+from sccl.core.files.kinds import KINDS, SHAPES, AnyWire, Kind, kind_of_shape
 from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
 from sccl.core.files.schedules import schedule_to_wire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
-    AnyWire,
     BandwidthIntervalWire,
     CustomCollectiveWire,
     GeneratorWire,
@@ -38,7 +38,7 @@ from sccl.core.schedule import schedule_of
 from sccl.core.sketch import Joining, Relays, Sketch
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.errors import FormatError
-from sccl.topo import resolve
+from sccl.topo import fabric_of, resolve
 from tests.kit.profiles import measured, pcie_of
 
 RING = resolve("ring:4")
@@ -52,6 +52,7 @@ WIRES: list[AnyWire] = [
     topology_to_wire(RING),
     NetworkWire(joining="rails", gb_per_s=25.0, nics=2),
     VariableBandwidthWire(intervals=(BandwidthIntervalWire(from_us=1.0, fraction=0.5),)),
+    fabric_to_wire(fabric_of("dgx1-pcie")),
     collective_to_wire(GATHER),
     CustomCollectiveWire(name="mine", ranks=2, pre=((0, 0),), post=((0, 1),)),
     algorithm_to_wire(PLAIN),

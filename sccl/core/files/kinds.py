@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 
 from sccl.core.files.claims import CertificateWire
+from sccl.core.files.fabric_shapes import FabricWire
 from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
 from sccl.core.files.programs import ProjectWire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
+    AnyAlgorithmWire,
     CollectiveWire,
     CustomCollectiveWire,
     InstanceWire,
@@ -53,6 +55,7 @@ def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) ->
 
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
 NETWORK = _kind("network", "joining", NetworkWire)
+FABRIC = _kind("fabric", "channels", FabricWire)
 BANDWIDTH = _kind("bandwidth", "intervals", VariableBandwidthWire)
 MEASUREMENT = _kind("measurement", "ranks timings", MeasurementsWire)
 PCIE_MEASUREMENT = _kind("pcie-measurement", "loopback_us beside_nic", PcieMeasurementsWire)
@@ -77,8 +80,27 @@ PROGRAM = _kind("program", "target collectives", ProjectWire)
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
-    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT),
+    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC),
 )
+
+AnyWire = (
+    TopologyWire
+    | VariableBandwidthWire
+    | NetworkWire
+    | CollectiveWire
+    | CustomCollectiveWire
+    | AnyAlgorithmWire
+    | SymmetryWire
+    | ScheduleWire
+    | PackedScheduleWire
+    | InstanceWire
+    | AnswerWire
+    | MeasurementsWire
+    | PcieMeasurementsWire
+    | SketchWire
+    | FabricWire
+)
+"""Whatever is written as canonical text."""
 
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 """The kinds that an algorithm is kept in."""

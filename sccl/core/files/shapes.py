@@ -11,8 +11,6 @@ import msgspec
 from msgspec import Meta
 
 from sccl.core.bus_ids import BusIds
-from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
-from sccl.core.files.sketch_shapes import SketchWire
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
@@ -416,21 +414,3 @@ class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
             description="Where several are about one link at one time, the least counts.",
         ),
     ]
-
-
-AnyWire = (
-    TopologyWire
-    | VariableBandwidthWire
-    | NetworkWire
-    | CollectiveWire
-    | CustomCollectiveWire
-    | AnyAlgorithmWire
-    | SymmetryWire
-    | ScheduleWire
-    | PackedScheduleWire
-    | InstanceWire
-    | AnswerWire
-    | MeasurementsWire
-    | PcieMeasurementsWire
-    | SketchWire
-)

@@ -15,8 +15,7 @@ from typing import TypeVar
 import msgspec
 import msgspec.inspect
 
-from sccl.core.files.kinds import Kind, kind_of, kind_of_shape
-from sccl.core.files.shapes import AnyWire
+from sccl.core.files.kinds import AnyWire, Kind, kind_of, kind_of_shape
 from sccl.errors import FormatError
 
 W = TypeVar("W", bound=msgspec.Struct)

@@ -1,0 +1,166 @@
+"""Fabric: the channels over which the ranks of a job move data, and what these share.
+
+Source: SYNDICATE (NSDI 2023) section 3: a physical plan says which interconnect carries a motif
+(NVLink and GPUDirect, or PCIe and TCP); motifs on different ones may run at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology, link_name
+from sccl.errors import TopologyError
+
+MAX_CHANNELS = 16
+MAX_STREAMS = 64
+MAX_LAUNCH_US = 1e6
+MAX_SLOWDOWN = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Incast:
+    """What is left of a channel's bandwidth where many send to one rank at once.
+
+    Attributes:
+        senders: as many, or more.
+        from_bytes: to one rank, together, or more.
+        efficiency: the part that is left, above 0 and up to 1.
+    """
+
+    senders: int
+    from_bytes: int
+    efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Links that are issued to by streams of their own.
+
+    Attributes:
+        topology: the machine as this channel joins its ranks.
+        streams: how many motifs may be on the way that are issued one after the other.
+        launch_us: microseconds that each motif takes beside what its links take.
+        slowdown: of computations that run while the channel is busy: by which part they take
+            longer, as kernels that communicate take cores and memory's bandwidth.
+        incast: what many senders to one rank leave; empty: nothing is lost.
+    """
+
+    name: str
+    topology: Topology
+    streams: int = 1
+    launch_us: float = 0.0
+    slowdown: float = 0.0
+    incast: tuple[Incast, ...] = ()
+
+    def efficiency(self, senders: int, size_bytes: int) -> float:
+        """Return the least that a row says of so many senders of so many bytes together."""
+        rows = [r for r in self.incast if senders >= r.senders and size_bytes >= r.from_bytes]
+        return min((row.efficiency for row in rows), default=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBudget:
+    """A bandwidth that links of several channels share, such as that of a NIC or of PCIe.
+
+    Attributes:
+        links: each by its channel's name and its edge.
+        gb_per_s: 10^9 bytes per second that they carry together.
+    """
+
+    name: str
+    links: tuple[tuple[str, Edge], ...]
+    gb_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """Channels over the same ranks.
+
+    Attributes:
+        channels: each with a name of its own.
+        shared: what links of several of them share.
+        source: where the numbers come from.
+
+    Raises:
+        TopologyError: channels are of different ranks, share a name, or numbers are none.
+    """
+
+    name: str
+    channels: tuple[Channel, ...]
+    shared: tuple[SharedBudget, ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        where = f"fabric {self.name!r}"
+        if not 1 <= len(self.channels) <= MAX_CHANNELS:
+            raise TopologyError(
+                f"{where} has {len(self.channels)} channels, expected 1 to {MAX_CHANNELS}"
+            )
+        names = [channel.name for channel in self.channels]
+        for name in names:
+            if not name.strip() or names.count(name) > 1:
+                raise TopologyError(
+                    f"{where} has channels named {', '.join(map(repr, names))}: give each a name "
+                    "of its own"
+                )
+        for channel in self.channels:
+            self._check_channel(f"{where}, channel {channel.name!r}", channel)
+        for budget in self.shared:
+            self._check_shared(f"{where}, shared {budget.name!r}", budget)
+
+    @property
+    def ranks(self) -> int:
+        """Return how many there are."""
+        return self.channels[0].topology.ranks
+
+    def channel(self, name: str) -> Channel:
+        """Return a channel.
+
+        Raises:
+            TopologyError: there is none of that name.
+        """
+        for channel in self.channels:
+            if channel.name == name:
+                return channel
+        known = ", ".join(channel.name for channel in self.channels)
+        raise TopologyError(f"fabric {self.name!r} has no channel {name!r}: it has {known}")
+
+    def _check_channel(self, where: str, channel: Channel) -> None:
+        if channel.topology.ranks != self.ranks:
+            first = self.channels[0]
+            raise TopologyError(
+                f"{where} joins {channel.topology.ranks} ranks, and {first.name!r} {self.ranks}: "
+                "expected the same ranks for all"
+            )
+        if not 1 <= channel.streams <= MAX_STREAMS:
+            raise TopologyError(
+                f"{where}: streams is {channel.streams}, expected 1 to {MAX_STREAMS}"
+            )
+        _check(f"{where}: launch_us", channel.launch_us, MAX_LAUNCH_US)
+        _check(f"{where}: slowdown", channel.slowdown, MAX_SLOWDOWN)
+        for row in channel.incast:
+            if row.senders < 2 or row.from_bytes < 0 or not 0 < row.efficiency <= 1:
+                raise TopologyError(
+                    f"{where}: incast of {row.senders} senders from {row.from_bytes} bytes on "
+                    f"leaves {row.efficiency:g}, expected 2 senders or more, bytes of 0 or more, "
+                    "and a part above 0 and up to 1"
+                )
+
+    def _check_shared(self, where: str, budget: SharedBudget) -> None:
+        if not isfinite(budget.gb_per_s) or budget.gb_per_s <= 0:
+            raise TopologyError(f"{where}: gb_per_s is {budget.gb_per_s:g}, expected more than 0")
+        if len(budget.links) < 2 or len(set(budget.links)) < len(budget.links):
+            raise TopologyError(f"{where} is of {len(budget.links)} links, expected 2 or more")
+        for name, edge in budget.links:
+            if edge not in self.channel(name).topology.edges:
+                raise TopologyError(
+                    f"{where}: {link_name(edge)} is none of channel {name!r}: give links that it "
+                    "has"
+                )
+
+
+def _check(what: str, value: float, most: float) -> None:
+    if not isfinite(value) or not 0 <= value <= most:
+        raise TopologyError(f"{what} is {value:g}, expected 0 to {most:g}")

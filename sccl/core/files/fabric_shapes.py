@@ -1,0 +1,78 @@
+"""The shape of files of fabrics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.files.shapes import TopologyWire
+
+
+class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class IncastWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """What is left of the bandwidth where many send to one rank at once."""
+
+    senders: Annotated[int, Meta(ge=2, description="As many, or more.")]
+    from_bytes: Annotated[
+        int, Meta(ge=0, description="To one rank, of all of them together, or more.")
+    ] = 0
+    efficiency: Annotated[float, Meta(gt=0, le=1, description="The part that is left.")]
+
+
+class ChannelWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Links that are issued to by streams of their own."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=60)]
+    topology: Annotated[
+        str | TopologyWire,
+        Meta(description="How it joins the ranks: a machine, or its name ('sccl topo list')."),
+    ]
+    streams: Annotated[
+        int, Meta(ge=1, description="Motifs that may be on the way, each issued after the last.")
+    ] = 1
+    launch_us: Annotated[
+        float, Meta(ge=0, description="What each motif takes beside its links, microseconds.")
+    ] = 0.0
+    slowdown: Annotated[
+        float,
+        Meta(ge=0, description="By which part computations take longer while it is busy."),
+    ] = 0.0
+    incast: tuple[IncastWire, ...] = ()
+
+
+class ChannelLinkWire(_Wire, frozen=True, kw_only=True):
+    """A link of a channel."""
+
+    channel: str
+    src: Annotated[int, Meta(ge=0)]
+    dst: Annotated[int, Meta(ge=0)]
+
+
+class SharedBudgetWire(_Wire, frozen=True, kw_only=True):
+    """A bandwidth that links of several channels share, such as that of a NIC."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    links: Annotated[tuple[ChannelLinkWire, ...], Meta(min_length=2)]
+    gb_per_s: Annotated[float, Meta(gt=0, description="10^9 bytes per second, of all together.")]
+
+
+class FabricWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """The channels over which the ranks of a job move data, and what these share."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["fabric"] = "fabric"
+    digest: Annotated[
+        str | None,
+        Meta(
+            description="sha256 of the content without this field; optional in files made by hand."
+        ),
+    ] = None
+    name: Annotated[str, Meta(min_length=1)]
+    source: Annotated[str, Meta(description="Where the numbers come from.")] = ""
+    channels: Annotated[tuple[ChannelWire, ...], Meta(min_length=1)]
+    shared: tuple[SharedBudgetWire, ...] = ()

@@ -1,0 +1,105 @@
+"""Fabrics as files and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
+from sccl.core.files.disk import read_text
+from sccl.core.files.fabric_shapes import (
+    ChannelLinkWire,
+    ChannelWire,
+    FabricWire,
+    IncastWire,
+    SharedBudgetWire,
+)
+from sccl.core.files.text import parse
+from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError
+
+Named = Callable[[str], Topology]
+"""Return the machine of a name."""
+
+
+def load_fabric(path: Path, named: Named) -> Fabric:
+    """Return the fabric in a file.
+
+    Args:
+        named: which machine a name means, where a channel is told by one.
+
+    Raises:
+        InputError: the file cannot be read, is no fabric, or contradicts itself.
+    """
+    where = str(path)
+    return fabric_of_wire(parse(read_text(path), FabricWire, where), where, named)
+
+
+def fabric_of_wire(wire: FabricWire, where: str, named: Named) -> Fabric:
+    """Return the fabric of a file shape.
+
+    Raises:
+        FormatError: it contradicts itself.
+    """
+    try:
+        channels = [_channel(c, f"{where}, channel {c.name!r}", named) for c in wire.channels]
+        return Fabric(
+            name=wire.name,
+            channels=tuple(channels),
+            shared=tuple(
+                SharedBudget(
+                    b.name, tuple((k.channel, (k.src, k.dst)) for k in b.links), b.gb_per_s
+                )
+                for b in wire.shared
+            ),
+            source=wire.source,
+        )
+    except FormatError:
+        raise
+    except InputError as error:
+        raise FormatError(f"{where}: {error}") from error
+
+
+def _channel(wire: ChannelWire, where: str, named: Named) -> Channel:
+    told = wire.topology
+    return Channel(
+        name=wire.name,
+        topology=named(told) if isinstance(told, str) else topology_of_wire(told, where),
+        streams=wire.streams,
+        launch_us=wire.launch_us,
+        slowdown=wire.slowdown,
+        incast=tuple(Incast(r.senders, r.from_bytes, r.efficiency) for r in wire.incast),
+    )
+
+
+def fabric_to_wire(fabric: Fabric) -> FabricWire:
+    """Return the file shape of a fabric, with its machines."""
+    return FabricWire(
+        name=fabric.name,
+        source=fabric.source,
+        channels=tuple(
+            ChannelWire(
+                name=c.name,
+                topology=topology_to_wire(c.topology),
+                streams=c.streams,
+                launch_us=c.launch_us,
+                slowdown=c.slowdown,
+                incast=tuple(
+                    IncastWire(senders=r.senders, from_bytes=r.from_bytes, efficiency=r.efficiency)
+                    for r in c.incast
+                ),
+            )
+            for c in fabric.channels
+        ),
+        shared=tuple(
+            SharedBudgetWire(
+                name=b.name,
+                links=tuple(
+                    ChannelLinkWire(channel=name, src=src, dst=dst) for name, (src, dst) in b.links
+                ),
+                gb_per_s=b.gb_per_s,
+            )
+            for b in fabric.shared
+        ),
+    )

@@ -1,0 +1,80 @@
+"""What verbs print of fabrics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.fabric import Fabric
+from sccl.core.files.fabrics import fabric_to_wire
+from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.text import digest
+from sccl.tasks.outputs import Output
+from sccl.topo import FABRICS, fabric_of
+
+
+class FabricChannelPart(Part, frozen=True, kw_only=True):
+    """A channel of a fabric."""
+
+    name: str
+    topology: str
+    links: Count
+    streams: Annotated[int, Meta(ge=1)]
+    launch_us: Annotated[float, Meta(ge=0)]
+
+
+class FabricPart(Part, frozen=True, kw_only=True):
+    """A fabric."""
+
+    name: str
+    ranks: Annotated[int, Meta(ge=1)]
+    channels: tuple[FabricChannelPart, ...]
+    shared: Annotated[Count, Meta(description="Budgets that links of several channels share.")]
+    source: str
+
+
+class FabricListOutput(Output, frozen=True, kw_only=True):
+    """The fabrics of the catalogue."""
+
+    kind: Literal["fabric-list"] = "fabric-list"
+    fabrics: tuple[FabricPart, ...]
+
+
+class FabricCheckOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl fabric check' found: a file that is none is an error."""
+
+    kind: Literal["fabric-check"] = "fabric-check"
+    file: FileText
+    fabric: FabricPart
+
+
+def list_output() -> FabricListOutput:
+    """Return the fabrics of the catalogue."""
+    return FabricListOutput(inputs={}, fabrics=tuple(_part(fabric_of(name)) for name in FABRICS))
+
+
+def check_output(file: str, fabric: Fabric) -> FabricCheckOutput:
+    """Return what is said of a file that is a fabric."""
+    digests = {"fabric": digest(fabric_to_wire(fabric))}
+    return FabricCheckOutput(inputs=digests, file=file, fabric=_part(fabric))
+
+
+def _part(fabric: Fabric) -> FabricPart:
+    channels = tuple(
+        FabricChannelPart(
+            name=c.name,
+            topology=c.topology.name,
+            links=len(c.topology.links),
+            streams=c.streams,
+            launch_us=c.launch_us,
+        )
+        for c in fabric.channels
+    )
+    return FabricPart(
+        name=fabric.name,
+        ranks=fabric.ranks,
+        channels=channels,
+        shared=len(fabric.shared),
+        source=fabric.source,
+    )

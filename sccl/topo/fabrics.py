@@ -1,0 +1,164 @@
+"""Fabrics by name: the machines of training jobs, each with its channels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from os.path import isfile
+from pathlib import Path
+
+from sccl.core.fabric import Channel, Fabric, SharedBudget
+from sccl.core.files.fabrics import load_fabric
+from sccl.core.topology import Link, Switch, Topology
+from sccl.errors import ParameterError, unknown_name
+from sccl.topo.catalogue import resolve
+
+NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
+"""Of the catalogue; ``hgx2xN`` has N nodes."""
+
+MOST_NODES = 128
+
+_GPUS = 8
+_NVSWITCH = (0.7, 150.0)
+_ROCE = (1.7, 12.5)
+_PCIE = (1.0, 12.5)
+_SOCKET = (1.0, 12.5)
+_TCP = (15.0, 25.0)
+"""Latency, microseconds, and 10^9 bytes per second and direction; sources: see below."""
+
+_LAUNCH_US = 5.0
+
+_SOURCE = (
+    "Nodes of 8 V100 around NVSwitch, SYNDICATE (NSDI 2023) Table 1: 1.2 TB/s within a node and "
+    "direction, so 150 GB/s a GPU; 8 NICs of 100 Gb/s for GPUs (RoCE), so 12.5 GB/s each; 2 of "
+    "100 Gb/s for hosts, so 25 GB/s a node. Latencies: TACCL (NSDI 2023) Table 1, DGX-2: 0.7 us by "
+    "NVSwitch, 1.7 us by InfiniBand, which RoCE is taken to have. "
+)
+_PCIE_SOURCE = (
+    "PCIe 3.0 x16 carries 12.5 GB/s, with 1 us a hop (NVIDIA/nccl, src/graph: 12 GB/s, and 1 us a "
+    "step of LL). "
+)
+_ASSUMED = (
+    "Assumed: TCP takes 15 us from host to host, a motif 5 us to launch; GPUs of one node share "
+    "nothing but what is said."
+)
+
+
+def fabric_of(text: str) -> Fabric:
+    """Return the fabric that a text names: of :data:`NAMES`, ``hgx2xN``, or a ``.json`` file.
+
+    Raises:
+        InputError: there is none of that name, or the file is not a fabric.
+    """
+    if text.endswith(".json"):
+        return load_fabric(Path(text), resolve)
+    if text == "dgx1-pcie":
+        return _dgx1_pcie()
+    if told := re.fullmatch(r"hgx2(?:x([1-9][0-9]{0,5}))?", text):
+        nodes = int(told[1] or 1)
+        if nodes > MOST_NODES:
+            raise ParameterError(f"fabric {text!r} has {nodes} nodes, expected 1 to {MOST_NODES}")
+        return _hgx2(text, nodes)
+    if isfile(text):  # noqa: PTH113 - never raises
+        raise ParameterError(f"{text} is a file, and those of fabrics end in .json")
+    hint = f"the fabrics are {', '.join(NAMES)}, hgx2xN of N nodes, or a .json file of your own"
+    raise unknown_name("fabric", text, NAMES, hint)
+
+
+def _hgx2(name: str, nodes: int) -> Fabric:
+    """Return nodes of SYNDICATE's testbed."""
+    ranks = _GPUS * nodes
+    gpu = _gpu_channel(f"{name}-gpu", nodes)
+    cpu = _cpu_channel(f"{name}-cpu", nodes)
+    shared: tuple[SharedBudget, ...] = ()
+    if nodes > 1:  # data for the NIC and for the host leave a GPU over its one slot
+        outside, hosts = ranks + nodes, [ranks + r // _GPUS for r in range(ranks)]
+        for word, flip in (("from", False), ("to", True)):
+            for r in range(ranks):
+                pairs = [("gpu", (r, outside)), ("cpu", (r, hosts[r]))]
+                links = tuple((c, (e[1], e[0]) if flip else e) for c, e in pairs)
+                shared += (SharedBudget(f"PCIe {word} GPU {r}", links, _PCIE[1]),)
+    return Fabric(
+        name=name,
+        channels=(
+            Channel("gpu", gpu, streams=2, launch_us=_LAUNCH_US),
+            Channel("cpu", cpu, launch_us=_LAUNCH_US),
+        ),
+        shared=shared,
+        source=_SOURCE + _PCIE_SOURCE + _ASSUMED,
+    )
+
+
+def _gpu_channel(name: str, nodes: int) -> Topology:
+    """Return GPUs around NVSwitch, and their NICs around a network."""
+    ranks = _GPUS * nodes
+    links = [(r, ranks + r // _GPUS, *_half(_NVSWITCH)) for r in range(ranks)]
+    switches = [f"NVSwitch {k}" for k in range(nodes)]
+    if nodes > 1:
+        links += [(r, ranks + nodes, *_half(_ROCE)) for r in range(ranks)]
+        switches.append("RoCE")
+    return _machine(name, ranks, links, switches, _nodes(nodes))
+
+
+def _cpu_channel(name: str, nodes: int) -> Topology:
+    """Return GPUs around their hosts, and these around a network."""
+    ranks = _GPUS * nodes
+    links = [(r, ranks + r // _GPUS, *_PCIE) for r in range(ranks)]
+    switches = [f"host {k}" for k in range(nodes)]
+    if nodes > 1:
+        links += [(ranks + k, ranks + nodes, *_half(_TCP)) for k in range(nodes)]
+        switches.append("TCP")
+    return _machine(name, ranks, links, switches, _nodes(nodes))
+
+
+def _dgx1_pcie() -> Fabric:
+    """Return a DGX-1 by NVLink, and by the PCIe switches below its two sockets."""
+    links = [(r, _GPUS + r // 2, *_PCIE) for r in range(_GPUS)]
+    links += [(_GPUS + k, _GPUS + 4 + k // 2, *_PCIE) for k in range(4)]
+    links.append((_GPUS + 4, _GPUS + 5, *_SOCKET))
+    switches = [*(f"PCIe switch {k}" for k in range(4)), "socket 0", "socket 1"]
+    pcie = _machine("dgx1-by-pcie", _GPUS, links, switches, _nodes(2, 4))
+    return Fabric(
+        name="dgx1-pcie",
+        channels=(
+            Channel("nvlink", resolve("dgx1"), launch_us=_LAUNCH_US),
+            Channel("pcie", pcie, launch_us=_LAUNCH_US),
+        ),
+        source="NVIDIA DGX-1 with 8 V100: NVLink as 'sccl topo show dgx1' has it; GPUs two by two "
+        "below PCIe switches, these two by two below the sockets, which the machine's 'nvidia-smi "
+        f"topo -m' shows (PIX, PHB, SYS). {_PCIE_SOURCE}Between sockets 12.5 GB/s (as 'sccl topo "
+        "import' takes it). Assumed: a motif takes 5 us to launch.",
+    )
+
+
+def _machine(
+    name: str,
+    ranks: int,
+    both_ways: Iterable[tuple[int, int, float, float]],
+    switches: Sequence[str],
+    chassis: tuple[tuple[int, ...], ...],
+) -> Topology:
+    """Return a machine of links with latencies and bandwidths, each there and back."""
+    links = [
+        Link(*edge, 1, alpha, speed)
+        for u, v, alpha, speed in both_ways
+        for edge in ((u, v), (v, u))
+    ]
+    return Topology(
+        name=name,
+        ranks=ranks,
+        links=tuple(sorted(links)),
+        alpha_us=max(link.alpha_us for link in links),
+        gb_per_s=min(link.gb_per_s for link in links),
+        switches=tuple(map(Switch, switches)),
+        chassis=chassis if len(chassis) > 1 else (),
+    )
+
+
+def _half(cost: tuple[float, float]) -> tuple[float, float]:
+    """Return the cost of each of the two links over a switch, of which the latency is told."""
+    return (cost[0] / 2, cost[1])
+
+
+def _nodes(count: int, each: int = _GPUS) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(range(each * k, each * (k + 1))) for k in range(count))
