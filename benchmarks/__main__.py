@@ -26,6 +26,7 @@ from benchmarks import collectives as runs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
+from benchmarks import syndicate as training
 from benchmarks import taccl as sketches
 from benchmarks import teccl as least
 from benchmarks import teccl_scale as large_runs
@@ -239,6 +240,23 @@ def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> 
         case = result.case
         _progress(f"{case.topology} {case.collective} {case.chunk_bytes}", result.seconds)
     out().print(report.epochs_table(results))
+
+
+@app.command("syndicate")
+@reported
+def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+    """Plans of training steps: searches beside proved optima; parts are figure6 and bank."""
+    parts = [part for part in ("figure6", "bank") if part.startswith(tuple(only.split(",")))]
+    if not parts:
+        raise ParameterError(f"only is {only!r}, expected figure6 or bank")
+    record = begin("syndicate", writable(output), {"only": only, "smoke": smoke}, {})
+    results: list[training.SyndicateResult] = []
+    for result in training.run(parts, smoke=smoke):
+        results.append(result)
+        record.write(results, len(results) + 1)
+        _progress(f"{result.part}: {result.search}", result.seconds)
+    record.write(results, len(results))
+    out().print(report.steps_table(results))
 
 
 @app.command("files")

@@ -19,6 +19,7 @@ from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
+from benchmarks.syndicate import SyndicateResult
 from benchmarks.taccl import TacclResult
 from benchmarks.teccl import Attained, LeastTimeResult
 from benchmarks.teccl_epochs import EpochResult
@@ -242,6 +243,18 @@ def large_table(results: Sequence[LargeResult]) -> Table:
             "" if r.case.target_s is None else f"{r.case.target_s:g}",
             escape(r.case.published),
         )
+    return table
+
+
+def steps_table(results: Sequence[SyndicateResult]) -> Table:
+    """Return what searches for plans of training steps come to."""
+    table = _table("Training steps", "part", "search", "problems", "optimal", "mean", "worst")
+    table.add_column("CPU s each", justify="right")
+    table.add_column("")
+    for r in results:
+        shares = (f"{r.optimal:.1%}", f"{r.mean:+.2%}", f"{r.worst:+.2%}")
+        row = (str(r.problems), *shares, seconds_text(r.seconds), r.note)
+        table.add_row(r.part, r.search, *row)
     return table
 
 

@@ -30,6 +30,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "teccl-epochs",
         "teccl-scale",
         "taccl",
+        "syndicate",
         "files",
         "fuzz",
     ],

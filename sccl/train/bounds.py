@@ -1,0 +1,133 @@
+"""What no plan of a step takes less than.
+
+Two bounds, each with what proves it:
+
+- the longest way through the ops, each by the option that is over first, alone;
+- for prices of the resources that add up to 1: what each op costs at the least over its options,
+  and the ticks before and after all ops that may use a resource. It is in use for the ticks of what
+  uses it, and not in these; so the mean over resources, by their prices, of what each needs is no
+  more than the whole takes. The prices are those of a linear program; any others would prove a
+  bound, too, so that nothing rests on its solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from sccl.solvers import lp
+from sccl.train.problem import StepProblem
+
+_EFFORT = 10.0
+"""Of GLOP: deterministic time, a unit near a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBound:
+    """A lower bound.
+
+    Attributes:
+        ticks: that every plan takes.
+        binds: ``path``, or ``load``.
+        prices: of resources, by their numbers, which prove a load; empty: of a path.
+    """
+
+    ticks: int
+    binds: str
+    prices: tuple[tuple[int, Fraction], ...] = ()
+
+
+def least_finish(problem: StepProblem) -> StepBound:
+    """Return the higher of both bounds.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    heads, tails = _ends(problem)
+    lengths = [min(option.length for option in op.options) for op in problem.ops]
+    path = max(h + n + t for h, n, t in zip(heads, lengths, tails, strict=True))
+    prices = _prices(problem, _around(problem, heads, tails))
+    load = load_bound(problem, prices)
+    if load > path:
+        return StepBound(load, "load", tuple(sorted(prices.items())))
+    return StepBound(path, "path")
+
+
+def load_bound(problem: StepProblem, prices: dict[int, Fraction]) -> int:
+    """Return the bound that prices prove, in exact arithmetic; they are scaled to add up to 1."""
+    total = sum(prices.values(), Fraction(0))
+    if not total:
+        return 0
+    around = _around(problem, *_ends(problem))
+    found = sum((price * around[r] for r, price in prices.items()), Fraction(0))
+    for op in problem.ops:
+        costs = [
+            sum((prices.get(r, Fraction(0)) * ticks for r, ticks in o.busy().items()), Fraction(0))
+            for o in op.options
+        ]
+        found += min(costs)
+    return ceil(found / total)
+
+
+def _ends(problem: StepProblem) -> tuple[list[int], list[int]]:
+    """Return of each op the ticks before it can begin, and those after it ended, at the least."""
+    lengths = [min(option.length for option in op.options) for op in problem.ops]
+    heads, tails = [0] * len(lengths), [0] * len(lengths)
+    for number, op in enumerate(problem.ops):
+        heads[number] = max((heads[k] + lengths[k] for k in op.after), default=0)
+    for number in range(len(lengths) - 1, -1, -1):
+        for k in problem.ops[number].after:
+            tails[k] = max(tails[k], tails[number] + lengths[number])
+    return heads, tails
+
+
+def _around(problem: StepProblem, heads: list[int], tails: list[int]) -> list[int]:
+    """Return of each resource the ticks before ops that may use it begin, and after they ended.
+
+    These pass whether or not any option that is taken uses it: every op is done.
+    """
+    found = []
+    for resource in range(len(problem.resources)):
+        may = [
+            number
+            for number, op in enumerate(problem.ops)
+            if any(resource in motif.uses for o in op.options for motif in o.motifs)
+        ]
+        first = min((heads[number] for number in may), default=0)
+        found.append(first + min((tails[number] for number in may), default=0))
+    return found
+
+
+def _prices(problem: StepProblem, around: list[int]) -> dict[int, Fraction]:
+    """Return prices of resources under which all that is needed costs the most.
+
+    Columns are the prices, and the cost of each op; a row for each option says that its op costs no
+    more than that; the last, that the prices add up to 1.
+    """
+    resources = len(problem.resources)
+    rows: list[tuple[int, int, float]] = []
+    scale = float(max(option.length for op in problem.ops for option in op.options) or 1)
+    count = 0
+    for number, op in enumerate(problem.ops):
+        for option in op.options:
+            rows.append((count, resources + number, 1.0))
+            rows.extend((count, r, -ticks / scale) for r, ticks in option.busy().items() if ticks)
+            count += 1
+    rows.extend((count, r, 1.0) for r in range(resources))
+    row, column, value = zip(*rows, strict=True)
+    found = lp.solve_sparse(
+        lp.SparseProgram(
+            cost=-np.array([*(ticks / scale for ticks in around), *[1.0] * len(problem.ops)]),
+            lower=np.full(count + 1, -np.inf),
+            upper=np.array([*[0.0] * count, 1.0]),
+            row=np.array(row, dtype=np.int64),
+            column=np.array(column, dtype=np.int64),
+            value=np.array(value),
+        ),
+        _EFFORT,
+    )
+    prices = {r: lp.rational(value) for r, value in enumerate(found.values[:resources].tolist())}
+    return {r: price for r, price in prices.items() if price}

@@ -1,0 +1,109 @@
+"""The best plan of a step, by CP-SAT: an interval for each motif of each option that is taken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sccl.solvers import cpsat
+from sccl.solvers.effort import Effort
+from sccl.train.problem import StepPlan, StepProblem
+
+_STRATEGY = cpsat.Strategy()
+
+
+class Exact(NamedTuple):
+    """What CP-SAT finds.
+
+    Attributes:
+        plan: None: it found none.
+        proved: whether nothing takes less.
+    """
+
+    plan: StepPlan | None
+    proved: bool
+
+
+def exact(problem: StepProblem, effort: Effort, hint: StepPlan | None = None) -> Exact:
+    """Return the best plan, or the best that is found within an effort.
+
+    Args:
+        hint: a plan to go on from.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    model = _Model(problem, _horizon(problem) if hint is None else hint.finish(problem))
+    if hint is not None:
+        model.hint(hint)
+    found = cpsat.solve(model.model, effort, _STRATEGY)
+    if not found.found:
+        return Exact(None, proved=False)
+    return Exact(model.plan(found), found.optimal)
+
+
+def _horizon(problem: StepProblem) -> int:
+    """Return the ticks that one op after the other takes, each by its fastest option."""
+    return sum(
+        min(sum(m.ticks for m in option.motifs) for option in op.options) for op in problem.ops
+    )
+
+
+class _Model:
+    """The model.
+
+    Attributes:
+        taken: of each op and option, whether it is taken.
+        start: of each op, option and motif.
+    """
+
+    def __init__(self, problem: StepProblem, horizon: int) -> None:
+        self.problem, self.model = problem, cpsat.CpModel()
+        self.taken: list[list[cpsat.IntVar]] = []
+        self.start: list[list[list[cpsat.IntVar]]] = []
+        self.end: list[cpsat.IntVar] = []
+        busy: dict[int, list[cpsat.IntervalVar]] = {}
+        for number in range(len(problem.ops)):
+            self._add(number, horizon, busy)
+        for intervals in busy.values():
+            self.model.add_no_overlap(intervals)
+        self.finish = self.model.new_int_var(0, horizon, "")
+        self.model.add_max_equality(self.finish, self.end)
+        self.model.minimize(self.finish)
+
+    def _add(self, number: int, horizon: int, busy: dict[int, list[cpsat.IntervalVar]]) -> None:
+        model, op = self.model, self.problem.ops[number]
+        end = model.new_int_var(0, horizon, "")
+        taken, starts = [], []
+        for option in op.options:
+            x, own = model.new_bool_var(""), list[cpsat.IntVar]()
+            for motif in option.motifs:
+                start = model.new_int_var(0, horizon, "")
+                over = model.new_optional_fixed_size_interval_var(start, motif.ticks, x, "")
+                for resource in motif.uses if motif.ticks else ():
+                    busy.setdefault(resource, []).append(over)
+                for k in motif.after:
+                    model.add(start >= own[k] + option.motifs[k].ticks).only_enforce_if(x)
+                for k in op.after:
+                    model.add(start >= self.end[k]).only_enforce_if(x)
+                model.add(end >= start + motif.ticks).only_enforce_if(x)
+                own.append(start)
+            taken.append(x)
+            starts.append(own)
+        model.add_exactly_one(taken)
+        self.taken.append(taken)
+        self.start.append(starts)
+        self.end.append(end)
+
+    def hint(self, plan: StepPlan) -> None:
+        """Tell it a plan."""
+        for number, choice in enumerate(plan.options):
+            for option, x in enumerate(self.taken[number]):
+                self.model.add_hint(x, option == choice)
+            for start, at in zip(self.start[number][choice], plan.starts[number], strict=True):
+                self.model.add_hint(start, at)
+
+    def plan(self, found: cpsat.Result) -> StepPlan:
+        """Return the plan of a solution."""
+        options = tuple(found.true(own)[0] for own in self.taken)
+        starts = [self.start[number][choice] for number, choice in enumerate(options)]
+        return StepPlan(options, tuple(tuple(map(found.value, own)) for own in starts))

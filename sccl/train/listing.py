@@ -1,0 +1,165 @@
+"""Lists: motifs start in an order, or whenever they can, in compiled loops.
+
+No resource stands still while something could use it, which no priorities change: what is better
+for waiting is found by serial generation alone (:mod:`sccl.train.placing`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.compiled import compiled
+from sccl.train.placing import NEVER, rests
+from sccl.train.problem import StepArrays, Whole
+
+
+@compiled
+def in_order(step: StepArrays, choice: Whole, starts: Whole) -> int:
+    """Start motifs in the order of submission: each no earlier than all before it.
+
+    That is so of what communicates; computations are in the order of their stream.
+    """
+    ops = len(choice)
+    free = np.zeros(step.resources[0], dtype=np.int64)
+    ended = np.zeros(ops, dtype=np.int64)
+    issued, finish = np.int64(0), np.int64(0)
+    for op in range(ops):
+        ready = np.int64(0)
+        for k in range(step.before_first[op], step.before_first[op + 1]):
+            ready = max(ready, ended[step.before[k]])
+        option = step.option_first[op] + choice[op]
+        for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+            start = max(ready, issued) if step.communicates[op] else ready
+            for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
+                start = max(start, starts[step.wait[k]] + step.ticks[step.wait[k]])
+            for k in range(step.use_first[motif], step.use_first[motif + 1]):
+                start = max(start, free[step.use[k]])
+            for k in range(step.use_first[motif], step.use_first[motif + 1]):
+                free[step.use[k]] = start + step.ticks[motif]
+            if step.communicates[op]:
+                issued = start
+            starts[motif] = start
+            ended[op] = max(ended[op], start + step.ticks[motif])
+        finish = max(finish, ended[op])
+    return int(finish)
+
+
+class ListRoom(NamedTuple):
+    """What list scheduling writes into.
+
+    Attributes:
+        free: of each resource, when it is free again.
+        ready: of each op, when what it waits for has ended; NEVER: that is not known.
+        waits: of each op: for how many it waits still.
+        left: of each op: motifs that have not started.
+        ended: of each op: when the last of those that started ends.
+    """
+
+    free: Whole
+    ready: Whole
+    waits: Whole
+    left: Whole
+    ended: Whole
+
+
+@compiled
+def _urgent_first(step: StepArrays, choice: Whole) -> Whole:
+    """Return the ops, those with the longest rest first."""
+    rest = np.zeros(len(step.ticks), dtype=np.int64)
+    rests(step, choice, rest)
+    longest = np.zeros(len(choice), dtype=np.int64)
+    for op in range(len(choice)):
+        option = step.option_first[op] + choice[op]
+        longest[op] = rest[step.motif_first[option] : step.motif_first[option + 1]].max()
+    return np.argsort(-longest, kind="mergesort")
+
+
+@compiled
+def _could_start(step: StepArrays, room: ListRoom, starts: Whole, op: int, motif: int) -> int:
+    """Return the tick from which a motif could start by what has started so far."""
+    at = room.ready[op]
+    for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
+        other = step.wait[k]
+        at = max(at, NEVER if starts[other] == NEVER else starts[other] + step.ticks[other])
+    for k in range(step.use_first[motif], step.use_first[motif + 1]):
+        at = max(at, room.free[step.use[k]])
+    return int(at)
+
+
+@compiled
+def _started(  # noqa: PLR0913, PLR0917 - loops
+    step: StepArrays, choice: Whole, room: ListRoom, starts: Whole, op: int, now: int
+) -> int:
+    """Start the motifs of an op that can; return when the first of the others could."""
+    option, soonest = step.option_first[op] + choice[op], NEVER
+    for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+        if starts[motif] < NEVER:
+            continue
+        at = _could_start(step, room, starts, op, motif)
+        if at > now:
+            soonest = min(soonest, at)
+            continue
+        starts[motif] = now
+        end = now + step.ticks[motif]
+        for k in range(step.use_first[motif], step.use_first[motif + 1]):
+            room.free[step.use[k]] = end
+        room.ended[op] = max(room.ended[op], end)
+        room.left[op] -= 1
+    return soonest
+
+
+@compiled
+def _let_go(step: StepArrays, room: ListRoom, op: int) -> int:
+    """Note that all motifs of an op have started; return when the first that waits could."""
+    soonest = NEVER
+    for k in range(step.later_first[op], step.later_first[op + 1]):
+        other = step.later[k]
+        room.waits[other] -= 1
+        if room.waits[other] == 0:
+            room.ready[other] = 0
+            for j in range(step.before_first[other], step.before_first[other + 1]):
+                room.ready[other] = max(room.ready[other], room.ended[step.before[j]])
+            soonest = min(soonest, room.ready[other])
+    return soonest
+
+
+@compiled
+def by_list(step: StepArrays, choice: Whole, starts: Whole, most: int) -> int:
+    """Start, whenever something ends, what can start, what has the longest rest first.
+
+    SYNDICATE's optSched, with the outer loop that its listing lacks: computations in their order,
+    communication by critical path.
+
+    Args:
+        most: ticks, beyond which it is given up.
+    """
+    ops = len(choice)
+    room = ListRoom(
+        np.zeros(step.resources[0], dtype=np.int64),
+        np.full(ops, NEVER, dtype=np.int64),
+        (step.before_first[1:] - step.before_first[:-1]).copy(),
+        np.zeros(ops, dtype=np.int64),
+        np.zeros(ops, dtype=np.int64),
+    )
+    order = _urgent_first(step, choice)
+    for op in range(ops):
+        option = step.option_first[op] + choice[op]
+        room.left[op] = step.motif_first[option + 1] - step.motif_first[option]
+        starts[step.motif_first[option] : step.motif_first[option + 1]] = NEVER
+        if room.waits[op] == 0:
+            room.ready[op] = 0
+    now, undone, finish = 0, ops, 0
+    while undone and finish <= most:
+        soonest = NEVER
+        for op in order:
+            if room.left[op] == 0 or room.ready[op] == NEVER:
+                continue
+            soonest = min(soonest, _started(step, choice, room, starts, op, now))
+            if room.left[op] == 0:
+                undone -= 1
+                finish = max(finish, room.ended[op])
+                soonest = min(soonest, _let_go(step, room, op))
+        now = max(soonest, now)
+    return finish if not undone else most + 1

@@ -1,0 +1,236 @@
+"""Serial schedule generation, in compiled loops.
+
+It takes one motif after the other, the most urgent first, and places it in the first gap that all
+its resources have; so it may start before one that was placed earlier, and a resource may stand
+still for one that comes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.compiled import compiled
+from sccl.train.problem import StepArrays, Whole
+
+NEVER = 2**62
+
+Rows = NDArray[np.int64]
+"""Of numbers, by resource."""
+
+
+@compiled
+def rests(step: StepArrays, choice: Whole, rest: Whole) -> None:
+    """Write of each motif that is taken the ticks from its start to the end of all.
+
+    That is, if nothing is in the way; of the others nothing is written.
+    """
+    ops = len(choice)
+    after = np.zeros(ops, dtype=np.int64)  # from an op's end to the end of all
+    for op in range(ops - 1, -1, -1):
+        option = step.option_first[op] + choice[op]
+        first, last = step.motif_first[option], step.motif_first[option + 1]
+        rest[first:last] = after[op]
+        longest = np.int64(0)
+        for motif in range(last - 1, first - 1, -1):
+            rest[motif] += step.ticks[motif]
+            longest = max(longest, rest[motif])
+            for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
+                rest[step.wait[k]] = max(rest[step.wait[k]], rest[motif])
+        for k in range(step.before_first[op], step.before_first[op + 1]):
+            after[step.before[k]] = max(after[step.before[k]], longest)
+
+
+@compiled
+def _first_gap(begin: Whole, end: Whole, count: int, start: int, ticks: int) -> int:
+    """Return the first tick from a start on from which a resource is free for so many."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if end[middle] <= start:
+            low = middle + 1
+        else:
+            high = middle
+    while low < count and begin[low] < start + ticks:
+        start = max(start, end[low])
+        low += 1
+    return start
+
+
+@compiled
+def _occupy(begin: Whole, end: Whole, count: int, start: int, ticks: int) -> None:
+    """Enter that a resource is in use, where it is free."""
+    place = count
+    while place > 0 and begin[place - 1] > start:
+        begin[place], end[place] = begin[place - 1], end[place - 1]
+        place -= 1
+    begin[place], end[place] = start, start + ticks
+
+
+class Room(NamedTuple):
+    """What placing writes into.
+
+    Attributes:
+        busy_from: by resource, when each use of it begins, in their order.
+        busy_to: by resource, when it ends.
+        busy: of each resource, how many uses there are.
+        key: of each motif: the least goes first.
+        ready: of each motif: when what it waits for has ended.
+        waits: of each motif: for how many it waits still, its op's one among them.
+        queue: motifs that wait for nothing.
+        op_waits: of each op: for how many ops it waits still.
+        op_ready: of each op: when they have ended.
+        left: of each op: motifs that are not placed.
+        op_done: of each op: when the last of its motifs so far has ended.
+        rest: of each motif: ticks until all has ended.
+    """
+
+    busy_from: Rows
+    busy_to: Rows
+    busy: Whole
+    key: Whole
+    ready: Whole
+    waits: Whole
+    queue: Whole
+    op_waits: Whole
+    op_ready: Whole
+    left: Whole
+    op_done: Whole
+    rest: Whole
+
+
+def room_of(step: StepArrays) -> Room:
+    """Return room for placing."""
+    resources, motifs, ops = int(step.resources[0]), len(step.ticks), len(step.communicates)
+    uses = np.bincount(step.use, minlength=resources)
+    table = np.zeros((2, resources, int(uses.max(initial=0)) + 1), dtype=np.int64)
+    by_motif, by_op = np.zeros((5, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
+    return Room(
+        busy_from=table[0],
+        busy_to=table[1],
+        busy=np.zeros(resources, dtype=np.int64),
+        key=by_motif[0],
+        ready=by_motif[1],
+        waits=by_motif[2],
+        queue=by_motif[3],
+        rest=by_motif[4],
+        op_waits=by_op[0],
+        op_ready=by_op[1],
+        left=by_op[2],
+        op_done=by_op[3],
+    )
+
+
+@compiled
+def _place(step: StepArrays, room: Room, motif: int, start: int) -> int:
+    """Take for a motif the first gap of all its resources; return where it starts."""
+    ticks, moved = step.ticks[motif], True
+    first, last = step.use_first[motif], step.use_first[motif + 1]
+    while moved:
+        moved = False
+        for k in range(first, last):
+            own = step.use[k]
+            at = _first_gap(room.busy_from[own], room.busy_to[own], room.busy[own], start, ticks)
+            if at > start:
+                start, moved = at, True
+    for k in range(first, last if ticks else first):
+        own = step.use[k]
+        _occupy(room.busy_from[own], room.busy_to[own], room.busy[own], start, ticks)
+        room.busy[own] += 1
+    return start
+
+
+@compiled
+def _next(room: Room, count: int) -> int:
+    """Take the motif with the least key out of the queue."""
+    best = 0
+    for place in range(1, count):
+        one, other = room.queue[place], room.queue[best]
+        if room.key[one] < room.key[other] or (room.key[one] == room.key[other] and one < other):
+            best = place
+    motif = room.queue[best]
+    room.queue[best] = room.queue[count - 1]
+    return int(motif)
+
+
+@compiled
+def _begun(step: StepArrays, choice: Whole, offset: Whole, room: Room) -> int:
+    """Set out to place everything; return how many motifs wait for nothing."""
+    rests(step, choice, room.rest)
+    room.busy[:] = 0
+    room.op_ready[:] = 0
+    room.op_done[:] = 0
+    count = 0
+    for op in range(len(choice)):
+        room.op_waits[op] = step.before_first[op + 1] - step.before_first[op]
+        option = step.option_first[op] + choice[op]
+        first, last = step.motif_first[option], step.motif_first[option + 1]
+        room.left[op] = last - first
+        for motif in range(first, last):
+            room.key[motif] = -room.rest[motif] - offset[op]
+            room.ready[motif] = 0
+            own = step.wait_first[motif + 1] - step.wait_first[motif]
+            room.waits[motif] = own + (room.op_waits[op] > 0)
+            if room.waits[motif] == 0:
+                room.queue[count] = motif
+                count += 1
+    return count
+
+
+@compiled
+def serially(  # noqa: PLR0913, PLR0917 - loops
+    step: StepArrays, choice: Whole, offset: Whole, starts: Whole, room: Room, most: int
+) -> int:
+    """Place all motifs, those with the longest rest first among those whose turn it can be.
+
+    Args:
+        offset: of each op, ticks by which it is more urgent than its rest says.
+        starts: of each motif: written where its option is taken.
+        room: that was made for the step.
+        most: ticks; placing ends where some rest goes beyond that.
+
+    Returns:
+        The tick by which all has ended; beyond the most: it was given up.
+    """
+    count, finish = _begun(step, choice, offset, room), 0
+    while count:
+        motif = _next(room, count)
+        count -= 1
+        op = step.op[motif]
+        start = _place(step, room, motif, max(room.ready[motif], room.op_ready[op]))
+        if start + room.rest[motif] > most:
+            return most + 1
+        starts[motif] = start
+        ended = start + step.ticks[motif]
+        finish = max(finish, ended)
+        for k in range(step.next_first[motif], step.next_first[motif + 1]):
+            other = step.next[k]
+            room.ready[other] = max(room.ready[other], ended)
+            room.waits[other] -= 1
+            if room.waits[other] == 0:
+                room.queue[count] = other
+                count += 1
+        room.op_done[op] = max(room.op_done[op], ended)
+        room.left[op] -= 1
+        if room.left[op] == 0:
+            count = _released(step, choice, room, op, count)
+    return int(finish)
+
+
+@compiled
+def _released(step: StepArrays, choice: Whole, room: Room, op: int, count: int) -> int:
+    """Let go those that waited for an op that has ended; return how many wait for nothing."""
+    for k in range(step.later_first[op], step.later_first[op + 1]):
+        other = step.later[k]
+        room.op_ready[other] = max(room.op_ready[other], room.op_done[op])
+        room.op_waits[other] -= 1
+        if room.op_waits[other] == 0:
+            option = step.option_first[other] + choice[other]
+            for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+                room.waits[motif] -= 1
+                if room.waits[motif] == 0:
+                    room.queue[count] = motif
+                    count += 1
+    return count

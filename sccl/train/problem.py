@@ -1,0 +1,259 @@
+"""A step of training as it is planned: ops with options, whose motifs take resources for a time.
+
+A resource serves one motif at a time: a stream of computations, or a channel. Times are whole
+ticks, so that nothing is rounded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.errors import ParameterError
+
+Whole = NDArray[np.int64]
+
+MAX_MOTIFS = 10**6
+MAX_TICKS = 2**50
+
+
+@dataclass(frozen=True, slots=True)
+class StepMotif:
+    """What is issued as one.
+
+    Attributes:
+        ticks: that it takes.
+        uses: the resources that it has to itself meanwhile, by their numbers.
+        after: motifs of the same option that end before it begins.
+    """
+
+    ticks: int
+    uses: tuple[int, ...]
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepOption:
+    """One way to do an op.
+
+    Attributes:
+        name: its recipe, and what carries it.
+        motifs: each after those that it waits for.
+    """
+
+    name: str
+    motifs: tuple[StepMotif, ...]
+
+    @property
+    def length(self) -> int:
+        """Return the ticks that it takes alone, if motifs wait for nothing but one another."""
+        ends: list[int] = []
+        for motif in self.motifs:
+            ends.append(motif.ticks + max((ends[k] for k in motif.after), default=0))
+        return max(ends)
+
+    def busy(self) -> dict[int, int]:
+        """Return the ticks for which it has each resource that it uses."""
+        found: dict[int, int] = {}
+        for motif in self.motifs:
+            for resource in motif.uses:
+                found[resource] = found.get(resource, 0) + motif.ticks
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class StepOp:
+    """A computation or a collective.
+
+    Attributes:
+        options: of which one is taken.
+        after: ops that end before it begins.
+        communicates: whether it is a collective; what computes has one option.
+    """
+
+    name: str
+    options: tuple[StepOption, ...]
+    after: tuple[int, ...] = ()
+    communicates: bool = True
+
+
+class StepArrays(NamedTuple):
+    """A problem for compiled loops: rows of rows, each with where they begin, and the end.
+
+    Attributes:
+        option_first: of each op: its first option.
+        motif_first: of each option: its first motif.
+        length: of each option.
+        ticks: of each motif.
+        use_first: of each motif: its first use.
+        use: resources.
+        wait_first: of each motif: where those begin that it waits for.
+        wait: motifs of the same option.
+        next_first: of each motif: where those begin that wait for it.
+        next: motifs of the same option.
+        op: of each motif.
+        before_first: of each op: where those begin that it waits for.
+        before: ops.
+        later_first: of each op: where those begin that wait for it.
+        later: ops.
+        communicates: of each op.
+        resources: how many there are, as an array of one number.
+    """
+
+    option_first: Whole
+    motif_first: Whole
+    length: Whole
+    ticks: Whole
+    use_first: Whole
+    use: Whole
+    wait_first: Whole
+    wait: Whole
+    next_first: Whole
+    next: Whole
+    op: Whole
+    before_first: Whole
+    before: Whole
+    later_first: Whole
+    later: Whole
+    communicates: Whole
+    resources: Whole
+
+
+@dataclass(frozen=True)
+class StepProblem:
+    """A step.
+
+    Attributes:
+        resources: by name.
+        ops: in the order in which the host submits them: each after those that it waits for.
+
+    Raises:
+        ParameterError: something waits for what comes later, or uses what there is not.
+    """
+
+    resources: tuple[str, ...]
+    ops: tuple[StepOp, ...]
+
+    def __post_init__(self) -> None:
+        if not self.ops:
+            raise ParameterError("a step has no ops: expected one at least")
+        motifs = sum(len(option.motifs) for op in self.ops for option in op.options)
+        if motifs > MAX_MOTIFS:
+            raise ParameterError(
+                f"options have {motifs} motifs in all, expected {MAX_MOTIFS} at the most"
+            )
+        for number, op in enumerate(self.ops):
+            if not op.options or (len(op.options) > 1 and not op.communicates):
+                raise ParameterError(
+                    f"op {op.name!r} has {len(op.options)} options, expected one"
+                    + (" or more" if op.communicates else ", as it computes")
+                )
+            if late := [k for k in op.after if not 0 <= k < number]:
+                raise ParameterError(f"op {op.name!r} waits for op {late[0]}, which is not before")
+            for option in op.options:
+                self._check(op, option)
+
+    def _check(self, op: StepOp, option: StepOption) -> None:
+        where = f"op {op.name!r}, option {option.name!r}"
+        if not option.motifs:
+            raise ParameterError(f"{where} has no motifs, expected one at least")
+        for number, motif in enumerate(option.motifs):
+            if not 0 <= motif.ticks <= MAX_TICKS:
+                raise ParameterError(
+                    f"{where}: motif {number} takes {motif.ticks} ticks, expected 0 to {MAX_TICKS}"
+                )
+            if any(not 0 <= k < number for k in motif.after):
+                raise ParameterError(f"{where}: motif {number} waits for one that is not before it")
+            uses = set(motif.uses)
+            if len(uses) < len(motif.uses) or not uses <= set(range(len(self.resources))):
+                raise ParameterError(
+                    f"{where}: motif {number} uses resources {list(motif.uses)!s:.60}, expected "
+                    f"different ones from 0 to {len(self.resources) - 1}"
+                )
+
+    @cached_property
+    def arrays(self) -> StepArrays:
+        """Return the problem for compiled loops."""
+        options = [option for op in self.ops for option in op.options]
+        motifs = [motif for option in options for motif in option.motifs]
+        first = _firsts([len(option.motifs) for option in options])
+        waits = [
+            [int(first[k]) + other for other in motif.after]
+            for k, option in enumerate(options)
+            for motif in option.motifs
+        ]
+        uses, before = [motif.uses for motif in motifs], [op.after for op in self.ops]
+        later, then = _turned(before), _turned(waits)
+        whose = [k for k, op in enumerate(self.ops) for o in op.options for _ in o.motifs]
+        return StepArrays(
+            option_first=_firsts([len(op.options) for op in self.ops]),
+            motif_first=first,
+            length=_row([option.length for option in options]),
+            ticks=_row([motif.ticks for motif in motifs]),
+            use_first=_firsts([len(own) for own in uses]),
+            use=_row([k for own in uses for k in own]),
+            wait_first=_firsts([len(own) for own in waits]),
+            wait=_row([k for own in waits for k in own]),
+            next_first=_firsts([len(own) for own in then]),
+            next=_row([k for own in then for k in own]),
+            op=_row(whose),
+            before_first=_firsts([len(own) for own in before]),
+            before=_row([k for own in before for k in own]),
+            later_first=_firsts([len(own) for own in later]),
+            later=_row([k for own in later for k in own]),
+            communicates=_row([int(op.communicates) for op in self.ops]),
+            resources=_row([len(self.resources)]),
+        )
+
+    def plan_of(self, choice: Whole, starts: Whole) -> StepPlan:
+        """Return the plan of what loops have: options of each op, and starts of all motifs."""
+        first = self.arrays.motif_first
+        rows = self.arrays.option_first[:-1] + choice
+        spans = zip(first[rows].tolist(), first[rows + 1].tolist(), strict=True)
+        return StepPlan(
+            options=tuple(choice.tolist()),
+            starts=tuple(tuple(starts[a:b].tolist()) for a, b in spans),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What each op takes, and when.
+
+    Attributes:
+        options: of each op, which.
+        starts: of each op, the ticks at which the motifs of that option start.
+    """
+
+    options: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+
+    def finish(self, problem: StepProblem) -> int:
+        """Return the tick by which all has ended."""
+        return max(
+            start + motif.ticks
+            for op, option, starts in zip(problem.ops, self.options, self.starts, strict=True)
+            for motif, start in zip(op.options[option].motifs, starts, strict=True)
+        )
+
+
+def _turned(waits: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return who waits for each, from whom each waits for."""
+    found: list[list[int]] = [[] for _ in waits]
+    for number, own in enumerate(waits):
+        for k in own:
+            found[k].append(number)
+    return found
+
+
+def _firsts(counts: list[int]) -> Whole:
+    return np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))]).astype(np.int64)
+
+
+def _row(numbers: list[int]) -> Whole:
+    return np.array(numbers, dtype=np.int64)

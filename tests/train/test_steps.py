@@ -1,0 +1,186 @@
+"""Plans of training steps: searches beside proved optima, bounds, and the judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.syndicate import figure6, options_alone, order_alone
+from sccl.errors import ParameterError
+from sccl.solvers.effort import Effort
+from sccl.train import (
+    StepMotif,
+    StepOp,
+    StepOption,
+    StepPlan,
+    StepProblem,
+    exact,
+    first_in_first_out,
+    least_finish,
+    published,
+    serial,
+    wrong_in_plan,
+)
+from sccl.train.bounds import load_bound
+from sccl.train.listing import by_list
+from sccl.train.placing import NEVER
+from sccl.train.searches import fastest
+from tests.kit.nightly import times
+
+RESOURCES = 3
+
+
+@st.composite
+def options(draw: st.DrawFn) -> StepOption:
+    """Return one to three motifs on any resources, or on none."""
+    motifs = []
+    for k in range(draw(st.integers(1, 3))):
+        uses = draw(st.sets(st.integers(0, RESOURCES - 1), max_size=2))
+        after = draw(st.sets(st.integers(0, k - 1))) if k else set()
+        motifs.append(StepMotif(draw(st.integers(0, 9)), tuple(sorted(uses)), tuple(sorted(after))))
+    return StepOption("some", tuple(motifs))
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> StepProblem:
+    """Return a step of a few ops."""
+    ops = []
+    for k in range(draw(st.integers(1, 6))):
+        after = draw(st.sets(st.integers(0, k - 1), max_size=2)) if k else set()
+        calls = draw(st.booleans())
+        own = draw(st.lists(options(), min_size=1, max_size=3 if calls else 1))
+        ops.append(StepOp(f"op {k}", tuple(own), tuple(sorted(after)), communicates=calls))
+    return StepProblem(("one", "two", "three"), tuple(ops))
+
+
+def best_of(problem: StepProblem) -> int:
+    """Return the proved optimum."""
+    found = exact(problem, Effort(units=20.0))
+    assert found.proved
+    assert found.plan is not None
+    assert wrong_in_plan(problem, found.plan) == ""
+    return found.plan.finish(problem)
+
+
+@settings(max_examples=times(60))
+@given(steps(), st.integers(0, 99))
+def test_searches_make_plans_between_the_bound_and_one_after_the_other(
+    problem: StepProblem, seed: int
+) -> None:
+    bound, best = least_finish(problem), best_of(problem)
+    assert bound.ticks <= best
+    for plan in (
+        first_in_first_out(problem),
+        published(problem, 200, seed),
+        serial(problem, 200, seed, bound.ticks),
+    ):
+        assert wrong_in_plan(problem, plan) == ""
+        assert best <= plan.finish(problem)
+
+
+@settings(max_examples=times(60))
+@given(steps(), st.lists(st.fractions(0, 1), min_size=RESOURCES, max_size=RESOURCES))
+def test_any_prices_prove_a_bound(problem: StepProblem, prices: list[Fraction]) -> None:
+    assert load_bound(problem, dict(enumerate(prices))) <= best_of(problem)
+
+
+@settings(max_examples=times(60))
+@given(steps(), st.data())
+def test_the_judge_finds_what_starts_too_early(problem: StepProblem, data: st.DataObject) -> None:
+    plan = serial(problem, 0)
+    moved = list(map(list, plan.starts))
+    op = data.draw(st.integers(0, len(moved) - 1))
+    motif = data.draw(st.integers(0, len(moved[op]) - 1))
+    moved[op][motif] -= data.draw(st.integers(1, 5))
+    changed = replace(plan, starts=tuple(map(tuple, moved)))
+    if wrong_in_plan(problem, changed) == "":  # there was a gap, as of motifs that take no time
+        assert moved[op][motif] >= 0
+        assert changed.finish(problem) >= least_finish(problem).ticks
+
+
+def test_the_joint_search_of_the_papers_example_is_better_than_order_and_options_alone() -> None:
+    problem = figure6()
+    assert best_of(problem) == 95
+    assert (order_alone(problem), options_alone(problem)) == (100, 105)
+    assert first_in_first_out(problem).finish(problem) == 110
+    for seed in range(times(20)):
+        assert published(problem, 1000, seed).finish(problem) == 95
+        assert serial(problem, 1000, seed).finish(problem) == 95
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    problem = figure6()
+    assert serial(problem, 300, 7) == serial(problem, 300, 7)
+    assert published(problem, 300, 7) == published(problem, 300, 7)
+
+
+def test_what_is_better_is_told_as_it_is_found() -> None:
+    told: list[int] = []
+    plan = serial(figure6(), 2000, told=told.append)
+    assert told == sorted(told, reverse=True)
+    assert told[-1] == plan.finish(figure6())
+
+
+def test_a_resource_may_stand_still_for_what_is_urgent() -> None:
+    """A list starts what is long at once, and what is urgent comes too late."""
+    link = (0,)
+    long, urgent = StepMotif(10, link), StepMotif(2, link)
+    ops = (
+        StepOp("soon", (StepOption("", (StepMotif(1, ()),)),), communicates=False),
+        StepOp("long", (StepOption("", (long,)),)),
+        StepOp("urgent", (StepOption("", (urgent,)),), (0,)),
+        StepOp("then", (StepOption("", (StepMotif(9, ()),)),), (2,), communicates=False),
+    )
+    problem = StepProblem(("link",), ops)
+    starts = np.zeros(4, dtype=np.int64)
+    assert by_list(problem.arrays, fastest(problem), starts, NEVER) == 21
+    assert serial(problem, 0).finish(problem) == 13 == best_of(problem)
+
+
+ONE = StepOption("one", (StepMotif(1, (0,)),))
+
+
+@pytest.mark.parametrize(
+    ("ops", "message"),
+    [
+        ([], "a step has no ops"),
+        ([StepOp("a", ())], "op 'a' has 0 options, expected one or more"),
+        ([StepOp("a", (ONE, ONE), communicates=False)], "2 options, expected one, as it computes"),
+        ([StepOp("a", (ONE,), (0,))], "op 'a' waits for op 0, which is not before"),
+        ([StepOp("a", (StepOption("o", ()),))], "has no motifs"),
+        ([StepOp("a", (StepOption("o", (StepMotif(-1, ()),)),))], "takes -1 ticks, expected 0"),
+        ([StepOp("a", (StepOption("o", (StepMotif(1, (), (0,)),)),))], "waits for one that is not"),
+        ([StepOp("a", (StepOption("o", (StepMotif(1, (1,)),)),))], "uses resources \\[1\\]"),
+        ([StepOp("a", (StepOption("o", (StepMotif(1, (0, 0)),)),))], "uses resources \\[0, 0\\]"),
+    ],
+)
+def test_what_is_no_step(ops: list[StepOp], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        StepProblem(("only",), tuple(ops))
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (StepPlan((0,), ((0,),)), "it is of 1 ops, and the step has 2"),
+        (StepPlan((1, 0), ((0,), (1,))), "takes option 1, and has 1"),
+        (StepPlan((0, 0), ((0, 1), (1,))), "starts 2 motifs, and its option has 1"),
+        (StepPlan((0, 0), ((0,), (0,))), "op 'b': motif 0 starts at 0, and waits until 1"),
+    ],
+)
+def test_what_is_no_plan(plan: StepPlan, message: str) -> None:
+    problem = StepProblem(("only",), (StepOp("a", (ONE,)), StepOp("b", (ONE,), (0,))))
+    assert message in wrong_in_plan(problem, plan)
+
+
+def test_two_motifs_have_no_resource_together() -> None:
+    problem = StepProblem(("only",), (StepOp("a", (ONE,)), StepOp("b", (ONE,))))
+    plan = StepPlan((0, 0), ((0,), (0,)))
+    assert "op 'b', motif 0 and op 'a', motif 0 both have 'only' at tick 0" in (
+        wrong_in_plan(problem, plan)
+    )
