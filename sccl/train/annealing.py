@@ -9,7 +9,7 @@ import numpy as np
 
 from sccl.compiled import compiled
 from sccl.train.listing import by_list
-from sccl.train.placing import Room, serially
+from sccl.train.placing import PlacingRoom, serially
 from sccl.train.problem import StepArrays, Whole
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -35,7 +35,7 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
     best_choice: Whole,
     best_starts: Whole,
     state: Whole,
-    room: Room,
+    room: PlacingRoom,
     first: int,
     last: int,
     of: int,

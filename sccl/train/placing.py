@@ -69,7 +69,7 @@ def _occupy(begin: Whole, end: Whole, count: int, start: int, ticks: int) -> Non
     begin[place], end[place] = start, start + ticks
 
 
-class Room(NamedTuple):
+class PlacingRoom(NamedTuple):
     """What placing writes into.
 
     Attributes:
@@ -101,13 +101,13 @@ class Room(NamedTuple):
     rest: Whole
 
 
-def room_of(step: StepArrays) -> Room:
+def room_of(step: StepArrays) -> PlacingRoom:
     """Return room for placing."""
     resources, motifs, ops = int(step.resources[0]), len(step.ticks), len(step.communicates)
     uses = np.bincount(step.use, minlength=resources)
     table = np.zeros((2, resources, int(uses.max(initial=0)) + 1), dtype=np.int64)
     by_motif, by_op = np.zeros((5, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
-    return Room(
+    return PlacingRoom(
         busy_from=table[0],
         busy_to=table[1],
         busy=np.zeros(resources, dtype=np.int64),
@@ -124,7 +124,7 @@ def room_of(step: StepArrays) -> Room:
 
 
 @compiled
-def _place(step: StepArrays, room: Room, motif: int, start: int) -> int:
+def _place(step: StepArrays, room: PlacingRoom, motif: int, start: int) -> int:
     """Take for a motif the first gap of all its resources; return where it starts."""
     ticks, moved = step.ticks[motif], True
     first, last = step.use_first[motif], step.use_first[motif + 1]
@@ -143,7 +143,7 @@ def _place(step: StepArrays, room: Room, motif: int, start: int) -> int:
 
 
 @compiled
-def _next(room: Room, count: int) -> int:
+def _next(room: PlacingRoom, count: int) -> int:
     """Take the motif with the least key out of the queue."""
     best = 0
     for place in range(1, count):
@@ -156,7 +156,7 @@ def _next(room: Room, count: int) -> int:
 
 
 @compiled
-def _begun(step: StepArrays, choice: Whole, offset: Whole, room: Room) -> int:
+def _begun(step: StepArrays, choice: Whole, offset: Whole, room: PlacingRoom) -> int:
     """Set out to place everything; return how many motifs wait for nothing."""
     rests(step, choice, room.rest)
     room.busy[:] = 0
@@ -181,7 +181,7 @@ def _begun(step: StepArrays, choice: Whole, offset: Whole, room: Room) -> int:
 
 @compiled
 def serially(  # noqa: PLR0913, PLR0917 - loops
-    step: StepArrays, choice: Whole, offset: Whole, starts: Whole, room: Room, most: int
+    step: StepArrays, choice: Whole, offset: Whole, starts: Whole, room: PlacingRoom, most: int
 ) -> int:
     """Place all motifs, those with the longest rest first among those whose turn it can be.
 
@@ -220,7 +220,7 @@ def serially(  # noqa: PLR0913, PLR0917 - loops
 
 
 @compiled
-def _released(step: StepArrays, choice: Whole, room: Room, op: int, count: int) -> int:
+def _released(step: StepArrays, choice: Whole, room: PlacingRoom, op: int, count: int) -> int:
     """Let go those that waited for an op that has ended; return how many wait for nothing."""
     for k in range(step.later_first[op], step.later_first[op + 1]):
         other = step.later[k]
