@@ -17,7 +17,7 @@ from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.tasks.importing import Read, import_output, read_machine, with_fabric, write_machine
+from sccl.tasks.importing import Read, import_output, read_machine, with_network, write_machine
 from sccl.tasks.infer import infer as infer_pcie
 from sccl.tasks.infer import infer_output
 from sccl.tasks.probing import probe_machine
@@ -196,15 +196,15 @@ def import_(
         int | None,
         typer.Option(
             metavar="N",
-            help="Join so many of the machine, by what --fabric says.",
+            help="Join so many of the machine, by what --network says.",
             show_default="one, as it is",
         ),
     ] = None,
-    fabric: Annotated[
+    network: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What joins them: switch, rails or full, and the NICs ('sccl schema fabric').",
+            help="What joins them: switch, rails or full, and the NICs ('sccl schema network').",
         ),
     ] = None,
     json: options.Json = False,
@@ -214,7 +214,7 @@ def import_(
     What the file says is printed line by line, and what it does not say and was assumed.
     """
     options.writable(output)
-    read = with_fabric(read_machine(file, format_name, name, gpu, alpha_us), chassis, fabric)
+    read = with_network(read_machine(file, format_name, name, gpu, alpha_us), chassis, network)
     _finish(read, output, json=json)
 
 

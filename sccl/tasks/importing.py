@@ -11,15 +11,15 @@ from msgspec import Meta
 
 from sccl.core.files.disk import read_text, reading, write_atomically
 from sccl.core.files.fields import Count, FileText
-from sccl.core.files.shapes import FabricWire, TopologyWire
+from sccl.core.files.shapes import NetworkWire, TopologyWire
 from sccl.core.files.text import parse, text_of
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError, ParameterError, TooLargeError
 from sccl.tasks.outputs import Output, question_digests
 from sccl.topo import importers, unreachable
-from sccl.topo.fabric import Cards, joined, said
 from sccl.topo.importers import MAX_BYTES, Hints, Imported
+from sccl.topo.network import Cards, joined, said
 
 
 class TopoImportOutput(Output, frozen=True, kw_only=True):
@@ -105,22 +105,22 @@ def _refuse_others(content: bytes, text: str, where: str) -> None:
             )
 
 
-def with_fabric(read: Read, chassis: int | None, fabric: Path | None) -> Read:
-    """Return what was read, or as many copies of it as a fabric joins.
+def with_network(read: Read, chassis: int | None, network: Path | None) -> Read:
+    """Return what was read, or as many copies of it as a network joins.
 
     Raises:
-        InputError: only one of the two is given, or the fabric is none for this machine.
+        InputError: only one of the two is given, or the network is none for this machine.
     """
-    if chassis is None and fabric is None:
+    if chassis is None and network is None:
         return read
-    if chassis is None or fabric is None:
+    if chassis is None or network is None:
         raise ParameterError(
-            "--chassis and --fabric belong together: how many of the machine, and what joins them "
-            "(its shape: 'sccl schema fabric')"
+            "--chassis and --network belong together: how many of the machine, and what joins them "
+            "(its shape: 'sccl schema network')"
         )
-    wire = parse(read_text(fabric), FabricWire, str(fabric))
+    wire = parse(read_text(network), NetworkWire, str(network))
     found = read.imported
-    cards, assumed = _cards(wire, found, str(fabric))
+    cards, assumed = _cards(wire, found, str(network))
     machine = joined(found.topology, chassis, wire.joining, cards)
     line = said(chassis, wire.joining, cards)
     more = replace(
@@ -133,7 +133,7 @@ def with_fabric(read: Read, chassis: int | None, fabric: Path | None) -> Read:
     return replace(read, imported=more)
 
 
-def _cards(wire: FabricWire, found: Imported, where: str) -> tuple[Cards, tuple[str, ...]]:
+def _cards(wire: NetworkWire, found: Imported, where: str) -> tuple[Cards, tuple[str, ...]]:
     """Return the network cards of a machine, and what was assumed of them."""
     ranks, assumed = found.topology.ranks, list[str]()
     if isinstance(wire.nics, tuple):
@@ -152,7 +152,7 @@ def _cards(wire: FabricWire, found: Imported, where: str) -> tuple[Cards, tuple[
 
 
 def _told(told: float | None, found: list[float | None], advice: str) -> float:
-    """Return what a fabric says, else what all NICs of the machine's file do.
+    """Return what a network says, else what all NICs of the machine's file do.
 
     Raises:
         FormatError: neither does.

@@ -23,8 +23,8 @@ from sccl.core.files.shapes import (
     AnyWire,
     BandwidthIntervalWire,
     CustomCollectiveWire,
-    FabricWire,
     GeneratorWire,
+    NetworkWire,
     PackedScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
@@ -50,7 +50,7 @@ SYMMETRIC = SymmetricAlgorithm(
 
 WIRES: list[AnyWire] = [
     topology_to_wire(RING),
-    FabricWire(joining="rails", gb_per_s=25.0, nics=2),
+    NetworkWire(joining="rails", gb_per_s=25.0, nics=2),
     VariableBandwidthWire(intervals=(BandwidthIntervalWire(from_us=1.0, fraction=0.5),)),
     collective_to_wire(GATHER),
     CustomCollectiveWire(name="mine", ranks=2, pre=((0, 0),), post=((0, 1),)),

@@ -16,8 +16,8 @@ from sccl.core.files.shapes import (
     AnswerWire,
     CollectiveWire,
     CustomCollectiveWire,
-    FabricWire,
     InstanceWire,
+    NetworkWire,
     PackedScheduleWire,
     ScheduleWire,
     SymmetricAlgorithmWire,
@@ -52,7 +52,7 @@ def _kind(name: str, telling: str, shape: type[msgspec.Struct] | None = None) ->
 
 
 TOPOLOGY = _kind("topology", "ranks alpha_us gb_per_s", TopologyWire)
-FABRIC = _kind("fabric", "joining", FabricWire)
+NETWORK = _kind("network", "joining", NetworkWire)
 BANDWIDTH = _kind("bandwidth", "intervals", VariableBandwidthWire)
 MEASUREMENT = _kind("measurement", "ranks timings", MeasurementsWire)
 PCIE_MEASUREMENT = _kind("pcie-measurement", "loopback_us beside_nic", PcieMeasurementsWire)
@@ -75,7 +75,7 @@ FRONTIER = _kind("frontier", "points bounds")
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
-    *(TOPOLOGY, FABRIC, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
+    *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
     *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT),
 )

@@ -124,11 +124,11 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
-class FabricWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What joins several chassis: for 'sccl topo import --chassis N --fabric FILE'."""
+class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """What joins several chassis: for 'sccl topo import --chassis N --network FILE'."""
 
     schema: _Version = 1
-    kind: Literal["fabric"] = "fabric"
+    kind: Literal["network"] = "network"
     digest: _Digest | None = None
     joining: Annotated[
         Literal["switch", "rails", "full"],
@@ -421,7 +421,7 @@ class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
 AnyWire = (
     TopologyWire
     | VariableBandwidthWire
-    | FabricWire
+    | NetworkWire
     | CollectiveWire
     | CustomCollectiveWire
     | AnyAlgorithmWire

@@ -20,6 +20,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.prove.bounds.proof import shortest_paths
 from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.nearest import has_detours
 from sccl.synth.network.symmetries import free_symmetries, image_class
 from sccl.topo.symmetry.orbits import ChunkClass, Orbits
 from sccl.topo.symmetry.permutations import Permutation
@@ -195,6 +196,8 @@ def _is_rigid(
     resources: tuple[FluidResource, ...],
 ) -> bool:
     if any(switch.copies or not switch.cut_through for switch in topology.switches):
+        return False
+    if has_detours(topology):  # which ways do not know of
         return False
     into: dict[Edge, set[Fraction]] = {}
     for way in ways:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
+
+import numpy as np
 
 from sccl.collectives import Spec
 from sccl.core.clock import Clock
@@ -14,6 +17,7 @@ from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
 from sccl.synth.network.least import clock_together, least_ticks
 from sccl.synth.network.machine import net_of
+from sccl.synth.network.nearest import has_detours, nearest_ticks
 
 
 def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
@@ -54,9 +58,25 @@ def least_of(  # noqa: PLR0913 - a question, and what is known
         net = net_of(machine, known, crossings)
         least = least_ticks(machine, known, net, demand_of(posed.collective), attained)
     if not posed.alike:
-        own = (posed.soonest[c][r] for c, wanted in enumerate(posed.wanted) for r in wanted)
-        least = max(least, int(max(own, default=0)) * posed.unit)
+        least = max(least, farthest_of(posed))
     if machine.ranks <= MOST_RANKS:
         us = least_time(machine, spec).us(size_bytes)
         least = max(least, ceil(us * 10**6 / clock.tick_ps))
     return least
+
+
+def farthest_of(posed: Posed) -> int:
+    """Return the ticks before which no schedule ends, as some chunk is still on its way.
+
+    Whichever way it goes, over more switches than those that are planned, too.
+    """
+    if has_detours(posed.topology):
+        ends, costs = (np.array(posed.src), np.array(posed.dst)), list[tuple[int, ...]]()
+        for size, ways in zip(posed.clock.sizes, posed.crossings, strict=True):
+            clock = Clock.of(posed.topology, size, posed.clock.model, posed.clock.tick_ps)
+            nearest = nearest_ticks(posed.topology, clock, *ends, ways.cost)
+            costs.append(tuple((nearest // posed.unit).tolist()))
+        posed = replace(posed, costs=tuple(costs))
+    chunk = np.repeat(np.arange(posed.chunks), [len(own) for own in posed.wanted])
+    rank = np.array([r for own in posed.wanted for r in own], dtype=np.int64)
+    return int(posed.soonest[chunk, rank].max(initial=0)) * posed.unit

@@ -32,6 +32,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.synth.network.groups import strong_components
 from sccl.synth.network.machine import Net
+from sccl.synth.network.nearest import has_detours, nearest_of
 from sccl.synth.network.paths import FAR, Ways
 from sccl.synth.network.pipes import Pipes
 from sccl.synth.network.sends import Demand, stalled
@@ -58,7 +59,8 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
     Raises:
         UnreachableError: something cannot.
     """
-    pipes, found = _pipes(topology, clock, net, demand), 0
+    ways, found = nearest_of(topology, clock, net), 0
+    pipes = _pipes(topology, clock, ways, demand)
     for group in _groupings(topology, net):
         crosses = group[pipes.src] != group[pipes.dst]
         needs = _needs(demand, group[: net.nodes])
@@ -67,10 +69,13 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
     if found == attained:
         return found
     if demand.wanted is None:
-        found = max(found, _spread(topology, net, pipes, demand))
-        if _by_way_of_one(Ways(net), net.nodes) <= found:  # so no way is longer
+        found = max(found, _spread(topology, net, ways, pipes, demand))
+        if _by_way_of_one(ways, net.nodes) <= found:  # so no way is longer
             return found
-    return max(found, _farthest(net, demand), _work(net, demand) if demand.is_routed() else 0)
+    found = max(found, _farthest(ways, demand))
+    if demand.is_routed() and not has_detours(topology):  # that links of the net do not know of
+        found = max(found, _work(net, demand))
+    return found
 
 
 def clock_together(topology: Topology, clock: Clock) -> Clock | None:
@@ -119,11 +124,11 @@ def _carried_by(pipes: Pipes, group: Ints, crosses: NDArray[np.bool_], needed: I
     return max((pipes.ticks(by_group[i], int(needed[i])) for i in wanting), default=0)
 
 
-def _spread(topology: Topology, net: Net, pipes: Pipes, demand: Demand) -> int:
+def _spread(topology: Topology, net: Net, ways: Ways, pipes: Pipes, demand: Demand) -> int:
     """Return by when chunks can have entered groups of ranks, and got to all of these."""
     if net.nodes**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
         return 0
-    spread, found = Spread(Ways(net)), 0
+    spread, found = Spread(ways), 0
     always = np.zeros(net.nodes, dtype=np.int64)
     plain = Pipes(topology, pipes.clock, always, always)
     to_rank = pipes.dst < net.nodes
@@ -149,7 +154,7 @@ def _insides(group: Ints) -> Iterator[Ints]:
 
 def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) -> int:
     """Return a lower bound on when all chunks are reduced over all ranks on all of them."""
-    ways, ranks = Ways(net), net.nodes
+    ways, ranks = nearest_of(topology, clock, net), net.nodes
     everywhere = np.zeros(ranks, dtype=np.int64)
     pipes = Pipes(topology, clock, everywhere, everywhere)
     around = _by_way_of_one(ways, ranks)
@@ -168,9 +173,8 @@ def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) 
     return max(found, *(int(ways.from_any([rank])[:ranks].max()) for rank in range(ranks)))
 
 
-def _pipes(topology: Topology, clock: Clock, net: Net, demand: Demand) -> Pipes:
+def _pipes(topology: Topology, clock: Clock, ways: Ways, demand: Demand) -> Pipes:
     """Return the links, with how far they are from what is held and wanted."""
-    ways = Ways(net)
     come = ways.from_any(np.unique(demand.held_by).tolist())
     if demand.wanted_by is None:
         return Pipes(topology, clock, come, np.zeros_like(come))
@@ -274,15 +278,15 @@ def _by_way_of_one(ways: Ways, ranks: int) -> int:
     return int(ways.onto([0])[:ranks].max() + ways.from_any([0])[:ranks].max())
 
 
-def _farthest(net: Net, demand: Demand) -> int:
+def _farthest(ways: Ways, demand: Demand) -> int:
     """Return the longest of the shortest ways, in ticks."""
-    ways, found = Ways(net), 0
+    found = 0
     sources: dict[int, list[int]] = {}
     for rank, chunk in zip(demand.held_by.tolist(), demand.held.tolist(), strict=True):
         sources.setdefault(chunk, []).append(rank)
     wanted: dict[tuple[int, ...], set[int]] = {}
     if demand.wanted is None or demand.wanted_by is None:
-        wanted = {tuple(ranks): set(range(net.nodes)) for ranks in sources.values()}
+        wanted = {tuple(ranks): set(range(ways.nodes)) for ranks in sources.values()}
     else:
         for rank, chunk in zip(demand.wanted_by.tolist(), demand.wanted.tolist(), strict=True):
             wanted.setdefault(tuple(sources[chunk]), set()).add(rank)

@@ -53,11 +53,15 @@ def _spread(
 
 
 class Ways:
-    """Shortest ways of a machine, worked out when they are asked for."""
+    """Shortest ways of a machine, worked out when they are asked for.
 
-    def __init__(self, net: Net) -> None:
+    Args:
+        cost: ticks of each link; None: what it takes.
+    """
+
+    def __init__(self, net: Net, cost: NDArray[np.int64] | None = None) -> None:
         self.nodes = net.nodes
-        self.cost = (net.busy + net.lag)[net.kind.astype(np.int64)]
+        self.cost = net.cost if cost is None else cost
         self.src, self.dst = net.src.astype(np.int64), net.dst.astype(np.int64)
         self._out = net.out_first.astype(np.int64), net.out.astype(np.int64)
         self._into = net.in_first.astype(np.int64), net.into.astype(np.int64)

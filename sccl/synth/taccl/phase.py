@@ -21,7 +21,7 @@ from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Request
 from sccl.synth.intervals.begun import NoScheduleError, matched, sends_of_schedule
-from sccl.synth.intervals.bounds import least_of
+from sccl.synth.intervals.bounds import farthest_of, least_of
 from sccl.synth.intervals.model import Action, IntervalModel
 from sccl.synth.intervals.neighbours import Neighbours
 from sccl.synth.intervals.placing import placed
@@ -100,11 +100,7 @@ class SketchedPhase:
     def __post_init__(self) -> None:
         self.costs = BatchCosts(self.posed)
         self.action = Action.of(self.posed, self.sketched.group)
-        wanted = np.array(
-            [(c, r) for c, own in enumerate(self.posed.wanted) for r in own], dtype=np.int64
-        ).reshape(-1, 2)
-        far = self.whole.soonest[wanted[:, 0], wanted[:, 1]].max(initial=0)
-        self.least_ticks = max(int(far) * self.whole.unit, ceil(self.any_chunks))
+        self.least_ticks = max(farthest_of(self.whole), ceil(self.any_chunks))
 
     @property
     def finish(self) -> int:

@@ -7,8 +7,8 @@ import pkgutil
 from typing import cast
 
 from sccl.errors import FormatError, InputError, unknown_name
-from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer
+from sccl.topo.network import Nic
 
 __all__ = [
     "MAX_BYTES",

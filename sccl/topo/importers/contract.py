@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sccl.core.topology import Topology
-from sccl.topo.fabric import Nic
+from sccl.topo.network import Nic
 
 MAX_BYTES = 2**26
 """Of a file that is read."""

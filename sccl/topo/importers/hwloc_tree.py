@@ -10,7 +10,6 @@ from itertools import combinations, islice
 from sccl.core.bus_ids import plain_bus_id
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.fabric import Nic
 from sccl.topo.importers.pairs import (
     BRIDGE,
     NODE,
@@ -22,6 +21,7 @@ from sccl.topo.importers.pairs import (
     nics,
 )
 from sccl.topo.importers.plain_xml import Element
+from sccl.topo.network import Nic
 
 MAX_OBJECTS = 512
 """In a matrix."""

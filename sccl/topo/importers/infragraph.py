@@ -17,7 +17,6 @@ import msgspec
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.infragraph_nodes import (
     MAX_EDGES,
@@ -34,6 +33,7 @@ from sccl.topo.importers.infragraph_nodes import (
 )
 from sccl.topo.importers.infragraph_paths import Cost, Enclosure, Pricing, box
 from sccl.topo.importers.plain_yaml import Node, parsed, shaped
+from sccl.topo.network import Nic
 
 NAME = "infragraph"
 ABOUT = "InfraGraph (YAML or JSON)"

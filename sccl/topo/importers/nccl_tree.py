@@ -10,7 +10,6 @@ from itertools import combinations
 from sccl.core.bus_ids import BusIds, plain_bus_id
 from sccl.core.ids import Edge
 from sccl.errors import FormatError
-from sccl.topo.fabric import Nic
 from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
 from sccl.topo.importers.pairs import (
     BRIDGE,
@@ -22,6 +21,7 @@ from sccl.topo.importers.pairs import (
     nics,
 )
 from sccl.topo.importers.plain_xml import Element
+from sccl.topo.network import Nic
 
 SWITCH_CLASS = "0x0680"
 """PCI class of NVSwitches, as links to them tell."""

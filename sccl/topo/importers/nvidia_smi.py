@@ -14,11 +14,11 @@ from sccl.core.bus_ids import ASCENDING
 from sccl.core.ids import Edge
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
-from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.gpus import GPUS, METAX, NVLINK, Gpu, gpu_of_user, speed_said
 from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, matrix_of, shows_gpus
 from sccl.topo.importers.pairs import Pairs, Speeds, build, check_cards, named
+from sccl.topo.network import Nic
 
 NAME = "nvidia-smi"
 ABOUT = "matrix of nvidia-smi topo -m"

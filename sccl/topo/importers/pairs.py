@@ -21,7 +21,6 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.topo.fabric import Nic
 from sccl.topo.importers.contract import Hints
 from sccl.topo.importers.gpus import (
     ALPHA_US,
@@ -30,6 +29,7 @@ from sccl.topo.importers.gpus import (
     alpha_said,
     pcie_gb_per_s,
 )
+from sccl.topo.network import Nic
 
 MAX_GPUS = 64
 """Of a computer; every pair may be a link."""

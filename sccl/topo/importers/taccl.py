@@ -20,8 +20,8 @@ from msgspec import Meta
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
 from sccl.core.words import counted
 from sccl.errors import FormatError
-from sccl.topo.fabric import Cards, Nic, joined
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.network import Cards, Nic, joined
 
 NAME = "taccl"
 ABOUT = "profile of a machine for TACCL"
@@ -267,7 +267,7 @@ def _nics(file: _File, units: _Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]
         for first in (i * ranks // count // each * each,)
     )
     line = f"{counted(count, 'NIC')} of {speed:.4g} GB/s and {alpha_us:g} us to other nodes"
-    return nics, (f"{line}; --chassis and --fabric join nodes over them",)
+    return nics, (f"{line}; --chassis and --network join nodes over them",)
 
 
 def _in_a_line() -> str:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import FormatError, InputError, ParameterError
-from sccl.tasks.importing import Read, read_machine, with_fabric
+from sccl.tasks.importing import Read, read_machine, with_network
 from sccl.topo import measure, resolve
-from sccl.topo.fabric import Cards, Joining, joined
+from sccl.topo.network import Cards, Joining, joined
 from sccl.topo.switches import without_switches
 from tests.kit.commands import sccl
 from tests.kit.strategies import topologies
@@ -124,10 +124,10 @@ PROFILE = {
 }
 
 
-def imported(folder: Path, fabric: dict[str, object], **profile: object) -> Read:
+def imported(folder: Path, network: dict[str, object], **profile: object) -> Read:
     (folder / "m.json").write_text(json.dumps({**PROFILE, **profile}))
-    (folder / "ib.json").write_text(json.dumps(fabric))
-    return with_fabric(
+    (folder / "ib.json").write_text(json.dumps(network))
+    return with_network(
         read_machine(folder / "m.json", "auto", None, None, None), 2, folder / "ib.json"
     )
 
@@ -153,14 +153,14 @@ def test_gpus_are_shared_out_to_so_many_nics(tmp_path: Path, nics: int, rails: i
 
 
 def test_without_nics_there_is_one_for_each_gpu(tmp_path: Path) -> None:
-    fabric = {"joining": "rails", "gb_per_s": 1, "alpha_us": 1}
-    read = imported(tmp_path, fabric, nics_per_node=0)
+    network = {"joining": "rails", "gb_per_s": 1, "alpha_us": 1}
+    read = imported(tmp_path, network, nics_per_node=0)
     assert len(read.imported.topology.switches) == 4
     assert any("a NIC for each GPU" in line for line in read.imported.assumed)
 
 
 @pytest.mark.parametrize(
-    ("fabric", "message"),
+    ("network", "message"),
     [
         ({"joining": "rails"}, "give 'gb_per_s', which the machine's file does not have"),
         ({"joining": "rails", "gb_per_s": 1}, "give 'alpha_us'"),
@@ -171,17 +171,17 @@ def test_without_nics_there_is_one_for_each_gpu(tmp_path: Path) -> None:
         ({"ranks": 2, "alpha_us": 1, "gb_per_s": 1}, "it holds a topology"),
     ],
 )
-def test_what_is_no_fabric(tmp_path: Path, fabric: dict[str, object], message: str) -> None:
+def test_what_is_no_fabric(tmp_path: Path, network: dict[str, object], message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        imported(tmp_path, fabric, nics_per_node=0)
+        imported(tmp_path, network, nics_per_node=0)
 
 
 def test_chassis_and_fabric_belong_together(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(json.dumps(PROFILE))
     read = read_machine(tmp_path / "m.json", "auto", None, None, None)
-    assert with_fabric(read, None, None) == read
+    assert with_network(read, None, None) == read
     with pytest.raises(ParameterError, match="belong together"):
-        with_fabric(read, 2, None)
+        with_network(read, 2, None)
     code, _, err = sccl("topo", "import", tmp_path / "m.json", "--chassis", "2")
     assert code == 2
     assert "belong together" in err

@@ -1,0 +1,110 @@
+"""How soon a chunk can pass from rank to rank, over however many switches.
+
+Chunks are planned over the fewest switches (:mod:`sccl.synth.network.crossings`). What says that
+nothing is faster has to know of the others: a way over three quick switches can be sooner than one
+over a slow one. Where switches are joined in no circle, no two ways lead between two of them, and
+the fewest are all.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from sccl.core.clock import Clock
+from sccl.core.topology import Topology
+from sccl.synth.network.crossings import slowed
+from sccl.synth.network.groups import Ticks, strong_components
+from sccl.synth.network.machine import Net
+from sccl.synth.network.paths import Ways
+
+_Passing = tuple[int, int]
+"""Where a chunk is, and the slowest pace since it was whole the last time; 0: it is whole."""
+
+
+def nearest_of(topology: Topology, clock: Clock, net: Net) -> Ways:
+    """Return the shortest ways of a machine, none longer than any way through its switches.
+
+    Args:
+        net: of the same machine and clock.
+    """
+    ends = net.src.astype(np.int64), net.dst.astype(np.int64)
+    return Ways(net, nearest_ticks(topology, clock, *ends, net.cost))
+
+
+def nearest_ticks(topology: Topology, clock: Clock, src: Ticks, dst: Ticks, cost: Ticks) -> Ticks:
+    """Return what ways take, none more than any way through switches between the same ranks.
+
+    Args:
+        src: the rank that each comes from.
+        dst: the rank that it leads to.
+        cost: in ticks.
+    """
+    if not has_detours(topology):
+        return cost
+    nearest = _Nearest(topology, clock)
+    ends = zip(src.tolist(), dst.tolist(), cost.tolist(), strict=True)
+    return np.array([min(c, nearest.ticks(u).get(v, c)) for u, v, c in ends], dtype=np.int64)
+
+
+def has_detours(topology: Topology) -> bool:
+    """Return whether some switches are joined by several ways."""
+    between = {(min(k.edge), max(k.edge)) for k in topology.links if min(k.edge) >= topology.ranks}
+    if not between:
+        return False
+    low, high = np.array(sorted(between), dtype=np.int64).T - topology.ranks
+    ends, others = np.concatenate([low, high]), np.concatenate([high, low])
+    parts = len(np.unique(strong_components(ends, others, len(topology.switches))))
+    return len(low) > len(topology.switches) - parts  # as a forest has
+
+
+class _Nearest:
+    """From ranks through switches to others, the fewest ticks."""
+
+    def __init__(self, topology: Topology, clock: Clock) -> None:
+        self.ranks = topology.ranks
+        self.whole = [True] * self.ranks + [not s.cut_through for s in topology.switches]
+        self.out: dict[int, list[tuple[int, int, int]]] = {}
+        pace = slowed(topology, clock).tolist()
+        for link, alpha, ticks in zip(topology.links, clock.alpha, pace, strict=True):
+            least = int(min(link.edge) >= self.ranks)  # what switches pass on begins a tick later
+            self.out.setdefault(link.src, []).append((link.dst, max(alpha, least), ticks))
+        self._of_rank: dict[int, dict[int, int]] = {}
+        self._of_entry: dict[_Passing, dict[int, int]] = {}
+
+    def ticks(self, rank: int) -> dict[int, int]:
+        """Return the ticks to each rank to which a way through switches leads."""
+        if rank not in self._of_rank:
+            found = self._of_rank[rank] = {}
+            for switch, alpha, pace in self.out.get(rank, ()):
+                if switch >= self.ranks:
+                    ticks, entry = self._entered(alpha, switch, pace)
+                    for there, further in self._from(entry).items():
+                        found[there] = min(found.get(there, ticks + further), ticks + further)
+        return self._of_rank[rank]
+
+    def _entered(self, ticks: int, switch: int, pace: int) -> tuple[int, _Passing]:
+        """Return the ticks after which a chunk that comes to a switch can go on, and how."""
+        return (ticks + pace, (switch, 0)) if self.whole[switch] else (ticks, (switch, pace))
+
+    def _from(self, entry: _Passing) -> dict[int, int]:
+        """Return the ticks from where a chunk is within switches to each rank (Dijkstra)."""
+        if entry in self._of_entry:
+            return self._of_entry[entry]
+        found, done, heap = dict[int, int](), set[_Passing](), [(0, entry)]
+        while heap:
+            ticks, here = heapq.heappop(heap)
+            if here in done:
+                continue
+            done.add(here)
+            switch, slowest = here
+            for there, alpha, pace in self.out.get(switch, ()):
+                passing = max(slowest, pace)
+                if there < self.ranks:
+                    arrives = ticks + alpha + passing
+                    found[there] = min(found.get(there, arrives), arrives)
+                else:
+                    heapq.heappush(heap, self._entered(ticks + alpha, there, passing))
+        self._of_entry[entry] = found
+        return found
