@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sccl.cli import complete, options
 from sccl.cli.report import on_a_line, out, print_output, reported
-from sccl.cli.subject import Root
+from sccl.cli.subject import Root, TacclTopology, TopoOrProfile
 from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.files.text import text_of
 from sccl.core.words import counted
@@ -43,24 +43,6 @@ File = Annotated[
         autocompletion=complete.file,
     ),
 ]
-Topo = Annotated[
-    str | None,
-    typer.Option(
-        help="The machine: a name such as ndv2x2 (see 'sccl topo list') or a .json file.",
-        show_default=False,
-        autocompletion=complete.topology,
-    ),
-]
-Profile = Annotated[
-    Path | None,
-    typer.Option(
-        "--taccl-topology",
-        metavar="FILE",
-        help="In place of --topo: a profile of TACCL, for as many nodes as the sketch has.",
-        show_default=False,
-        autocompletion=complete.file,
-    ),
-]
 Collective = Annotated[
     str | None,
     typer.Option(
@@ -75,8 +57,8 @@ Collective = Annotated[
 @reported
 def check(
     file: File,
-    topo: Topo = None,
-    profile: Profile = None,
+    topo: TopoOrProfile = None,
+    profile: TacclTopology = None,
     collective: Collective = None,
     root: Root = None,
     json: options.Json = False,
@@ -113,8 +95,8 @@ def _fits(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
 @reported
 def show(
     file: File,
-    topo: Topo = None,
-    profile: Profile = None,
+    topo: TopoOrProfile = None,
+    profile: TacclTopology = None,
     json: options.Json = False,
 ) -> None:
     """Show what a sketch says as a table; with --json, as a file of sccl's own."""
@@ -132,8 +114,8 @@ def show(
 @reported
 def explain(
     file: File,
-    topo: Topo = None,
-    profile: Profile = None,
+    topo: TopoOrProfile = None,
+    profile: TacclTopology = None,
     collective: Collective = None,
     root: Root = None,
     json: options.Json = False,
@@ -155,8 +137,8 @@ def draw(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="File to write: .html, .svg, .png or .pdf.")
     ],
-    topo: Topo = None,
-    profile: Profile = None,
+    topo: TopoOrProfile = None,
+    profile: TacclTopology = None,
     json: options.Json = False,
 ) -> None:
     """Draw the links that a sketch leaves, over those of the machine.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sccl.cli import complete
 from sccl.cli.report import err
+from sccl.core.sketch import Sketch
+from sccl.core.topology import Topology
+from sccl.tasks.sketch import machine_given
 from sccl.tasks.subject import Subject, subject_of
 from sccl.topo import resolve as resolve_topology
 
@@ -28,6 +32,25 @@ Topo = Annotated[
         autocompletion=complete.topology,
     ),
 ]
+TopoOrProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--topo",
+        help="The machine: a name such as ndv2x2 (see 'sccl topo list') or a .json file.",
+        show_default=False,
+        autocompletion=complete.topology,
+    ),
+]
+TacclTopology = Annotated[
+    Path | None,
+    typer.Option(
+        "--taccl-topology",
+        metavar="FILE",
+        help="In place of --topo: a profile of TACCL, for as many nodes as the sketch has.",
+        show_default=False,
+        autocompletion=complete.file,
+    ),
+]
 Root = Annotated[
     str | None,
     typer.Option(
@@ -45,6 +68,27 @@ class SubjectOptions:
     collective: Collective
     topo: Topo
     root: Root = None
+
+
+@dataclass(frozen=True, slots=True)
+class SketchedSubjectOptions:
+    """What is asked about, where a sketch may be given."""
+
+    collective: Collective
+    topo: TopoOrProfile = None
+    taccl_topology: TacclTopology = None
+    root: Root = None
+
+    def machine(self, sketch: Sketch | None) -> Topology:
+        """Return the machine.
+
+        Args:
+            sketch: for whose nodes a profile stands; None: for one.
+
+        Raises:
+            InputError: none is given, both are, or one is no machine.
+        """
+        return machine_given(sketch, self.topo, self.taccl_topology)
 
 
 def subject_from(options: SubjectOptions) -> Subject:

@@ -11,12 +11,10 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.cli.sketch import Topo
-from sccl.cli.subject import Collective, Root
+from sccl.cli.subject import SketchedSubjectOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.files.sketches import sketch_of_wire
-from sccl.core.sketch import Sketch
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.contract import Request
@@ -24,7 +22,6 @@ from sccl.synth.settings import checked_effort
 from sccl.tasks.files import write_plan
 from sccl.tasks.planned import best_of, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
-from sccl.tasks.sketch import machine_for
 from sccl.tasks.taccl import (
     AUTO,
     NAME,
@@ -112,24 +109,10 @@ Kept = Annotated[
 ]
 
 
-TacclTopology = Annotated[
-    Path | None,
-    typer.Option(
-        "--taccl-topology",
-        help="The machine: a profile of TACCL, for as many nodes as the sketch has; in place of "
-        "--topo.",
-        show_default=False,
-    ),
-]
-
-
 @reported
 def taccl(
+    about: SketchedSubjectOptions,
     *,
-    collective: Collective,
-    topo: Topo = None,
-    taccl_topology: TacclTopology = None,
-    root: Root = None,
     sketch: BySketch = AUTO,
     size: Size = None,
     chunks: Chunks = 0,
@@ -157,14 +140,8 @@ def taccl(
     then is kept.
     """
     wire = wire_of_sketch(sketch)
-    machine = machine_for(
-        Sketch(AUTO, 1) if wire is None else sketch_of_wire(wire), topo, taccl_topology
-    )
-    if machine is None:
-        raise ParameterError(
-            "no machine is given: name one with --topo, or give a profile with --taccl-topology"
-        )
-    subject = plain_subject(machine, collective, root)
+    machine = about.machine(None if wire is None else sketch_of_wire(wire))
+    subject = plain_subject(machine, about.collective, about.root)
     told_size = None if wire is None else wire.hyperparameters.input_size
     if size is None and told_size is None:
         raise ParameterError(

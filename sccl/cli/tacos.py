@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.cli.subject import SubjectOptions
+from sccl.cli.subject import SketchedSubjectOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.outcome import Found
@@ -27,7 +27,6 @@ from sccl.tasks.tacos import (
     tacos_output,
     write_output,
 )
-from sccl.topo import resolve
 from sccl.view.text.notes import share_bar
 
 Size = Annotated[
@@ -53,7 +52,7 @@ Seed = Annotated[int, typer.Option(min=0, help="The first seed: the same one, th
 
 @reported
 def tacos(
-    about: SubjectOptions,
+    about: SketchedSubjectOptions,
     *,
     size: Size,
     chunks: options.SketchedChunks = None,
@@ -87,7 +86,7 @@ def tacos(
     then is kept.
     """
     kept, cut = sketch_for(sketch, chunks)
-    subject = plain_subject(resolve(about.topo), about.collective, about.root)
+    subject = plain_subject(about.machine(kept), about.collective, about.root)
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
@@ -120,9 +119,9 @@ def tacos(
     if found is None:
         err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
-    again = again_by(
-        (about.collective, about.topo, about.root), chosen, request.size_bytes, seed, sketch
-    )
+    machine = about.taccl_topology if about.topo is None else about.topo
+    asked = (about.collective, machine, about.root)
+    again = again_by(asked, chosen, request.size_bytes, seed, sketch)
     shown = tacos_output(
         request,
         found,

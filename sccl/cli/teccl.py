@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
-from sccl.cli.subject import SubjectOptions
+from sccl.cli.subject import SketchedSubjectOptions
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.files.bandwidths import bandwidth_to_wire, load_bandwidth
@@ -34,7 +34,6 @@ from sccl.tasks.teccl import (
     switched,
     teccl_output,
 )
-from sccl.topo import resolve
 from sccl.view.text.notes import share_bar
 
 Size = Annotated[
@@ -123,7 +122,7 @@ TimeLimit = Annotated[
 
 @reported
 def teccl(
-    about: SubjectOptions,
+    about: SketchedSubjectOptions,
     *,
     size: Size,
     chunks: options.SketchedChunks = None,
@@ -157,7 +156,7 @@ def teccl(
     """
     weighed = priorities_of(priorities)
     kept, cut = sketch_for(sketch, chunks)
-    subject = plain_subject(switched(resolve(about.topo), switch), about.collective, about.root)
+    subject = plain_subject(switched(about.machine(kept), switch), about.collective, about.root)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
     chosen = options_of(
         NAME,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -80,6 +81,7 @@ def lines_of(
     folder: Path,
     environment: Mapping[str, str],
     failed: Callable[[int], str],
+    begin: str = "",
 ) -> Generator[str, None, None]:
     """Run a command in a folder and yield each line that it prints, as it comes.
 
@@ -88,10 +90,13 @@ def lines_of(
 
     Args:
         failed: how the error begins, by the exit code.
+        begin: with what the lines begin that are meant. Others are only told if it fails: where a
+            rank dies, mpirun says so between the lines of the program.
 
     Raises:
         ToolError: it failed; the error says how, and in what words it did.
     """
+    aside = deque[str](maxlen=LINES)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         with running(
             words,
@@ -105,8 +110,13 @@ def lines_of(
             cwd=os.fspath(folder),
         ) as process:
             assert process.stdout is not None
-            yield from process.stdout
+            for line in process.stdout:
+                if line.startswith(begin):
+                    yield line
+                else:
+                    aside.append(line)
         if process.returncode:
             said.seek(0)
-            end = "\n".join(said.read().strip().splitlines()[-LINES:])
+            told = said.read().strip() + "\n" + "".join(aside).strip()
+            end = "\n".join(told.strip().splitlines()[-LINES:])
             raise ToolError(f"{failed(process.returncode)}:\n{end}")

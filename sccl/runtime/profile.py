@@ -103,7 +103,7 @@ def timings_of(
     found: dict[_Row, list[float]] = {}
     visits, before = 0, (-1, -1)
     with closing(
-        lines_of(words, folder, environment, "profile ended with exit code {}".format)
+        lines_of(words, folder, environment, "profile ended with exit code {}".format, "{")
     ) as lines:
         for line in lines:
             row, us = _timed(line)

@@ -112,7 +112,7 @@ def command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> list[str]:
 
 
 def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Generator[str, None, None]:
-    """Run a project's benchmark and yield each line that it prints, as it comes.
+    """Run a project's benchmark and yield each line of JSON that it prints, as it comes.
 
     Raises:
         ToolError: it ended with an error: a wrong result, or a rank that died.
@@ -122,5 +122,6 @@ def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Generat
         words,
         project.directory,
         mpi.environment(),
-        lambda code: f"bench ended with exit code {code}",
+        "bench ended with exit code {}".format,
+        begin="{",
     )

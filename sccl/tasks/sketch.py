@@ -87,6 +87,23 @@ def machine_for(sketch: Sketch, topo: str | None, profile: Path | None) -> Topol
         raise type(error)(f"{profile}: {error}") from error
 
 
+def machine_given(sketch: Sketch | None, topo: str | None, profile: Path | None) -> Topology:
+    """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
+
+    Args:
+        sketch: for whose nodes a profile stands; None: for one.
+
+    Raises:
+        InputError: none is given, both are, or one is no machine.
+    """
+    machine = machine_for(Sketch("none", 1) if sketch is None else sketch, topo, profile)
+    if machine is None:
+        raise ParameterError(
+            "no machine is given: name one with --topo, or give a profile with --taccl-topology"
+        )
+    return machine
+
+
 def fit_of(
     file: Path, topo: str | None, profile: Path | None
 ) -> tuple[Sketch, FittedSketch | None]:

@@ -100,7 +100,7 @@ def _tell(told: Told, judging: Told, event: object) -> None:
 
 
 def again_by(
-    about: tuple[str, str, str | None],
+    about: tuple[str, str | Path | None, str | None],
     options: Options,
     size: int,
     seed: int,
@@ -109,13 +109,15 @@ def again_by(
     """Return the command that makes the same schedule.
 
     Args:
-        about: the collective, the machine and the root, as they were given.
+        about: the collective, the machine and the root, as they were given; the machine's name, or
+            the path of a profile of TACCL.
         sketch: the file of the sketch, if there is one.
     """
-    collective, topo, root = about
+    collective, machine, root = about
+    by = "--taccl-topology" if isinstance(machine, Path) else "--topo"
     stated = msgspec.to_builtins(options) | {"size": size, "seed": seed}
     del stated["jobs"]  # of no effect
-    words = ["sccl", "tacos", "--collective", collective, "--topo", topo]
+    words = ["sccl", "tacos", "--collective", collective, by, str(machine)]
     words += ["--root", root] if root else []
     words += ["--sketch", str(sketch)] if sketch else []
     for name in sorted(stated):

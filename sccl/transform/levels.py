@@ -140,7 +140,7 @@ def _direct(topology: Topology, legs: Iterable[Leg]) -> Topology:
     """Return the machine with a link for every two ranks that a schedule joins through switches.
 
     Its lanes are those of the narrowest link of its first way; a link that several pairs of ranks
-    go over is a budget.
+    go over is a budget, and budgets of links at switches are those of the pairs that go over them.
     """
     if not topology.switches:
         return topology
@@ -156,7 +156,15 @@ def _direct(topology: Topology, legs: Iterable[Leg]) -> Topology:
         found.setdefault(edge, Link(*edge, lanes, sum(k.alpha_us for k in hops), speed))
         for number in {n for way in several for n in way}:
             shared[number].append(edge)
-    budgets = [b for b in topology.budgets if all(edge in found for edge in b.edges)]
+    over = {topology.links[number].edge: edges for number, edges in shared.items()}
+    budgets = []
+    for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True):
+        left = {edge for edge in budget.edges if edge in found}
+        left.update(pair for edge in budget.edges for pair in over.get(edge, ()))
+        if left == set(budget.edges):
+            budgets.append(budget)
+        elif left:  # its links are others now, whose speed is not what it counts
+            budgets.append(replace(budget, edges=tuple(sorted(left)), gb_per_s=speed))
     budgets += [
         Budget(f"through {link_name(k.edge)}", tuple(edges), k.lanes, k.gb_per_s)
         for number, edges in sorted(shared.items())

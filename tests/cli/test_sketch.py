@@ -67,6 +67,23 @@ def test_a_profile_is_a_machine_of_as_many_nodes(file: Path, tmp_path: Path) -> 
     assert (code, "--topo and --taccl-topology both give a machine" in err) == (2, True)
 
 
+@pytest.mark.parametrize("verb", ["taccl", "teccl", "tacos"])
+def test_all_that_keep_to_a_sketch_plan_on_a_profile(verb: str, file: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps(PROFILE))
+    asked = (verb, "--collective", "allgather", "--sketch", file, "--size", "16KB", "--json")
+    effort = () if verb == "tacos" else ("--effort", 0.05)
+    code, out, _ = sccl(*asked, *effort, "--taccl-topology", profile)
+    found = json.loads(out)
+    assert (code, found["topology"], found["sketch"]) == (0, "NDv2_1MBx2", "one")
+    if verb == "tacos":
+        assert f"--taccl-topology {profile} " in found["again"]
+    code, _, err = sccl(*asked)
+    assert (code, "give a profile with --taccl-topology" in err) == (2, True)
+    code, _, err = sccl(*asked, "--taccl-topology", profile, *ON)
+    assert (code, "both give a machine" in err) == (2, True)
+
+
 def test_what_is_shown_as_json_is_the_same_sketch(file: Path, tmp_path: Path) -> None:
     code, out, _ = sccl("sketch", "show", file, "--json")
     assert code == 0

@@ -65,6 +65,24 @@ def custom_specs(draw: st.DrawFn, ranks: int) -> Spec:
 
 
 @st.composite
+def reductions(draw: st.DrawFn, ranks: int) -> Spec:
+    """Return a custom collective that sums what some ranks have, each sum on one of all ranks."""
+    chunks, rank = draw(st.integers(1, 3)), st.integers(0, ranks - 1)
+    pre = [sorted(draw(st.sets(rank, min_size=1))) for _ in range(chunks)]
+    post = [draw(rank) for _ in range(chunks)]
+    if all(group == [root] for group, root in zip(pre, post, strict=True)):
+        pre[0], post[0] = [0, 1], 1
+    wire = CustomCollectiveWire(
+        name="sums",
+        ranks=ranks,
+        combining=True,
+        pre=tuple((c, r) for c, group in enumerate(pre) for r in group),
+        post=tuple(enumerate(post)),
+    )
+    return custom(wire, "random")
+
+
+@st.composite
 def specs(draw: st.DrawFn, ranks: int) -> Spec:
     """Return a named collective, with a random root if it has one, or a custom one."""
     name = draw(st.sampled_from([*names(), "custom"]))

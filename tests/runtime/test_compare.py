@@ -54,6 +54,7 @@ def test_rows_are_timings_of_the_projects_they_are_of(tmp_path: Path) -> None:
     [
         ("echo {}", "bench printed '{}.n', expected a line of JSON"),
         ("echo 'rank 1: WRONG' >&2; exit 3", "exit code 3:\nrank 1: WRONG"),
+        ("echo; echo '= KILLED'; echo; exit 9", "exit code 9:\n= KILLED"),
     ],
 )
 def test_wrong_data_and_other_output_are_failures(bench: str, says: str, tmp_path: Path) -> None:

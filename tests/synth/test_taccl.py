@@ -27,7 +27,7 @@ from sccl.synth.intervals import bounds
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.posed import Posed, pose
 from sccl.synth.intervals.sketched import Sketched
-from sccl.synth.taccl import phase
+from sccl.synth.taccl import phase, plans
 from sccl.synth.taccl.automatic import Suggestions
 from sccl.synth.taccl.batches import Batch, BatchCosts, alone
 from sccl.synth.taccl.contiguity import contiguous
@@ -324,6 +324,27 @@ def test_a_look_that_is_interrupted_keeps_what_it_found(monkeypatch: pytest.Monk
     assert isinstance(outcome, GaveUp)
     assert outcome.reason == "interrupted"
     assert outcome.best is not None
+
+
+@pytest.mark.parametrize("sketch", [None, Sketch("all", 1)])
+@pytest.mark.parametrize("collective", ["allgather", "allreduce"])
+def test_there_is_something_to_keep_before_anything_is_bounded(
+    collective: str, sketch: Sketch | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> Fraction:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plans, "bound_of_any_chunks", interrupted)
+    request = Request(resolve("dgx1"), named(collective, 8), 8 * 10**5)
+    told = None if sketch is None else sketch_to_wire(sketch)
+    outcome = registry.plan(TACCL, request, TACCL.Options(sketch=told))
+    assert isinstance(outcome, GaveUp)
+    assert outcome.reason == "interrupted"
+    assert outcome.best is not None
+    assert isinstance(outcome.best.plan, Schedule)
+    assert is_right(outcome.best.plan)
+    assert outcome.best.bound.least is not None
+    assert 0 < outcome.best.bound.least <= outcome.best.bound.attained
 
 
 def test_what_cannot_leave_is_said() -> None:

@@ -24,7 +24,7 @@ from sccl.synth.tacos import Options, attempt, search
 from sccl.topo import resolve
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
-from tests.kit.strategies import specs, topologies, unequal
+from tests.kit.strategies import reductions, specs, topologies, unequal
 from tests.kit.tacos import found, schedule
 
 TACOS = registry.load("tacos")
@@ -49,6 +49,31 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
     assert best.bound.attained == Fraction(plan.finish * plan.tick_ps, 10**6)
     assert best.bound.least is not None
     assert best.bound.least <= best.bound.attained
+
+
+@settings(max_examples=times(40))
+@given(st.data())
+def test_sums_of_some_ranks_pass_only_who_has_something_to_add_or_pass_on(
+    data: st.DataObject,
+) -> None:
+    machine = data.draw(unequal() | topologies(max_ranks=6))
+    spec, chunks = data.draw(reductions(machine.ranks)), data.draw(st.integers(1, 3))
+    improve = data.draw(st.sampled_from([0.0, 0.01]))
+    assert is_right(schedule(found(machine, spec, 1000, chunks=chunks, improve=improve)))
+
+
+def test_what_is_brought_to_a_rank_for_nothing_is_left_out() -> None:
+    pre = ((0, 2), (1, 1))
+    post = (*((0, rank) for rank in range(4)), (1, 0), (1, 3))
+    spec = custom(CustomCollectiveWire(name="some", ranks=4, pre=pre, post=post), "here")
+    machine = resolve("ring:4")
+    plan = schedule(found(machine, spec, 60_000, chunks=2))
+    assert is_right(plan)
+    ends = [machine.links[link].edge for link in plan.link.tolist()]
+    rows = list(zip(plan.chunk.tolist(), ends, strict=True))
+    passed_on = {(chunk, src) for chunk, (src, _) in rows}
+    asked = plan.collective.post
+    assert all(dst in asked.of(c, 4) or (c, dst) in passed_on for c, (_, dst) in rows)
 
 
 def torus(sides: tuple[int, ...], gb_per_s: tuple[float, ...]) -> Topology:

@@ -92,6 +92,12 @@ def test_matrices_are_read_back(machine: Topology, beta: int) -> None:
         ({"gpus_per_node": 1}, "gpus_per_node"),
         ({"nics_per_node": 3, "remote_alpha": 1, "remote_beta": 1}, "nics_per_node is 3"),
         ({"alpha": -1}, "alpha is -1"),
+        (
+            {"node_invbws_list": [-1]},
+            r"node_invbws_list\[0\] is -1, expected a cost of more than 0",
+        ),
+        ({"remote_beta": -1}, "remote_beta is -1, expected a cost"),
+        ({"remote_invbw": 0}, "remote_invbw is 0, expected a cost of more than 0"),
         ({"name": "a_0MB"}, "expected a size above 0"),
     ],
 )
@@ -144,7 +150,7 @@ def test_a_profile_stands_for_a_machine_of_several_nodes(nodes: int) -> None:
         ({"nics_per_node": 0}, "nics_per_node is missing"),
         ({"nics_per_node": -1}, r"`\$.nics_per_node`"),
         ({"nics_per_node": 3}, "nics_per_node is 3, expected a divisor of 4"),
-        ({"remote_beta": -1}, "remote_beta is -1, expected a cost of more than 0"),
+        ({"remote_beta": -1}, "remote_beta is -1, expected a cost"),
         ({"remote_beta": 0}, "remote_beta is 0, expected a cost of more than 0"),
         ({"remote_alpha": -1}, "remote_alpha is -1"),
         ({"alpha": None}, "`alpha`"),

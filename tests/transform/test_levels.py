@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from sccl.collectives import named
 from sccl.core.clock import Clock
 from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import InputError, ParameterError
 from sccl.judge import violations
 from sccl.topo import resolve
@@ -69,3 +70,25 @@ def test_switches_and_relays_are_refused() -> None:
     )
     with pytest.raises(ParameterError, match="message 4 has 2 hops"):
         algorithm_of(relayed)
+
+
+def test_budgets_of_links_at_a_switch_are_those_of_the_pairs_that_go_over_them() -> None:
+    """Ranks 0 and 1 are at one card, which one chunk leaves in a round."""
+    ends = [(rank, 3) for rank in range(3)]
+    links = tuple(Link(*end, 1, 0.5, 25.0) for a, b in ends for end in ((a, b), (b, a)))
+    cards = (Budget("card", ((0, 3), (1, 3)), 1), Budget("unused", ((3, 0), (3, 1)), 2))
+    machine = Topology("cards", 3, links, 0.5, 10.0, budgets=cards, switches=(Switch("s"),))
+    place = {k.edge: i for i, k in enumerate(machine.links)}
+    clock = Clock.of(machine, 25_000)
+    rows, took = [], clock.busy(0) + clock.lag(0)
+    for chunk in (0, 1):  # each a message over two links
+        for hop, edge in enumerate(((chunk, 3), (3, 2))):
+            start = (2 * chunk + hop) * took
+            rows.append((start, start + clock.busy(0), chunk, place[edge], False))
+    schedule = schedule_of(machine, named("gather", 3, 2).at(1), rows, clock, [0, 0, 1, 1])
+    algorithm = algorithm_of(schedule)
+    card, port = algorithm.topology.budgets
+    assert (card.name, card.edges, card.chunks_per_round) == ("card", ((0, 2), (1, 2)), 1)
+    assert card.gb_per_s == 25.0
+    assert port.name.startswith("through")
+    assert (algorithm.steps, algorithm.rounds) == (1, 2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -30,6 +31,7 @@ from sccl.synth.intervals.sketched import Sketched
 from sccl.synth.taccl.batches import Batch, BatchCosts, alone
 from sccl.synth.taccl.contiguity import contiguous
 from sccl.synth.taccl.filling import filled
+from sccl.synth.taccl.growing import grown, relaxed
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.ordering import ORDERS, ordered
 from sccl.synth.taccl.routing import Routed, open_ways, routed, shortest_ways
@@ -55,7 +57,7 @@ _ROUTING, _EXACT = 0.4, 0.3
 _TOGETHER = (2, 4, 8, 16, 32, 64, 256)
 """Chunks that are sent together at the most, as tried."""
 
-_MATCHING = "matching"
+_MATCHING, _TREES = "matching", "trees"
 
 Told = Callable[[float, float], None]
 """Called with the best finish and the bound, microseconds."""
@@ -68,11 +70,12 @@ class SketchedPhase:
     Attributes:
         spec: what it is of, which does not combine.
         size_bytes: what C chunks make up.
-        any_chunks: ticks that no schedule of any chunks takes less than, on any ways of the
-            machine.
         whole: the same on all ways of the machine, which bounds are about.
         strict: whether symmetries of the sketch are asked for, and not only a help.
         twin: a phase of the same on a machine like this one, of which the same bounds hold.
+        any_chunks: ticks that no schedule of any chunks takes less than, on any ways of the
+            machine, as far as that is known.
+        begun: routes of the first schedule, which step 1 begins from.
         routes: what step 1 found.
         batches: the best by now.
         by: what found it: an order, or a model.
@@ -85,22 +88,27 @@ class SketchedPhase:
     options: Options
     spec: Spec
     size_bytes: int
-    any_chunks: Fraction
     told: Told
     strict: bool
     whole: Posed
     twin: SketchedPhase | None = None
+    any_chunks: Fraction = Fraction(0)
+    begun: Routed | None = None
     routes: Routed | None = None
     batches: tuple[Batch, ...] = ()
     by: str = ""
     tried: dict[str, int] = field(default_factory=dict)
     least_ticks: int = field(init=False)
     _bounded: bool = field(default=False, init=False)
+    _first: tuple[LinkOrder, list[tuple[int, int]], tuple[Batch, ...]] | None = field(
+        default=None, init=False
+    )
 
     def __post_init__(self) -> None:
         self.costs = BatchCosts(self.posed)
         self.action = Action.of(self.posed, self.sketched.group)
-        self.least_ticks = max(farthest_of(self.whole), ceil(self.any_chunks))
+        self.least_ticks = farthest_of(self.whole)
+        self.no_less_than(self.any_chunks)
 
     @property
     def finish(self) -> int:
@@ -156,6 +164,26 @@ class SketchedPhase:
         """Return whether chunks may be sent together, and would gain by it."""
         return self.options.together and self.posed.clock.model is AlphaModel.OCCUPIES
 
+    def no_less_than(self, any_chunks: Fraction) -> None:
+        """Take note of the ticks that no schedule of any chunks takes less than."""
+        self.any_chunks = any_chunks
+        self.least_ticks = max(self.least_ticks, ceil(any_chunks))
+
+    def begin(self) -> None:
+        """Take a first schedule, by trees and one order, before anything else is worked out.
+
+        So there is something to keep from the first moment on.
+        """
+        if self.batches:
+            return
+        trees = grown(self.posed, self.action, self._chosen)
+        self.begun = Routed(trees, relaxed(self.posed, self.action, trees), 0, 0.0)
+        order = self._orders()[0]
+        pairs = self.begun.all_of(self.action)
+        self.batches, self.by = alone(ordered(self.posed, pairs, order)), _TREES
+        self._first = order, pairs, self.batches
+        self.tried[_TREES] = self.finish
+
     def bound(self) -> None:
         """Work out what no schedule of such chunks takes less than, now that there is one."""
         self._bounded = True
@@ -178,12 +206,14 @@ class SketchedPhase:
         """Take a schedule, if it is better."""
         finish = self.costs.finish(batches)
         self.tried[by] = min(finish, self.tried.get(by, finish))
-        if not self.batches or finish < self.finish:
+        if self._bounded and self.batches and finish >= self.finish:
+            return
+        if not self.batches or finish <= self.finish:  # as good as the trees: by what is found so
             self.batches, self.by = batches, by
-            if not self._bounded:
-                self.bound()
-            tick_us = self.posed.clock.tick_ps / 10**6
-            self.told(self.us(finish), self.least_ticks * tick_us)
+        if not self._bounded:
+            self.bound()
+        tick_us = self.posed.clock.tick_ps / 10**6
+        self.told(self.us(self.finish), self.least_ticks * tick_us)
 
     def run(self, effort: Effort, *, quick: bool = False) -> None:
         """Go through the steps, until the bound is met or the effort is spent.
@@ -212,19 +242,24 @@ class SketchedPhase:
             self._exact(pairs, spending, units)
             self._joined(spending, pairs)
 
-    def _routed(self, effort: Effort | None) -> Routed | None:
-        """Return routes: step 1; None: none were found with that effort."""
+    @cached_property
+    def _chosen(self) -> dict[int, frozenset[int]]:
+        """Return of each first chunk the ways that it may go."""
         posed, firsts = self.posed, self.action.firsts
         found = self.options.paths
         if found == "auto":
             copied = any(len(posed.wanted[chunk]) > 1 for chunk in firsts)
             found = "any" if copied else "shortest"
         ways = shortest_ways if found == "shortest" else open_ways
-        chosen = {chunk: ways(posed, chunk) for chunk in firsts}
+        return {chunk: ways(posed, chunk) for chunk in firsts}
+
+    def _routed(self, effort: Effort | None) -> Routed | None:
+        """Return routes: step 1; None: none were found with that effort."""
         if effort is None:
             return None
-        edges = list(self.sketched.connections(posed.src, posed.dst))
-        return routed(posed, self.action, chosen, edges, effort, self.least)
+        edges = list(self.sketched.connections(self.posed.src, self.posed.dst))
+        begun = None if self.begun is None else self.begun.ways
+        return routed(self.posed, self.action, self._chosen, edges, effort, self.least, begun)
 
     @property
     def own_first(self) -> bool:
@@ -244,7 +279,11 @@ class SketchedPhase:
 
     def _order(self, pairs: list[tuple[int, int]], order: LinkOrder) -> None:
         """Put chunks on links by a heuristic: step 2; and several together, where that pays."""
-        self.take(alone(ordered(self.posed, pairs, order)), str(order))
+        first = self._first
+        if first is not None and first[:2] == (order, pairs):
+            self.take(first[2], str(order))
+        else:
+            self.take(alone(ordered(self.posed, pairs, order)), str(order))
         if self.joins:
             worse = 0
             for most in _TOGETHER:

@@ -8,33 +8,20 @@ from fractions import Fraction
 import msgspec
 
 from sccl.collectives import dual_of
-from sccl.collectives.duality import Dual
-from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.sketches import sketch_of_wire, sketch_to_wire
-from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
+from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.core.sketch import Sketch
-from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
-from sccl.prove.bounds.least_time import MOST_RANKS, least_time
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.contract import Notify, Request
-from sccl.synth.intervals.bounds import sizes_of
-from sccl.synth.intervals.posed import pose
-from sccl.synth.intervals.sketched import Sketched
-from sccl.synth.network.crossings import crossings_of
-from sccl.synth.network.least import clock_together, least_of_allreduce
-from sccl.synth.network.machine import net_of
-from sccl.synth.taccl.assembled import TimedRows, mirrored, one_after_another, rows_of, schedule_of
 from sccl.synth.taccl.automatic import suggested
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase import NEAR, SketchedPhase
-from sccl.synth.taccl.routing import check_reachable
+from sccl.synth.taccl.phases import assembled, bound_of_any_chunks, directions, phase_of
 
 UNITS = 4.0
 """Of effort, if nothing is said."""
-
-PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +147,11 @@ class _Several:
         self.asked.add(asked)
         try:
             one = WithinSketch(self.request, sketch, self.options, self.notify)
-            if self.best is not None and one.least >= self.best.finish:
+            if self.best is None:
+                one.begin()
+                self.best = one
+            one.bound()
+            if self.best is not one and one.least >= self.best.finish:
                 return  # no schedule of such chunks is better
             self._take_from(one)
         except TooLargeError:
@@ -220,10 +211,11 @@ class WithinSketch:
         self.chunks = options.chunks or sketch.chunks
         self.options = msgspec.structs.replace(options, chunks=self.chunks)
         self.phases: list[SketchedPhase] = []
-        for backwards in _directions(self.dual):
+        self._bounded = False
+        for backwards in directions(self.dual):
             before = self.phases[0] if self.phases else None
-            asked = request, sketch, self.options, self.dual, notify
-            self.phases.append(_phase(*asked, before, backwards=backwards))
+            asked = request, sketch, self.options, self.dual, self._tell_of_better
+            self.phases.append(phase_of(*asked, before, backwards=backwards))
 
     @property
     def found(self) -> bool:
@@ -254,6 +246,17 @@ class WithinSketch:
             gap = max(gap, NEAR)
         return self.finish <= least * (1 + gap)
 
+    def begin(self) -> None:
+        """Find something at once, to be kept if nothing else is found."""
+        for phase in self.phases:
+            phase.begin()
+
+    def bound(self) -> None:
+        """Work out what no schedule of any chunks takes less than."""
+        for phase in self.phases:
+            phase.no_less_than(bound_of_any_chunks(phase))
+        self._bounded = True
+
     def look(self, spending: Spending, units: float) -> None:
         """Find something quickly: routes and orders alone."""
         for phase in self.phases:
@@ -280,6 +283,9 @@ class WithinSketch:
         """
         ended = ""
         try:
+            if not spending.late():
+                self.begin()
+            self.bound()
             self.run(spending, units)
         except KeyboardInterrupt:
             ended = "interrupted"
@@ -298,103 +304,19 @@ class WithinSketch:
         """Tell which sketch it is, and how its phases went."""
         parts = []
         for phase in self.phases:
-            assert phase.routes is not None
+            routes = phase.routes or phase.begun
+            assert routes is not None
             tried = {by: phase.us(units) for by, units in phase.tried.items()}
-            parts.append(PhaseFound(phase.us(phase.routes.units), phase.by, tried))
+            parts.append(PhaseFound(phase.us(routes.units), phase.by, tried))
         sketch = replace(self.sketch, chunks=self.chunks, size_bytes=self.request.size_bytes)
         if not all(phase.symmetric for phase in self.phases):
             sketch = replace(sketch, rotations=())
         self.notify(SketchKept(sketch_to_wire(sketch), tuple(parts)))
 
+    def _tell_of_better(self, us: float, least_us: float) -> None:
+        self.notify(SketchedBest(us, least_us, self.sketch.name))
+
     def assembled(self) -> Found:
         """Return what the phases found as one schedule."""
-        return _assembled(self.request, self.dual, self.chunks, self.phases)
-
-
-def _directions(dual: Dual) -> list[bool]:
-    """Return of each phase whether it is planned on the reversed machine."""
-    if dual.phases == 2:
-        return [True, False]
-    return [dual.on_reversed]
-
-
-def _phase(  # noqa: PLR0913, PLR0917 - what is asked, and how
-    request: Request,
-    sketch: Sketch,
-    options: Options,
-    dual: Dual,
-    notify: Notify,
-    before: SketchedPhase | None,
-    *,
-    backwards: bool,
-) -> SketchedPhase:
-    """Return a phase, with nothing found yet.
-
-    Args:
-        before: the phase before it; None: it is the first.
-
-    Raises:
-        InputError: the sketch does not fit the machine or the collective.
-    """
-    machine = request.topology
-    if backwards:  # what a switch would copy forwards it would have to reduce
-        plain = tuple(replace(switch, copies=False) for switch in machine.switches)
-        machine = replace(machine.reversed(), switches=plain)
-    collective = dual.spec.at(dual.spec.unit * options.chunks)
-    size = -(-request.size_bytes // dual.chunk_factor)
-    sketched = Sketched(sketch, machine, backwards)
-    sketched.check_keeps(collective)
-    clock = Clock.of(machine, sizes_of(collective, size), AlphaModel(options.alpha))
-    together = options.together and clock.model is AlphaModel.OCCUPIES
-    posed = pose(machine, collective, clock, sketched=sketched, together=together)
-    check_reachable(posed, f"sketch {sketch.name}, on {machine.name!r}")
-    narrowed = sketch.within is not None or sketch.relays is not None  # or of slower ways
-    whole = pose(machine, collective, clock, together=together) if narrowed else posed
-    any_chunks = Fraction(0)
-    twin = before if before and before.whole.topology.takes_like(machine) else None
-    if twin is not None:  # links both ways: what bounds one phase bounds the other
-        any_chunks = twin.any_chunks
-    elif machine.ranks <= MOST_RANKS:
-        any_chunks = least_time(machine, dual.spec).us(size) * PS_PER_US / clock.tick_ps
-    return SketchedPhase(
-        posed,
-        sketched,
-        options,
-        dual.spec,
-        size,
-        any_chunks,
-        lambda us, least_us: notify(SketchedBest(us, least_us, sketch.name)),
-        strict=options.sketch is not None,
-        whole=whole,
-        twin=twin,
-    )
-
-
-def _assembled(request: Request, dual: Dual, chunks: int, phases: list[SketchedPhase]) -> Found:
-    """Return what the phases found as one schedule."""
-    topology, its = request.topology, phases[-1].posed.clock
-    clock = Clock.of(topology, its.chunk_bytes, its.model, its.tick_ps)
-    collective = request.spec.at(request.spec.unit * chunks)
-    rows: TimedRows | None = None
-    for phase, backwards in zip(phases, _directions(dual), strict=True):
-        own = rows_of(phase.posed, phase.batches)
-        own = mirrored(topology, clock, own) if backwards else own
-        rows = own if rows is None else one_after_another(rows, own)
-    assert rows is not None
-    count, (size,) = collective.num_chunks, clock.sizes
-    least = Fraction(sum(phase.least_ticks for phase in phases))
-    if dual.phases == 2:
-        known = clock_together(topology, clock) if phases[0].joins else clock
-        least = Fraction(0)
-        if known is not None:
-            net = net_of(topology, known, crossings_of(topology, known))
-            least = Fraction(least_of_allreduce(topology, known, net, count))
-        if topology.ranks <= MOST_RANKS:
-            us = least_time(topology, request.spec).us(request.size_bytes)
-            least = max(least, us * PS_PER_US / clock.tick_ps)
-    tick = Fraction(clock.tick_ps, PS_PER_US)
-    scope = f"{counted(count, 'chunk')} of {size} bytes"
-    if clock.model is AlphaModel.OCCUPIES and not phases[0].joins:
-        scope += ", each sent by itself"
-    plan = schedule_of(topology, collective, clock, rows)
-    return Found(plan, Bound(Measure.TIME_US, rows.finish * tick, least * tick, scope))
+        asked = self.request, self.dual, self.chunks, self.phases
+        return assembled(*asked, at_once=not self._bounded)

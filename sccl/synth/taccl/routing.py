@@ -24,7 +24,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.posed import Posed
 from sccl.synth.network.paths import FAR
-from sccl.synth.taccl.growing import grown, relaxed
+from sccl.synth.taccl.growing import Ways, grown, relaxed
 
 MOST_ROUTES = 60_000
 """Ways of first chunks that a model is made of."""
@@ -262,6 +262,7 @@ def routed(  # noqa: PLR0913, PLR0917 - what is asked
     edges: Iterable[tuple[HyperedgePolicy, list[int]]],
     effort: Effort,
     least: int = 0,
+    begun: Ways | None = None,
 ) -> Routed:
     """Return routes of the first chunks.
 
@@ -271,12 +272,14 @@ def routed(  # noqa: PLR0913, PLR0917 - what is asked
         chosen: of each first chunk the ways that it may go.
         edges: the ways of each hyperedge, and how many of them are to be used.
         least: units that no schedule takes less than.
+        begun: routes to begin from; None: trees that grow.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
     units = effort.units or 1.0
-    begun = grown(posed, action, chosen)
+    if begun is None:
+        begun = grown(posed, action, chosen)
     time, spent, ways = relaxed(posed, action, begun), 0.0, begun
     size = sum(map(len, chosen.values()))
     met = time <= least

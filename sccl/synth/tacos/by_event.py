@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.synth.network.demands import with_relays
+from sccl.synth.network.groups import Ticks
 from sccl.synth.network.machine import Net
-from sccl.synth.network.sends import Demand, Pause, Sends, stalled
+from sccl.synth.network.sends import Demand, Pause, Sends, Timed, stalled
 from sccl.synth.tacos.bits import ALL, rows_of_bits, shuffled
 from sccl.synth.tacos.events import Events, go_on
 from sccl.synth.tacos.resumed import Given, arrived, resume
@@ -35,9 +37,19 @@ USUAL = Style(16, 2, 0)
 
 
 class ByEvent:
-    """Matchings of one demand on one machine, of which the seed decides how chunks lie."""
+    """Matchings of one demand on one machine, of which the seed decides how chunks lie.
 
-    def __init__(self, net: Net, demand: Demand, seed: int) -> None:
+    Ranks that are on the way of a chunk want it, too, but a chunk may come another way in the end:
+    what nobody has asked for, nor needs to pass on, is left out.
+    """
+
+    def __init__(self, net: Net, asked: Demand, seed: int) -> None:
+        """Make one of a demand as it is asked.
+
+        Raises:
+            UnreachableError: a rank has no way from any source of what it wants.
+        """
+        self.asked, demand = asked, with_relays(asked, net)
         if demand.wanted is not None:  # who is near may have no use for a chunk, nor pass it on
             net = net._replace(level=np.zeros_like(net.level))
         self.net, self.demand = net, demand
@@ -47,7 +59,7 @@ class ByEvent:
         if demand.wanted is not None and demand.wanted_by is not None:
             self.wanted = rows_of_bits(demand.wanted_by, self.place[demand.wanted], self.shape)
 
-    def matched(self, seed: int, pause: Pause, given: Given, style: Style) -> tuple[int, Sends]:
+    def matched(self, seed: int, pause: Pause, given: Given, style: Style) -> Timed:
         """Return the tick at which every rank holds what it wants, and the transfers.
 
         Args:
@@ -71,8 +83,30 @@ class ByEvent:
             before = int(traffic.left[1])
         chunk_at = np.argsort(self.place).astype(np.int32)
         chunk, link = chunk_at[traffic.chunk], traffic.link.astype(np.int32)
-        sends = Sends(traffic.when, chunk, link, np.zeros(len(link), dtype=np.bool_))
-        return int(traffic.now[0]), sends.ordered()
+        sends = Sends(traffic.when, chunk, link, np.zeros(len(link), dtype=np.bool_)).ordered()
+        if self.asked.wanted is None or self.asked.wanted_by is None:
+            return int(traffic.now[0]), sends
+        return self._serving(sends, self.asked.wanted * self.shape[0] + self.asked.wanted_by)
+
+    def _serving(self, sends: Sends, wanted: Ticks) -> Timed:
+        """Return when all has arrived that is asked for, and what brings it there.
+
+        Read backwards, a rank that got a chunk for nothing would have to send a sum it has not.
+
+        Args:
+            wanted: chunk by chunk, of as many numbers each as there are nodes.
+        """
+        nodes = self.shape[0]
+        chunk, link = sends.chunk.astype(np.int64), sends.link.astype(np.int64)
+        into, out = chunk * nodes + self.net.dst[link], chunk * nodes + self.net.src[link]
+        kept = np.ones(len(link), dtype=np.bool_)
+        while True:
+            serves = np.isin(into, np.concatenate([wanted, out[kept]])) & kept
+            if np.array_equal(serves, kept):
+                break
+            kept = serves
+        left = Sends(sends.start[kept], sends.chunk[kept], sends.link[kept], sends.reduce[kept])
+        return int((left.start + self.net.cost[left.link]).max(initial=0)), left
 
     def _begun(self, given: Given, style: Style) -> Events:
         net, demand, (nodes, chunks) = self.net, self.demand, self.shape

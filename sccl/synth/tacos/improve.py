@@ -14,7 +14,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from sccl.synth.network.demands import with_relays
 from sccl.synth.network.sends import Pause, Timed
 from sccl.synth.tacos.by_event import USUAL, ByEvent, Style
 from sccl.synth.tacos.by_route import MAX_NODES, by_route
@@ -80,8 +79,7 @@ class Improver:
         if self.routed:
             return by_route(self.half.net, self.half.demand, seed, pause)
         if self._by_event is None:
-            demand = with_relays(self.half.demand, self.half.net)
-            self._by_event = ByEvent(self.half.net, demand, self._seed)
+            self._by_event = ByEvent(self.half.net, self.half.demand, self._seed)
         return self._by_event.matched(seed, pause, given, self._style())
 
     def _style(self) -> Style:

@@ -22,7 +22,7 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
 from sccl.synth.contract import Request
 from sccl.synth.network.crossings import Crossings, crossings_of
-from sccl.synth.network.demands import demand_of, with_relays
+from sccl.synth.network.demands import demand_of
 from sccl.synth.network.hops import hops_of, ways_back
 from sccl.synth.network.least import least_of_allreduce, least_ticks
 from sccl.synth.network.machine import Net, net_of
@@ -343,6 +343,4 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> Timed:
         return again(net, demand, finish, sends, seed)
     if demand.is_routed() and net.nodes <= MAX_NODES:
         return by_route(net, demand, seed, pause)
-    return ByEvent(net, with_relays(demand, net), seed).matched(
-        seed, pause, from_the_start(), USUAL
-    )
+    return ByEvent(net, demand, seed).matched(seed, pause, from_the_start(), USUAL)

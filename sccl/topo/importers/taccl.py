@@ -64,6 +64,7 @@ class _File(msgspec.Struct, frozen=True):
     nics_per_node: _Count = 0
     remote_alpha: float | None = None
     remote_beta: float | None = None
+    remote_invbw: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def read(text: str, hints: Hints) -> Imported:
     file = _decoded(text)
     check_cost("", file.alpha, 1.0, error=FormatError, names=("alpha", ""))
     units = _units(file)
+    _check_left_out(file, units)
     links, budgets, joined, assumed = _inside(file, units)
     topology = Topology(
         name=file.name or hints.name,
@@ -192,6 +194,19 @@ def _units(file: _File) -> _Units:
         "they are not, change the file that -o writes"
     )
     return _Units(size, scale, file.alpha / scale, tuple(assumed))
+
+
+def _check_left_out(file: _File, units: _Units) -> None:
+    """Check costs that are not taken over, as a profile with one that is none is not measured.
+
+    Raises:
+        FormatError: one is not above 0.
+    """
+    for i, cost in enumerate(file.node_invbws_list or ()):
+        units.gb_per_s(cost, f"node_invbws_list[{i}]")
+    for name, remote in (("remote_beta", file.remote_beta), ("remote_invbw", file.remote_invbw)):
+        if remote is not None:
+            units.gb_per_s(remote, name)
 
 
 _Inside = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
