@@ -59,6 +59,12 @@ def problem_of(machine: str | Topology, collective: str, size: int) -> FluidProb
     return pose(topology, dual_of(named(collective, topology.ranks)), size)
 
 
+@pytest.mark.parametrize(("collective", "size"), [("gather", 240_000), ("scatter", 960_000)])
+def test_links_at_the_root_are_busy_from_the_start_to_the_end(collective: str, size: int) -> None:
+    best = found("ring:4", collective, size)
+    assert float(best.bound.attained) <= 1.01 * least_of(best.bound)
+
+
 @settings(max_examples=times(25))
 @given(st.data())
 def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
