@@ -186,7 +186,9 @@ CASES = (
         case
         for size in _FIGURE_9
         for case in (
-            replace(_DGX1, alpha=True, chunk_bytes=size, chunks=4, model="continuous"),
+            replace(
+                _DGX1, alpha=True, chunk_bytes=size, chunks=4, model="continuous", epoch="auto"
+            ),
             _flows(replace(_DGX1, alpha=True, epoch="auto"), 4 * 8 * size, 8, (None, None)),
         )
     ),

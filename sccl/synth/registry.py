@@ -11,10 +11,11 @@ import sccl.synth
 from sccl.core.algorithm import Algorithm
 from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.core.symmetric import SymmetricAlgorithm
-from sccl.errors import JudgeError, unknown_name
+from sccl.errors import JudgeError, UnreachableError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import Effort
 from sccl.synth.contract import Notify, Options, Rejudged, Request, Synthesizer, check_request
+from sccl.synth.unreached import unreached
 
 if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
@@ -60,7 +61,10 @@ def plan(
     effort = effort or Effort()
     if effort.units is not None and effort.units <= 0:
         return GaveUp("no effort is allowed")
-    outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
+    try:
+        outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
+    except UnreachableError as error:  # of the machine, or of what an option leaves of it
+        raise unreached(request.topology, request.spec) or error from error
     match outcome:
         case Found():
             return _judged(synthesizer, request, outcome, notify)

@@ -102,8 +102,9 @@ def test_plans_bring_all_elements(data: st.DataObject) -> None:
     options = None
     if name == "teccl":
         model = data.draw(st.sampled_from(["continuous", "continuous", "milp", "astar"]))
+        epoch = "auto" if model == "continuous" else "slowest"
         options = synthesizer.Options(
-            chunks=data.draw(st.sampled_from([1, 3])), model=model, epoch="slowest"
+            chunks=data.draw(st.sampled_from([1, 3])), model=model, epoch=epoch
         )
     try:
         found = registry.plan(

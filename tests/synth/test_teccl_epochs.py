@@ -28,7 +28,7 @@ from sccl.synth.intervals.posed import ChunkSend, Posed, pose
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl import searched
 from sccl.synth.teccl.epochs import Epochs, epochs_of, length_of
-from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel
+from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel, OutOfTimeError
 from sccl.synth.teccl.searched import EpochSearch
 from sccl.topo import resolve
 from tests.kit.executed import is_right
@@ -310,6 +310,19 @@ def test_effort_that_is_spent_between_symmetries_ends_the_search() -> None:
     told = TECCL.Options(model="milp", epoch="slowest", epochs=14)
     outcome = registry.plan(TECCL, request, told, Effort(units=0.001))
     assert outcome == GaveUp("nothing found with an effort of 0.001")
+
+
+def test_a_model_is_not_made_to_its_end_after_time_is_over() -> None:
+    posed = posed_of(resolve("ring:4"), "alltoall", 1000)
+    epochs = epochs_of(posed, length_of(posed, "slowest", 1))
+    with pytest.raises(OutOfTimeError):
+        ExpandedModel(epochs, Action.alone(posed), 8, late=lambda: True)
+    told: list[object] = []
+    alone = [Action.alone(posed)]
+    search = EpochSearch(epochs, alone, 0, None, lambda *found: told.append(found))
+    spending = Spending(Effort(timeout_s=1e-9))
+    assert search.solved(8, spending) == Expanded(None, refuted=False, units=0.0)
+    assert not told
 
 
 def test_the_same_twice() -> None:

@@ -224,6 +224,12 @@ class Least:
 
     def _any_lengths(self) -> None:
         potentials = self.problem.potentials()
+        self._of_any_lengths(potentials)
+        if isinstance(self.engine, FlowProgram) and any(potentials) and not self.is_done():
+            # where links near the end are the narrow ones, they are not to begin later
+            self._of_any_lengths((Fraction(0),) * len(potentials))
+
+    def _of_any_lengths(self, potentials: tuple[Fraction, ...]) -> None:
         waits = sorted(wait for wait in set(waits_of(self.problem, potentials)) if wait > 0)
         units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
         first, idle, mine = self._fewest_slots(), 0, inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 
@@ -13,6 +13,7 @@ from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
+from sccl.synth import registry
 from sccl.synth.contract import Notify, Request
 from sccl.synth.flows.arcs import is_unicast
 from sccl.synth.flows.matched import has_ports
@@ -34,6 +35,9 @@ _PS_PER_US = 10**6
 
 _FEW = 3
 """Times the longest alpha: in less, links between chassis have time for what came there before."""
+
+_OVERLAPPING, _WHOLE = 0.2, 2.0
+"""Of effort, for an allreduce of which no phase waits for the other: beside phases, and alone."""
 
 _LATE = "late"
 
@@ -113,14 +117,14 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             "travels, as one that occupies its link is paid for every chunk; leave it out"
         )
     topology, dual = request.topology, dual_of(request.spec)
+    units = UNITS if effort.units is None else effort.units
     if dual.phases > 1 and not topology.reversed().takes_like(topology):
-        raise TopologyError(
-            f"topology {topology.name!r} is not the same both ways, which the least time of "
-            f"{request.spec.name} over all chunkings asks for: ask for reducescatter and allgather"
-        )
+        _check_size(request)  # one phase read backwards is none of the other, so it is one whole
+        return _overlapping(request, effort, min(units, _WHOLE), effort.seconds)
     if dual.on_reversed or dual.phases > 1:
         _check_read_backwards(request)
-    half = _half(request, dual, options, effort, notify)
+    deadline = time.perf_counter() + effort.seconds
+    half = _half(request, dual, options, effort, notify, deadline)
     if half.placing.plan is None:
         return GaveUp(half.ended or "nothing was found")
     schedule = half.placing.schedule(topology, request.spec)
@@ -129,6 +133,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if dual.phases > 1:  # of halves that overlap nothing is known but cuts
         floor = least_time(topology, request.spec).us(request.size_bytes)
     found = Found(schedule, Bound(Measure.TIME_US, attained, floor))
+    if dual.phases > 1 and not half.ended and attained > floor * (1 + Fraction(options.gap)):
+        found = _better(request, found, effort, deadline)
     if half.ended:
         return GaveUp(effort.why_late if half.ended == _LATE else half.ended, found)
     return found
@@ -157,16 +163,60 @@ def _check_read_backwards(request: Request) -> None:
             )
 
 
-def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify: Notify) -> _Half:
+def _overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
+    """Return a schedule of an allreduce of which no phase waits for the other, and its bound.
+
+    Of few bytes that takes half as long: all ranks get all contributions, and reduce by themselves.
+
+    Raises:
+        InputError: the machine is too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    teccl = registry.load("teccl")
+    some = Effort(None if effort.timeout_s is None else seconds, effort.seed, units)
+    outcome = registry.plan(teccl, request, teccl.Options(alpha="travels"), some)
+    best = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if not isinstance(best, Found):
+        return outcome
+    floor = least_time(request.topology, request.spec).us(request.size_bytes)
+    found = Found(best.plan, Bound(Measure.TIME_US, best.bound.attained, floor))
+    return replace(outcome, best=found) if isinstance(outcome, GaveUp) else found
+
+
+def _better(request: Request, phases: Found, effort: Effort, deadline: float) -> Found:
+    """Return the better of two phases and a schedule of which no phase waits for the other.
+
+    Args:
+        deadline: of ``time.perf_counter()``.
+    """
+    seconds = deadline - time.perf_counter()
+    if seconds <= 0:
+        return phases
+    try:
+        outcome = _overlapping(request, effort, _OVERLAPPING, seconds)
+    except (TooLargeError, KeyboardInterrupt):
+        return phases
+    best = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if isinstance(best, Found) and best.bound.attained < phases.bound.attained:
+        return best
+    return phases
+
+
+def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+    request: Request,
+    dual: Dual,
+    options: Options,
+    effort: Effort,
+    notify: Notify,
+    deadline: float,
+) -> _Half:
     """Return what is found for a phase.
 
     Raises:
         InputError: the machine is too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    deadline = time.perf_counter() + effort.seconds
-    if request.topology.ranks > MOST_RANKS:
-        raise _too_large(request, f"{request.topology.ranks} ranks", f"up to {MOST_RANKS}")
+    _check_size(request)
     for switch in request.topology.switches:
         if not switch.cut_through and switch.buffer_chunks is not None:
             raise TopologyError(
@@ -198,6 +248,11 @@ def _half(request: Request, dual: Dual, options: Options, effort: Effort, notify
     if not half.ended and time.perf_counter() > deadline:
         half.ended = _LATE
     return half
+
+
+def _check_size(request: Request) -> None:
+    if request.topology.ranks > MOST_RANKS:
+        raise _too_large(request, f"{request.topology.ranks} ranks", f"up to {MOST_RANKS}")
 
 
 def _too_large(request: Request, what: str, most: str) -> TooLargeError:

@@ -10,7 +10,8 @@ Images of a chunk by a symmetry of machine and collective share its variables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -35,6 +36,10 @@ _REWARD = 10_000
 
 _DISTANCE = 0.5
 """What being near is worth of that, at most (the paper's gamma, below 1)."""
+
+
+class OutOfTimeError(Exception):
+    """Time was over before a model was made."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ class ExpandedModel:
         standing: EpochState | None = None,
         buffers: int | None = None,
         whole: bool = True,
+        late: Callable[[], bool] = lambda: False,
     ) -> None:
         """Make it.
 
@@ -115,6 +121,10 @@ class ExpandedModel:
             buffers: chunks of others that a rank keeps to send on later; None: any number. Only
                 with the action of the identity.
             whole: whether all is to be there in the end; else as much as can be is to come near.
+            late: whether time is over.
+
+        Raises:
+            OutOfTimeError: it is.
         """
         self.epochs, self.action, self.count = epochs, action, count
         self.posed, self.whole, self.buffers = epochs.posed, whole, buffers
@@ -131,10 +141,11 @@ class ExpandedModel:
             for r in self.posed.wanted[c]
             if (c, r) not in self.standing.there
         }
-        for chunk in action.firsts:
-            self._variables(chunk)
-        for chunk in action.firsts:
-            self._conserve(chunk)
+        for add in (self._variables, self._conserve):
+            for chunk in action.firsts:
+                if late():  # of hundreds of chunks that takes as long as some models are solved
+                    raise OutOfTimeError
+                add(chunk)
         self._limit()
         for kept in self._kept.values():
             if buffers is not None and len(kept) > buffers:
@@ -193,9 +204,8 @@ class ExpandedModel:
             have[k] = model.new_bool_var("")
             model.add(sum(come[k]) + (0 if before is None else have[before]) == have[k])
         for k, x in leave:
-            by_then = [t for t in times if t <= k]
-            if by_then:
-                model.add_implication(x, have[by_then[-1]])
+            if by_then := bisect_right(times, k):
+                model.add_implication(x, have[times[by_then - 1]])
             else:
                 model.add(x == 0)
 

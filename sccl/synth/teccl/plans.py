@@ -137,6 +137,8 @@ def _check(options: Options, spec: Spec) -> None:
             "priorities are given, and bandwidth varies: finishes of several are weighed at a "
             "bandwidth that does not; leave one of the two out"
         )
+    if options.model in {"auto", "continuous"}:
+        _check_no_epochs(options)
     if options.buffers is not None and options.model != "milp":
         raise ParameterError(
             f"buffers are limited to {options.buffers} in model {options.model}, expected milp, "
@@ -156,6 +158,25 @@ def _check(options: Options, spec: Spec) -> None:
             f"combine is direct, and {spec.name} has chunks of {min(spec.counts)} to "
             f"{max(spec.counts)} elements: of such it is reversal"
         )
+
+
+def _check_no_epochs(options: Options) -> None:
+    """Check that nothing is said of epochs that nothing is planned in.
+
+    Where bandwidth varies, epochs of some length come after plans without any; how many there are
+    is for these to say.
+
+    Raises:
+        ParameterError: something is.
+    """
+    given = {"epoch": options.epoch, "multiplier": options.multiplier, "epochs": options.epochs}
+    none = {"epoch": "auto", "multiplier": 1, "epochs": 0}
+    for name in ("epochs",) if options.bandwidth is not None else given:
+        if given[name] != none[name]:
+            raise ParameterError(
+                f"{name} is {given[name]} in model {options.model}, whose time is not cut into "
+                "epochs: expected model milp, astar or lp; or leave it out"
+            )
 
 
 def _check_priorities(spec: Spec, options: Options) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
@@ -17,7 +18,7 @@ from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.placing import placed, pruned
 from sccl.synth.intervals.posed import ChunkSend
 from sccl.synth.teccl.epochs import MOST, Epochs
-from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel
+from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel, OutOfTimeError
 
 MOST_VARIABLES = 1_500_000
 """Of a model, about."""
@@ -116,7 +117,8 @@ class EpochSearch:
                 return False
             self._check_size(count)
             epochs = replace(self.epochs, first=before)
-            model = ExpandedModel(
+            make = partial(
+                ExpandedModel,
                 epochs,
                 self.actions[0],
                 count,
@@ -124,7 +126,7 @@ class EpochSearch:
                 buffers=self.buffers,
                 whole=False,
             )
-            found = self._spent(model, spending)
+            found = self._spent(make, spending)
             new = found.sends or ()
             sends += [ChunkSend(s.start + before, s.chunk, s.way) for s in new]
             standing, before = standing.after(epochs, new, count), before + count
@@ -137,16 +139,22 @@ class EpochSearch:
         self._check_size(count)
         found = Expanded(None, refuted=False, units=0.0)
         for action in self.actions:
-            found = self._spent(
-                ExpandedModel(self.epochs, action, count, buffers=self.buffers), spending
-            )
+            make = partial(ExpandedModel, self.epochs, action, count, buffers=self.buffers)
+            found = self._spent(make, spending)
             if found.sends is not None:
                 break
         return found
 
-    def _spent(self, model: ExpandedModel, spending: Spending) -> Expanded:
-        left = spending.left()
-        if left is None or spending.used_up():
+    def _spent(self, make: Callable[..., ExpandedModel], spending: Spending) -> Expanded:
+        """Return what a model says, which is made if there is time for it."""
+        if spending.used_up():
+            return Expanded(None, refuted=False, units=0.0)
+        try:
+            model = make(late=spending.late)
+        except OutOfTimeError:
+            return Expanded(None, refuted=False, units=0.0)
+        left = spending.left()  # the seconds that making it took are gone
+        if left is None:
             return Expanded(None, refuted=False, units=0.0)
         units = None if left.units is None else max(left.units * _SHARE, 0.05)
         some = spending.left(float("inf") if units is None else units)
