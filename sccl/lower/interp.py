@@ -11,14 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sccl.core.collective import Collective
 from sccl.lower.layout import ranges_of_parts
-from sccl.lower.program import Buffer, Instruction, Op, Program, Slot
+from sccl.lower.program import Address, Buffer, Instruction, Op, Program, Slot
 
 Array = npt.NDArray[Any]
 Chooser = Callable[[int], int]
@@ -56,6 +56,26 @@ class _Touch:
     writers: int = 0
 
 
+class _Needs(NamedTuple):
+    """What an instruction waits for, looked up once: it is asked for whenever another one ends.
+
+    Attributes:
+        flags: (rank, flag)s that are to be set.
+        entered: a rank that has to be in, as it writes into that rank's output; None: no matter.
+    """
+
+    after: tuple[Address, ...]
+    flags: frozenset[tuple[int, int]]
+    entered: int | None
+
+    @classmethod
+    def of(cls, rank: int, line: Instruction) -> _Needs:
+        """Return what an instruction of a rank needs."""
+        there = line.sends()
+        entered = there[0] if there and there[1].buffer is Buffer.OUTPUT else None
+        return cls(line.after, frozenset((rank, flag) for flag in line.awaits()), entered)
+
+
 class Interpreter:
     """All ranks of a program, in the middle of a run."""
 
@@ -82,6 +102,10 @@ class Interpreter:
                     base = block * self.count
                     self.memory[at] = data[base + first : base + end].copy()
         self._possible: list[list[tuple[int, int]]] = [[] for _ in program.ranks]
+        self._needs = [
+            [[_Needs.of(rank, line) for line in block.instructions] for block in own.blocks]
+            for rank, own in enumerate(program.ranks)
+        ]
 
     def _place(self, rank: int, slot: Slot) -> Place:
         if slot.buffer is Buffer.INPUT and slot.index in self.aliased[rank]:
@@ -101,19 +125,15 @@ class Interpreter:
                 self._possible[rank] = [(rank, b) for b in blocks if self._can_move(rank, b)]
 
     def _can_move(self, rank: int, block: int) -> bool:
-        lines = self.program.ranks[rank].blocks[block].instructions
-        at = self.position[rank][block]
-        if at == len(lines):
+        positions, needs = self.position[rank], self._needs[rank][block]
+        if positions[block] == len(needs):
             return False
-        line = lines[at]
         if self.begun[rank][block]:
             return True
-        if any(self.position[rank][b] <= i for b, i in line.after):
+        after, flags, entered = needs[positions[block]]
+        if not flags <= self.flags or (entered is not None and not self.opened[entered]):
             return False
-        there = line.sends()
-        if there and there[1].buffer is Buffer.OUTPUT and not self.opened[there[0]]:
-            return False
-        return all((rank, flag) in self.flags for flag in line.awaits())
+        return all(positions[b] > i for b, i in after)
 
     def move(self, rank: int, block: int) -> None:
         """Let a rank enter, or a block begin or end its next instruction."""
@@ -125,10 +145,10 @@ class Interpreter:
         if not self.begun[rank][block]:
             self.begun[rank][block] = True
             self._begin(rank, line)
-        else:
-            self._end(rank, line)
-            self.begun[rank][block] = False
-            self.position[rank][block] += 1
+            return  # it can move again, and nobody waits for that it began
+        self._end(rank, line)
+        self.begun[rank][block] = False
+        self.position[rank][block] += 1
         told = line.sets()
         self._look({rank, told[0] if told else rank})
 

@@ -13,12 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ortools.sat.python import cp_model
-from ortools.sat.python.cp_model import CpModel, IntervalVar, IntVar, LinearExpr
-
 from sccl.errors import SolverError
 from sccl.solvers.effort import Effort
 from sccl.solvers.interrupt import run_interruptible
+from sccl.solvers.pandas_late import import_without_pandas
+
+import_without_pandas("ortools.sat.python.cp_model")
+
+from ortools.sat.python import cp_model  # noqa: E402 - see above
+from ortools.sat.python.cp_model import (  # noqa: E402
+    CpModel,
+    IntervalVar,
+    IntVar,
+    LinearExpr,
+)
 
 __all__ = ["CpModel", "IntVar", "IntervalVar", "LinearExpr", "Result", "Strategy", "solve"]
 

@@ -325,7 +325,7 @@ def test_a_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFron
 
 
 @given(st.text(min_size=1).filter(str.strip))
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=12))
 def test_names_are_only_names(name: str) -> None:
     hostile = f"</td><script>{name}</script>"
     for shown in (

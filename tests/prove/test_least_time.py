@@ -46,7 +46,7 @@ def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
 
 
 @given(st.data())
-@settings(max_examples=times(60), deadline=None)
+@settings(max_examples=times(60, by_day=30), deadline=None)
 def test_no_classical_algorithm_is_faster(data: st.DataObject) -> None:
     name, collective = data.draw(st.sampled_from(ALL))
     machine = data.draw(st.sampled_from(["dgx1", "torus:4x4", "mesh:3x3", "star:6", "line:8"]))

@@ -134,7 +134,7 @@ def _arrives(
     return set(since)
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=12))
 @given(st.data())
 def test_schedules_of_flows_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))

@@ -87,7 +87,7 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
     assert replay(plan).finish == plan.finish
 
 
-@settings(max_examples=times(20))
+@settings(max_examples=times(20, by_day=10))
 @given(st.data())
 def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))

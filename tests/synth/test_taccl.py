@@ -83,7 +83,7 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
     assert best.bound.attained == Fraction(plan.finish * plan.tick_ps, 10**6)
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=12))
 @given(st.composite(nodes_of)(), st.sampled_from(["allgather", "alltoall", "reducescatter"]))
 def test_plans_keep_to_their_sketch(drawn: tuple[Topology, Sketch], collective: str) -> None:
     topology, sketch = drawn

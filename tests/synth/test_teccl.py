@@ -51,7 +51,7 @@ def found(
     return outcome
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=12))
 @given(st.data())
 def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
@@ -227,7 +227,7 @@ def test_without_time_there_is_nothing() -> None:
     assert "timeout" in outcome.reason
 
 
-@settings(max_examples=times(15))
+@settings(max_examples=times(15, by_day=8))
 @given(st.data())
 def test_the_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
     topology = replace(data.draw(topologies(max_ranks=3)), budgets=())

@@ -110,7 +110,7 @@ machines = (
 )
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=12))
 @given(st.data())
 def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
     topology = data.draw(machines)
@@ -345,7 +345,7 @@ def test_programs_say_what_models_of_clauses_do(solver: str, model: str) -> None
             planned(ring, "allgather", 4000, solver=solver, **(told | {"epochs": 1}))
 
 
-@settings(max_examples=times(8), deadline=None)
+@settings(max_examples=times(8, by_day=4), deadline=None)
 @given(st.data())
 def test_programs_are_feasible_where_clauses_are(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_ranks=4))

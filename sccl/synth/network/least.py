@@ -147,9 +147,11 @@ def _spread(topology: Topology, net: Net, ways: Ways, pipes: Pipes, demand: Dema
 
 def _insides(group: Ints) -> Iterator[Ints]:
     """Yield the ranks of each group, and those of all others."""
-    for number in range(int(group.max()) + 1):
+    groups = int(group.max()) + 1
+    for number in range(groups):
         yield np.flatnonzero(group == number)
-        yield np.flatnonzero(group != number)
+        if groups > 2:  # of two, all others are the other
+            yield np.flatnonzero(group != number)
 
 
 def least_of_allreduce(topology: Topology, clock: Clock, net: Net, chunks: int) -> int:

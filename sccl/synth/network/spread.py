@@ -18,6 +18,8 @@ S(t) what links within the group carry in t ticks: of more that entered before, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sccl.synth.network.groups import Ticks
@@ -53,9 +55,10 @@ class Spread:
         high = low + int(near[-1])
         if high >= FAR:
             return low
+        times = pipes.times(links, high, places)
         while low < high:
             middle = (low + high) // 2
-            reached = _reached(pipes.times(links, middle, places), near, middle)
+            reached = _reached(times, near, middle)
             low, high = (low, middle) if reached >= places else (middle + 1, high)
         return low
 
@@ -72,33 +75,42 @@ def bears(  # noqa: PLR0913, PLR0917 - a group, and what is asked of it
         ranks: how many it has.
     """
     high, step = low, max(low // 16, 1)
-    while not _borne(pipes, into, within, (ranks, chunks), high):
+    while True:
+        times = [pipes.times(links, high, ranks * chunks) for links in (into, within)]
+        if _borne(times, (ranks, chunks), high):
+            break
         low, high, step = high + 1, high + step, 2 * step
         if high >= FAR:
             return low
     while low < high:
         middle = (low + high) // 2
-        enough = _borne(pipes, into, within, (ranks, chunks), middle)
+        by_then = [own[: np.searchsorted(own, middle, side="right")] for own in times]
+        enough = _borne(by_then, (ranks, chunks), middle)
         low, high = (low, middle) if enough else (middle + 1, high)
     return low
 
 
-def _borne(pipes: Pipes, into: Ticks, within: Ticks, of: tuple[int, int], tick: int) -> bool:
+def _borne(times: Sequence[Ticks], of: tuple[int, int], tick: int) -> bool:
     """Return whether the inequality holds up to some tick, for every while before it.
 
     It does where n D entered, or were carried within.
+
+    Args:
+        times: by then, of links into the group and of those within.
     """
     ranks, chunks = of
-    most = ranks * chunks
-    entries = pipes.times(into, tick, most)
+    entries, within = times
     before = np.searchsorted(entries, entries)  # E(T - t), for the t that begin with an entry
     late = np.maximum(chunks - np.append(before, len(entries)), 0)
     whiles = np.append(tick - entries + 1, 0)
-    carried = np.searchsorted(pipes.times(within, tick, most), whiles, side="right")
+    carried = np.searchsorted(within, whiles, side="right")
     room = carried + len(entries) - np.append(before, len(entries))
     return bool((ranks * late <= room).all())
 
 
 def _reached(times: Ticks, near: Ticks, tick: int) -> int:
-    """Return to how many places what enters at some ticks can get by another."""
+    """Return to how many places what enters at some ticks can get by another.
+
+    What enters after it gets nowhere.
+    """
     return int(np.searchsorted(near, tick - times, side="right").sum())

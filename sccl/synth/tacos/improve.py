@@ -16,7 +16,7 @@ import numpy as np
 
 from sccl.synth.network.sends import Pause, Timed
 from sccl.synth.tacos.by_event import USUAL, ByEvent, Style
-from sccl.synth.tacos.by_route import MAX_NODES, by_route
+from sccl.synth.tacos.by_route import MAX_NODES, ByRoute
 from sccl.synth.tacos.resumed import Given, before, from_the_start
 from sccl.synth.tacos.task import Matching
 from sccl.synth.tacos.traffic import NEVER
@@ -44,6 +44,7 @@ class Improver:
         self.random = np.random.Generator(np.random.PCG64(seed))
         self.routed = half.demand.is_routed() and half.net.nodes <= MAX_NODES
         self._by_event: ByEvent | None = None
+        self._by_route: ByRoute | None = None
 
     def improved(self, part: Timed, least: int, units: float, pause: Pause) -> Iterator[Timed]:
         """Yield after each trial the best by then, as long as it is above the bound.
@@ -77,7 +78,9 @@ class Improver:
     def _trial(self, given: Given, pause: Pause) -> Timed:
         seed = int(self.random.integers(2**62))
         if self.routed:
-            return by_route(self.half.net, self.half.demand, seed, pause)
+            if self._by_route is None:
+                self._by_route = ByRoute(self.half.net, self.half.demand)
+            return self._by_route.matched(seed, pause)
         if self._by_event is None:
             self._by_event = ByEvent(self.half.net, self.half.demand, self._seed)
         return self._by_event.matched(seed, pause, given, self._style())

@@ -133,6 +133,13 @@ def put(state: Routes, nodes: Any, node: Any, chunk: Any) -> None:
 
 
 @compiled
+def put_all(state: Routes, nodes: Any, source: Any, chunks: Ticks) -> None:
+    """Let chunks wait where they start, one after the other."""
+    for chunk in chunks:
+        put(state, nodes, np.uint64(source[chunk]), np.uint64(chunk))
+
+
+@compiled
 def _arrive(state: Routes, traffic: Traffic, net: Net, arrived: Count) -> None:
     """Let chunks be where they arrive, and wake links that may now have more to offer."""
     goal, left, dsts, kinds = state.goal, traffic.left, net.dst, net.kind

@@ -29,7 +29,7 @@ from sccl.synth.network.machine import Net, net_of
 from sccl.synth.network.sends import Demand, Pause, Sends, Timed
 from sccl.synth.network.turned import joined, turned
 from sccl.synth.tacos.by_event import USUAL, ByEvent
-from sccl.synth.tacos.by_route import MAX_NODES, by_route
+from sccl.synth.tacos.by_route import MAX_NODES, ByRoute
 from sccl.synth.tacos.in_step import Log, in_rounds
 from sccl.synth.tacos.listed import sends_of
 from sccl.synth.tacos.options import Options
@@ -342,5 +342,5 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> Timed:
         finish, sends = len(log.fired) * int(net.busy[0]), sends_of(log, net, demand.chunks)
         return again(net, demand, finish, sends, seed)
     if demand.is_routed() and net.nodes <= MAX_NODES:
-        return by_route(net, demand, seed, pause)
+        return ByRoute(net, demand).matched(seed, pause)
     return ByEvent(net, demand, seed).matched(seed, pause, from_the_start(), USUAL)
