@@ -5,11 +5,13 @@ Source: SYNDICATE (NSDI 2023), section 4: options and order are searched togethe
 
 from sccl.train.bounds import StepBound, least_finish
 from sccl.train.exact import exact
+from sccl.train.joint import PlannedStep, planned
 from sccl.train.judge import wrong_in_plan
 from sccl.train.problem import StepMotif, StepOp, StepOption, StepPlan, StepProblem
 from sccl.train.searches import first_in_first_out, published, serial
 
 __all__ = [
+    "PlannedStep",
     "StepBound",
     "StepMotif",
     "StepOp",
@@ -19,6 +21,7 @@ __all__ = [
     "exact",
     "first_in_first_out",
     "least_finish",
+    "planned",
     "published",
     "serial",
     "wrong_in_plan",

@@ -31,7 +31,7 @@ class StepBound:
 
     Attributes:
         ticks: that every plan takes.
-        binds: ``path``, or ``load``.
+        binds: ``path``, or ``load``; ``search``: CP-SAT's search proves it.
         prices: of resources, by their numbers, which prove a load; empty: of a path.
     """
 

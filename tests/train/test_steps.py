@@ -22,6 +22,7 @@ from sccl.train import (
     exact,
     first_in_first_out,
     least_finish,
+    planned,
     published,
     serial,
     wrong_in_plan,
@@ -111,6 +112,15 @@ def test_the_joint_search_of_the_papers_example_is_better_than_order_and_options
     for seed in range(times(20)):
         assert published(problem, 1000, seed).finish(problem) == 95
         assert serial(problem, 1000, seed).finish(problem) == 95
+
+
+@settings(max_examples=times(30))
+@given(steps(), st.integers(0, 99))
+def test_small_steps_are_planned_to_the_proved_best(problem: StepProblem, seed: int) -> None:
+    found = planned(problem, 50, seed)
+    assert wrong_in_plan(problem, found.plan) == ""
+    assert found.proved
+    assert found.plan.finish(problem) == found.finish == found.bound.ticks == best_of(problem)
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:
