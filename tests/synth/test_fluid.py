@@ -18,7 +18,7 @@ from sccl.core.clock import Clock
 from sccl.core.outcome import Bound, Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
-from sccl.errors import CollectiveError, ParameterError, TopologyError
+from sccl.errors import CollectiveError, ParameterError, TooLargeError, TopologyError
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
 from sccl.sim import replay
@@ -224,6 +224,20 @@ def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
     assert violations(best.plan) == []
     assert best.bound.gap is not None
     assert best.bound.gap <= Fraction(5, 100)
+
+
+@pytest.mark.parametrize(
+    ("collective", "above"), [("allgather", 1.1), ("reducescatter", 1.1), ("broadcast", 2)]
+)
+def test_many_ranks_without_structure_are_list_scheduled(collective: str, above: float) -> None:
+    """There are too many sets of ranks for packings: chunks of one size, and the bound of any."""
+    ring = [(a, (a + step) % 16, 10.0 + 5 * (a % 3)) for a in range(16) for step in (1, 5)]
+    links = tuple(Link(a, b, 1, 0.5, speed) for a, b, speed in ring)
+    best = found(Topology("odd", 16, links, 0.5, 10.0), collective, 160_000)
+    assert isinstance(best.plan, Schedule)
+    assert violations(best.plan) == []
+    assert is_right(best.plan)
+    assert least_of(best.bound) <= float(best.bound.attained) < above * least_of(best.bound)
 
 
 def test_allreduce_of_few_bytes_is_not_two_phases() -> None:
@@ -479,9 +493,8 @@ def test_the_same_twice() -> None:
 
 
 def test_what_is_not_served_is_refused_in_one_sentence() -> None:
-    spec = named("allgather", 64)
-    with pytest.raises(Exception, match="sets of ranks"):
-        registry.plan(FLUID, Request(resolve("torus:4x4x4"), spec, 10**6))
+    with pytest.raises(TooLargeError, match="has 169 ranks"):
+        found("mesh:13x13", "allgather", 10**6)
     stores = resolve("rail:2x2")
     slow = replace(stores.switches[0], cut_through=False, buffer_chunks=1)
     with pytest.raises(TopologyError, match="has places for 1"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
@@ -13,13 +13,13 @@ from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
-from sccl.synth import registry
 from sccl.synth.contract import Notify, Request
 from sccl.synth.flows.arcs import is_unicast
 from sccl.synth.flows.matched import has_ports
 from sccl.synth.flows.placed import planned
 from sccl.synth.flows.problem import pose
 from sccl.synth.flows.schedules import Placing, readings_of
+from sccl.synth.fluid.equal import better, listed, overlapping
 from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least, engine_of
 from sccl.synth.fluid.options import Options
@@ -36,8 +36,8 @@ _PS_PER_US = 10**6
 _FEW = 3
 """Times the longest alpha: in less, links between chassis have time for what came there before."""
 
-_OVERLAPPING, _WHOLE = 0.2, 2.0
-"""Of effort, for an allreduce of which no phase waits for the other: beside phases, and alone."""
+_WHOLE = 2.0
+"""Of effort, for an allreduce that is no two phases."""
 
 _LATE = "late"
 
@@ -48,6 +48,15 @@ class Narrowed:
 
     least_us: float
     us: float
+
+
+class _NoPackingError(Exception):
+    """Packings cannot be looked for, and there is no schedule."""
+
+    def __init__(self, floor: Fraction, why: TooLargeError) -> None:
+        """Keep what no schedule takes less than, microseconds, and why there is no packing."""
+        super().__init__(str(why))
+        self.floor, self.why = floor, why
 
 
 @dataclass
@@ -81,21 +90,24 @@ class _Half:
         """Make schedules of packings, unless one is near enough; and raise the floor.
 
         Raises:
-            TooLargeError: packings cannot be looked for, and there is no schedule yet.
+            _NoPackingError: packings cannot be looked for, and there is no schedule yet.
             KeyboardInterrupt: the user interrupted.
         """
         problem, placing = self.placing.problem, self.placing
         try:
             engine = engine_of(problem)
-        except TooLargeError:
+        except TooLargeError as why:
             if placing.plan is None:
-                raise
+                raise _NoPackingError(self.floor, why) from why
             return
         search = Least(problem, engine, self.floor, gap, units, deadline, told, placing.place)
         if placing.plan is not None:
             search.placed_us, search.spent = placing.ticks / _PS_PER_US, placing.effort
         try:
             search.run()
+        except TooLargeError as why:
+            if placing.plan is None:
+                raise _NoPackingError(search.floor, why) from why
         except KeyboardInterrupt:
             if search.best is not None:
                 placing.place(search.best, search.enough, thorough=True)
@@ -120,23 +132,32 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     units = UNITS if effort.units is None else effort.units
     if dual.phases > 1 and not topology.reversed().takes_like(topology):
         _check_size(request)  # one phase read backwards is none of the other, so it is one whole
-        return _overlapping(request, effort, min(units, _WHOLE), effort.seconds)
+        return overlapping(request, effort, min(units, _WHOLE), effort.seconds)
     if dual.on_reversed or dual.phases > 1:
         _check_read_backwards(request)
     deadline = time.perf_counter() + effort.seconds
-    half = _half(request, dual, options, effort, notify, deadline)
-    if half.placing.plan is None:
-        return GaveUp(half.ended or "nothing was found")
-    schedule = half.placing.schedule(topology, request.spec)
-    attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-    floor = half.floor
+    _check_size(request)
+    ended = ""
+    try:
+        half = _half(request, dual, options, effort, notify, deadline)
+        floor, ended = half.floor, half.ended
+    except _NoPackingError as error:
+        if request.spec.counts:  # which list scheduling does not take
+            raise error.why from error
+        half, floor = None, error.floor
     if dual.phases > 1:  # of halves that overlap nothing is known but cuts
         floor = least_time(topology, request.spec).us(request.size_bytes)
+    if half is None or half.placing.plan is None:
+        if ended or request.spec.counts:
+            return GaveUp(effort.why_late if ended == _LATE else ended or "nothing was found")
+        return listed(request, floor, options.gap, effort, deadline)
+    schedule = half.placing.schedule(topology, request.spec)
+    attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     found = Found(schedule, Bound(Measure.TIME_US, attained, floor))
-    if dual.phases > 1 and not half.ended and attained > floor * (1 + Fraction(options.gap)):
-        found = _better(request, found, effort, deadline)
-    if half.ended:
-        return GaveUp(effort.why_late if half.ended == _LATE else half.ended, found)
+    if dual.phases > 1 and not ended and attained > floor * (1 + Fraction(options.gap)):
+        found = better(request, found, effort, deadline)
+    if ended:
+        return GaveUp(effort.why_late if ended == _LATE else ended, found)
     return found
 
 
@@ -163,45 +184,6 @@ def _check_read_backwards(request: Request) -> None:
             )
 
 
-def _overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
-    """Return a schedule of an allreduce of which no phase waits for the other, and its bound.
-
-    Of few bytes that takes half as long: all ranks get all contributions, and reduce by themselves.
-
-    Raises:
-        InputError: the machine is too large.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
-    """
-    teccl = registry.load("teccl")
-    some = Effort(None if effort.timeout_s is None else seconds, effort.seed, units)
-    outcome = registry.plan(teccl, request, teccl.Options(alpha="travels"), some)
-    best = outcome.best if isinstance(outcome, GaveUp) else outcome
-    if not isinstance(best, Found):
-        return outcome
-    floor = least_time(request.topology, request.spec).us(request.size_bytes)
-    found = Found(best.plan, Bound(Measure.TIME_US, best.bound.attained, floor))
-    return replace(outcome, best=found) if isinstance(outcome, GaveUp) else found
-
-
-def _better(request: Request, phases: Found, effort: Effort, deadline: float) -> Found:
-    """Return the better of two phases and a schedule of which no phase waits for the other.
-
-    Args:
-        deadline: of ``time.perf_counter()``.
-    """
-    seconds = deadline - time.perf_counter()
-    if seconds <= 0:
-        return phases
-    try:
-        outcome = _overlapping(request, effort, _OVERLAPPING, seconds)
-    except (TooLargeError, KeyboardInterrupt):
-        return phases
-    best = outcome.best if isinstance(outcome, GaveUp) else outcome
-    if isinstance(best, Found) and best.bound.attained < phases.bound.attained:
-        return best
-    return phases
-
-
 def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
     request: Request,
     dual: Dual,
@@ -216,7 +198,6 @@ def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who i
         InputError: the machine is too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
-    _check_size(request)
     for switch in request.topology.switches:
         if not switch.cut_through and switch.buffer_chunks is not None:
             raise TopologyError(
@@ -226,9 +207,10 @@ def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who i
             )
     machine = request.topology.reversed() if dual.on_reversed else request.topology
     problem = pose(machine, dual, request.size_bytes)
-    if (many := len(problem.commodities)) > MOST_COMMODITIES:
-        raise _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
     floor = least_time(machine, dual.spec).us(Fraction(request.size_bytes, dual.chunk_factor))
+    if (many := len(problem.commodities)) > MOST_COMMODITIES:
+        why = _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
+        raise _NoPackingError(floor, why)
     floor = max(floor, late_us(problem))
     late = lambda: time.perf_counter() > deadline  # noqa: E731
     half = _Half(Placing(problem, dual, readings_of(request.topology, dual), late), floor)

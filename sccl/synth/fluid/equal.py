@@ -1,0 +1,127 @@
+"""Schedules of equal chunks, held against the bound of any: where packings say too little.
+
+An allreduce is more than two phases, one after the other, and on machines of many ranks without any
+structure the cheapest trees cannot be looked for. What list scheduling finds there is near the
+bound as soon as chunks are small.
+"""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+
+from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
+from sccl.errors import TooLargeError
+from sccl.prove.bounds import least_time
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+
+CHUNKS = (1, 4, 16, 64)
+"""Per part, as long as there are not too many sends."""
+
+_MOST_SENDS = 200_000
+
+_OVERLAPPING = 0.2
+"""Of effort, for an allreduce of which no phase waits for the other, where there are phases."""
+
+
+def overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
+    """Return a schedule of which no phase waits for the other, and the bound of any chunks.
+
+    An allreduce of few bytes takes half as long then: all ranks get all contributions, and reduce
+    by themselves.
+
+    Args:
+        seconds: that are left, where time is limited.
+
+    Raises:
+        InputError: the machine is too large.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    teccl = registry.load("teccl")
+    outcome = registry.plan(
+        teccl, request, teccl.Options(alpha="travels"), _some(effort, units, seconds)
+    )
+    best = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if not isinstance(best, Found):
+        return GaveUp(_why(outcome, effort)) if isinstance(outcome, GaveUp) else outcome
+    found = _bounded(best, least_time(request.topology, request.spec).us(request.size_bytes))
+    return GaveUp(_why(outcome, effort), found) if isinstance(outcome, GaveUp) else found
+
+
+def better(request: Request, phases: Found, effort: Effort, deadline: float) -> Found:
+    """Return the better of two phases and a schedule of which no phase waits for the other.
+
+    Args:
+        deadline: of ``time.perf_counter()``.
+    """
+    seconds = deadline - time.perf_counter()
+    if seconds <= 0:
+        return phases
+    try:
+        outcome = overlapping(request, effort, _OVERLAPPING, seconds)
+    except (TooLargeError, KeyboardInterrupt):
+        return phases
+    best = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if isinstance(best, Found) and best.bound.attained < phases.bound.attained:
+        return best
+    return phases
+
+
+def listed(
+    request: Request, floor: Fraction, gap: float, effort: Effort, deadline: float
+) -> Outcome:
+    """Return the best of some numbers of chunks that list scheduling finds.
+
+    Args:
+        floor: what no schedule takes less than, microseconds.
+        gap: by which part of it one may be above it.
+        deadline: of ``time.perf_counter()``.
+
+    Raises:
+        InputError: the machine or the collective is not served.
+        KeyboardInterrupt: the user interrupted before there was a schedule.
+    """
+    tacos, best, ended = registry.load("tacos"), None, ""
+    classes = request.spec.at(request.spec.unit).classes().items()
+    each = sum(len(own) * len(post - pre) for (pre, post), own in classes)
+    for chunks in CHUNKS:
+        seconds = deadline - time.perf_counter()
+        if best is not None and (each * chunks > _MOST_SENDS or seconds <= 0):
+            ended = effort.why_late if seconds <= 0 else ""
+            break
+        told = tacos.Options(chunks=chunks, alpha="travels", improve=1.0)
+        try:
+            outcome = registry.plan(tacos, request, told, _some(effort, None, max(seconds, 1e-3)))
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            ended = "interrupted"
+            break
+        found = outcome.best if isinstance(outcome, GaveUp) else outcome
+        ended = _why(outcome, effort) if isinstance(outcome, GaveUp) else ""
+        if isinstance(found, Found) and (
+            best is None or found.bound.attained < best.bound.attained
+        ):
+            best = _bounded(found, floor)
+        if ended or (best is not None and best.bound.attained <= floor * (1 + Fraction(gap))):
+            break
+    if ended or best is None:
+        return GaveUp(ended or "nothing was found", best)
+    return best
+
+
+def _some(effort: Effort, units: float | None, seconds: float) -> Effort:
+    return Effort(None if effort.timeout_s is None else seconds, effort.seed, units)
+
+
+def _why(outcome: GaveUp, effort: Effort) -> str:
+    """Return why it ended, of the time that is the user's, and not of what was left of it."""
+    late = outcome.reason.startswith("timeout")
+    return effort.why_late if late else outcome.reason
+
+
+def _bounded(found: Found, floor: Fraction) -> Found:
+    """Return a schedule with the bound of any chunks in place of its own."""
+    return Found(found.plan, Bound(Measure.TIME_US, found.bound.attained, floor))
