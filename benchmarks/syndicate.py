@@ -24,6 +24,7 @@ from sccl.train import (
     exact,
     first_in_first_out,
     least_finish,
+    planned,
     published,
     serial,
     wrong_in_plan,
@@ -151,6 +152,7 @@ SEARCHES: dict[str, Callable[[StepProblem, int], StepPlan]] = {
     "first in, first out": lambda problem, _: first_in_first_out(problem),
     "published": lambda problem, seed: published(problem, PROPOSALS, seed),
     "serial": lambda problem, seed: serial(problem, PROPOSALS, seed, least_finish(problem).ticks),
+    "joint": lambda problem, seed: planned(problem, PROPOSALS, seed).plan,
 }
 
 
