@@ -39,7 +39,7 @@ from sccl.view import charts
 if TYPE_CHECKING:
     from sccl.topo.profiles.fit import CostInterval
 
-_ALIKE, _MISFIT = 0.1, 1.0  # as topo/profiles has them, which loads NumPy
+_ALIKE, _MISFIT = 0.1, 0.5  # as topo/profiles has them, which loads NumPy
 
 Ranks = Annotated[
     int | None,

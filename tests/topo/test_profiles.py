@@ -137,6 +137,13 @@ def test_what_fits_no_alpha_and_beta_is_refused(us: dict[int, float], says: str)
     assert re.search("measurements 'odd' fit no alpha and beta: .*; measure again", str(told.value))
 
 
+def test_times_that_depend_on_no_bytes_at_all_are_refused() -> None:
+    usual = measured({EDGE: (1.0, 50.0)}, 2, "usual")
+    constant = tuple(replace(timing, us=(5.0,)) for timing in usual.timings)
+    with pytest.raises(ParameterError, match=r"missed by \d+% in the median, expected at most 50%"):
+        fitted(replace(usual, timings=constant))
+
+
 def test_all_links_that_do_not_fit_are_named() -> None:
     good = measured({(1, 0): (1.0, 50.0)}, 3, "good")
     bad = [

@@ -51,6 +51,12 @@ class Sketched:
                 f"nnodes is {nodes}, and {counted(ranks, 'rank')} are no {nodes} nodes that are "
                 "alike: give a sketch for this machine"
             )
+        chassis = len(self.topology.chassis)
+        if 1 < nodes < chassis:
+            raise self._wrong(
+                f"nnodes is {nodes}, and the machine has {chassis} chassis: give a sketch for as "
+                "many nodes, or of one node for all ranks"
+            )
         for entry, number in self.sketch.named():
             if number >= self.local:
                 raise self._wrong(

@@ -25,9 +25,10 @@ from sccl.core.measurements import LinkTiming, Measurements, Repetitions
 from sccl.core.topology import check_cost, link_name
 from sccl.errors import ParameterError
 
-MAX_MISFIT = 1.0
-"""The median error, in proportion, up to which measurements are said to fit alpha and beta: a
-factor of two. Protocols of MPI that change with the size make 10 to 30 % of it by themselves."""
+MAX_MISFIT = 0.5
+"""The median error, in proportion, up to which measurements are said to fit alpha and beta.
+Protocols of MPI that change with the size make 10 to 30 % of it by themselves; times that do not
+depend on bytes at all make 60 %."""
 
 _LEAST_ROWS = 3
 _HUBER = 1.345  # 95 % as good as least squares where errors are normal
