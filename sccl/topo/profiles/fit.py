@@ -37,6 +37,7 @@ _ROUNDS = 30  # of weights; more change nothing that is shown
 _DRAWS = 200
 _SEED = 4  # any will do
 _LEVEL = 0.95
+_MOST_SPREAD = 10.0  # of a bandwidth: a wider interval says that bytes hardly count
 _QUIET = 1e-9  # deviation in proportion below which errors are those of arithmetic
 
 _Array = npt.NDArray[np.float64]
@@ -148,8 +149,15 @@ def _fit(
             f"{name} is missed by {misfit:.0%} in the median, expected at most {max_misfit:.0%}"
         )
     spread = _drawn_anew(a, b, us)
-    alphas = _interval(float(alpha[0]), spread[0])
-    return LinkFit(*edge, alphas, _interval(float(beta[0]), spread[1]), misfit)
+    alphas, betas = (
+        _interval(float(x[0]), own) for x, own in zip((alpha, beta), spread, strict=True)
+    )
+    if betas.high > _MOST_SPREAD * betas.low:
+        raise ParameterError(
+            f"{name} has a bandwidth from {1e3 / betas.high:.3g} to {1e3 / betas.low:.3g} GB/s, "
+            "which its times leave open: larger chunks would tell"
+        )
+    return LinkFit(*edge, alphas, betas, misfit)
 
 
 def _interval(value: float, draws: _Array) -> CostInterval:
