@@ -66,14 +66,32 @@ def _part(size: NDArray[np.int64], part: Fraction) -> NDArray[np.int64]:
 def _numbers(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
     """Return the numbers of the cells that a group moves."""
     if motif.collective == "alltoall":
-        return _exchanged(motif, share)
+        return _exchanges(motif, share)[0]
     owns = share.owns or ((*range(len(share.cells) - 1),),)
     if share.root is not None and share.owns:  # what the root has of its own stays there
         owns = tuple(own for place, own in enumerate(owns) if place != share.root)
     return np.array(list(chain.from_iterable(owns)), dtype=np.int64)
 
 
-def _exchanged(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
+def exchanged(motif: Motif) -> tuple[NDArray[np.int64], ...]:
+    """Return what an alltoall moves: first elements, those after the last, sources and targets."""
+    columns = []
+    cells: dict[int, NDArray[np.int64]] = {}
+    for share in motif.shares:
+        if id(share.cells) not in cells:
+            cells[id(share.cells)] = np.array(share.cells, dtype=np.int64)
+        number, here, there = _exchanges(motif, share)
+        begin, size = cells[id(share.cells)][number], np.diff(cells[id(share.cells)])[number]
+        start, stop = (begin + _part(size, part) for part in motif.part)
+        group = np.array(share.group, dtype=np.int64)
+        columns.append(np.stack([start, stop, group[here], group[there]]))
+    rows = np.concatenate(columns, axis=1)
+    start, stop, source, target = rows[:, rows[0] < rows[1]]
+    return start, stop, source, target
+
+
+def _exchanges(motif: Motif, share: MotifShare) -> tuple[NDArray[np.int64], ...]:
+    """Return the cells that a group moves of an alltoall, and from which place to which."""
     width = len(share.group)
     everyone = int(np.sqrt(len(share.cells) - 1) + 0.5)
     ends = []
@@ -86,4 +104,4 @@ def _exchanged(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
     if motif.offsets:
         sends &= np.isin(on, motif.offsets)
     row, column = np.nonzero(sends)
-    return source[row] * everyone + target[column]
+    return source[row] * everyone + target[column], here[row], there[column]

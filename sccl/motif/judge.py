@@ -7,61 +7,111 @@ one order stands for all.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from sccl.core.motif import Motif, MotifMove
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.motif import Motif
 from sccl.errors import ParameterError
+from sccl.motif.extents import exchanged
 
-MOST_STATES = 2**22
-"""Of ranks, times pieces of elements, that are moved."""
+MOST_STATES = 2**26
+"""Of ranks, times pieces of elements, that motifs read and write."""
 
-_Place = tuple[int, int]
-"""A rank, and a piece of the row of elements."""
+_Whole = NDArray[np.int64]
+_Words = NDArray[np.uint64]
 
 
-@dataclass(slots=True)
-class _State:
-    """What ranks have, and which motifs it comes from.
+class _Rows(NamedTuple):
+    """What moves, before elements are cut into pieces.
+
+    Attributes:
+        start: of each move: its first element.
+        stop: of each move: that after its last.
+        from_first: of each move, and one more: where its sources begin.
+        source: ranks.
+        to_first: of each move, and one more: where its targets begin.
+        target: ranks.
+    """
+
+    start: _Whole
+    stop: _Whole
+    from_first: _Whole
+    source: _Whole
+    to_first: _Whole
+    target: _Whole
+
+
+def _rows(motif: Motif) -> _Rows:
+    """Return what a motif moves: of an alltoall by columns, which may have millions."""
+    if motif.collective == "alltoall":
+        start, stop, source, target = exchanged(motif)
+        each = np.arange(len(start) + 1)
+        return _Rows(start, stop, each, source, each, target)
+    moves = list(motif.moves())
+    spans = np.array([move.span for move in moves], dtype=np.int64).reshape(-1, 2)
+    ends = []
+    for own in ([move.sources for move in moves], [move.targets for move in moves]):
+        first = np.concatenate([[0], np.cumsum([len(ranks) for ranks in own], dtype=np.int64)])
+        ends += [first, np.array([rank for ranks in own for rank in ranks], dtype=np.int64)]
+    return _Rows(spans[:, 0], spans[:, 1], *ends)
+
+
+class _Pieces(NamedTuple):
+    """What a motif reads and writes: a row for each piece of each move.
+
+    Attributes:
+        first: of each row: where its sources begin in ``read``.
+        read: places.
+        write: places.
+        row: of each place that is written: by which row.
+    """
+
+    first: _Whole
+    read: _Whole
+    write: _Whole
+    row: _Whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Places, which are pairs of a piece and a rank, by numbers without gaps.
 
     Attributes:
         cuts: where pieces of elements begin.
-        has: of each place, whose contributions it has, a bit for each rank.
-        wrote: the motif that wrote it last.
-        read: motifs that read it since.
-        before: of each motif, whom it waits for, they and theirs.
+        ranks: one more than the highest.
+        place: which pairs there are, ascending.
     """
 
-    cuts: list[int]
-    has: dict[_Place, int] = field(default_factory=dict)
-    wrote: dict[_Place, int] = field(default_factory=dict)
-    read: dict[_Place, set[int]] = field(default_factory=dict)
-    before: list[int] = field(default_factory=list)
+    cuts: _Whole
+    ranks: int
+    place: _Whole
 
-    def pieces(self, move: MotifMove) -> range:
-        """Return the pieces of what moves."""
-        start, stop = move.span
-        return range(bisect_left(self.cuts, start), bisect_left(self.cuts, stop))
+    def element(self, place: int) -> int:
+        """Return the first element of a place."""
+        return int(self.cuts[int(self.place[place]) // self.ranks])
 
-    def total(self, move: MotifMove, piece: int, *, combines: bool) -> int | str:
-        """Return what becomes of what sources have; or what is wrong with it."""
-        found = 0
-        for rank in move.sources:
-            own = self.has.get((rank, piece), 0)
-            if not own:
-                return f"rank {rank} has nothing of element {self.cuts[piece]}"
-            if combines and found & own:
-                twice = (found & own).bit_length() - 1
-                return f"element {self.cuts[piece]} gets what rank {twice} contributes twice"
-            found |= own
-        return found
+    def rank(self, place: int) -> int:
+        """Return the rank of a place."""
+        return int(self.place[place]) % self.ranks
 
-    def unordered(self, motif: int, place: _Place, *, writes: bool) -> int | None:
-        """Return a motif that reads or writes a place, too, and is not ordered with this one."""
-        others = {self.wrote.get(place, motif)} | (self.read.get(place, set()) if writes else set())
-        before = self.before[motif]
-        return min((k for k in others - {motif} if not before >> k & 1), default=None)
+
+def _cut(rows: _Rows, cuts: _Whole, ranks: int) -> _Pieces:
+    """Return moves cut into pieces; places are pairs as one number each."""
+    begin = np.searchsorted(cuts, rows.start)
+    count = np.searchsorted(cuts, rows.stop) - begin
+    move = np.repeat(np.arange(len(count)), count)
+    piece = np.arange(len(move)) - np.repeat(np.cumsum(count) - count, count) + begin[move]
+    ends = []
+    for first, rank in ((rows.from_first, rows.source), (rows.to_first, rows.target)):
+        many = np.diff(first)[move]
+        row = np.repeat(np.arange(len(move)), many)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
+        ends += [np.cumsum(many) - many, piece[row] * ranks + rank[first[move][row] + within], row]
+    return _Pieces(ends[0], ends[1], ends[4], ends[5])
 
 
 def wrong_in(whole: Motif, motifs: Sequence[Motif]) -> str:
@@ -70,58 +120,143 @@ def wrong_in(whole: Motif, motifs: Sequence[Motif]) -> str:
     Raises:
         ParameterError: there is too much to execute.
     """
-    moves = [list(motif.moves()) for motif in motifs]
-    goal = list(whole.moves())
-    cuts = sorted({end for own in (goal, *moves) for move in own for end in move.span})
-    state = _State(cuts)
-    size = sum(len(state.pieces(m)) * len(m.sources + m.targets) for own in moves for m in own)
+    rows = [_rows(motif) for motif in (whole, *motifs)]
+    cuts = np.unique(np.concatenate([end for own in rows for end in (own.start, own.stop)]))
+    ranks = 1 + max(int(own.source.max(initial=0)) for own in rows)
+    ranks = max(ranks, 1 + max(int(own.target.max(initial=0)) for own in rows))
+    _check_size(rows, cuts)
+    pieces = [_cut(own, cuts, ranks) for own in rows]
+    place = np.unique(np.concatenate([end for own in pieces for end in (own.read, own.write)]))
+    table = _Table(cuts, ranks, place)
+    numbered = [
+        own._replace(read=np.searchsorted(place, own.read), write=np.searchsorted(place, own.write))
+        for own in pieces
+    ]
+    goal, state = numbered[0], _State(table, len(motifs), combines=whole.combines)
+    state.begin(goal.read)
+    for number, (motif, own) in enumerate(zip(motifs, numbered[1:], strict=True)):
+        if wrong := state.executed(number, motif, own):
+            return f"motif {number} ({motif.collective}): {wrong}"
+    return state.missing(goal, whole.collective)
+
+
+def _check_size(rows: Sequence[_Rows], cuts: _Whole) -> None:
+    size = 0
+    for own in rows:
+        count = np.searchsorted(cuts, own.stop) - np.searchsorted(cuts, own.start)
+        size += int((count * (np.diff(own.from_first) + np.diff(own.to_first))).sum())
     if size > MOST_STATES:
         raise ParameterError(
             f"judging it takes {size} moves of pieces, expected {MOST_STATES} at the most: judge "
             "it on fewer ranks or segments"
         )
-    for move in goal:
-        for piece in state.pieces(move):
-            state.has.update({(rank, piece): 1 << rank for rank in move.sources})
-    for number, (motif, own) in enumerate(zip(motifs, moves, strict=True)):
-        if wrong := _executed(state, number, motif, own):
-            return f"motif {number} ({motif.collective}): {wrong}"
-    for move in goal:
-        wanted = sum(1 << rank for rank in move.sources)
-        for piece in state.pieces(move):
-            for rank in move.targets:
-                if state.has.get((rank, piece), 0) != wanted:
-                    return (
-                        f"after all motifs rank {rank} does not have element {cuts[piece]} as the "
-                        f"{whole.collective} leaves it"
-                    )
-    return ""
 
 
-def _executed(state: _State, number: int, motif: Motif, moves: Sequence[MotifMove]) -> str:
-    """Execute a motif; return what is wrong with it."""
-    if wrong := [k for k in motif.after if not 0 <= k < number]:
-        return f"it waits for motif {wrong[0]}, which is not before it"
-    waits = 0
-    for k in motif.after:
-        waits |= state.before[k] | 1 << k
-    state.before.append(waits)
-    written: dict[_Place, int] = {}
-    for move in moves:
-        for piece in state.pieces(move):
-            total = state.total(move, piece, combines=motif.combines)
-            if isinstance(total, str):
-                return total
-            for rank in move.targets:
-                if written.setdefault((rank, piece), total) != total:
-                    return f"rank {rank} gets element {state.cuts[piece]} twice"
-            for rank in move.sources:
-                if (other := state.unordered(number, (rank, piece), writes=False)) is not None:
-                    return f"it reads what motif {other} writes, and does not wait for it"
-                state.read.setdefault((rank, piece), set()).add(number)
-    for place, total in written.items():
-        if (other := state.unordered(number, place, writes=True)) is not None:
+class _State:
+    """What ranks have, and which motifs it comes from.
+
+    Sets are words of bits: of the ranks whose contributions a place has, and of motifs. Where
+    nothing is combined, a place has what one rank gave, and the word is its number.
+    """
+
+    def __init__(self, table: _Table, motifs: int, *, combines: bool) -> None:
+        places, self.table, self.combines = len(table.place), table, combines
+        words = -(-table.ranks // 64) if combines else 1
+        self.has: _Words = np.zeros((places, words), dtype=np.uint64)
+        self.wrote = np.full(places, -1, dtype=np.int64)
+        self.read: _Words = np.zeros((places, max(1, -(-motifs // 64))), dtype=np.uint64)
+        self.before = np.zeros((motifs, self.read.shape[1]), dtype=np.uint64)
+
+    def begin(self, places: _Whole) -> None:
+        """Give ranks what they contribute of themselves."""
+        self.has[places] = self._own(places)
+
+    def _own(self, places: _Whole) -> _Words:
+        """Return what the rank of each place contributes."""
+        rank = self.table.place[places] % self.table.ranks
+        if not self.combines:
+            return (rank + 1).astype(np.uint64)[:, None]
+        own = np.zeros((len(places), self.has.shape[1]), dtype=np.uint64)
+        own[np.arange(len(places)), rank // 64] = _bit(rank)
+        return own
+
+    def executed(self, number: int, motif: Motif, own: _Pieces) -> str:
+        """Execute a motif; return what is wrong with it."""
+        if wrong := [k for k in motif.after if not 0 <= k < number]:
+            return f"it waits for motif {wrong[0]}, which is not before it"
+        for k in motif.after:
+            self.before[number] |= self.before[k]
+            self.before[number, k // 64] |= _bit(np.array(k))
+        if not len(own.read):
+            return ""
+        values = self.has[own.read]
+        nothing = np.flatnonzero(~values.any(axis=1))
+        if len(nothing):
+            place = int(own.read[nothing[0]])
+            rank, element = self.table.rank(place), self.table.element(place)
+            return f"rank {rank} has nothing of element {element}"
+        if (other := self._writer(number, own.read)) >= 0:
+            return f"it reads what motif {other} writes, and does not wait for it"
+        total = np.bitwise_or.reduceat(values, own.first, axis=0)
+        if motif.combines and (twice := self._twice(values, total, own)):
+            return twice
+        self.read[own.read, number // 64] |= _bit(np.array(number))
+        return self._written(number, own, total)
+
+    def _writer(self, number: int, places: _Whole) -> int:
+        """Return a motif that wrote some places and is not before one; -1: none."""
+        for other in np.unique(self.wrote[places]).tolist():
+            if other >= 0 and not self.before[number, other // 64] & _bit(np.array(other)):
+                return int(other)
+        return -1
+
+    def _twice(self, values: _Words, total: _Words, own: _Pieces) -> str:
+        """Return that some rank's contribution comes twice; empty: none does."""
+        rows = np.flatnonzero(np.add.reduceat(_bits(values), own.first) > _bits(total))
+        if not len(rows):
+            return ""
+        place = int(own.read[own.first[rows[0]]])
+        return f"element {self.table.element(place)} gets a contribution twice"
+
+    def _written(self, number: int, own: _Pieces, total: _Words) -> str:
+        """Write what targets get; return what is wrong with that."""
+        if (other := self._writer(number, own.write)) >= 0:
             return f"it writes what motif {other} has in use, and does not wait for it"
-        state.has[place], state.wrote[place] = total, number
-        state.read[place] = set()
-    return ""
+        allowed = self.before[number].copy()
+        allowed[number // 64] |= _bit(np.array(number))
+        readers = np.bitwise_or.reduce(self.read[own.write], axis=0) & ~allowed
+        if readers.any():
+            other = int(np.unpackbits(readers.view(np.uint8), bitorder="little").argmax())
+            return f"it writes what motif {other} has in use, and does not wait for it"
+        self.has[own.write] = total[own.row]
+        differs = np.flatnonzero((self.has[own.write] != total[own.row]).any(axis=1))
+        if len(differs):
+            place = int(own.write[differs[0]])
+            rank, element = self.table.rank(place), self.table.element(place)
+            return f"rank {rank} gets element {element} twice"
+        self.wrote[own.write] = number
+        self.read[own.write] = 0
+        return ""
+
+    def missing(self, goal: _Pieces, collective: str) -> str:
+        """Return what is not where it is wanted in the end; empty: nothing."""
+        wanted = np.bitwise_or.reduceat(self._own(goal.read), goal.first, axis=0)[goal.row]
+        lacks = np.flatnonzero((self.has[goal.write] != wanted).any(axis=1))
+        if not len(lacks):
+            return ""
+        place = int(goal.write[lacks[0]])
+        return (
+            f"after all motifs rank {self.table.rank(place)} does not have element "
+            f"{self.table.element(place)} as the {collective} leaves it"
+        )
+
+
+def _bits(words: _Words) -> _Whole:
+    """Return how many bits are set in each row of words."""
+    found: _Whole = np.unpackbits(words.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
+    return found
+
+
+def _bit(number: NDArray[np.integer]) -> _Words:
+    """Return words of which the bits of some numbers are set, of each its own."""
+    return np.left_shift(np.uint64(1), (number % 64).astype(np.uint64))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sccl.core.motif import Motif
 from sccl.errors import InputError, ParameterError
 from sccl.motif import motifs_of, recipe_of, whole, wrong_in
+from sccl.motif.extents import exchanged
 from sccl.motif.whole import NAMES, ROOTED
 from tests.kit.nightly import times
 
@@ -118,6 +119,19 @@ def test_uneven_alltoalls_are_split_as_even_ones(data: st.DataObject) -> None:
             raise
         assume(False)
     assert wrong_in(one, motifs) == ""
+
+
+@settings(max_examples=times(40))
+@given(st.sampled_from([2, 4, 6, 8]), st.sampled_from(["seg(2)", "spline(2)", "levels(2)"]))
+def test_columns_of_an_alltoall_say_what_its_moves_say(groups: int, recipe: str) -> None:
+    one = whole("alltoall", range(groups), groups * 3 + 1)
+    try:
+        motifs = motifs_of(one, recipe_of(recipe))
+    except ParameterError:
+        assume(False)
+    for motif in (one, *motifs):
+        moves = sorted((*m.span, *m.sources, *m.targets) for m in motif.moves())
+        assert sorted(zip(*(row.tolist() for row in exchanged(motif)), strict=True)) == moves
 
 
 @settings(max_examples=times(100))
