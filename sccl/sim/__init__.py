@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sccl.core.stepping import Stepping
+from sccl.sim.fluid import FluidSpan, FluidTask, fair_speeds, run_fluid
 from sccl.sim.messages import Messages, together
 from sccl.sim.run import replay, simulate
 from sccl.sim.timeline import CriticalStep, Timeline
@@ -10,11 +11,15 @@ from sccl.sim.why import Why
 
 __all__ = [
     "CriticalStep",
+    "FluidSpan",
+    "FluidTask",
     "Messages",
     "Stepping",
     "Timeline",
     "Why",
+    "fair_speeds",
     "replay",
+    "run_fluid",
     "simulate",
     "together",
 ]
