@@ -13,6 +13,7 @@ from msgspec import Meta
 from sccl.core.bus_ids import BusIds
 from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
 from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.workload_shapes import WorkloadWire
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
@@ -433,4 +434,5 @@ AnyWire = (
     | MeasurementsWire
     | PcieMeasurementsWire
     | SketchWire
+    | WorkloadWire
 )
