@@ -137,6 +137,13 @@ VERBS = (
         "sccl sketch check sk.json --topo ndv2x2",
     ),
     Verb(
+        LOOK,
+        "workload",
+        "workload",
+        "Import and show workloads: what a training job computes, calls and waits for.",
+        "sccl workload import traces/*.json -o w.json",
+    ),
+    Verb(
         RUN,
         "codegen",
         "codegen",

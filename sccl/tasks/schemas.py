@@ -58,6 +58,8 @@ OUTPUTS = {
     "sketch-check": "sccl.tasks.sketch:SketchCheckOutput",
     "sketch-explain": "sccl.tasks.sketch:SketchExplainOutput",
     "sketch-draw": "sccl.tasks.sketch:SketchDrawOutput",
+    "workload-import": "sccl.tasks.workload:WorkloadImportOutput",
+    "workload-show": "sccl.tasks.workload:WorkloadShowOutput",
     "store-ls": "sccl.tasks.store:StoreLsOutput",
     "store-show": "sccl.tasks.store:StoreShowOutput",
     "store-export": "sccl.tasks.store:StoreExportOutput",

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 
 from sccl.core.words import counted
 from sccl.core.workload import Workload
-from sccl.errors import InputError, ParameterError
+from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.workload import readers
 from sccl.workload.merging import merged
 from sccl.workload.pairing import paired
-from sccl.workload.readers import WantedStep
+from sccl.workload.readers import MAX_RANKS, TraceReader, WantedStep
 from sccl.workload.readers.rank_trace import Call, Kernel, RankTrace
-
-_MOST_RANKS = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,8 @@ class TraceHints:
 
     def __post_init__(self) -> None:
         for name, value, least in (("rank", self.rank, 0), ("ranks", self.ranks, 1)):
-            if value is not None and not least <= value <= _MOST_RANKS:
-                raise ParameterError(f"{name} is {value}, expected {least} to {_MOST_RANKS}")
+            if value is not None and not least <= value <= MAX_RANKS:
+                raise ParameterError(f"{name} is {value}, expected {least} to {MAX_RANKS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +104,20 @@ def _understood(trace: RankTrace) -> str:
 
 
 def _read(traces: Iterable[tuple[str, bytes]], hints: TraceHints) -> list[RankTrace]:
-    """Return what each trace tells; those with times first, by whose step the others go."""
-    known = [
-        (
-            readers.who_reads(content, where)
-            if hints.format == "auto"
-            else readers.load(hints.format),
-            where,
-            content,
-        )
-        for where, content in traces
-    ]
-    timed = [one for one in known if one[0].NAME == "kineto"]
-    others = [one for one in known if one[0].NAME != "kineto"]
-    wanted = WantedStep(hints.step)
-    found = [reader.read(content, where, wanted) for reader, where, content in timed]
-    if found and others:
-        wanted = WantedStep(found[0].step, marked=False)
+    """Return what each trace tells; those with times first, by whose step the others go.
+
+    Traces are large: one with times is let go of as soon as it is read.
+    """
+    found: list[RankTrace] = []
+    others: list[tuple[TraceReader, str, bytes]] = []
+    for where, content in traces:
+        known = hints.format != "auto"
+        reader = readers.load(hints.format) if known else readers.who_reads(content, where)
+        if reader.NAME == "kineto":
+            found.append(reader.read(content, where, WantedStep(hints.step)))
+        else:
+            others.append((reader, where, content))
+    wanted = WantedStep(found[0].step, marked=False) if found else WantedStep(hints.step)
     return found + [reader.read(content, where, wanted) for reader, where, content in others]
 
 
@@ -189,6 +184,8 @@ def _world(found: Sequence[RankTrace], hints: TraceHints) -> int:
         if told > hints.ranks:
             raise InputError(f"--ranks is {hints.ranks}, and the traces tell of {told} ranks")
         return hints.ranks
+    if told > MAX_RANKS:
+        raise TooLargeError(f"traces tell of {told} ranks, and up to {MAX_RANKS} are read")
     if told:
         return told
     if len(found) > 1:

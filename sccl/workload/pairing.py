@@ -34,6 +34,7 @@ def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
     events = tuple(e if isinstance(e, Kernel) else _both(e, next(left)) for e in timed.events)
     return replace(
         timed,
+        format=f"{timed.format} and {named.format}",
         where=f"{timed.where} with {named.where}",
         events=events,
         rank=named.rank if timed.rank is None else timed.rank,

@@ -139,7 +139,7 @@ def test_which_rank_it_is_may_be_told() -> None:
     two = both(PREFETCHING)
     assert len(workload_of(*two, rank=1).understood) == 1
     assert refusal_of(*two, rank=5) == "there is no trace of rank 5: there are those of 0, 1"
-    assert refusal_of(unknown, rank=-1) == "rank is -1, expected 0 to 1048576"
+    assert refusal_of(unknown, rank=-1) == "rank is -1, expected 0 to 65536"
     assert "how many ranks the job has is not told: give --ranks N" in refusal_of(
         profile(None, PREFETCHING)
     )
@@ -234,6 +234,13 @@ def test_the_same_traces_make_the_same_bytes() -> None:
 
 
 def test_groups_of_millions_are_refused() -> None:
-    huge = [("call", 1, "allreduce", 8)] * 80
-    told = profile(0, tuple(huge), ranks=2).replace(b'"world_size": 2', b'"world_size": 1048576')
+    huge = [("call", 1, "allreduce", 8)] * 140
+    told = profile(0, tuple(huge), ranks=2).replace(b'"world_size": 2', b'"world_size": 65536')
     assert "its groups have more than 8388608 ranks" in refusal_of(told)
+    one = ("call", 1, "allreduce", 8)
+    assert "distributedInfo says rank 0 of 99999 ranks" in refusal_of(
+        profile(0, (one,)).replace(b'"world_size": 2', b'"world_size": 99999')
+    )
+    strided = profile(0, (one,), told=True).replace(b"Process Group Ranks", b"Global rank start")
+    strided = strided.replace(b'"[0, 1]"', b'5, "Global rank stride": 70000')
+    assert refusal_of(strided) == "traces tell of 70006 ranks, and up to 65536 are read"

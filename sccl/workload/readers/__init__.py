@@ -7,9 +7,9 @@ import pkgutil
 from typing import cast
 
 from sccl.errors import FormatError, unknown_name
-from sccl.workload.readers.contract import MAX_BYTES, TraceReader, WantedStep
+from sccl.workload.readers.contract import MAX_BYTES, MAX_RANKS, TraceReader, WantedStep
 
-__all__ = ["MAX_BYTES", "TraceReader", "WantedStep", "load", "names", "who_reads"]
+__all__ = ["MAX_BYTES", "MAX_RANKS", "TraceReader", "WantedStep", "load", "names", "who_reads"]
 
 NO_READERS = frozenset({"contract", "kineto_events", "rank_trace", "torch_names"})
 """Files that readers share."""

@@ -28,6 +28,9 @@ MAX_EVENTS = 10**7
 MAX_DEPTH = 64
 """Of lists in lists among the arguments of an event."""
 
+MAX_RANKS = 2**16
+"""Of a traced job: each collective of a workload lists its ranks."""
+
 NO_MARKS = "there are no marks of steps: all that was traced is taken for one"
 
 

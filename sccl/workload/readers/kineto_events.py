@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sccl.core.workload_ops import MOST_RANKS, MOST_US
+from sccl.core.workload_ops import MOST_US
 from sccl.errors import FormatError, TooLargeError
-from sccl.workload.readers.contract import MAX_EVENTS
+from sccl.workload.readers.contract import MAX_EVENTS, MAX_RANKS
 
 _NONE = msgspec.Raw(b"")
 _STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
@@ -142,7 +142,7 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
     events.sort(key=lambda event: event.ts)
     info = trace.distributed
     world = info.world_size or 0
-    if not (0 <= world <= MOST_RANKS and 0 <= (info.rank or 0) < MOST_RANKS):
+    if not (0 <= world <= MAX_RANKS and 0 <= (info.rank or 0) < MAX_RANKS):
         raise FormatError(f"{where}: distributedInfo says rank {info.rank} of {world} ranks")
     on_device = [event for event in events if event.cat.lower() in _DEVICE]
     host = [e for e in events if e.cat.lower() not in _DEVICE and not e.cat.startswith("gpu_")]
