@@ -14,6 +14,8 @@ from sccl.workload.pairing import paired
 from sccl.workload.readers import MAX_RANKS, TraceReader, WantedStep
 from sccl.workload.readers.rank_trace import Call, Kernel, RankTrace
 
+_IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"
+
 
 @dataclass(frozen=True, slots=True)
 class TraceHints:
@@ -129,6 +131,9 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
     """
     if not found:
         raise InputError("there are no traces: give at least one")
+    if len(found) > 1 and hints.rank is None and _are_alike(found):
+        found = [replace(one, rank=place) for place, one in enumerate(found)]
+        found[0] = replace(found[0], assumed=(*found[0].assumed, _IN_ORDER))
     unknown = [one for one in found if one.rank is None]
     alone = len(found) - len(unknown) <= 1 and len(unknown) <= 2
     if unknown and not (alone and {one.format for one in found} >= {u.format for u in unknown}):
@@ -163,6 +168,11 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
     return list(of_rank.values())
 
 
+def _are_alike(found: Sequence[RankTrace]) -> bool:
+    """Return whether traces are of one format, and none says of which rank it is."""
+    return len({one.format for one in found}) == 1 and all(one.rank is None for one in found)
+
+
 def _last(call: Call) -> int:
     """Return the last rank of a call's group; -1: it is not told."""
     if call.group:
@@ -191,5 +201,5 @@ def _world(found: Sequence[RankTrace], hints: TraceHints) -> int:
     if len(found) > 1:
         return 1 + max(one.rank or 0 for one in found)
     if not found[0].calls():
-        return 1
+        return 1 + (found[0].rank or 0)  # what is wrong with it is said elsewhere
     raise InputError(f"{found[0].where}: how many ranks the job has is not told: give --ranks N")

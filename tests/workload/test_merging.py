@@ -146,7 +146,11 @@ def test_which_rank_it_is_may_be_told() -> None:
     assert workload_of(profile(None, PREFETCHING), ranks=4).workload.ranks == 4
     assert refusal_of(*two, ranks=1) == "--ranks is 1, and the traces tell of 2 ranks"
     assert refusal_of(*two[:1], *two) == "t0 and t1 are both of rank 0: give one of them"
-    assert "of which rank it is, is not told" in refusal_of(unknown, unknown, unknown)
+    several = workload_of(unknown, unknown)
+    assert [line[:6] for line in several.understood] == ["rank 0", "rank 1"]
+    assert any("0, 1, and so on, as they were given" in line for line in several.assumed)
+    assert "of which rank it is, is not told" in refusal_of(*two, unknown)
+    assert "t2: it is of rank 2 of 2 ranks" in refusal_of(unknown, unknown, unknown)
     assert refusal_of() == "there are no traces: give at least one"
     assert refusal_of(b"{}", format="nsys").startswith("unknown format 'nsys'")
 

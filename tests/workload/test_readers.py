@@ -31,6 +31,7 @@ from tests.kit.traces import (
     execution_trace,
     profile,
     refusal_of,
+    workload_of,
 )
 
 
@@ -118,6 +119,60 @@ def test_without_a_device_the_host_computes_between_calls() -> None:
     assert kinds == [Kernel, Call, Kernel, Awaited, Kernel]
     assert {event.stream for event in trace.events if isinstance(event, Kernel)} == {"host-0"}
     assert any("no device" in line for line in trace.assumed)
+
+
+def gloo(at: int, operator: str, event: str, elements: int, late: int, *, waits: bool) -> list[Any]:
+    """Return what Kineto tells of a call of Gloo, which a thread of its own begins later."""
+    dims = {"Input Dims": [[elements], []], "Input type": ["float", "Scalar"]}
+    concrete = {"Concrete Inputs": ["", str(not waits), "-1"]}
+    begun = {"ph": "X", "tid": "main", "ts": at, "dur": 4, "cat": "cpu_op", "args": dims | concrete}
+    ran = {"ph": "X", "tid": f"gloo-{at}", "ts": at + late, "dur": 30, "cat": "user_annotation"}
+    return [begun | {"name": operator}, ran | {"name": event, "args": dims}]
+
+
+def test_calls_of_gloo_are_those_of_their_operators() -> None:
+    events = gloo(20, "c10d::_allgather_base_", "gloo:all_gather", 6, 1, waits=False)
+    events += gloo(40, "c10d::allreduce_", "gloo:all_reduce", 8, 25, waits=True)
+    events += gloo(50, "c10d::barrier", "gloo:barrier", 1, 2, waits=True)
+    mark = {"ph": "X", "name": "ProfilerStep#1", "tid": "main", "ts": 10, "dur": 100}
+    info = {"rank": 0, "world_size": 2}
+    text = json.dumps({"distributedInfo": info, "traceEvents": [mark, *events]}).encode()
+    trace = kineto.read(text, "t", WANTED)
+    found = [e for e in trace.events if not isinstance(e, Kernel)]
+    assert [type(event) for event in found] == [Call, Call, Awaited, Call, Awaited]
+    assert {event.thread for event in trace.events} == {"main"}
+    assert [(c.collective, c.given) for c in trace.calls()] == [
+        *(("allgather", 6), ("allreduce", 8), ("allreduce", 1))
+    ]
+    assert sum(event.duration_us for event in trace.events if isinstance(event, Kernel)) == 88
+    (gathered, summed, _) = workload_of(text).workload.collectives()
+    assert (gathered.count, summed.count) == (12, 8)
+
+
+def test_execution_traces_of_gloo_have_calls_in_operators() -> None:
+    tensor = [1, 2, 0, 8, 4, "cpu"]
+    types = {"types": ["Tensor(float)"]}
+    nodes: list[dict[str, Any]] = [
+        {"id": 3, "name": "## process_group:init ##", "inputs": {"values": [GROUPS]}},
+        {"id": 4, "name": "c10d::allreduce_", "inputs": {"values": [[tensor], "", False, -1]}},
+        {
+            "id": 5,
+            "name": "gloo:all_reduce",
+            "inputs": {"values": [tensor]} | types,
+            "ctrl_deps": 4,
+        },
+        {"id": 6, "name": "c10d::barrier", "inputs": {"values": [tensor, True, -1]} | types},
+        {"id": 7, "name": "gloo:barrier", "inputs": {"values": [], "types": []}, "ctrl_deps": 6},
+    ]
+    text = json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes, "rf_id": 0}).encode()
+    trace = pytorch_et.read(text, "t", WANTED)
+    assert (trace.rank, trace.world) == (None, 4)
+    assert [type(event) for event in trace.events] == [Call, Awaited, Call]
+    assert [call.given for call in trace.calls()] == [8, 8]
+    assert workload_of(text).workload.ranks == 4
+
+
+GROUPS = '[{"pg_name": "0", "ranks": [], "group_size": 4}]'
 
 
 @pytest.mark.parametrize(

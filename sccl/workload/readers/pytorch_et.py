@@ -19,12 +19,14 @@ from sccl.errors import FormatError, TooLargeError
 from sccl.workload.readers.contract import MAX_EVENTS, NO_MARKS, WantedStep
 from sccl.workload.readers.rank_trace import Awaited, Call, Kernel, RankTrace, TraceEvent
 from sccl.workload.readers.torch_names import (
+    BACKENDS,
     COMM_NODE,
     WAIT,
     dtype_of,
     numbers_of,
     required_collective,
     value_of,
+    waits_at_once,
     whole,
 )
 
@@ -56,6 +58,8 @@ class _Node(msgspec.Struct):
     name: str
     id: int
     tid: int | str = ""
+    parent: int | None = None
+    ctrl_deps: int | None = None
     op_schema: str = ""
     inputs: msgspec.Raw = _NO_RAW
     input_types: msgspec.Raw = _NO_RAW
@@ -75,7 +79,7 @@ class _Node(msgspec.Struct):
     @property
     def computes(self) -> bool:
         """Return whether an operator ran that is no call."""
-        if self.name.startswith(("c10d::", COMM_NODE)):
+        if self.name.startswith(("c10d::", COMM_NODE, *BACKENDS)):
             return False
         return bool(self.op_schema or self.attribute("op_schema"))
 
@@ -114,6 +118,8 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         begin = marks[place][1].id
         end = marks[place + 1][1].id if place + 1 < len(marks) else nodes[-1].id + 1
         taken = [node for node in nodes if begin <= node.id < end]
+    numbered = any(node.name == COMM_NODE for node in nodes)
+    by_id = {node.id: node for node in nodes}
     events: list[TraceEvent] = []
     owns: list[tuple[int, int]] = []
     for node in taken:
@@ -121,6 +127,8 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
             event, own, size = _call(node, groups, f"{where}: node {node.id}")
             events.append(event)
             owns += [(size, own)] if own is not None else []
+        elif node.name.startswith(BACKENDS) and not numbered:
+            events += _backend_call(node, by_id, f"{where}: node {node.id}")
         elif node.computes:
             events.append(Kernel(node.thread, _STREAM, 0.0))
     world = max((size for size, _ in owns), default=0)
@@ -256,6 +264,29 @@ def _call(
         gets=gets,
     )
     return call, None if rooted else own, group.size
+
+
+def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call | Awaited]:
+    """Return a call that a backend tells alone, as Gloo does, and a wait if its operator waits.
+
+    Raises:
+        FormatError: it is of no collective that is known.
+    """
+    parent = node.ctrl_deps if node.parent is None else node.parent
+    operator = node if parent is None else by_id.get(parent, node)
+    inputs = value_of(node.inputs, where)
+    if not _values(inputs):
+        inputs = value_of(operator.inputs, where)  # of a barrier
+    types = inputs.get("types") if isinstance(inputs, dict) else None
+    word = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
+    call = Call(
+        thread=operator.thread,
+        collective=required_collective(node.name, where),
+        dtype=dtype_of(word, where),
+        given=_elements(_values(inputs)[:1]),
+    )
+    waits = waits_at_once(_values(value_of(operator.inputs, where)))
+    return [call, Awaited(call.thread)] if waits else [call]
 
 
 def _key(value: Any) -> str:

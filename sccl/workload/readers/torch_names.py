@@ -13,6 +13,7 @@ from sccl.workload.readers.contract import MAX_DEPTH
 
 WAIT = "wait"
 COMM_NODE = "record_param_comms"
+BACKENDS = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
 
 _COLLECTIVES = {
     "allreduce": "allreduce allreducecoalesced",
@@ -116,6 +117,16 @@ def _depth(value: object) -> int:
         ]
         depth += 1
     return depth
+
+
+def waits_at_once(inputs: object) -> bool:
+    """Return whether an operator of c10d says that it waits, by the last truth value it was given.
+
+    Older ones do not say it.
+    """
+    values = inputs if isinstance(inputs, list) else []
+    told = [one for one in values if one in ("True", "False") or isinstance(one, bool)]
+    return bool(told) and str(told[-1]) == "False"
 
 
 def whole(value: object) -> int | None:
