@@ -16,6 +16,7 @@ from sccl.core.files.shapes import TopologyWire
 from sccl.core.files.sketches import sketch_of_text, sketch_to_wire
 from sccl.core.files.text import parse, text_of
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
+from sccl.core.files.workloads import workload_of_text, workload_to_wire
 from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -32,6 +33,8 @@ from sccl.tasks.sketch_words import notes_of, rows_of, sentences_of
 from sccl.topo import importers, resolve
 from sccl.topo.importers import Hints
 from sccl.transform.retime import schedule_of
+from sccl.workload import TraceHints, read_workload
+from sccl.workload import readers as trace_readers
 
 MAX_SEED = 2**16
 """Bytes of a file to begin with: what is found in large ones is found in small ones, sooner."""
@@ -98,6 +101,14 @@ def readers(samples: Path | None) -> Iterator[Reader]:
         yield Reader(
             f"plan {name}", form_reader(name), tuple(dict.fromkeys((*_written(name), *known)))
         )
+    for name in trace_readers.names():
+        reader = trace_readers.load(name)
+        known = [content for content in more if reader.sniff(content)]
+        seeds = tuple(dict.fromkeys((reader.EXAMPLE, *known)))
+        yield Reader(f"trace {name}", _tracing(name), seeds)
+    yield Reader(
+        "own workload", _workload, (_traced("kineto", trace_readers.load("kineto").EXAMPLE),)
+    )
     for kind, content in _own().items():
         yield Reader(f"own {kind}", _loading(kind), (content,))
     yield Reader("own sketch", _sketching, (_SKETCH,))
@@ -158,6 +169,30 @@ def _sketching(content: bytes) -> object:
         raise BrokenPromiseError("a sketch is not the same when it is written and read again")
     fit = fitted(sketch, resolve("full:4"))
     return len(sentences_of(fit, None)), len(rows_of(sketch, fit)), len(notes_of(fit))
+
+
+def _tracing(name: str) -> Callable[[bytes], object]:
+    def read(content: bytes) -> object:
+        trace_readers.load(name).sniff(content)
+        return len(_traced(name, content))
+
+    return read
+
+
+def _traced(name: str, content: bytes) -> bytes:
+    """Return the file of the workload that a trace makes."""
+    found = read_workload([("it", content)], TraceHints(name), "it").workload
+    text = text_of(workload_to_wire(found))
+    if workload_of_text(text, "it") != found:
+        raise BrokenPromiseError("a workload is not the same when it is written and read again")
+    return text.encode()
+
+
+def _workload(content: bytes) -> object:
+    found = workload_of_text(importers.text_of_bytes(content, "it"), "it")
+    if workload_of_text(text_of(workload_to_wire(found)), "it") != found:
+        raise BrokenPromiseError("a workload is not the same when it is written and read again")
+    return len(found.ops)
 
 
 def _loading(kind: str) -> Callable[[bytes], object]:

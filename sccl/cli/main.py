@@ -144,6 +144,13 @@ VERBS = (
         "sccl motif allreduce --recipe 'levels(8).seg(4)' --ranks 32",
     ),
     Verb(
+        LOOK,
+        "workload",
+        "workload",
+        "Import and show workloads: what a training job computes, calls and waits for.",
+        "sccl workload import traces/*.json -o w.json",
+    ),
+    Verb(
         RUN,
         "codegen",
         "codegen",

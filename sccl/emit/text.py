@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.bus_ids import ASCENDING, BusIds
+from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import data_dir
 from sccl.emit.bundle import ROOTED, Bundle, Entry, Lowered
 from sccl.errors import ParameterError
@@ -26,20 +27,22 @@ MOST = 2**16 - 2
 INDEX_BITS = 14
 """Bits of a slot's number; the other two of its field are its buffer."""
 
-TYPES = {
-    "INT8": (1, "std::int8_t", "MPI_INT8_T"),
-    "UINT8": (1, "std::uint8_t", "MPI_UINT8_T"),
-    "INT16": (2, "std::int16_t", "MPI_INT16_T"),
-    "UINT16": (2, "std::uint16_t", "MPI_UINT16_T"),
-    "INT32": (4, "std::int32_t", "MPI_INT32_T"),
-    "UINT32": (4, "std::uint32_t", "MPI_UINT32_T"),
-    "INT64": (8, "std::int64_t", "MPI_INT64_T"),
-    "UINT64": (8, "std::uint64_t", "MPI_UINT64_T"),
-    "FLOAT16": (2, "Half", "MPI_DATATYPE_NULL"),
-    "BFLOAT16": (2, "BFloat", "MPI_DATATYPE_NULL"),
-    "FLOAT32": (4, "float", "MPI_FLOAT"),
-    "FLOAT64": (8, "double", "MPI_DOUBLE"),
+_NAMES = {
+    "int8": ("std::int8_t", "MPI_INT8_T"),
+    "uint8": ("std::uint8_t", "MPI_UINT8_T"),
+    "int16": ("std::int16_t", "MPI_INT16_T"),
+    "uint16": ("std::uint16_t", "MPI_UINT16_T"),
+    "int32": ("std::int32_t", "MPI_INT32_T"),
+    "uint32": ("std::uint32_t", "MPI_UINT32_T"),
+    "int64": ("std::int64_t", "MPI_INT64_T"),
+    "uint64": ("std::uint64_t", "MPI_UINT64_T"),
+    "float16": ("Half", "MPI_DATATYPE_NULL"),
+    "bfloat16": ("BFloat", "MPI_DATATYPE_NULL"),
+    "float32": ("float", "MPI_FLOAT"),
+    "float64": ("double", "MPI_DOUBLE"),
 }
+
+TYPES = {name.upper(): (ITEM_BYTES[name], *told) for name, told in _NAMES.items()}
 """Element types: bytes, C++ type, MPI type."""
 
 

@@ -61,6 +61,8 @@ OUTPUTS = {
     "motif": "sccl.tasks.motif:MotifOutput",
     "fabric-list": "sccl.tasks.fabric:FabricListOutput",
     "fabric-check": "sccl.tasks.fabric:FabricCheckOutput",
+    "workload-import": "sccl.tasks.workload:WorkloadImportOutput",
+    "workload-show": "sccl.tasks.workload:WorkloadShowOutput",
     "store-ls": "sccl.tasks.store:StoreLsOutput",
     "store-show": "sccl.tasks.store:StoreShowOutput",
     "store-export": "sccl.tasks.store:StoreExportOutput",

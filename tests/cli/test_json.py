@@ -20,6 +20,8 @@ import sccl
 from sccl.cli.main import VERBS, app, load
 from sccl.cli.schema import schema_of_kind
 from sccl.core.files.kinds import SHAPES
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import workload_to_wire
 from sccl.tasks.profile import save_measurements
 from sccl.tasks.schemas import OUTPUTS, output_of
 from sccl.topo import importers
@@ -27,6 +29,8 @@ from tests.kit.found import frontier
 from tests.kit.profiles import measured
 from tests.kit.scripts import scripted_mpi, scripted_tool
 from tests.kit.tools import tried_tools
+from tests.kit.traces import PREFETCHING, profile
+from tests.kit.workloads import prefetching
 
 ASKED = ("--collective", "allgather", "--topo", "ring:4")
 SIZE = ("--chunks", "1", "--steps", "2", "--rounds", "2")
@@ -81,6 +85,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
     save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
     (folder / "pcie.json").write_text(json.dumps(PCIE))
+    (folder / "rank0.json").write_bytes(profile(0, PREFETCHING))
+    (folder / "prefetching.json").write_text(text_of(workload_to_wire(prefetching())))
     assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
     assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
     plan = folder / "found" / "allgather-ring-4-c2-s2-r3.json"
@@ -146,6 +152,8 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "topo show": ("topology", lambda _: ["dgx1"]),
     "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
     "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
+    "workload import": ("workload-import", lambda d: [d / "rank0.json", "-o", d / "w.json"]),
+    "workload show": ("workload-show", lambda d: [d / "prefetching.json"]),
     "store ls": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
     "store show": ("store-show", lambda d: [instance(d), "--store", d / "store.sqlite"]),
     "store export": (

@@ -14,6 +14,7 @@ from benchmarks.fuzz_readers import Reader, readers
 from sccl.errors import FormatError
 from sccl.formats import names as format_names
 from sccl.topo.importers import names as importer_names
+from sccl.workload.readers import names as trace_names
 
 
 def toy(content: bytes) -> object:
@@ -80,6 +81,8 @@ def test_every_reader_is_there_with_a_file_that_it_takes() -> None:
     read = {name.removeprefix("plan ") for name in every if name.startswith("plan ")}
     assert {"msccl-xml", "mscclpp", "msccl-json", "teccl", "forestcoll"} <= read
     assert read <= set(format_names())
-    assert {f"own {kind}" for kind in ("topology", "algorithm", "schedule")} <= set(every)
+    assert {f"trace {name}" for name in trace_names()} <= set(every)
+    own = ("topology", "algorithm", "schedule", "workload")
+    assert {f"own {kind}" for kind in own} <= set(every)
     for one in every.values():
         one.read(one.seeds[0])

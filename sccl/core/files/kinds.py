@@ -28,6 +28,7 @@ from sccl.core.files.shapes import (
     VariableBandwidthWire,
 )
 from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.workload_shapes import WorkloadWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,13 @@ SCHEDULE = _kind("schedule", "sends tick_ps", ScheduleWire)
 PACKED_SCHEDULE = _kind("packed-schedule", "rounds sends chunk_bits", PackedScheduleWire)
 CERTIFICATE = _kind("certificate", "claims", CertificateWire)
 FRONTIER = _kind("frontier", "points bounds")
+WORKLOAD = _kind("workload", "roles ops submits", WorkloadWire)
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
-    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC),
+    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD),
 )
 
 AnyWire = (
@@ -99,6 +101,7 @@ AnyWire = (
     | PcieMeasurementsWire
     | SketchWire
     | FabricWire
+    | WorkloadWire
 )
 """Whatever is written as canonical text."""
 

@@ -1,0 +1,184 @@
+"""``sccl workload``: what training jobs compute, call and wait for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import complete, options
+from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.core.cost import bytes_text, us_text
+from sccl.core.words import counted
+from sccl.tasks.workload import (
+    ImportedWorkload,
+    import_workload,
+    workload_import_output,
+    workload_part,
+    workload_show_output,
+)
+from sccl.workload import TraceHints, format_names
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sccl.tasks.workload import WorkloadPart
+
+_SHOWN = 16
+"""Lines of each kind that are printed at most: --json has all."""
+
+workload = typer.Typer(
+    name="workload",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Import and show workloads: what a training job computes, calls and waits for.",
+)
+
+
+@workload.command("import", epilog="Example: sccl workload import rank0.json rank1.json -o w.json")
+@reported
+def import_(
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE",
+            help="Traces of the ranks of a job: .json, .gz, archives (.tar.gz) or folders of them.",
+            show_default=False,
+            autocompletion=complete.file,
+        ),
+    ],
+    output: options.Output = None,
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help=f"Whose traces they are: auto, {', '.join(format_names())}.",
+            autocompletion=complete.words(("auto", *format_names()), "a format"),
+        ),
+    ] = "auto",
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            help="Of several traces this rank's alone; of one that does not say it, its rank.",
+            show_default="all; 0",
+        ),
+    ] = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option(help="Of the job, where no trace says it.", show_default="as traces say"),
+    ] = None,
+    step: Annotated[
+        int | None,
+        typer.Option(
+            help="Which step is taken, by its number (ProfilerStep#N).",
+            show_default="one in the middle; without marks of steps all of it",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the workload.", show_default="the first file's")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Make a workload of one step of a training job, from traces of its ranks.
+
+    A profiler's trace and an execution trace of the same rank are paired. Ranks are checked against
+    one another. What traces say is printed, and what they do not say and was assumed.
+    """
+    options.writable(output)
+    imported = import_workload(traces, TraceHints(format_name, rank, ranks, step), name, output)
+    if json:
+        print_output(workload_import_output(imported, output))
+        return
+    _print_imported(out(), imported, output)
+
+
+def _print_imported(console: Console, imported: ImportedWorkload, output: Path | None) -> None:
+    read = imported.read
+    for prefix, lines in (("", read.understood), ("assumed: ", read.assumed)):
+        for line in lines[:_SHOWN]:
+            console.print(f"{prefix}{on_a_line(line)}", markup=False, soft_wrap=True)
+        if len(lines) > _SHOWN:
+            console.print(f"{prefix}{len(lines) - _SHOWN} more lines (--json has all)")
+    part = workload_part(read.workload)
+    if output is None:
+        _print_workload(console, part)
+        return
+    number = sum(one.operations for one in part.collectives)
+    console.print(
+        f"written to {on_a_line(output)}: {counted(number, 'collective')} of "
+        f"{counted(part.ranks, 'rank')}, {part.dependencies} dependencies, {len(part.across)} of "
+        "them across iterations",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@workload.command(epilog="Example: sccl workload show w.json")
+@reported
+def show(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A workload, as 'sccl workload import' writes it.",
+            autocompletion=complete.file,
+        ),
+    ],
+    json: options.Json = False,
+) -> None:
+    """Show collectives by kind, computation by stream, dependencies across iterations and waits."""
+    found = workload_show_output(file)
+    if json:
+        print_output(found)
+        return
+    _print_workload(out(), found.workload)
+
+
+def _print_workload(console: Console, part: WorkloadPart) -> None:
+    traced = "" if part.iteration_us is None else f", {us_text(part.iteration_us)} an iteration"
+    of = f" ({part.source})" if part.source else ""
+    line = f"{part.name}: {counted(part.ranks, 'rank')}{traced}{of}"
+    console.print(on_a_line(line), markup=False, soft_wrap=True)
+    console.print(_collectives(part))
+    if part.computation:
+        console.print(_computation(part))
+    for role in part.roles[:_SHOWN]:
+        told = f"{role.submits} submits, {role.waits} waits"
+        if role.waits_across:
+            told += f", {role.waits_across} of them for the iteration before"
+        line = f"role {role.name}: {counted(role.ranks, 'rank')}, {told}"
+        if not role.submits and not role.waits:
+            line = f"role {role.name}: {counted(role.ranks, 'rank')}, what they do is not known"
+        console.print(on_a_line(line), markup=False, soft_wrap=True)
+    console.print(f"{part.dependencies} dependencies, {len(part.across)} across iterations")
+    for dep in part.across[:_SHOWN]:
+        line = f"  {dep.after} waits for {dep.before} of {counted(dep.lag, 'iteration')} before"
+        console.print(on_a_line(line), markup=False, soft_wrap=True)
+    if max(len(part.across), len(part.roles)) > _SHOWN:
+        console.print("and more (--json has all)")
+
+
+def _collectives(part: WorkloadPart) -> Table:
+    table = Table("Collective", title="Collectives", title_justify="left")
+    for name in ("operations", "ranks", "groups", "bytes of all", "least", "most", "uneven"):
+        table.add_column(name, justify="right")
+    for one in part.collectives:
+        counts = one.operations, one.group_ranks, one.groups
+        sizes = map(bytes_text, (one.bytes, one.least_bytes, one.most_bytes))
+        table.add_row(one.collective, *map(str, counts), *sizes, str(one.uneven or ""))
+    return table
+
+
+def _computation(part: WorkloadPart) -> Table:
+    table = Table("Role", "Stream", title="Computation", title_justify="left")
+    for name in ("operations", "time"):
+        table.add_column(name, justify="right")
+    for one in part.computation[:_SHOWN]:
+        names = escape(on_a_line(one.role)), escape(on_a_line(one.stream))
+        table.add_row(*names, str(one.operations), us_text(one.us))
+    if len(part.computation) > _SHOWN:
+        table.add_row("...", f"{len(part.computation) - _SHOWN} more (--json has all)", "", "")
+    return table

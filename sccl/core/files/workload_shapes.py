@@ -1,0 +1,110 @@
+"""The shape of files of workloads: what a training job does in one iteration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+_Index = Annotated[int, Meta(ge=0)]
+_Named = Annotated[str, Meta(min_length=1)]
+_Lag = Annotated[int, Meta(ge=0, description="Iterations from the one to the other.")]
+
+
+class _WorkloadPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class RoleWire(_WorkloadPart, frozen=True, kw_only=True):
+    """A program's name, and the ranks that run it."""
+
+    name: _Named
+    ranks: Annotated[tuple[_Index, ...], Meta(min_length=1, description="In ascending order.")]
+
+
+class ComputeOpWire(_WorkloadPart, frozen=True, kw_only=True, tag_field="op", tag="compute"):
+    """Computation of every rank of a role."""
+
+    id: _Named
+    role: _Named
+    stream: Annotated[
+        str, Meta(min_length=1, description="Its operations run one after the other, as listed.")
+    ]
+    duration_us: Annotated[float, Meta(ge=0)]
+
+
+class CommOpWire(
+    _WorkloadPart, frozen=True, kw_only=True, omit_defaults=True, tag_field="op", tag="collective"
+):
+    """A collective among some ranks."""
+
+    id: _Named
+    collective: _Named
+    group: Annotated[
+        tuple[_Index, ...], Meta(min_length=1, description="Ranks, in the order of the group.")
+    ]
+    count: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Elements of the largest buffer of a rank: all of an allreduce, a "
+            "broadcast or a reduce; what it gets in all of an allgather; what it gives in all of a "
+            "reducescatter or an alltoall; what the root has of a gather or a scatter.",
+        ),
+    ]
+    dtype: Annotated[str, Meta(description="Of the elements, such as float32.")]
+    root: Annotated[int | None, Meta(description="Of those that have one.")] = None
+    reduce: Annotated[str | None, Meta(description="Of those that combine: sum, max, ...")] = None
+    splits: Annotated[
+        tuple[tuple[_Index, ...], ...],
+        Meta(description="What each gives to each, in elements, a row a rank; empty: as much."),
+    ] = ()
+    holds_bytes: Annotated[
+        int, Meta(ge=0, description="Memory of its result, until its last use is done.")
+    ] = 0
+
+
+class DependencyWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True):
+    """An operation that has to be done before another begins."""
+
+    before: _Named
+    after: _Named
+    lag: _Lag = 0
+
+
+class HostEventWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of a program."""
+
+    action: Literal["submit", "wait"]
+    op: _Named
+    lag: _Lag = 0
+
+
+class HostProgramWire(_WorkloadPart, frozen=True, kw_only=True):
+    """What the ranks of a role submit and wait for, in order."""
+
+    role: _Named
+    events: Annotated[
+        tuple[HostEventWire, ...], Meta(description="Empty: it is not known, as none was traced.")
+    ]
+
+
+class WorkloadWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True):
+    """One iteration of a training job: computation, collectives, and who waits for whom."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["workload"] = "workload"
+    digest: Annotated[
+        str | None, Meta(description="sha256 of the content without this field; or null.")
+    ] = None
+    name: _Named
+    source: Annotated[str, Meta(description="Where it is from.")] = ""
+    ranks: Annotated[int, Meta(ge=1)]
+    iteration_us: Annotated[
+        float | None, Meta(description="What an iteration took where it was traced.")
+    ] = None
+    roles: Annotated[tuple[RoleWire, ...], Meta(min_length=1)]
+    ops: tuple[ComputeOpWire | CommOpWire, ...]
+    deps: tuple[DependencyWire, ...]
+    submits: tuple[HostProgramWire, ...]

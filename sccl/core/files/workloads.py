@@ -1,0 +1,109 @@
+"""Workloads, from files and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from sccl.core.files.disk import read_text
+from sccl.core.files.text import parse
+from sccl.core.files.workload_shapes import (
+    CommOpWire,
+    ComputeOpWire,
+    DependencyWire,
+    HostEventWire,
+    HostProgramWire,
+    RoleWire,
+    WorkloadWire,
+)
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import (
+    CommOp,
+    ComputeOp,
+    Dependency,
+    HostAction,
+    HostEvent,
+    HostProgram,
+    Role,
+)
+from sccl.errors import FormatError, ParameterError
+
+
+def load_workload(path: Path) -> Workload:
+    """Return the workload of a file.
+
+    Raises:
+        InputError: the file cannot be read, holds none, or contradicts itself.
+    """
+    return workload_of_text(read_text(path), str(path))
+
+
+def workload_of_text(text: str, where: str) -> Workload:
+    """Return the workload that JSON says.
+
+    Args:
+        where: what to call it in a message: its file.
+
+    Raises:
+        FormatError: it says none, or contradicts itself.
+    """
+    wire = parse(text, WorkloadWire, where)
+    try:
+        return Workload(
+            name=wire.name,
+            ranks=wire.ranks,
+            roles=tuple(Role(role.name, role.ranks) for role in wire.roles),
+            ops=tuple(_op(op) for op in wire.ops),
+            deps=tuple(Dependency(dep.before, dep.after, dep.lag) for dep in wire.deps),
+            submits=tuple(_program(program) for program in wire.submits),
+            iteration_us=wire.iteration_us,
+            source=wire.source,
+        )
+    except ParameterError as error:
+        raise FormatError(f"{where}: {error}") from error
+
+
+def _op(wire: ComputeOpWire | CommOpWire) -> ComputeOp | CommOp:
+    """Return an operation, whose fields are named as those of its shape.
+
+    Raises:
+        ParameterError: it contradicts itself.
+    """
+    fields = msgspec.structs.asdict(wire)
+    return ComputeOp(**fields) if isinstance(wire, ComputeOpWire) else CommOp(**fields)
+
+
+def _program(wire: HostProgramWire) -> HostProgram:
+    events = (HostEvent(HostAction(e.action), e.op, e.lag) for e in wire.events)
+    return HostProgram(wire.role, tuple(events))
+
+
+def workload_to_wire(workload: Workload) -> WorkloadWire:
+    """Return the file shape of a workload."""
+    return WorkloadWire(
+        name=workload.name,
+        source=workload.source,
+        ranks=workload.ranks,
+        iteration_us=workload.iteration_us,
+        roles=tuple(RoleWire(name=role.name, ranks=role.ranks) for role in workload.roles),
+        ops=tuple(_op_to_wire(op) for op in workload.ops),
+        deps=tuple(
+            DependencyWire(before=dep.before, after=dep.after, lag=dep.lag) for dep in workload.deps
+        ),
+        submits=tuple(
+            HostProgramWire(
+                role=program.role,
+                events=tuple(
+                    HostEventWire(action=event.action.value, op=event.op, lag=event.lag)
+                    for event in program.events
+                ),
+            )
+            for program in workload.submits
+        ),
+    )
+
+
+def _op_to_wire(op: ComputeOp | CommOp) -> ComputeOpWire | CommOpWire:
+    shape = ComputeOpWire if isinstance(op, ComputeOp) else CommOpWire
+    return shape(**{name: getattr(op, name) for name in shape.__struct_fields__})

@@ -1,0 +1,217 @@
+"""What a training job does in one iteration: computation, collectives, and who waits for whom.
+
+Each role is a program that some ranks run: computation on streams, one operation of a stream after
+the other, and calls of collectives, whose results it waits for. Iterations repeat; a dependency may
+lead from one iteration to a later one, as that of data which are fetched ahead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sccl.core.workload_ops import (
+    MOST_RANKS,
+    AnyOp,
+    CommOp,
+    ComputeOp,
+    Dependency,
+    HostAction,
+    HostProgram,
+    Role,
+    check_name,
+    check_us,
+)
+from sccl.errors import ParameterError
+
+_SHOWN = 12
+"""Names in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One iteration of a training job.
+
+    Attributes:
+        ops: those of one role and stream in the order in which they run.
+        submits: of each role its program.
+        iteration_us: how long an iteration took where it was traced; None: it was not.
+        source: where it is from.
+
+    Raises:
+        ParameterError: it contradicts itself.
+    """
+
+    name: str
+    ranks: int
+    roles: tuple[Role, ...]
+    ops: tuple[AnyOp, ...]
+    deps: tuple[Dependency, ...]
+    submits: tuple[HostProgram, ...]
+    iteration_us: float | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "the name of a workload")
+        if not 1 <= self.ranks <= MOST_RANKS:
+            raise ParameterError(f"ranks is {self.ranks}, expected 1 to {MOST_RANKS}")
+        if self.iteration_us is not None:
+            check_us(self.iteration_us, "iteration_us")
+        roles = _by_name(self.roles, self.ranks)
+        ops = _by_id(self.ops, roles, self.ranks)
+        self._check_dependencies(ops)
+        self._check_programs(roles, ops)
+
+    def collectives(self) -> Iterator[CommOp]:
+        """Return the collectives, in order."""
+        return (op for op in self.ops if isinstance(op, CommOp))
+
+    def computation(self) -> Iterator[ComputeOp]:
+        """Return the computation, in order."""
+        return (op for op in self.ops if isinstance(op, ComputeOp))
+
+    def _check_dependencies(self, ops: Mapping[str, AnyOp]) -> None:
+        seen: set[Dependency] = set()
+        after: dict[str, list[str]] = {name: [] for name in ops}
+        for dep in self.deps:
+            what = f"the dependency of {dep.after!r} on {dep.before!r}"
+            for end in (dep.before, dep.after):
+                if end not in ops:
+                    raise ParameterError(f"{what}: there is no operation {end!r}: give one's id")
+            if dep in seen:
+                raise ParameterError(f"{what} is there twice: give it once")
+            seen.add(dep)
+            if dep.lag == 0:
+                after[dep.before].append(dep.after)
+        last: dict[tuple[str, str], str] = {}
+        for op in self.computation():
+            if (op.role, op.stream) in last:
+                after[last[op.role, op.stream]].append(op.id)
+            last[op.role, op.stream] = op.id
+        if cycle := cycle_of(after):
+            shown = cycle if len(cycle) <= _SHOWN else [*cycle[:_SHOWN], "..."]
+            raise ParameterError(
+                "operations of one iteration wait for one another: "
+                f"{' -> '.join([*shown, cycle[0]])}; leave out a dependency, or give it its lag"
+            )
+
+    def _check_programs(self, roles: Mapping[str, Role], ops: Mapping[str, AnyOp]) -> None:
+        submits: dict[str, set[str]] = {}
+        for program in self.submits:
+            if program.role not in roles:
+                raise ParameterError(f"a program is of role {program.role!r}, and there is none")
+            if program.role in submits:
+                raise ParameterError(f"role {program.role!r} has two programs, expected one")
+            submits[program.role] = _checked(program, roles[program.role], ops)
+        of = {rank: role.name for role in self.roles for rank in role.ranks}
+        for op in self.collectives():
+            told = {of[rank] for rank in op.group if rank in of} & submits.keys()
+            if not any(op.id in submits[name] for name in told):
+                raise ParameterError(
+                    f"operation {op.id!r} is submitted by no role: give it a place in a program"
+                )
+            for name in sorted(told):
+                if submits[name] and op.id not in submits[name]:
+                    raise ParameterError(
+                        f"operation {op.id!r}: ranks of role {name!r} are in its group, and its "
+                        "program does not submit it"
+                    )
+
+
+def _by_id(every: Iterable[AnyOp], roles: Mapping[str, Role], ranks: int) -> dict[str, AnyOp]:
+    ops: dict[str, AnyOp] = {}
+    for op in every:
+        if op.id in ops:
+            raise ParameterError(f"operation {op.id!r} is there twice: give each its own id")
+        ops[op.id] = op
+        if isinstance(op, ComputeOp) and op.role not in roles:
+            raise ParameterError(
+                f"operation {op.id!r}: there is no role {op.role!r}, expected one of "
+                f"{', '.join(sorted(roles)[:_SHOWN])}"
+            )
+        if isinstance(op, CommOp) and max(op.group) >= ranks:
+            raise ParameterError(
+                f"operation {op.id!r}: rank {max(op.group)} is in its group, and there are "
+                f"{ranks} ranks, 0 to {ranks - 1}"
+            )
+    return ops
+
+
+def _by_name(roles: Iterable[Role], ranks: int) -> dict[str, Role]:
+    found: dict[str, Role] = {}
+    of: dict[int, str] = {}
+    for role in roles:
+        if role.name in found:
+            raise ParameterError(f"role {role.name!r} is there twice: give all its ranks in one")
+        found[role.name] = role
+        if role.ranks[0] < 0 or role.ranks[-1] >= ranks:
+            raise ParameterError(
+                f"role {role.name!r}: there are {ranks} ranks, expected 0 to {ranks - 1}"
+            )
+        for rank in role.ranks:
+            if rank in of:
+                raise ParameterError(
+                    f"rank {rank} is of role {of[rank]!r} and of {role.name!r}, expected one"
+                )
+            of[rank] = role.name
+    if not found:
+        raise ParameterError("there are no roles: give at least one, with its ranks")
+    return found
+
+
+def cycle_of(after: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return operations of which each comes before the next, and the last before the first.
+
+    Args:
+        after: what comes after each.
+
+    Returns:
+        Those of one cycle; empty: there is none.
+    """
+    waits = Counter(name for names in after.values() for name in names)
+    ready = [name for name in after if not waits[name]]
+    while ready:
+        for name in after[ready.pop()]:
+            waits[name] -= 1
+            if not waits[name]:
+                ready.append(name)
+    left = {name for name, number in waits.items() if number}
+    if not left:
+        return []
+    # Whatever is left has one before it that is left, too: going back ends in a circle.
+    before = {name: one for one in after if one in left for name in after[one] if name in left}
+    way: dict[str, None] = {}
+    at = next(name for name in after if name in left)
+    while at not in way:
+        way[at] = None
+        at = before[at]
+    names = list(way)
+    return names[names.index(at) :][::-1]
+
+
+def _submits(program: HostProgram) -> set[str]:
+    return {event.op for event in program.events if event.action is HostAction.SUBMIT}
+
+
+def _checked(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[str]:
+    """Check a program by itself, and return what it submits."""
+    every = _submits(program)
+    before: set[str] = set()
+    for line, event in enumerate(program.events):
+        where = f"program of role {role.name!r}, line {line}: {event.action} of {event.op!r}"
+        op = ops.get(event.op)
+        if not isinstance(op, CommOp):
+            raise ParameterError(f"{where}, which is no collective: give the id of one")
+        if event.action is HostAction.SUBMIT:
+            if event.op in before:
+                raise ParameterError(f"{where}, which was submitted before: once an iteration")
+            if not set(role.ranks) <= set(op.group):
+                raise ParameterError(f"{where}, whose group does not have all ranks of the role")
+            before.add(event.op)
+        elif event.op not in (every if event.lag else before):
+            raise ParameterError(
+                f"{where}, which was not submitted before: expected one that was, or lag 1 where "
+                "the iteration before submitted it"
+            )
+    return every

@@ -1,0 +1,212 @@
+"""Workloads: made of traces, and told in numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.text import digest, text_of
+from sccl.core.files.workload_shapes import WorkloadWire
+from sccl.core.files.workloads import load_workload, workload_to_wire
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import CommOp, HostAction
+from sccl.tasks.outputs import Output
+from sccl.workload import ReadWorkload, TraceHints, contents, read_workload
+
+_Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
+
+
+class CollectivesPart(Part, frozen=True, kw_only=True):
+    """The collectives of a kind and of a size of group."""
+
+    collective: str
+    group_ranks: Annotated[int, Meta(ge=1, description="How many take part in each.")]
+    groups: Annotated[int, Meta(ge=1, description="Different ones.")]
+    operations: Annotated[int, Meta(ge=1)]
+    bytes: Annotated[int, Meta(ge=0, description="Of all, the largest buffer of a rank each.")]
+    least_bytes: Count
+    most_bytes: Count
+    uneven: Annotated[int, Meta(ge=0, description="With splits of their own.")]
+
+
+class StreamPart(Part, frozen=True, kw_only=True):
+    """Computation of a role on one of its streams."""
+
+    role: str
+    stream: str
+    operations: Annotated[int, Meta(ge=1)]
+    us: _Us
+
+
+class AcrossPart(Part, frozen=True, kw_only=True):
+    """A dependency from one iteration to a later one."""
+
+    before: str
+    after: str
+    lag: Annotated[int, Meta(ge=1, description="Iterations.")]
+
+
+class RolePart(Part, frozen=True, kw_only=True):
+    """A role, and its program in numbers."""
+
+    name: str
+    ranks: Annotated[int, Meta(ge=1)]
+    submits: Count
+    waits: Count
+    waits_across: Annotated[int, Meta(ge=0, description="For what an earlier iteration submits.")]
+
+
+class WorkloadPart(Part, frozen=True, kw_only=True):
+    """A workload in numbers."""
+
+    name: str
+    source: str
+    ranks: Annotated[int, Meta(ge=1)]
+    iteration_us: Annotated[float | None, Meta(description="As traced; null: it was not.")]
+    roles: tuple[RolePart, ...]
+    collectives: tuple[CollectivesPart, ...]
+    computation: tuple[StreamPart, ...]
+    dependencies: Count
+    across: tuple[AcrossPart, ...]
+
+
+class WorkloadShowOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl workload show' tells of a workload."""
+
+    kind: Literal["workload-show"] = "workload-show"
+    workload: WorkloadPart
+
+
+class WorkloadImportOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl workload import' read, and may have written."""
+
+    kind: Literal["workload-import"] = "workload-import"
+    formats: Annotated[tuple[str, ...], Meta(description="Of the traces, one for each rank.")]
+    understood: Annotated[tuple[str, ...], Meta(description="What the traces say, by rank.")]
+    assumed: Annotated[
+        tuple[str, ...], Meta(description="What they do not say, and what was taken for it.")
+    ]
+    file: Annotated[FileText | None, Meta(description="That was written, if any.")]
+    workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedWorkload:
+    """A workload that was read of traces, and their digests by where they are."""
+
+    read: ReadWorkload
+    digests: dict[str, str]
+
+
+def import_workload(
+    files: Sequence[Path], hints: TraceHints, name: str | None, output: Path | None
+) -> ImportedWorkload:
+    """Make a workload of traces, and write it if a file is given for that.
+
+    Args:
+        name: of the workload; None: that of the first file.
+
+    Raises:
+        InputError: one cannot be read, ranks disagree, or there are no collectives.
+    """
+    digests: dict[str, str] = {}
+
+    def every() -> Iterator[tuple[str, bytes]]:
+        for file in files:
+            for where, content in contents(file):
+                digests[where] = f"sha256:{hashlib.sha256(content).hexdigest()}"
+                yield where, content
+
+    read = read_workload(every(), hints, name or files[0].name.partition(".")[0] or "workload")
+    if output is not None:
+        write_atomically(output, text_of(workload_to_wire(read.workload)))
+    return ImportedWorkload(read, digests)
+
+
+def workload_import_output(imported: ImportedWorkload, output: Path | None) -> WorkloadImportOutput:
+    """Return what was read, and may have been written."""
+    read = imported.read
+    return WorkloadImportOutput(
+        inputs=imported.digests,
+        formats=read.formats,
+        understood=read.understood,
+        assumed=read.assumed,
+        file=None if output is None else str(output),
+        workload=workload_to_wire(read.workload),
+    )
+
+
+def workload_show_output(file: Path) -> WorkloadShowOutput:
+    """Return a workload's file in numbers.
+
+    Raises:
+        InputError: it cannot be read, or holds none.
+    """
+    workload = load_workload(file)
+    return WorkloadShowOutput(
+        inputs={str(file): digest(workload_to_wire(workload))}, workload=workload_part(workload)
+    )
+
+
+def workload_part(workload: Workload) -> WorkloadPart:
+    """Return a workload in numbers."""
+    kinds: dict[tuple[str, int], list[CommOp]] = defaultdict(list)
+    for op in workload.collectives():
+        kinds[op.collective, len(op.group)].append(op)
+    streams: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for one in workload.computation():
+        streams[one.role, one.stream].append(one.duration_us)
+    return WorkloadPart(
+        name=workload.name,
+        source=workload.source,
+        ranks=workload.ranks,
+        iteration_us=workload.iteration_us,
+        roles=tuple(_roles(workload)),
+        collectives=tuple(_of_kind(*key, ops) for key, ops in sorted(kinds.items())),
+        computation=tuple(
+            StreamPart(role=role, stream=stream, operations=len(us), us=round(sum(us), 3))
+            for (role, stream), us in streams.items()
+        ),
+        dependencies=len(workload.deps),
+        across=tuple(
+            AcrossPart(before=dep.before, after=dep.after, lag=dep.lag)
+            for dep in workload.deps
+            if dep.lag
+        ),
+    )
+
+
+def _of_kind(collective: str, ranks: int, ops: Sequence[CommOp]) -> CollectivesPart:
+    sizes = [op.size_bytes for op in ops]
+    return CollectivesPart(
+        collective=collective,
+        group_ranks=ranks,
+        groups=len({op.group for op in ops}),
+        operations=len(ops),
+        bytes=sum(sizes),
+        least_bytes=min(sizes),
+        most_bytes=max(sizes),
+        uneven=sum(bool(op.splits) for op in ops),
+    )
+
+
+def _roles(workload: Workload) -> Iterator[RolePart]:
+    programs = {program.role: program.events for program in workload.submits}
+    for role in workload.roles:
+        events = programs.get(role.name, ())
+        waits = [event for event in events if event.action is HostAction.WAIT]
+        yield RolePart(
+            name=role.name,
+            ranks=len(role.ranks),
+            submits=len(events) - len(waits),
+            waits=len(waits),
+            waits_across=sum(event.lag > 0 for event in waits),
+        )

@@ -1,0 +1,103 @@
+"""What one rank did in one step, as its trace tells it: what readers return.
+
+Calls of collectives, waits for them and computation stand in the order in which the host came to
+them. What a trace does not tell is None or empty: merging ranks fills it in, or refuses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A collective that the rank called.
+
+    Attributes:
+        thread: of the host.
+        collective: its name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
+        dtype: one of :data:`~sccl.core.dtypes.ITEM_BYTES`.
+        given: elements of the tensors that it was given; None: not told.
+        got: elements of the tensors that it filled; None: not told.
+        request: the number by which a wait names it; None: not told.
+        group_name: whatever tells its group from others of the rank; empty: not told.
+        group: global ranks in the order of the group; empty: not told.
+        first_stride: the first of these and how far each is from the one before; None: not told.
+        group_size: how many these are; 0: not told.
+        root: its place in the group; None: it has none, or not told.
+        reduce: what combines elements; empty: it combines nothing, or not told.
+        gives: what goes to each rank of the group, in units of any size; empty: as much to each.
+        gets: what comes from each, likewise.
+        bucket: whether gradients are added up that nobody waits for by itself.
+        duration_us: how long the device took for it; None: not told.
+    """
+
+    thread: str
+    collective: str
+    dtype: str
+    given: int | None = None
+    got: int | None = None
+    request: int | None = None
+    group_name: str = ""
+    group: tuple[int, ...] = ()
+    first_stride: tuple[int, int] | None = None
+    group_size: int = 0
+    root: int | None = None
+    reduce: str = ""
+    gives: tuple[int, ...] = ()
+    gets: tuple[int, ...] = ()
+    bucket: bool = False
+    duration_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A wait of the thread for a call; request None: the trace does not tell for which."""
+
+    thread: str
+    request: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Computation, or a copy, that a thread launched on a stream of the device."""
+
+    thread: str
+    stream: str
+    duration_us: float
+
+
+TraceEvent = Call | Awaited | Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class RankTrace:
+    """What one rank did in one step.
+
+    Attributes:
+        where: the file that it is from, for messages.
+        format: the reader's name.
+        events: in the order of the host.
+        rank: None: not told.
+        world: how many ranks the job has; 0: not told.
+        main: the thread that runs the steps.
+        step: its number; None: the trace has no marks of steps, and this is all of it.
+        iteration_us: how long it took; None: not told.
+        timed: whether computation has durations.
+        assumed: what was taken for granted, in sentences.
+    """
+
+    where: str
+    format: str
+    events: tuple[TraceEvent, ...]
+    rank: int | None = None
+    world: int = 0
+    main: str = ""
+    step: int | None = None
+    iteration_us: float | None = None
+    timed: bool = False
+    assumed: tuple[str, ...] = field(default=())
+
+    def calls(self) -> list[Call]:
+        """Return the calls of collectives, in order."""
+        return [event for event in self.events if isinstance(event, Call)]

@@ -1,0 +1,100 @@
+"""``sccl workload`` on the command line: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import load_workload, workload_to_wire
+from tests.kit.traces import GEMM, PREFETCHING, execution_trace, profile
+from tests.kit.workloads import prefetching
+
+
+def run(*words: str | Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["workload", *map(str, words)])
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """Return a folder with traces of two ranks, one packed, and both kinds of one."""
+    (tmp_path / "rank0.json").write_bytes(profile(0, PREFETCHING))
+    (tmp_path / "rank1.json.gz").write_bytes(gzip.compress(profile(1, PREFETCHING)))
+    (tmp_path / "et0.json").write_bytes(execution_trace(0, PREFETCHING))
+    return tmp_path
+
+
+def test_it_says_what_it_understood_and_what_it_assumed(traces: Path) -> None:
+    code, said = run("import", traces, "-o", traces / "out" / ".." / "w.json")
+    assert code == 2  # there is no folder out
+    code, said = run("import", traces, "-o", traces / "w.json")
+    assert code == 0, said
+    lines = said.splitlines()
+    assert lines[0] == (
+        "rank 0, step 3 (kineto and pytorch-et): 2 collectives, 15 us of computation in 3 pieces, "
+        "in 89 us"
+    )
+    assert lines[1].startswith("rank 1, step 3 (kineto): 2 collectives")
+    assert any(line.startswith("assumed: for which call a wait is, is not") for line in lines)
+    assert lines[-1].endswith("2 ranks, 4 dependencies, 1 of them across iterations")
+    assert load_workload(traces / "w.json").name == traces.name
+    before = (traces / "w.json").read_bytes()
+    (traces / "w.json").unlink()
+    assert run("import", traces, "-o", traces / "w.json")[0] == 0
+    assert (traces / "w.json").read_bytes() == before
+
+
+def test_without_a_file_the_workload_is_shown(traces: Path) -> None:
+    code, said = run("import", traces / "et0.json", "--name", "mine", "--ranks", "2")
+    assert code == 0, said
+    assert "mine: 2 ranks (pytorch-et of 1 rank)" in said
+    assert "assumed: execution traces do not tell how long computation takes" in said
+
+
+def test_a_workload_is_shown_in_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "w.json"
+    file.write_text(text_of(workload_to_wire(prefetching())))
+    code, said = run("show", file)
+    assert code == 0
+    for line in (
+        "prefetching: 2 ranks, 12.5 us an iteration (made by hand)",
+        "role all: 2 ranks, 2 submits, 2 waits, 1 of them for the iteration before",
+        "3 dependencies, 1 across iterations",
+        "  forward waits for batch of 1 iteration before",
+    ):
+        assert line in said.splitlines()
+    told = json.loads(run("show", file, "--json")[1])["workload"]
+    assert told["computation"] == [{"role": "all", "stream": "7", "operations": 3, "us": 9.5}]
+    (first, second) = told["collectives"]
+    assert (first["collective"], first["bytes"], first["uneven"]) == ("allreduce", 4096, 0)
+    assert (second["collective"], second["bytes"], second["uneven"]) == ("alltoall", 240, 1)
+
+
+def test_what_cannot_be_read_is_a_sentence_and_nothing_is_written(traces: Path) -> None:
+    output = traces / "w.json"
+    bad = {
+        "cut.json": profile(0, PREFETCHING)[:-9],
+        "cut.json.gz": gzip.compress(profile(0, PREFETCHING))[:-9],
+        "none.json": profile(0, (GEMM,)),
+        "other.json": profile(1, (GEMM, ("call", 1, "allreduce", 3))),
+        "text.json": b"no trace at all",
+    }
+    for name, content in bad.items():
+        (traces / name).write_bytes(content)
+        first = [traces / "rank0.json"] if name == "other.json" else []
+        code, said = run("import", *first, traces / name, "-o", output)
+        assert (code, len(said.splitlines())) == (2, 1), said
+        assert name in said
+        assert not output.exists()
+    code, said = run("import", traces / "rank0.json", "--step", "8", "-o", output)
+    assert (code, output.exists()) == (2, False)
+    assert "step 8 is not in it: give --step one of 3" in said
+    code, said = run("show", traces / "rank0.json")
+    assert code == 2
+    assert "expected a workload file" in said

@@ -1,0 +1,172 @@
+"""Workloads: what their parts are, whether they fit together, and their files."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from sccl.collectives import names
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import load_workload, workload_of_text, workload_to_wire
+from sccl.core.workload import Workload, cycle_of
+from sccl.core.workload_ops import (
+    COLLECTIVES,
+    CommOp,
+    ComputeOp,
+    Dependency,
+    HostEvent,
+    HostProgram,
+    Role,
+)
+from sccl.emit.text import TYPES
+from sccl.errors import FormatError, ParameterError
+from tests.kit.nightly import seed, times
+from tests.kit.workloads import SUBMIT, WAIT, prefetching
+
+STEP = prefetching()
+GIVEN = {op.id: op for op in STEP.ops}
+
+
+def test_it_comes_back_from_its_file(tmp_path: Path) -> None:
+    text = text_of(workload_to_wire(STEP))
+    (tmp_path / "w.json").write_text(text)
+    assert load_workload(tmp_path / "w.json") == STEP
+    assert text_of(workload_to_wire(workload_of_text(text, "w"))) == text
+    assert [op.id for op in STEP.collectives()] == ["gradients", "batch"]
+    assert [op.size_bytes for op in STEP.collectives()] == [4096, 240]
+    assert len(list(STEP.computation())) == 3
+
+
+def test_what_a_file_says_wrong_is_said_with_its_name() -> None:
+    told = json.loads(text_of(workload_to_wire(STEP)))
+    told["ops"][0]["stream"] = " "
+    with pytest.raises(FormatError, match=r"^w.json: operation 'forward': its stream is ' '"):
+        workload_of_text(json.dumps(told), "w.json")
+    told["ops"][0] = {"op": "sleep"}
+    with pytest.raises(FormatError, match=r"^w.json: .*sleep.*; expected a workload file"):
+        workload_of_text(json.dumps(told), "w.json")
+
+
+def test_its_words_are_those_of_the_project() -> None:
+    assert {name for name in names() if not name.endswith("v")} <= set(COLLECTIVES)
+    assert {name.lower() for name in TYPES} <= set(ITEM_BYTES)
+
+
+WRONG: dict[str, Callable[[], object]] = {
+    r"the name of a role is ' ', expected a name": lambda: Role(" ", (0,)),
+    r"role 'a': ranks are \(1, 0\), expected one or more, in ascending": lambda: Role("a", (1, 0)),
+    r"duration_us is -1, expected microseconds": lambda: ComputeOp("c", "a", "s", -1),
+    r"duration_us is nan": lambda: ComputeOp("c", "a", "s", float("nan")),
+    r"'x': collective is 'send', expected one of allgather, allreduce": lambda: CommOp(
+        "x", "send", (0, 1), 1, "int8"
+    ),
+    r"dtype is 'int7', expected one of int8": lambda: CommOp("x", "scatter", (0, 1), 2, "int7", 0),
+    r"group is \(0, 0\), expected different ranks": lambda: CommOp(
+        "x", "alltoall", (0, 0), 2, "int8"
+    ),
+    r"count is -2, expected 0 to": lambda: CommOp("x", "alltoall", (0, 1), -2, "int8"),
+    r"3 elements are no whole block for each of 2 ranks": lambda: CommOp(
+        "x", "allgather", (0, 1), 3, "int8"
+    ),
+    r"root is 2, expected a rank of its group \(0, 1\)": lambda: CommOp(
+        "x", "broadcast", (0, 1), 2, "int8", 2
+    ),
+    r"alltoall has no root": lambda: CommOp("x", "alltoall", (0, 1), 2, "int8", 0),
+    r"reduce is 'None', expected one of avg": lambda: CommOp("x", "allreduce", (0, 1), 2, "int8"),
+    r"alltoall does not reduce": lambda: CommOp("x", "alltoall", (0, 1), 2, "int8", reduce="sum"),
+    r"splits are of an alltoall, this is allgather": lambda: CommOp(
+        "x", "allgather", (0, 1), 2, "int8", splits=((1, 1), (1, 1))
+    ),
+    r"splits are 1 rows, expected 2 rows of 2": lambda: CommOp(
+        "x", "alltoall", (0, 1), 2, "int8", splits=((1, 1),)
+    ),
+    r"count is 2, and by its splits a rank gives 3 at most": lambda: CommOp(
+        "x", "alltoall", (0, 1), 2, "int8", splits=((1, 1), (1, 2))
+    ),
+    r"dependency of 'b' on 'a': lag is -1": lambda: Dependency("a", "b", -1),
+    r"submit of 'a': lag is 1, expected none": lambda: HostEvent(SUBMIT, "a", 1),
+    r"ranks is 0, expected 1 to": lambda: prefetching(ranks=0),
+    r"role 'all': there are 1 ranks, expected 0 to 0": lambda: prefetching(ranks=1),
+    r"there are no roles": lambda: prefetching(roles=()),
+    r"rank 1 is of role 'all' and of 'b', expected one": lambda: prefetching(
+        roles=(*STEP.roles, Role("b", (1,)))
+    ),
+    r"role 'all' is there twice": lambda: prefetching(roles=STEP.roles * 2),
+    r"operation 'forward' is there twice": lambda: prefetching(ops=(*STEP.ops, STEP.ops[0])),
+    r"operation 'z': there is no role 'b', expected one of all": lambda: prefetching(
+        ops=(*STEP.ops, ComputeOp("z", "b", "s", 1))
+    ),
+    r"operation 'z': rank 2 is in its group, and there are 2 ranks": lambda: prefetching(
+        ops=(*STEP.ops, CommOp("z", "alltoall", (0, 2), 2, "int8"))
+    ),
+    r"there is no operation 'z'": lambda: prefetching(deps=(Dependency("z", "forward"),)),
+    r"'forward' on 'batch' is there twice": lambda: prefetching(deps=(STEP.deps[0],) * 2),
+    r"wait for one another: .*gradients -> optimizer": lambda: prefetching(
+        deps=(Dependency("optimizer", "gradients"), Dependency("gradients", "optimizer"))
+    ),
+    # What runs first on a stream waits for what is behind it there.
+    r"wait for one another: (\w+) -> \w+ -> \w+ -> \1;": lambda: prefetching(
+        deps=(Dependency("backward", "gradients"), Dependency("gradients", "forward"))
+    ),
+    r"a program is of role 'b', and there is none": lambda: prefetching(
+        submits=(*STEP.submits, HostProgram("b", ()))
+    ),
+    r"role 'all' has two programs": lambda: prefetching(submits=STEP.submits * 2),
+    r"operation 'gradients' is submitted by no role": lambda: prefetching(submits=()),
+    r"'gradients': ranks of role 'all' are in its group, and its program": lambda: prefetching(
+        roles=(Role("all", (0,)), Role("b", (1,))),
+        submits=(HostProgram("all", (HostEvent(SUBMIT, "batch"),)), _of_b()),
+    ),
+    r"line 0: submit of 'forward', which is no collective": lambda: prefetching(
+        submits=(HostProgram("all", (HostEvent(SUBMIT, "forward"),)),)
+    ),
+    r"line 1: submit of 'batch', which was submitted before": lambda: prefetching(
+        submits=(HostProgram("all", (HostEvent(SUBMIT, "batch"),) * 2),)
+    ),
+    r"line 0: wait of 'batch', which was not submitted before": lambda: prefetching(
+        submits=(HostProgram("all", (HostEvent(WAIT, "batch"), HostEvent(SUBMIT, "batch"))),)
+    ),
+    r"whose group does not have all ranks of the role": lambda: prefetching(
+        ops=(*STEP.ops, CommOp("z", "alltoall", (0,), 2, "int8")),
+        submits=(HostProgram("all", (*STEP.submits[0].events, HostEvent(SUBMIT, "z"))),),
+    ),
+}
+
+
+def _of_b() -> HostProgram:
+    return HostProgram("b", (HostEvent(SUBMIT, "batch"), HostEvent(SUBMIT, "gradients")))
+
+
+@pytest.mark.parametrize("says", WRONG)
+def test_what_contradicts_itself_is_a_sentence(says: str) -> None:
+    with pytest.raises(ParameterError, match=says) as error:
+        WRONG[says]()
+    assert "\n" not in str(error.value)
+
+
+def test_a_role_that_was_not_traced_has_no_program() -> None:
+    roles = (Role("all", (0,)), Role("others", (1,)))
+    left = prefetching(roles=roles, submits=(*STEP.submits, HostProgram("others", ())))
+    assert isinstance(left, Workload)
+
+
+def test_a_cycle_is_one_wherever_there_is_one() -> None:
+    draw = random.Random(seed("cycles"))  # noqa: S311 - the same graphs every time
+    found = 0
+    for _ in range(times(300)):
+        count = draw.randint(1, 8)
+        edges = {(draw.randrange(count), draw.randrange(count)) for _ in range(draw.randint(0, 9))}
+        after = {str(a): [str(b) for x, b in sorted(edges) if x == a] for a in range(count)}
+        cycle = cycle_of(after)
+        assert bool(cycle) != nx.is_directed_acyclic_graph(nx.DiGraph(list(edges)))
+        found += bool(cycle)
+        if cycle:
+            assert all(b in after[a] for a, b in pairwise([*cycle, cycle[0]]))
+    assert found

@@ -1,0 +1,250 @@
+"""Workloads from traces: which call a wait is for, what waits for what, whether ranks agree."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import workload_to_wire
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import Dependency
+from tests.kit.traces import (
+    GEMM,
+    PREFETCHING,
+    Event,
+    execution_trace,
+    profile,
+    refusal_of,
+    workload_of,
+)
+from tests.kit.workloads import SUBMIT, WAIT
+
+AHEAD = Dependency("alltoall-0", "all/7/1", 1)
+
+
+def program(workload: Workload, role: int = 0) -> list[str]:
+    """Return the lines of a role's program, shortly."""
+    return [
+        {SUBMIT: "+", WAIT: "-"}[event.action] + event.op + "'" * event.lag
+        for event in workload.submits[role].events
+    ]
+
+
+def both(events: tuple[Event, ...]) -> list[bytes]:
+    return [profile(rank, events) for rank in (0, 1)]
+
+
+def test_a_wait_for_the_step_before_is_a_dependency_across_iterations() -> None:
+    found = workload_of(*both(PREFETCHING)).workload
+    assert program(found) == ["-alltoall-0'", "+alltoall-0", "+allreduce-1", "-allreduce-1"]
+    assert found.deps == (
+        AHEAD,
+        Dependency("all/7/1", "alltoall-0"),
+        Dependency("all/7/2", "allreduce-1"),
+        Dependency("allreduce-1", "all/7/4"),
+    )
+    assert [(op.id, op.duration_us) for op in found.computation()] == [
+        *(("all/7/1", 5), ("all/7/2", 5), ("all/7/4", 5))
+    ]
+    assert [(role.name, role.ranks) for role in found.roles] == [("all", (0, 1))]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_every_step_and_every_form_tells_the_same(steps: int) -> None:
+    """Traces with numbers and without, of one step and of several."""
+    wanted = [
+        *workload_of(*both(PREFETCHING)).workload.deps,
+    ]
+    for told in (False, True):
+        traces = [profile(rank, PREFETCHING, steps=steps, told=told) for rank in (0, 1)]
+        for step in range(3, 3 + steps):
+            assert [*workload_of(*traces, step=step).workload.deps] == wanted
+    named = [execution_trace(rank, PREFETCHING, steps=steps) for rank in (0, 1)]
+    for step in range(3, 3 + steps):
+        paired = workload_of(*traces, *named, step=step)
+        assert [*paired.workload.deps] == wanted
+        alone = workload_of(*named, step=step).workload
+        again = [
+            Dependency(dep.before.replace("device", "7"), dep.after.replace("device", "7"), dep.lag)
+            for dep in alone.deps
+        ]
+        assert again == wanted
+
+
+def test_two_traces_of_a_rank_are_paired() -> None:
+    uneven = [
+        ("call", 7, "all_to_allv", 40, [30, 10], [30, 10]),
+        ("call", 7, "all_to_allv", 20, [10, 10], [10, 10]),
+    ]
+    events = [(GEMM, one, ("wait", 7), GEMM) for one in uneven]
+    named = [execution_trace(rank, events[rank]) for rank in (0, 1)]
+    timed = [profile(rank, events[rank]) for rank in (0, 1)]
+    (op,) = workload_of(*timed, *named).workload.collectives()
+    assert (op.splits, op.count) == (((30, 10), (10, 10)), 40)
+    assert [one.duration_us for one in workload_of(*timed, *named).workload.computation()] == [5, 5]
+    (alone,) = workload_of(*timed).workload.collectives()
+    assert alone.splits == ((20, 20), (10, 10))  # dimensions tell no splits
+    says = "t0 and t1 are of other steps, or other ranks: number 0 of their calls and waits is "
+    assert refusal_of(timed[0], named[1].replace(b'99, 1, "', b'99, 0, "')).startswith(says)
+    longer = execution_trace(0, (*events[0], ("call", 8, "allreduce", 1)))
+    assert "t0 has 2 calls and waits, t1 has 3" in refusal_of(timed[0], longer)
+
+
+def test_calls_that_nobody_waits_for_are_waited_for_where_the_step_goes_on() -> None:
+    bucket = ("call", 1, "allreduce", 8, "backward")
+    found = workload_of(*both((GEMM, bucket, ("kernel", 2, "backward"), GEMM))).workload
+    assert program(found) == ["+allreduce-0", "-allreduce-0"]
+    assert Dependency("allreduce-0", "all/7/2") in found.deps
+    late = workload_of(*both((GEMM, ("call", 1, "allreduce", 8)))).workload
+    assert Dependency("allreduce-0", "all/7/0", 1) in late.deps
+
+
+def test_a_call_waits_for_calls_where_nothing_is_computed_between() -> None:
+    events = [GEMM, ("call", 1, "allreduce", 8), ("wait", 1)] * 2
+    events[3:4] = []
+    found = workload_of(*both(tuple(events))).workload
+    assert Dependency("allreduce-0", "allreduce-1") in found.deps
+    many: list[Event] = [GEMM]
+    for number in range(200):
+        many += [("call", number, "allreduce", 8), ("wait", number)]
+    assert len(workload_of(*both(tuple(many))).workload.deps) < 1200
+
+
+def test_ranks_of_other_programs_are_other_roles() -> None:
+    first = profile(0, (GEMM, ("call", 1, "allreduce", 8), ("wait", 1), GEMM))
+    second = profile(1, (("call", 1, "allreduce", 8), GEMM, ("wait", 1), ("wait", 1)), told=True)
+    found = workload_of(first, second).workload
+    assert [(role.name, role.ranks) for role in found.roles] == [("role-0", (0,)), ("role-1", (1,))]
+    assert program(found, 1) == ["+allreduce-0", "-allreduce-0", "-allreduce-0"]
+
+
+def test_ranks_that_were_not_traced_do_the_same_or_nobody_knows() -> None:
+    events = (GEMM, ("call", 1, "allreduce", 8), ("wait", 1))
+    alone = workload_of(profile(3, events, ranks=8))
+    assert [role.ranks for role in alone.workload.roles] == [tuple(range(8))]
+    assert "7 of 8 ranks were not traced: they do the same" in alone.assumed
+    pair = profile(1, events, told=True, ranks=2).replace(b'"world_size": 2', b'"world_size": 4')
+    some = workload_of(pair)
+    assert [role.name for role in some.workload.roles] == ["role-0", "not-traced"]
+    assert some.workload.submits[1].events == ()
+    assert "3 of 4 ranks were not traced: what they do is not known" in some.assumed
+
+
+def test_which_rank_it_is_may_be_told() -> None:
+    unknown = profile(None, PREFETCHING, told=True)
+    assert "of which rank the trace is, is not told: rank 0" in workload_of(unknown).assumed
+    assert workload_of(unknown, rank=1).understood[0].startswith("rank 1, step 3 (kineto): 2 coll")
+    two = both(PREFETCHING)
+    assert len(workload_of(*two, rank=1).understood) == 1
+    assert refusal_of(*two, rank=5) == "there is no trace of rank 5: there are those of 0, 1"
+    assert refusal_of(unknown, rank=-1) == "rank is -1, expected 0 to 65536"
+    assert "how many ranks the job has is not told: give --ranks N" in refusal_of(
+        profile(None, PREFETCHING)
+    )
+    assert workload_of(profile(None, PREFETCHING), ranks=4).workload.ranks == 4
+    assert refusal_of(*two, ranks=1) == "--ranks is 1, and the traces tell of 2 ranks"
+    assert refusal_of(*two[:1], *two) == "t0 and t1 are both of rank 0: give one of them"
+    several = workload_of(unknown, unknown)
+    assert [line[:6] for line in several.understood] == ["rank 0", "rank 1"]
+    assert any("0, 1, and so on, as they were given" in line for line in several.assumed)
+    assert "of which rank it is, is not told" in refusal_of(*two, unknown)
+    assert "t2: it is of rank 2 of 2 ranks" in refusal_of(unknown, unknown, unknown)
+    assert refusal_of() == "there are no traces: give at least one"
+    assert refusal_of(b"{}", format="nsys").startswith("unknown format 'nsys'")
+
+
+def test_ranks_that_disagree_are_told_with_what_they_call() -> None:
+    others: list[tuple[Event, ...]] = [
+        (("call", 1, "allreduce", 9),),
+        (("call", 1, "all_to_allv", 8),),
+        (),
+        (("call", 1, "allreduce", 8), ("call", 2, "allreduce", 8)),
+    ]
+    mine = "rank 0 calls allreduce of 8 float32 (t0), and rank 1"
+    said = [
+        f"call 0 of group (0, 1): {mine} allreduce of 9 float32 (t1): give",
+        f"call 0 of group (0, 1): {mine} alltoall float32 (t1): give",
+        f"call 0 of group (0, 1): {mine} nothing more (t1): give",
+        "call 1 of group (0, 1): rank 1 calls allreduce of 8 float32 (t1), and rank 0 nothing more",
+    ]
+    for other, says in zip(others, said, strict=True):
+        told = refusal_of(profile(0, (GEMM, ("call", 1, "allreduce", 8))), profile(1, other))
+        assert told.startswith(f"ranks disagree about {says}")
+        assert "\n" not in told
+
+
+def test_splits_that_contradict_one_another_are_told() -> None:
+    rows = [[30, 10], [30, 10]], [[10, 10], [12, 10]]
+    traces = [
+        execution_trace(rank, (GEMM, ("call", 7, "all_to_allv", sum(row[0]), *row)))
+        for rank, row in enumerate(rows)
+    ]
+    says = "alltoall-0: rank 1 gets 12 elements of rank 0, which gives it 10: give traces of"
+    assert says in refusal_of(*traces)
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        ((GEMM,), "there are no collectives in what was taken of it"),
+        ((GEMM, ("wait", 1)), "there are no collectives"),
+        (
+            (("wait", 7), ("wait", 6), ("wait", 5), ("call", 9, "allreduce", 8)),
+            "thread main waits more often than it calls collectives: trace whole steps",
+        ),
+    ],
+)
+def test_what_cannot_be_a_step_is_refused(events: tuple[Event, ...], says: str) -> None:
+    assert says in refusal_of(*both(events))
+
+
+def test_a_wait_for_an_unknown_request_is_refused() -> None:
+    events = (("wait", 11), GEMM, ("call", 9, "allreduce", 8))
+    says = "t0: it waits for request 11, which neither this step submits before that nor"
+    assert refusal_of(*(execution_trace(rank, events) for rank in (0, 1))).startswith(says)
+    old = (("wait", 5), GEMM, ("call", 9, "allreduce", 8))
+    (dep, _) = workload_of(*(execution_trace(rank, old) for rank in (0, 1))).workload.deps
+    assert dep == Dependency("allreduce-0", "all/device/1", 4)
+
+
+def test_ranks_that_wait_for_one_another_in_a_circle_are_told() -> None:
+    """Two groups, and each rank waits for the one's collective before it calls the other's."""
+    events = (GEMM, ("call", 1, "allreduce", 8), ("wait", 1), GEMM, ("call", 2, "allreduce", 8))
+    traces = []
+    for rank, groups in enumerate((("[0, 1]", "[1, 0]"), ("[1, 0]", "[0, 1]"))):
+        trace = json.loads(profile(rank, (*events, ("wait", 2)), told=True))
+        calls = [e for e in trace["traceEvents"] if "Collective name" in e.get("args", {})]
+        for call, group in zip(calls, groups, strict=True):
+            call["args"]["Process Group Ranks"] = group
+        traces.append(json.dumps(trace).encode())
+    says = refusal_of(*traces)
+    assert "operations of one iteration wait for one another: " in says
+    assert "allreduce-0 -> role-0/7/2 -> allreduce-1" in says.partition(": ")[2] * 2
+
+
+def test_steps_that_differ_are_refused() -> None:
+    marks = profile(0, PREFETCHING), profile(1, PREFETCHING).replace(b"Step#3", b"Step#8")
+    assert refusal_of(*marks) == "traces are of several steps (3, 8): give --step N, which all have"
+
+
+def test_the_same_traces_make_the_same_bytes() -> None:
+    first, second = both(PREFETCHING)
+    texts = {
+        text_of(workload_to_wire(workload_of(*pair).workload)) for pair in [(first, second)] * 2
+    }
+    assert texts == {text_of(workload_to_wire(workload_of(second, first).workload))}
+
+
+def test_groups_of_millions_are_refused() -> None:
+    huge = [("call", 1, "allreduce", 8)] * 140
+    told = profile(0, tuple(huge), ranks=2).replace(b'"world_size": 2', b'"world_size": 65536')
+    assert "its groups have more than 8388608 ranks" in refusal_of(told)
+    one = ("call", 1, "allreduce", 8)
+    assert "distributedInfo says rank 0 of 99999 ranks" in refusal_of(
+        profile(0, (one,)).replace(b'"world_size": 2', b'"world_size": 99999')
+    )
+    strided = profile(0, (one,), told=True).replace(b"Process Group Ranks", b"Global rank start")
+    strided = strided.replace(b'"[0, 1]"', b'5, "Global rank stride": 70000')
+    assert refusal_of(strided) == "traces tell of 70006 ranks, and up to 65536 are read"
