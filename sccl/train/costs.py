@@ -17,12 +17,15 @@ from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology, as_ranks
 from sccl.errors import ParameterError
+from sccl.motif import motifs_of, recipe_of
 from sccl.train.resources import FabricResources, resources_of
 
 Planner = Callable[[Topology, Spec, int], Schedule]
 """Return a schedule of a collective on a machine, of chunks of so many bytes."""
 
 _PS_PER_US = 10**6
+
+_RING = recipe_of("ring")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,12 @@ class MotifCosts:
     def __init__(self, fabric: Fabric, planner: Planner) -> None:
         self.fabric, self._planner = fabric, planner
         self.resources: FabricResources = resources_of(fabric)
-        self._known: dict[tuple[object, ...], MotifCost] = {}
+        self._known: dict[tuple[object, ...], tuple[Fraction, dict[int, Fraction]]] = {}
 
     def of(self, motif: Motif, channel: int, item_bytes: int) -> MotifCost:
         """Return what a motif takes on a channel.
+
+        An allreduce is a reducescatter, and then an allgather, launched as one.
 
         Args:
             channel: its number.
@@ -56,16 +61,26 @@ class MotifCosts:
         Raises:
             InputError: it cannot be planned there.
         """
+        parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
+        launch = Fraction(str(self.fabric.channels[channel].launch_us))
+        planned = [self._planned(part, channel, item_bytes) for part in parts]
+        us = launch + sum(own for own, _ in planned)
+        loads: dict[int, Fraction] = {}
+        for own, part in planned:  # each for its part of the time
+            for kind, load in part.items():
+                loads[kind] = loads.get(kind, Fraction(0)) + load * own / us
+        return MotifCost(us, tuple(sorted(loads.items())))
+
+    def _planned(
+        self, motif: Motif, channel: int, item_bytes: int
+    ) -> tuple[Fraction, dict[int, Fraction]]:
+        """Return the time of a schedule of a motif, and its loads meanwhile."""
         spec, size = pattern_of(motif, self.fabric.ranks, item_bytes)
         key = (channel, size, spec.pre.pattern, spec.post.pattern, spec.combining, spec.counts)
         if key not in self._known:
-            one = self.fabric.channels[channel]
-            schedule = self._planner(one.topology, spec, size)
-            launch = Fraction(str(one.launch_us))
-            ticks = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-            us = launch + ticks
-            loads = self.resources.loads(schedule, channel, us)
-            self._known[key] = MotifCost(us, tuple(sorted(loads.items())))
+            schedule = self._planner(self.fabric.channels[channel].topology, spec, size)
+            us = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+            self._known[key] = us, self.resources.loads(schedule, channel, us)
         return self._known[key]
 
 
@@ -77,13 +92,8 @@ def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:
     of different sizes, as those of an uneven alltoall, are of so many elements each.
 
     Raises:
-        ParameterError: it moves nothing, or is an allreduce, of which all ranks want what all have.
+        ParameterError: it moves nothing.
     """
-    if motif.collective == "allreduce":
-        raise ParameterError(
-            "an allreduce is planned as its parts are: ask for a recipe that splits it, such as "
-            "ring or levels"
-        )
     moves = list(motif.moves())
     if not moves:
         raise ParameterError(f"a {motif.collective} moves nothing: it has no elements")
