@@ -12,7 +12,7 @@ from sccl.workload import readers
 from sccl.workload.merging import merged
 from sccl.workload.pairing import paired
 from sccl.workload.readers import MAX_RANKS, TraceReader, WantedStep
-from sccl.workload.readers.rank_trace import Call, Kernel, RankTrace, Span
+from sccl.workload.readers.rank_trace import Call, CallSpan, Kernel, RankTrace
 
 _MOST_EVENTS = 2**20
 """Of all ranks together, where one trace tells of all and each has groups of its own."""
@@ -199,9 +199,9 @@ def _of_all(trace: RankTrace, world: int) -> dict[int, RankTrace]:
     found = {}
     for rank in range(world):
         groups = {
-            Span.MODEL: ((rank - rank % each, 1), each),
-            Span.REPLICAS: ((rank % each, each), world // each),
-            Span.ALL: ((0, 1), world),
+            CallSpan.MODEL: ((rank - rank % each, 1), each),
+            CallSpan.REPLICAS: ((rank % each, each), world // each),
+            CallSpan.ALL: ((0, 1), world),
         }
         events = tuple(
             replace(e, first_stride=groups[e.span][0], group_size=groups[e.span][1])

@@ -19,7 +19,7 @@ from itertools import islice
 from sccl.core.workload_ops import MOST_ELEMENTS
 from sccl.errors import FormatError, TooLargeError
 from sccl.workload.readers.contract import MAX_RANKS, WantedStep
-from sccl.workload.readers.rank_trace import Awaited, Call, Kernel, RankTrace, Span, TraceEvent
+from sccl.workload.readers.rank_trace import Awaited, Call, CallSpan, Kernel, RankTrace, TraceEvent
 
 NAME = "astra"
 ABOUT = "text workloads of ASTRA-sim, a line for each layer"
@@ -288,7 +288,7 @@ def _events(program: list[_Line], layers: list[_Layer], header: _Header) -> Iter
             yield Awaited(_THREAD, ahead[layer])
 
 
-def _span(name: str, header: _Header) -> Span:
+def _span(name: str, header: _Header) -> CallSpan:
     if not header.model_ranks:
-        return Span.ALL
-    return Span.REPLICAS if name == "weights" else Span.MODEL
+        return CallSpan.ALL
+    return CallSpan.REPLICAS if name == "weights" else CallSpan.MODEL

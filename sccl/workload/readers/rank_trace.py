@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Span(StrEnum):
+class CallSpan(StrEnum):
     """Which ranks a call is of, where one trace tells of all ranks."""
 
     ALL = "all"
@@ -60,7 +60,7 @@ class Call:
     gets: tuple[int, ...] = ()
     bucket: bool = False
     duration_us: float | None = None
-    span: Span = Span.ALL
+    span: CallSpan = CallSpan.ALL
 
 
 @dataclass(frozen=True, slots=True)
