@@ -13,7 +13,7 @@ from sccl.workload.readers import TraceReader, WantedStep
 from tests.kit.nightly import seed, times
 
 WANTED = WantedStep()
-HINTS: dict[str, dict[str, Any]] = {"astra": {"ranks": 4}}
+HINTS: dict[str, dict[str, Any]] = {"astra": {"ranks": 4}, "chakra": {"ranks": 4}}
 """What has to be told beside traces of a format."""
 
 GEMM = ("kernel", 5)
