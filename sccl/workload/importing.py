@@ -12,7 +12,10 @@ from sccl.workload import readers
 from sccl.workload.merging import merged
 from sccl.workload.pairing import paired
 from sccl.workload.readers import MAX_RANKS, TraceReader, WantedStep
-from sccl.workload.readers.rank_trace import Call, Kernel, RankTrace
+from sccl.workload.readers.rank_trace import Call, CallSpan, Kernel, RankTrace
+
+_MOST_EVENTS = 2**20
+"""Of all ranks together, where one trace tells of all and each has groups of its own."""
 
 _IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"
 
@@ -70,6 +73,8 @@ def read_workload(
     found = _by_rank(_read(traces, hints), hints)
     world = _world(found, hints)
     by_rank = {one.rank: one for one in found if one.rank is not None}
+    if found[0].of_all:
+        by_rank = _of_all(found[0], world)
     if max(by_rank) >= world:
         raise InputError(
             f"{by_rank[max(by_rank)].where}: it is of rank {max(by_rank)} of {world} ranks: give "
@@ -83,7 +88,7 @@ def read_workload(
     return ReadWorkload(
         workload=result.workload,
         formats=tuple(one.format for one in found),
-        understood=tuple(_understood(by_rank[rank]) for rank in sorted(by_rank)),
+        understood=tuple(_understood(one) for one in sorted(found, key=lambda one: one.rank or 0)),
         assumed=result.assumed,
     )
 
@@ -92,8 +97,9 @@ def _understood(trace: RankTrace) -> str:
     """Return what a trace says of its rank, in a line."""
     calls = trace.calls()
     kernels = [event for event in trace.events if isinstance(event, Kernel)]
+    who = "all ranks" if trace.of_all else f"rank {trace.rank}"
     step = "all of it" if trace.step is None else f"step {trace.step}"
-    line = f"rank {trace.rank}, {step} ({trace.format}): {counted(len(calls), 'collective')}"
+    line = f"{who}, {step} ({trace.format}): {counted(len(calls), 'collective')}"
     took = [call.duration_us for call in calls if call.duration_us is not None]
     if took:
         line += f" that take {sum(took):.0f} us"
@@ -134,9 +140,11 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
     if len(found) > 1 and hints.rank is None and _are_alike(found):
         found = [replace(one, rank=place) for place, one in enumerate(found)]
         found[0] = replace(found[0], assumed=(*found[0].assumed, _IN_ORDER))
+    if len(found) > 1 and (alone := [one for one in found if one.of_all]):
+        raise InputError(f"{alone[0].where}: it tells of all ranks: give it alone")
     unknown = [one for one in found if one.rank is None]
-    alone = len(found) - len(unknown) <= 1 and len(unknown) <= 2
-    if unknown and not (alone and {one.format for one in found} >= {u.format for u in unknown}):
+    paired_up = len(found) - len(unknown) <= 1 and len(unknown) <= 2
+    if unknown and not (paired_up and {one.format for one in found} >= {u.format for u in unknown}):
         raise InputError(
             f"{unknown[0].where}: of which rank it is, is not told: give the traces of all ranks "
             "with their distributed information, or one of them with --rank"
@@ -171,6 +179,38 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
 def _are_alike(found: Sequence[RankTrace]) -> bool:
     """Return whether traces are of one format, and none says of which rank it is."""
     return len({one.format for one in found}) == 1 and all(one.rank is None for one in found)
+
+
+def _of_all(trace: RankTrace, world: int) -> dict[int, RankTrace]:
+    """Return what each rank does by a trace of all; that of one, where all collectives are of all.
+
+    Raises:
+        InputError: so many ranks do not make up whole models.
+    """
+    each = trace.model_ranks
+    if not each:
+        return {0: trace}
+    if world % each:
+        raise InputError(
+            f"{trace.where}: {each} ranks share a model, and --ranks is {world}: give a multiple"
+        )
+    if world * len(trace.events) > _MOST_EVENTS:
+        raise TooLargeError(f"{trace.where}: {len(trace.events)} events of {world} ranks are many")
+    found = {}
+    for rank in range(world):
+        groups = {
+            CallSpan.MODEL: ((rank - rank % each, 1), each),
+            CallSpan.REPLICAS: ((rank % each, each), world // each),
+            CallSpan.ALL: ((0, 1), world),
+        }
+        events = tuple(
+            replace(e, first_stride=groups[e.span][0], group_size=groups[e.span][1])
+            if isinstance(e, Call)
+            else e
+            for e in trace.events
+        )
+        found[rank] = replace(trace, rank=rank, events=events)
+    return found
 
 
 def _last(call: Call) -> int:

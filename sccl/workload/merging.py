@@ -28,6 +28,8 @@ from sccl.workload.calls import MergedCalls, merged_calls
 from sccl.workload.readers.rank_trace import Kernel, RankTrace
 from sccl.workload.waits import Line, Submitted, Waited, program_of
 
+_NOT_TRACED = "were not traced"
+
 _Gaps = dict[tuple[int, str], float]
 """Microseconds of computation, by the lines of the program before it, and by stream."""
 
@@ -68,6 +70,8 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str) -> MergedWork
     deps: dict[Dependency, None] = {}
     hosts: list[HostProgram] = []
     shown = _named_roles(list(roles.values()), calls.ops, world, assumed)
+    if any(trace.of_all for trace in traces.values()):
+        assumed = {line: None for line in assumed if _NOT_TRACED not in line}
     for role, events, ranks in zip(shown, roles, roles.values(), strict=False):
         gaps = _gaps([programs[rank] for rank in ranks])
         part = _Part(role.name, calls.of_rank[ranks[0]], gaps)
@@ -96,6 +100,8 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str) -> MergedWork
 def _source(traces: Mapping[int, RankTrace]) -> str:
     one = next(iter(traces.values()))
     step = "" if one.step is None else f", step {one.step}"
+    if one.of_all:
+        return f"{one.format} of all ranks"
     return f"{one.format} of {len(traces)} {'rank' if len(traces) == 1 else 'ranks'}{step}"
 
 
@@ -126,11 +132,11 @@ def _named_roles(
     rest = sorted(set(range(world)) - traced)
     if len(of_ranks) == 1 and all(set(op.group) == set(range(world)) for op in ops):
         if rest:
-            assumed[f"{len(rest)} of {world} ranks were not traced: they do the same"] = None
+            assumed[f"{len(rest)} of {world} ranks {_NOT_TRACED}: they do the same"] = None
         return [Role("all", tuple(range(world)))]
     roles = [Role(f"role-{i}", tuple(ranks)) for i, ranks in enumerate(of_ranks)]
     if rest:
-        assumed[f"{len(rest)} of {world} ranks were not traced: what they do is not known"] = None
+        assumed[f"{len(rest)} of {world} ranks {_NOT_TRACED}: what they do is not known"] = None
         roles.append(Role("not-traced", tuple(rest)))
     return roles
 

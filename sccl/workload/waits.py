@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sccl.core.words import counted
 from sccl.core.workload_ops import MOST_LAG
@@ -35,6 +35,11 @@ Line = Submitted | Waited | Kernel
 def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
     """Return what a rank does, each wait with its call, and what was taken for granted for that.
 
+    Where a trace does not tell for which call a wait is, one that follows a call of its thread at
+    once is for that, of broadcasts for the oldest, as DistributedDataParallel keeps two of them in
+    flight; any other is for the oldest call of the thread that none was for, if need be of the step
+    before.
+
     A call that nothing in the step waits for is waited for where the thread that runs the steps
     goes on, if another made it (as gradients are, once backward is done); else at its end.
 
@@ -61,7 +66,7 @@ def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
     if any(e.request is None for e in trace.events if not isinstance(e, Kernel)) and places:
         assumed.append(
             "for which call a wait is, is not told: one that follows a call of its thread at once "
-            "is for that, any other for the oldest that none was for"
+            "is for that, any other, and those for broadcasts, for the oldest that none was for"
         )
     if left:
         assumed.append(
@@ -132,34 +137,53 @@ def _steps_ago(request: int, of_group: Mapping[str, dict[int, int]], where: str)
 
 
 def _in_turn(trace: RankTrace) -> list[tuple[int, int]]:
-    """Return calls for waits that name none: see the format's reader for the rule."""
+    """Return calls for waits that name none: see :func:`program_of` for the rule."""
     found: list[tuple[int, int] | None] = []
-    open_calls: dict[str, deque[int]] = defaultdict(deque)
-    at_once: dict[str, int] = {}
+    threads: dict[str, _OpenCalls] = defaultdict(_OpenCalls)
     early: list[tuple[int, str]] = []
     number = 0
     for event in trace.events:
         if isinstance(event, Call):
-            at_once.pop(event.thread, None)
-            if not event.bucket:
-                open_calls[event.thread].append(number)
-                at_once[event.thread] = number
+            threads[event.thread].add(event, number)
             number += 1
         elif isinstance(event, Awaited):
-            mine = open_calls[event.thread]
-            last = at_once.pop(event.thread, None)
-            if mine:
-                place = mine.pop() if last == mine[-1] else mine.popleft()
-                found.append((place, 0))
-            else:
+            place = threads[event.thread].take()
+            if place is None:
                 early.append((len(found), event.thread))
-                found.append(None)
+            found.append(None if place is None else (place, 0))
     for at, thread in early:
-        mine = open_calls[thread]
-        if not mine:
+        threads[thread].last = None
+        place = threads[thread].take()
+        if place is None:
             raise InputError(
                 f"{trace.where}: thread {thread} waits more often than it calls collectives: trace "
                 "whole steps, or take another --step"
             )
-        found[at] = (mine.popleft(), 1)
+        found[at] = (place, 1)
     return [place for place in found if place is not None]
+
+
+@dataclass(slots=True)
+class _OpenCalls:
+    """Calls of a thread that no wait was for yet, broadcasts apart; and its last call, at once."""
+
+    broadcasts: deque[int] = field(default_factory=deque)
+    others: deque[int] = field(default_factory=deque)
+    last: deque[int] | None = None
+
+    def add(self, call: Call, number: int) -> None:
+        """Take a call in; nobody waits for one of gradients by itself."""
+        self.last = None
+        if not call.bucket:
+            self.last = self.broadcasts if call.collective == "broadcast" else self.others
+            self.last.append(number)
+
+    def take(self) -> int | None:
+        """Return the call that a wait is for; None: there is none."""
+        last, self.last = self.last, None
+        if last is self.others:
+            return last.pop()
+        if last is self.broadcasts:
+            return last.popleft()
+        open_calls = [calls for calls in (self.broadcasts, self.others) if calls]
+        return min(open_calls, key=lambda calls: calls[0]).popleft() if open_calls else None

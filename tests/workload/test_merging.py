@@ -112,6 +112,20 @@ def test_a_call_waits_for_calls_where_nothing_is_computed_between() -> None:
     assert len(workload_of(*both(tuple(many))).workload.deps) < 1200
 
 
+def test_waits_that_name_no_call_are_for_the_last_or_of_broadcasts_the_oldest() -> None:
+    broadcasts = [
+        ("call", 1, "broadcast", 8),
+        ("call", 2, "broadcast", 8),
+        ("wait", 1),
+        ("wait", 2),
+    ]
+    told = workload_of(*both((GEMM, *broadcasts))).workload
+    assert program(told) == ["+broadcast-0", "+broadcast-1", "-broadcast-0", "-broadcast-1"]
+    exchanges = [("call", 1, "all_to_allv", 8), ("call", 2, "all_to_allv", 4)]
+    found = workload_of(*both((GEMM, *exchanges, ("wait", 2), ("wait", 1)))).workload
+    assert program(found) == ["+alltoall-0", "+alltoall-1", "-alltoall-1", "-alltoall-0"]
+
+
 def test_ranks_of_other_programs_are_other_roles() -> None:
     first = profile(0, (GEMM, ("call", 1, "allreduce", 8), ("wait", 1), GEMM))
     second = profile(1, (("call", 1, "allreduce", 8), GEMM, ("wait", 1), ("wait", 1)), told=True)

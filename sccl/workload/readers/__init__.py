@@ -11,7 +11,16 @@ from sccl.workload.readers.contract import MAX_BYTES, MAX_RANKS, TraceReader, Wa
 
 __all__ = ["MAX_BYTES", "MAX_RANKS", "TraceReader", "WantedStep", "load", "names", "who_reads"]
 
-NO_READERS = frozenset({"contract", "kineto_calls", "kineto_events", "rank_trace", "torch_names"})
+NO_READERS = frozenset(
+    {
+        "contract",
+        "kineto_calls",
+        "kineto_events",
+        "protocol_buffers",
+        "rank_trace",
+        "torch_names",
+    }
+)
 """Files that readers share."""
 
 

@@ -2,10 +2,9 @@
 
 Since 2.3 PyTorch says of each collective its name, elements, type, group and splits; before, there
 is a node ``record_param_comms`` around each call and each wait, with the dimensions of its tensors
-and within it an event such as ``nccl:all_to_all``. Waits name no call there: a wait that follows a
-call of its thread at once is for that, any other for the oldest call of the thread that none was
-for. Gloo tells no waits but
-those of calls that are not asynchronous. Computation is in the order in which the host launched it.
+and within it an event such as ``nccl:all_to_all``. Waits name no call there, and are matched with
+calls by their order. Gloo tells no waits but those of calls that are not asynchronous. Computation
+is in the order in which the host launched it.
 """
 
 from __future__ import annotations

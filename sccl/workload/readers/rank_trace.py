@@ -6,7 +6,18 @@ them. What a trace does not tell is None or empty: merging ranks fills it in, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CallSpan(StrEnum):
+    """Which ranks a call is of, where one trace tells of all ranks."""
+
+    ALL = "all"
+    MODEL = "model"
+    """Those that share a model."""
+    REPLICAS = "replicas"
+    """Those that have the same part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,7 @@ class Call:
         gets: what comes from each, likewise.
         bucket: whether gradients are added up that nobody waits for by itself.
         duration_us: how long the device took for it; None: not told.
+        span: of a trace of all ranks, which of them make it.
     """
 
     thread: str
@@ -48,6 +60,7 @@ class Call:
     gets: tuple[int, ...] = ()
     bucket: bool = False
     duration_us: float | None = None
+    span: CallSpan = CallSpan.ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,8 @@ class RankTrace:
         iteration_us: how long it took; None: not told.
         timed: whether computation has durations.
         assumed: what was taken for granted, in sentences.
+        of_all: whether it tells of all ranks, which do the same.
+        model_ranks: how many share a model then, one after the other; 0: all, or not told.
     """
 
     where: str
@@ -96,7 +111,9 @@ class RankTrace:
     step: int | None = None
     iteration_us: float | None = None
     timed: bool = False
-    assumed: tuple[str, ...] = field(default=())
+    assumed: tuple[str, ...] = ()
+    of_all: bool = False
+    model_ranks: int = 0
 
     def calls(self) -> list[Call]:
         """Return the calls of collectives, in order."""
