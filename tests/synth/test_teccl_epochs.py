@@ -22,9 +22,11 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals.bounds import least_of
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.placing import placed, pruned
 from sccl.synth.intervals.posed import ChunkSend, Posed, pose
+from sccl.synth.network.paths import FAR
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl import searched
 from sccl.synth.teccl.epochs import Epochs, epochs_of, length_of
@@ -356,3 +358,30 @@ def test_programs_are_feasible_where_clauses_are(data: st.DataObject) -> None:
     by = {solver: model.solved(Effort(units=5), solver) for solver in ("auto", "scip")}
     assert (by["auto"].sends is None) == (by["scip"].sends is None)
     assert by["auto"].refuted == by["scip"].refuted
+
+
+def test_what_is_let_go_at_every_hop_may_be_an_epoch_less() -> None:
+    """Two hops of 10.3 us are two epochs of 9.6: a tenth is let go at each."""
+    told: dict[str, Any] = {"model": "milp", "buffers": 0}
+    best, events = planned(resolve("ring:5"), "allgather", 240_000, **told)
+    assert counted(events) == 2
+    assert best.proved
+    assert float(best.bound.attained) == pytest.approx(20.6)
+
+
+@settings(max_examples=times(25, by_day=10), deadline=None)
+@given(st.data())
+def test_no_horizon_is_passed_over_that_has_a_schedule(data: st.DataObject) -> None:
+    """From below all that is passed over is refuted, too."""
+    topology = data.draw(machines)
+    collective = data.draw(st.sampled_from(["allgather", "broadcast", "alltoall"]))
+    posed = posed_of(topology, collective, data.draw(st.sampled_from([10_000, 200_000])))
+    length = length_of(posed, data.draw(st.sampled_from(["fastest", "slowest"])), 1)
+    epochs = epochs_of(posed, length * data.draw(st.sampled_from([1, 3])))
+    spec = named(collective, topology.ranks)
+    least = least_of(topology, spec, posed, posed.clock.sizes[0] * spec.unit, FAR) // posed.unit
+    first = epochs.fewest(least)
+    assert first >= epochs.least
+    if first > 1:
+        fewer = ExpandedModel(epochs, Action.alone(posed), first - 1).solved(Effort(units=2))
+        assert fewer.sends is None

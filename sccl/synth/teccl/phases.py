@@ -80,6 +80,7 @@ class PhasePlan:
         sends: the best; None: there is none yet.
         least: units that no schedule of such chunks takes less than; of several tenants what
             their finishes are worth together, at the least.
+        steady: the least, too, if bandwidth did not vary.
         soonest: units before which no tenant finishes.
         by_search: whether that is the solver's word.
         exhausted: whether the model of all chunks has nothing better.
@@ -90,6 +91,7 @@ class PhasePlan:
     options: Options
     sends: tuple[ChunkSend, ...] | None
     least: int
+    steady: int
     soonest: tuple[int, ...]
     told: Listeners
     ended: str = ""
@@ -201,7 +203,7 @@ class PhasePlan:
         take = lambda sends, count: self._take_epochs(sends, epochs.us, count)  # noqa: E731
         if asked.buffers is not None:
             actions = actions[-1:]
-        search = EpochSearch(epochs, actions, self.least, asked.buffers, take, asked.solver)
+        search = EpochSearch(epochs, actions, self.steady, asked.buffers, take, asked.solver)
         if asked.model == "astar":
             search.rounds(spending, asked.epochs or max(_ROUND, epochs.longest) + 1)
         elif asked.epochs:
@@ -317,6 +319,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
             raise NoScheduleError(effort.why_late)
     attained = FAR if first is None else first.finish
     least = -(-least_of(machine, spec, posed, size_bytes, attained) // posed.unit)
+    steady = least
     if posed.varied:
         least = max(least, least_varied(posed))
         sends = None if sends is None else placed(posed, sends, 0)
@@ -326,7 +329,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     if options.priorities:
         soonest = _each_alone(machine, spec, posed, size_bytes, options.chunks)
         least = _together(posed.priorities, soonest, least)
-    phase = PhasePlan(posed, options, sends, least, soonest, told, ended)
+    phase = PhasePlan(posed, options, sends, least, steady, soonest, told, ended)
     if sends is not None:
         phase.tell()
     return phase

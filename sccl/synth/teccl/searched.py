@@ -36,7 +36,7 @@ class EpochSearch:
 
     Attributes:
         actions: groups of symmetries that are tried, the last the identity alone.
-        least: units that no schedule takes less than.
+        least: units that no schedule takes less than, where bandwidth varies at its full one.
         buffers: chunks of others that a rank keeps to send on later; None: any number.
         told: called with each schedule that is found, in exact time, and its epochs.
         solver: of the models.
@@ -60,7 +60,9 @@ class EpochSearch:
             TooLargeError: the model would be too large.
             KeyboardInterrupt: the user interrupted; what was found by then has been told.
         """
-        low, high, stride = self._first(), None, 1
+        if finish is not None and finish <= enough:
+            return None
+        low, high, stride = self.epochs.fewest(self.least), None, 1
         most = MOST + 1 if finish is None else -(-finish // self.epochs.length)
         count = low
         while low < most and not spending.used_up() and not spending.late():
@@ -161,10 +163,6 @@ class EpochSearch:
         found = model.solved(some or left, self.solver)
         spending.units += max(found.units, 1e-3)
         return found
-
-    def _first(self) -> int:
-        length = self.epochs.length
-        return max(self.epochs.least, -(-(self.least - length // 10) // length))
 
     def _last(self, sends: Sequence[ChunkSend]) -> int:
         delays = (s.start + (self.epochs.of(s.chunk).delay_at(s.way, s.start) or 0) for s in sends)

@@ -123,6 +123,9 @@ class PlannedAnew:
         rounds = _PARTS if combines else _PARTS // 2
         # of two that exchange one may come later than planned, and be sent back: so trees alone
         combine: Literal["auto", "reversal"] = "reversal" if combines else "auto"
+        options = structs.replace(self.options, bandwidth=None, combine=combine)
+        if options.model == "auto":  # epochs of some length are those of the plans after these
+            options = structs.replace(options, epoch="auto", multiplier=1)
         for _ in range(rounds):
             left, before = spending.left(units / _PARTS), self._found
             if left is None:
@@ -130,7 +133,7 @@ class PlannedAnew:
             told: list[object] = []  # of times that are not those of the schedule, but for this
             outcome = self.planning(
                 replace(self.request, topology=topology),
-                structs.replace(self.options, bandwidth=None, combine=combine),
+                options,
                 left,
                 told.append,
             )
