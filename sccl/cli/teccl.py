@@ -258,6 +258,9 @@ def _print(shown: TecclOutput, each: str) -> None:
         )
     if shown.epochs is not None:
         console.print(f"found in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
+    elif shown.by and shown.model in {Model.MILP, Model.ASTAR} and shown.by != shown.model:
+        ended = "its rounds did not end" if shown.model == Model.ASTAR else "it found none better"
+        console.print(f"found by {shown.by}, not by model {shown.model}: {ended}")
     if shown.bandwidth:
         console.print(
             f"links have what {on_a_line(shown.bandwidth)} says: 'sccl check' and 'sccl simulate' "

@@ -57,13 +57,16 @@ def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "--switch", "copy")
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
-    assert (code, shown["model"], shown["switch"]) == (0, "astar", "copy")
+    assert (code, shown["model"], shown["by"], shown["switch"]) == (0, "astar", "astar", "copy")
     assert shown["epochs"] * shown["epoch_us"] > 0
     checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--epoch", "slowest")
     assert code == 0
     assert "found in " in out
+    code, out, _ = sccl("teccl", *words, "--model", "astar", "--effort", "1e-9")
+    assert code == 0
+    assert "found by list scheduling, not by model astar: its rounds did not end" in out
 
 
 @pytest.mark.parametrize(

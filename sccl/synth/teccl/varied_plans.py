@@ -32,6 +32,7 @@ from sccl.synth.network.sends import Sends
 from sccl.synth.teccl.combining import Combined
 from sccl.synth.teccl.epochs import length_of
 from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.phases import FoundBy
 from sccl.synth.teccl.varied import rows_of, varied
 from sccl.synth.teccl.varied_least import least_varied
 
@@ -139,7 +140,7 @@ class PlannedAnew:
             )
             if self._take_anew(outcome, at_full=topology is self.request.topology):
                 for event in told:
-                    if isinstance(event, Combined):
+                    if isinstance(event, Combined | FoundBy):
                         self.notify(event)
             yield outcome
             if self._found is before and topology is not self.request.topology:
