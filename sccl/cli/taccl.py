@@ -48,7 +48,7 @@ BySketch = Annotated[
 Size = Annotated[
     str | None,
     typer.Option(
-        help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number.",
+        help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number.",
         show_default="the sketch's",
     ),
 ]

@@ -38,7 +38,7 @@ from sccl.view.text.notes import share_bar
 
 Size = Annotated[
     str,
-    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
+    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number."),
 ]
 Restarts = Annotated[int, typer.Option(help="Seeds to try; it ends where the bound is met.")]
 Improve = Annotated[

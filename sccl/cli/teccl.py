@@ -45,7 +45,7 @@ from sccl.view.text.notes import share_bar
 
 Size = Annotated[
     str,
-    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
+    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number."),
 ]
 ByModel = Annotated[
     Model,
