@@ -186,7 +186,7 @@ def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> 
 @reported
 def teccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
     """Schedules of equal chunks, and of any, beside what TE-CCL published."""
-    rows = _chosen({"tables": least.PUBLISHED, "fig8": least.FIGURE_8}, only, smoke=smoke)
+    rows = _chosen({**least.PARTS, "fig8": least.FIGURE_8}, only, smoke=smoke)
     record = begin("teccl", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[least.LeastTimeResult] = []
     for result in least.run(rows, smoke=smoke):

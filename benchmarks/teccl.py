@@ -190,6 +190,12 @@ PUBLISHED = (
     *_rows("torus:4x4x4", "alltoall", {1_024_000: (None, None), 1_024_000_000: (None, None)}),
 )
 
+PARTS = {
+    f"tables-{topology}": tuple(row for row in PUBLISHED if row.topology == topology)
+    for topology in dict.fromkeys(row.topology for row in PUBLISHED)
+}
+"""The rows of each machine, so that those of one can be measured anew."""
+
 FIGURE_8 = tuple(
     Published("teccl-amdx2", "allgather", 32 * size, None, None, figure="fig8")
     for size in (16_000, 256_000, 10**6, 16 * 10**6, 256 * 10**6)

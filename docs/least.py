@@ -1,15 +1,17 @@
-"""Make the page of least times anew: ``python -m docs.least FOLDER``.
+"""Make the page of least times anew: ``python -m docs.least FOLDER [MACHINE ...]``.
 
 Bounds, schedules of any chunks and those of equal ones are what ``python -m benchmarks teccl``
-measured (``benchmarks/results/teccl.json``); so is what is published beside them. TACOS' schedules
-and the classical algorithms are worked out here; the folder keeps them, so that a run that was
-stopped goes on where it was.
+measured (``benchmarks/results/teccl.json``, and what was measured anew of single machines by
+``--only tables-MACHINE``); so is what is published beside them. TACOS' schedules and the classical
+algorithms are worked out here; the folder keeps them, so that a run that was stopped goes on where
+it was. Where machines are named, the parts of others stay as they are.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from sccl.collectives import named
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text
 from sccl.core.files.disk import make_directory, slug, write_atomically
+from sccl.errors import unknown_name
 from sccl.prove.bounds import least_time
 from sccl.synth import baselines
 from sccl.synth.fluid.curve import least_curve
@@ -30,7 +33,9 @@ from sccl.topo import resolve
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "least-times.md"
-MEASURED = DOCS.parent / "benchmarks" / "results" / "teccl.json"
+MEASURED = [DOCS.parent / "benchmarks" / "results" / f"teccl{of}.json" for of in ("", "-rail")]
+"""Rows of later ones take the place of the same ones before."""
+
 MACHINES = {
     ("dgx1", "allgather"): "NVIDIA DGX-1, 8 GPUs on NVLinks.",
     ("z52", "allgather"): "Gigabyte Z52, 8 GPUs as a ring.",
@@ -55,19 +60,42 @@ _MADE = "<!-- What follows is made by docs/least.py. -->\n"
 Found = dict[str, Any]
 
 
-def main(folder: Path) -> None:
-    """Write the page."""
+def main(folder: Path, only: Sequence[str] = ()) -> None:
+    """Write the page.
+
+    Args:
+        only: machines whose parts are made; none: all.
+
+    Raises:
+        UnknownNameError: the page has none of a name.
+    """
+    known = {machine: about for (machine, _), about in MACHINES.items()}
+    for name in only:
+        if name not in known:
+            raise unknown_name("machine", name, known, f"give some of {', '.join(known)}")
     make_directory(folder)
-    measured = json.loads(MEASURED.read_text(encoding="utf-8"))["results"]
-    head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
+    measured = _measured()
+    head, _, made = PAGE.read_text(encoding="utf-8").partition(_MADE)
+    before = {part.partition("\n")[0]: part for part in made.split("\n## ")}
     parts = [head + _MADE]
     for (machine, collective), about in MACHINES.items():
+        if only and machine not in only:
+            parts.append("## " + before[f"{collective} on {machine}"].rstrip("\n") + "\n")
+            continue
         rows = [r for r in measured if (r["topology"], r["collective"]) == (machine, collective)]
         each = resolve(machine).ranks if collective == "allgather" else 1
         sizes = {row["output_bytes"]: row["output_bytes"] // each for row in rows}
         others = _others(folder, machine, collective, list(sizes.values()))
         parts += [f"## {collective} on {machine}\n\n{about}\n", _table(rows, sizes, others)]
     write_atomically(PAGE, "\n".join(parts))
+
+
+def _measured() -> list[Found]:
+    """Return all rows, each as it was measured last."""
+    rows = [
+        row for file in MEASURED for row in json.loads(file.read_text(encoding="utf-8"))["results"]
+    ]
+    return list({(r["topology"], r["collective"], r["output_bytes"]): r for r in rows}.values())
 
 
 def _others(folder: Path, machine: str, collective: str, sizes: list[int]) -> Found:
@@ -136,4 +164,4 @@ def _above(us: float | None, least: float) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

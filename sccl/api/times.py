@@ -24,7 +24,7 @@ from sccl.errors import TooLargeError
 from sccl.synth.contract import Request
 from sccl.synth.settings import checked_effort
 from sccl.tasks.baseline import placed_on
-from sccl.tasks.planned import best_of, options_of, plain_subject, sketch_for
+from sccl.tasks.planned import best_of, nothing_by_then, options_of, plain_subject, sketch_for
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.subject import subject_of
 from sccl.tasks.taccl import NAME as TACCL
@@ -109,7 +109,7 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
         )
     found, ended = best_of(outcome)
     if found is None:
-        raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
+        raise TooLargeError(nothing_by_then(ended))
     assert not isinstance(found.plan, KSynchronous)
     assert found.bound.least is not None
     plan = found.plan.part(Excerpt()) if isinstance(found.plan, PackedSchedule) else found.plan
@@ -225,7 +225,7 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         )
     found, ended = best_of(by.outcome)
     if found is None:
-        raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
+        raise TooLargeError(nothing_by_then(ended))
     assert isinstance(found.plan, core_schedule.Schedule)
     assert found.bound.least is not None
     return Schedule(found.plan, None if priorities else float(found.bound.least), ended)
@@ -315,7 +315,7 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
         )
     found, ended = best_of(by.outcome)
     if found is None:
-        raise TooLargeError(f"{ended}, and no schedule by then: give it more time")
+        raise TooLargeError(nothing_by_then(ended))
     assert isinstance(found.plan, core_schedule.Schedule)
     assert found.bound.least is not None
     return Schedule(found.plan, float(found.bound.least), ended)

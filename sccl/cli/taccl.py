@@ -20,7 +20,7 @@ from sccl.errors import ParameterError
 from sccl.synth.contract import Request
 from sccl.synth.settings import checked_effort
 from sccl.tasks.files import write_plan
-from sccl.tasks.planned import best_of, options_of, plain_subject
+from sccl.tasks.planned import best_of, nothing_by_then, options_of, plain_subject
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.taccl import (
     AUTO,
@@ -48,7 +48,7 @@ BySketch = Annotated[
 Size = Annotated[
     str | None,
     typer.Option(
-        help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number.",
+        help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number.",
         show_default="the sketch's",
     ),
 ]
@@ -136,7 +136,7 @@ def taccl(
     The schedule is judged, and beside it stands a time that no schedule of such chunks beats,
     within any sketch.
 
-    Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
+    Exit code 0: found, 2: bad input, 3: time or effort ran out, 130: interrupted; what was found by
     then is kept.
     """
     wire = wire_of_sketch(sketch)
@@ -182,7 +182,7 @@ def taccl(
         by = sketched(request, chosen, within, (lambda *_: None) if json else tell, tell_first_use)
     found, ended = best_of(by.outcome)
     if found is None:
-        err().print(f"unknown: {ended}, and no schedule by then: give it more", markup=False)
+        err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     shown = taccl_output(
         request,

@@ -17,7 +17,14 @@ from sccl.core.outcome import Found
 from sccl.core.words import counted
 from sccl.synth.contract import Request
 from sccl.tasks.files import write_plan
-from sccl.tasks.planned import best_of, notes_on, options_of, plain_subject, sketch_for
+from sccl.tasks.planned import (
+    best_of,
+    notes_on,
+    nothing_by_then,
+    options_of,
+    plain_subject,
+    sketch_for,
+)
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.tacos import (
     NAME,
@@ -31,7 +38,7 @@ from sccl.view.text.notes import share_bar
 
 Size = Annotated[
     str,
-    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
+    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number."),
 ]
 Restarts = Annotated[int, typer.Option(help="Seeds to try; it ends where the bound is met.")]
 Improve = Annotated[
@@ -117,7 +124,7 @@ def tacos(
         )
     found, ended = best_of(outcome)
     if found is None:
-        err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
+        err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     machine = about.taccl_topology if about.topo is None else about.topo
     asked = (about.collective, machine, about.root)

@@ -19,7 +19,14 @@ from sccl.core.words import counted
 from sccl.synth.contract import Request
 from sccl.synth.settings import checked_effort
 from sccl.tasks.files import write_plan
-from sccl.tasks.planned import best_of, notes_on, options_of, plain_subject, sketch_for
+from sccl.tasks.planned import (
+    best_of,
+    notes_on,
+    nothing_by_then,
+    options_of,
+    plain_subject,
+    sketch_for,
+)
 from sccl.tasks.sizes import check_divides, size_in_bytes
 from sccl.tasks.teccl import (
     NAME,
@@ -38,7 +45,7 @@ from sccl.view.text.notes import share_bar
 
 Size = Annotated[
     str,
-    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 1GB (decimal), or a number."),
+    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number."),
 ]
 ByModel = Annotated[
     Model,
@@ -151,7 +158,7 @@ def teccl(
     best where they are small; or by TE-CCL's own models of epochs. The schedule is judged, and
     beside it stands a time that no schedule of such chunks beats.
 
-    Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
+    Exit code 0: found, 2: bad input, 3: time or effort ran out, 130: interrupted; what was found by
     then is kept.
     """
     weighed = priorities_of(priorities)
@@ -199,7 +206,7 @@ def teccl(
         )
     found, ended = best_of(by.outcome)
     if found is None:
-        err().print(f"unknown: {ended}, and no schedule by then: give it more time", markup=False)
+        err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
     shown = teccl_output(
         request,
@@ -258,6 +265,9 @@ def _print(shown: TecclOutput, each: str) -> None:
         )
     if shown.epochs is not None:
         console.print(f"found in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
+    elif shown.by and shown.model in {Model.MILP, Model.ASTAR} and shown.by != shown.model:
+        ended = "its rounds did not end" if shown.model == Model.ASTAR else "it found none better"
+        console.print(f"found by {shown.by}, not by model {shown.model}: {ended}")
     if shown.bandwidth:
         console.print(
             f"links have what {on_a_line(shown.bandwidth)} says: 'sccl check' and 'sccl simulate' "

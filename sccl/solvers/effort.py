@@ -10,6 +10,9 @@ from sccl.errors import ParameterError
 
 MAX_TIMEOUT_S = 10_000_000
 
+LATE = "timeout"
+"""With which the reason of an Unknown begins whose time ran out, and no other's."""
+
 UNIT_S = 2.0
 """Seconds of a unit of effort, about (one to five): what users give in seconds is so spent."""
 
@@ -47,7 +50,7 @@ class Effort:
     @property
     def why_late(self) -> str:
         """Return the reason of an Unknown whose time ran out."""
-        return f"timeout after {self.timeout_s:g} s"
+        return f"{LATE} after {self.timeout_s:g} s"
 
     @property
     def why_used_up(self) -> str:

@@ -12,6 +12,7 @@ from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.solvers.effort import LATE
 from sccl.synth import registry
 from sccl.synth.contract import Options, Synthesizer
 from sccl.tasks.subject import Subject, spec_of
@@ -83,3 +84,15 @@ def best_of(outcome: Outcome) -> tuple[Found | None, str]:
         case GaveUp(reason=reason, best=best):
             return best, reason
     return None, "impossible"
+
+
+def nothing_by_then(ended: str) -> str:
+    """Return in words that no schedule was found, and what to give more of: what ran out.
+
+    Args:
+        ended: why the search ended, as :func:`best_of` says it.
+    """
+    if ended in {"interrupted", "impossible"}:
+        return f"{ended}, and no schedule by then"
+    more = "time" if ended.startswith(LATE) else "effort"
+    return f"{ended}, and no schedule by then: give it more {more}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,6 +29,7 @@ from sccl.runtime import (
     tuned,
 )
 from sccl.tasks.outputs import Output, file_digest, question_digests
+from sccl.tasks.sizes import size_in_bytes
 
 
 class TimingPart(Part, frozen=True, kw_only=True):
@@ -99,7 +99,6 @@ class TuneOutput(Output, frozen=True, kw_only=True):
     checked: tuple[CheckedPart, ...]
 
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LARGEST = 1 << 40  # bytes
 _COMPARED = (
     "every byte of every rank's output was compared with what the definition of the collective "
@@ -147,18 +146,18 @@ def size_range(text: str) -> tuple[int, int]:
     """Return the first and the last of some sizes, ``from..to``, bytes.
 
     Raises:
-        ParameterError: the text is of another form, or the last is less than the first.
+        ParameterError: the text is of another form, one is out of range, or the last is less than
+            the first.
     """
-    found = re.fullmatch(r"(\d{1,13})([KMG]?)\.\.(\d{1,13})([KMG]?)", text)
-    if found:
-        low = int(found[1]) * _UNITS[found[2]]
-        high = int(found[3]) * _UNITS[found[4]]
-        if 1 <= low <= high <= _LARGEST:
+    first, between, last = (part.strip() for part in text.partition(".."))
+    if between:
+        low, high = size_in_bytes(first, "sizes"), size_in_bytes(last, "sizes")
+        if low <= high <= _LARGEST:
             return low, high
         if low > high:
             raise ParameterError(
-                f"sizes is {text!r}, from {found[1]}{found[2]} to less, {found[3]}{found[4]}: "
-                f"expected from..to, such as {found[3]}{found[4]}..{found[1]}{found[2]}"
+                f"sizes is {text!r}, from {first} to less, {last}: "
+                f"expected from..to, such as {last}..{first}"
             )
     raise ParameterError(
         f"sizes is {text!r}, expected from..to in bytes of at most {_LARGEST >> 30}G, such as 1..4M"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
+from math import ceil, floor
 
 from sccl.errors import ParameterError
 from sccl.synth.contract import MAX_SIZE_BYTES
+
+_FORM = re.compile(r"(\d{1,19})(?:\.(\d{1,19}))?([KMGTP]?)(i?)(B?)", re.IGNORECASE)
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
@@ -13,23 +17,29 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 def size_in_bytes(text: str, name: str = "size") -> int:
     """Return the bytes of ``"1GB"`` (decimal), ``"1GiB"`` or ``"1G"`` (binary), or ``"1024"``.
 
+    Fractions are taken that come to whole bytes, as ``"62.5MB"``.
+
     Args:
         name: what the message calls it.
 
     Raises:
-        ParameterError: it is none of these, or out of range.
+        ParameterError: it is none of these, no whole number of bytes, or out of range.
     """
-    found = re.fullmatch(r"(\d{1,19})(?:([KMGTP]?)(i?)(B?))", text.strip(), re.IGNORECASE)
-    if found and not (found[3] and not found[2]):
-        decimal = found[4] and not found[3]
-        size = int(found[1])
-        for _ in range(_POWERS[found[2].upper()]):
-            size *= 1000 if decimal else 1024
+    found = _FORM.fullmatch(text.strip())
+    if found and not (found[4] and not found[3]):
+        parts = found[2] or ""
+        base = 1000 if found[5] and not found[4] else 1024
+        size = Fraction(int(found[1] + parts), 10 ** len(parts)) * base ** _POWERS[found[3].upper()]
+        if 1 <= size <= MAX_SIZE_BYTES and size.denominator > 1:
+            raise ParameterError(
+                f"{name} is {text[:40]!r}, no whole number of bytes: give {floor(size)} or "
+                f"{ceil(size)}"
+            )
         if 1 <= size <= MAX_SIZE_BYTES:
-            return size
+            return int(size)
     raise ParameterError(
-        f"{name} is {text[:40]!r}, expected 1 to {MAX_SIZE_BYTES} bytes, such as 1024, 64KiB, 1MB "
-        "or 1GB"
+        f"{name} is {text[:40]!r}, expected 1 to {MAX_SIZE_BYTES} bytes, such as 1024, 64KiB, "
+        "62.5MB or 1GB"
     )
 
 

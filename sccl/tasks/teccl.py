@@ -85,6 +85,13 @@ class TecclOutput(Output, frozen=True, kw_only=True):
         str | None, Meta(description="The sketch that bound and schedule keep to; null: none.")
     ] = None
     file: FileText | None
+    by: Annotated[
+        str | None,
+        Meta(
+            description="What found it: list scheduling, which models begin with, or the model "
+            "that bettered it; null of what combines."
+        ),
+    ] = None
     combined: Annotated[
         str | None,
         Meta(description="How the best of what combines was found; null: that of what does not."),
@@ -170,6 +177,7 @@ class Scheduled:
         epoch_us: how long an epoch is; None: the best was not found in epochs.
         epochs: how many there are.
         model: by which it was found in these.
+        found_by: what found the best, list scheduling or a model; None: it combines.
         combined: how the best of what combines was found; None: it does not combine.
     """
 
@@ -178,6 +186,7 @@ class Scheduled:
     epoch_us: float | None
     epochs: int | None
     model: str | None
+    found_by: str | None
     combined: str | None = None
 
 
@@ -213,7 +222,8 @@ def scheduled(  # noqa: PLR0913 - a question, and who is told
     with compiling(first):
         outcome = registry.plan(keeping_to(sketch, NAME), request, options, effort, heard)
     seconds = time.perf_counter() - began
-    return Scheduled(outcome, seconds, heard.epoch_us, heard.epochs, heard.model, heard.combined)
+    in_epochs = heard.epoch_us, heard.epochs, heard.model
+    return Scheduled(outcome, seconds, *in_epochs, heard.found_by, heard.combined)
 
 
 @dataclass
@@ -224,6 +234,7 @@ class _Heard:
     epoch_us: float | None = None
     epochs: int | None = None
     model: str | None = None
+    found_by: str | None = None
     combined: str | None = None
 
     def __call__(self, event: object) -> None:
@@ -233,6 +244,7 @@ class _Heard:
         if (epochs := getattr(event, "epochs", None)) is not None:
             self.epoch_us, self.epochs = getattr(event, "epoch_us", None), epochs
             self.model = getattr(event, "model", None)
+        self.found_by = getattr(event, "found_by", self.found_by)
         if (by := getattr(event, "by", None)) is not None:
             self.combined = str(by)
 
@@ -287,6 +299,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
         bandwidth=str(bandwidth) if bandwidth else None,
         sketch=None if sketch is None else sketch.name,
         file=str(file) if file else None,
+        by=str(model) if model is Model.LP else by.found_by,
         combined=by.combined,
     )
 

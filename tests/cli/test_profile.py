@@ -160,6 +160,10 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
         (["--ranks", "3", "--topo", "ring:4"], "ranks is 3, but topology 'ring:4' has 4"),
         (["--topo", "rail:2x2"], "has switches as nodes"),
         (["--ranks", "2", "--sizes", "4K"], "sizes is '4K', expected from..to"),
+        (
+            ["--ranks", "2", "--sizes", "4K..1.0001M"],
+            "sizes is '1.0001M', no whole number of bytes",
+        ),
         (["--ranks", "2", "--sizes", "4K..7K"], "expected at least two, each twice the one before"),
         (["--ranks", "2", "--chunks", "1,x"], "chunks is '1,x', expected numbers such as 1,2,8"),
         (["--ranks", "2", "--chunks", "0,1"], "chunks is '0,1', expected numbers from 1 to 1024"),

@@ -17,6 +17,7 @@ from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.errors import ParameterError
 from sccl.synth import registry
 from sccl.synth.tacos import task
+from sccl.tasks.run import size_range
 from sccl.tasks.sizes import size_in_bytes, sizes_of
 from tests.kit.commands import sccl
 
@@ -153,6 +154,18 @@ def test_sizes_are_decimal_or_binary_as_they_say() -> None:
     assert [size_in_bytes(s) for s in sizes] == [7, 1000, 1000, 1024, 1024, 2 * 10**6, 3 * 2**30]
 
 
+def test_fractions_are_sizes_where_they_come_to_whole_bytes() -> None:
+    sizes = ["62.5MB", "1.5GiB", "0.5K", "0.001KB", "3.0", "1.25kib"]
+    bytes_of = [62_500_000, 3 * 2**29, 512, 1, 3, 1280]
+    assert [size_in_bytes(s) for s in sizes] == bytes_of
+    assert sizes_of("0.5KB..2.5KB") == (500, 2000, 2500)
+    assert size_range("0.5KB..1.5M") == (500, 3 * 2**19)
+    code, out, _ = sccl(
+        "tacos", "--collective", "allgather", "--topo", "ring:4", "--size", "62.5KB", "--json"
+    )
+    assert (code, json.loads(out)["size_bytes"]) == (0, 62_500)
+
+
 def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
     assert sizes_of("1MB") == (10**6,)
     assert sizes_of("64KiB..64KiB") == (2**16,)
@@ -169,6 +182,13 @@ def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
         ("1KB..", "size is '', expected 1 to"),
         ("1..2..3", "size is '2..3', expected 1 to"),
         ("0..8", "size is '0', expected 1 to"),
+        ("1.3KiB", "size is '1.3KiB', no whole number of bytes: give 1331 or 1332"),
+        ("1..2.5", "size is '2.5', no whole number of bytes: give 2 or 3"),
+        ("0.5", "size is '0.5', expected 1 to"),
+        (".5MB", "size is '.5MB', expected 1 to"),
+        ("1.MB", "size is '1.MB', expected 1 to"),
+        ("1,5MB", "size is '1,5MB', expected 1 to"),
+        ("1.5.5MB", "size is '1.5.5MB', expected 1 to"),
         ("1KB..9999PiB", "size is '9999PiB', expected 1 to"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.synth import registry
+from sccl.tasks.planned import nothing_by_then
 from tests.kit.commands import sccl
 
 ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
@@ -57,13 +58,16 @@ def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "--switch", "copy")
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
-    assert (code, shown["model"], shown["switch"]) == (0, "astar", "copy")
+    assert (code, shown["model"], shown["by"], shown["switch"]) == (0, "astar", "astar", "copy")
     assert shown["epochs"] * shown["epoch_us"] > 0
     checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--epoch", "slowest")
     assert code == 0
     assert "found in " in out
+    code, out, _ = sccl("teccl", *words, "--model", "astar", "--effort", "1e-9")
+    assert code == 0
+    assert "found by list scheduling, not by model astar: its rounds did not end" in out
 
 
 @pytest.mark.parametrize(
@@ -142,3 +146,23 @@ def test_what_was_found_by_then_is_kept(
     assert code == exit_code
     assert f"{reason}: this is the best by then" in out
     assert (tmp_path / "s.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("ended", "says"),
+    [
+        ("timeout after 3 s", "timeout after 3 s, and no schedule by then: give it more time"),
+        ("no effort is allowed", "no schedule by then: give it more effort"),
+        ("interrupted", "interrupted, and no schedule by then"),
+    ],
+)
+def test_what_to_give_more_of_is_what_ran_out(ended: str, says: str) -> None:
+    assert nothing_by_then(ended).endswith(says)
+
+
+def test_effort_that_is_spent_is_what_to_give_more_of() -> None:
+    words = ("--model", "milp", "--epochs", "60", "--effort", "1e-9")
+    code, out, err = sccl(*ASKED, *words)
+    assert (code, out) == (3, "")
+    assert err.startswith("unknown: nothing found with an effort of 1e-09, and no schedule by then")
+    assert err.endswith("give it more effort\n")

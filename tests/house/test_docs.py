@@ -13,8 +13,9 @@ import pytest
 from playwright.sync_api import Browser
 
 import sccl
-from docs import house
+from docs import house, least
 from docs.made import ROOT, filled, pages
+from sccl.errors import UnknownNameError
 from tests.kit.commands import COMMANDS
 
 FLAGS = {"mscclpp": "msccl++"}
@@ -158,3 +159,21 @@ def test_optima_of_peers_are_the_bounds_of_ours() -> None:
     assert len(rows) == 4
     for machine, optimum in rows:
         assert sccl.bounds("allgather", machine).bandwidth == Fraction(optimum)
+
+
+def test_the_page_of_least_times_is_made_anew_by_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, text = tmp_path / "page.md", least.PAGE.read_text(encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(least, "PAGE", page)
+    monkeypatch.setattr(least, "_others", lambda *_: {})
+    monkeypatch.setattr(least, "_table", lambda rows, *_: f"{len(rows)} rows\n")
+    least.main(tmp_path, ["rail:4x4"])
+    made = page.read_text(encoding="utf-8")
+    before, _, after = text.partition("## allgather on rail:4x4")
+    assert made.startswith(f"{before}## allgather on rail:4x4")
+    assert "5 rows" in made
+    assert made.endswith(after[after.index("\n## ") :])
+    with pytest.raises(UnknownNameError, match="unknown machine 'rail'"):
+        least.main(tmp_path, ["rail"])

@@ -211,7 +211,12 @@ def test_the_same_flows_twice() -> None:
 
 def test_what_flows_do_not_serve_is_refused_in_one_sentence() -> None:
     ring = resolve("ring:4")
-    for collective in ("allgather", "allreduce", "reducescatter", "broadcast", "reduce"):
+    for collective in ("allreduce", "reducescatter", "reduce"):
+        says = f"are reduced nowhere on their way, and {collective} combines: ask for milp"
+        with pytest.raises(ParameterError, match=says) as refused:
+            planned(ring, collective, 1000)
+        assert ("lp tells for alltoall" in str(refused.value)) == (collective == "reducescatter")
+    for collective in ("allgather", "broadcast"):
         with pytest.raises(ParameterError, match=f"in {collective} several ranks want the same"):
             planned(ring, collective, 1000)
     with pytest.raises(ParameterError, match="alpha is occupies in model lp"):

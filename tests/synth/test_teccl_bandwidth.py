@@ -372,3 +372,29 @@ def test_what_reduces_goes_around_what_is_out_for_good() -> None:
     ring = resolve("ring:4@1GB+0us")
     schedule, _ = found(ring, "reduce", 10_000, less(1, None, 0, ((1, 0),)))
     assert all(ring.links[k].edge != (1, 0) for _, _, _, k in rows(schedule))
+
+
+@settings(max_examples=times(20, by_day=8), deadline=None)
+@given(st.data())
+def test_no_horizon_is_passed_over_that_has_a_schedule(data: st.DataObject) -> None:
+    topology = data.draw(topologies(max_ranks=4))
+    bandwidth = data.draw(bandwidths(topology, lasting=False))
+    posed = posed_of(topology, "allgather", 20_000, bandwidth)
+    epochs = varied_epochs_of(posed, length_of(posed, "fastest", 1))
+    first = epochs.fewest(0)
+    assert first >= epochs.least
+    if 1 < first < 60:
+        fewer = ExpandedModel(epochs, Action.alone(posed), first - 1).solved(Effort(units=0.5))
+        assert fewer.sends is None
+
+
+def test_an_epoch_is_that_of_plans_in_epochs_in_model_auto_too() -> None:
+    asked = "allgather", 40_000, less(1, 2, 0.5)
+    assert not violations(found(resolve("ring:4"), *asked, epoch="slowest", multiplier=2)[0])
+
+
+def test_an_outage_is_waited_for_in_one_horizon() -> None:
+    posed = posed_of(PAIR, "allgather", 1000, less(0, 50))
+    epochs = varied_epochs_of(posed, length_of(posed, "fastest", 1))
+    assert epochs.least == 1
+    assert epochs.fewest(0) == 51

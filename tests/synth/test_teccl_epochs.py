@@ -22,13 +22,15 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.intervals.bounds import least_of
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.placing import placed, pruned
 from sccl.synth.intervals.posed import ChunkSend, Posed, pose
+from sccl.synth.network.paths import FAR
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl import searched
 from sccl.synth.teccl.epochs import Epochs, epochs_of, length_of
-from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel, OutOfTimeError
+from sccl.synth.teccl.expanded import Expanded, ExpandedModel, OutOfTimeError
 from sccl.synth.teccl.searched import EpochSearch
 from sccl.topo import resolve
 from tests.kit.executed import is_right
@@ -237,18 +239,6 @@ def replace_wanted(posed: Posed, ranks: set[int]) -> Posed:
     return replace(posed, wanted=(frozenset(ranks),))
 
 
-def test_rounds_go_on_from_what_is_on_its_way() -> None:
-    """What holds a link beyond a round holds it in the next one, and what comes late comes then."""
-    posed = posed_of(resolve("ring:3@10GB+0.5us"), "allgather", 10_000)
-    epochs = epochs_of(posed, max(1, posed.hops[0][0].busy // 4))
-    first = EpochState.first(epochs)
-    send = ChunkSend(1, 0, posed.out[0][0])
-    after = first.after(epochs, [send], 2)
-    span, delay = epochs.spans[send.way][0], epochs.delay[send.way]
-    assert after.there[0, posed.dst[send.way]] == 1 + delay - 2
-    assert {k for _, k in after.held} == set(range(1 + span.last - 2 + 1))
-
-
 def test_sends_are_placed_as_soon_as_may_be_and_never_together() -> None:
     posed = posed_of(resolve("ring:4@10GB+0us"), "broadcast", 10_000, chunks=3)
     way, busy = posed.out[0][0], posed.hops[posed.out[0][0]][0].busy
@@ -287,21 +277,13 @@ def test_models_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) 
         planned(resolve("ring:4"), "alltoall", 1 << 20, model="milp", buffers=0)
 
 
-def test_rounds_that_bring_nothing_end() -> None:
-    posed = posed_of(resolve("ring:4"), "allgather", 1000)
-    epochs = epochs_of(posed, length_of(posed, "fastest", 1))
-    told: list[object] = []
-    search = EpochSearch(epochs, [Action.alone(posed)], 0, None, lambda *_: told.append(1))
-    assert not search.rounds(Spending(Effort(units=0.0)), 4)
-    assert not told
-
-
 def test_where_nothing_is_found_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = Expanded(None, refuted=False, units=0.0)
     monkeypatch.setattr(ExpandedModel, "solved", lambda *_: nothing)
     ring = resolve("ring:4")
     request = Request(ring, named("allgather", 4), 4000)
-    outcome = registry.plan(TECCL, request, TECCL.Options(model="astar"), Effort(units=1.0))
+    told = TECCL.Options(model="milp", epochs=20)
+    outcome = registry.plan(TECCL, request, told, Effort(units=1.0))
     assert outcome == GaveUp("nothing found with an effort of 1")
 
 
@@ -356,3 +338,30 @@ def test_programs_are_feasible_where_clauses_are(data: st.DataObject) -> None:
     by = {solver: model.solved(Effort(units=5), solver) for solver in ("auto", "scip")}
     assert (by["auto"].sends is None) == (by["scip"].sends is None)
     assert by["auto"].refuted == by["scip"].refuted
+
+
+def test_what_is_let_go_at_every_hop_may_be_an_epoch_less() -> None:
+    """Two hops of 10.3 us are two epochs of 9.6: a tenth is let go at each."""
+    told: dict[str, Any] = {"model": "milp", "buffers": 0}
+    best, events = planned(resolve("ring:5"), "allgather", 240_000, **told)
+    assert counted(events) == 2
+    assert best.proved
+    assert float(best.bound.attained) == pytest.approx(20.6)
+
+
+@settings(max_examples=times(25, by_day=10), deadline=None)
+@given(st.data())
+def test_no_horizon_is_passed_over_that_has_a_schedule(data: st.DataObject) -> None:
+    """From below all that is passed over is refuted, too."""
+    topology = data.draw(machines)
+    collective = data.draw(st.sampled_from(["allgather", "broadcast", "alltoall"]))
+    posed = posed_of(topology, collective, data.draw(st.sampled_from([10_000, 200_000])))
+    length = length_of(posed, data.draw(st.sampled_from(["fastest", "slowest"])), 1)
+    epochs = epochs_of(posed, length * data.draw(st.sampled_from([1, 3])))
+    spec = named(collective, topology.ranks)
+    least = least_of(topology, spec, posed, posed.clock.sizes[0] * spec.unit, FAR) // posed.unit
+    first = epochs.fewest(least)
+    assert first >= epochs.least
+    if first > 1:
+        fewer = ExpandedModel(epochs, Action.alone(posed), first - 1).solved(Effort(units=2))
+        assert fewer.sends is None

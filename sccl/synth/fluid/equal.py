@@ -13,7 +13,7 @@ from fractions import Fraction
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.errors import TooLargeError
 from sccl.prove.bounds import least_time
-from sccl.solvers.effort import Effort
+from sccl.solvers.effort import LATE, Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
 
@@ -118,7 +118,7 @@ def _some(effort: Effort, units: float | None, seconds: float) -> Effort:
 
 def _why(outcome: GaveUp, effort: Effort) -> str:
     """Return why it ended, of the time that is the user's, and not of what was left of it."""
-    late = outcome.reason.startswith("timeout")
+    late = outcome.reason.startswith(LATE)
     return effort.why_late if late else outcome.reason
 
 

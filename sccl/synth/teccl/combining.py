@@ -255,7 +255,7 @@ def _chained(
     (best, how), last = known, asked.last
     posed, ended = last.posed, ""
     least = ceil(strict.least / posed.unit)
-    chains = ChainPlan(posed, last.options, None, least, (least,), asked.told)
+    chains = ChainPlan(posed, last.options, None, least, least, (least,), asked.told)
     found = []
     try:
         chains.overlap(chain_of(strict.sends))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -110,6 +111,33 @@ class Epochs:
         posed = self.posed
         needed = [self.soonest(c)[r] for c in range(posed.chunks) for r in posed.wanted[c]]
         return max(needed, default=0)
+
+    def fewest(self, least: int) -> int:
+        """Return a number of epochs that no schedule takes fewer than.
+
+        A part of an epoch is let go at every hop, so that a schedule may be over in fewer than
+        bounds of exact time fill. Were epochs so long that nothing had to be let go, all would be
+        in time as it is: so long they are, each, in the time that a schedule takes in fact.
+
+        Args:
+            least: units that no schedule takes less than in exact time.
+        """
+        return max(self.least, -(-least // self._in_fact))
+
+    @cached_property
+    def _in_fact(self) -> int:
+        """Return how many units an epoch would have to have for all that is said to fit in it."""
+        found = self.length
+        for own in self.sizes or (self,):
+            rows = zip(own.posed.cost, own.posed.hops, own.spans, own.delay, strict=True)
+            for cost, hops, spans, delay in rows:
+                last = _latest(hops, spans, self.length)
+                if last and self.sizes:  # behind others of another size
+                    last = max(self.length - hop.busy for hop in hops)
+                found = max(found, -(-(cost + last) // delay))
+                for hop, span in zip(hops, spans, strict=True):
+                    found = max(found, -(-hop.busy // (span.last - span.first + 1)))
+        return found
 
 
 def length_of(posed: Posed, epoch: str, multiplier: int) -> int:

@@ -11,9 +11,10 @@ Images of a chunk by a symmetry of machine and collective share its variables.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import gcd
+from typing import TypeVar
 
 from sccl.solvers import cpsat, milp
 from sccl.solvers.cpsat import CpModel, IntVar
@@ -21,6 +22,8 @@ from sccl.solvers.effort import Effort
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.posed import ChunkSend
 from sccl.synth.teccl.epochs import Epochs, Span
+
+T = TypeVar("T")
 
 STRATEGY = cpsat.Strategy(presolved=False)
 """NDv2 of two chassis in 35 and 39 epochs: 0.8 s, in place of 2.4 with probing."""
@@ -99,6 +102,18 @@ class Expanded:
     units: float
 
 
+def _in_time(some: Iterable[T], late: Callable[[], bool]) -> Iterator[T]:
+    """Yield things, each while there is time: making a model takes as long as solving some.
+
+    Raises:
+        OutOfTimeError: there is none.
+    """
+    for one in some:
+        if late():
+            raise OutOfTimeError
+        yield one
+
+
 class ExpandedModel:
     """The model of so many epochs."""
 
@@ -142,16 +157,14 @@ class ExpandedModel:
             if (c, r) not in self.standing.there
         }
         for add in (self._variables, self._conserve):
-            for chunk in action.firsts:
-                if late():  # of hundreds of chunks that takes as long as some models are solved
-                    raise OutOfTimeError
+            for chunk in _in_time(action.firsts, late):
                 add(chunk)
-        self._limit()
+        self._limit(late)
         for kept in self._kept.values():
             if buffers is not None and len(kept) > buffers:
                 self.model.add(sum(kept) <= buffers)
         if not whole:
-            self._near()
+            self._near(late)
 
     def _variables(self, chunk: int) -> None:
         """Add which way a chunk may go, and when."""
@@ -239,8 +252,12 @@ class ExpandedModel:
             if k < min([*come, *([] if came is None else [came])], default=last + 1):
                 model.add(x == 0)
 
-    def _limit(self) -> None:
-        """Add what things have room for."""
+    def _limit(self, late: Callable[[], bool]) -> None:
+        """Add what things have room for.
+
+        Raises:
+            OutOfTimeError: time is over before that.
+        """
         held: dict[tuple[int, int], list[tuple[int, IntVar]]] = {}
         action, links = self.action, len(self.posed.topology.links)
         firsts = {min(images) for images in zip(*action.links, strict=True)}
@@ -248,7 +265,7 @@ class ExpandedModel:
         by_way: dict[int, list[tuple[int, int, IntVar]]] = {}
         for (chunk, way, k), x in self.x.items():
             by_way.setdefault(way, []).append((chunk, k, x))
-        for way, spans in enumerate(self.epochs.spans):
+        for way, spans in enumerate(_in_time(self.epochs.spans, late)):
             for place, span in enumerate(spans):
                 if span.thing < links and span.thing not in firsts:
                     continue
@@ -293,10 +310,14 @@ class ExpandedModel:
         self._stems[span.stem] = found
         return found
 
-    def _near(self) -> None:
-        """Maximise what is there, the sooner the better, and how near the rest comes."""
+    def _near(self, late: Callable[[], bool]) -> None:
+        """Maximise what is there, the sooner the better, and how near the rest comes.
+
+        Raises:
+            OutOfTimeError: time is over before that.
+        """
         there, terms = self.standing.there, []
-        for chunk, goal in sorted(self.wanted):
+        for chunk, goal in _in_time(sorted(self.wanted), late):
             far = self.epochs.of(chunk).far
             come = self.come.get((chunk, goal), {})
             for k, own in come.items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from sccl.collectives import Dual, dual_of
+from sccl.collectives import Dual, dual_of, named
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.core.words import counted
@@ -218,10 +218,16 @@ def _posed(request: Request, options: Options, dual: Dual) -> FluidProblem:
             f"topology {topology.name!r} has {topology.ranks} ranks, at most {MOST_RANKS} are "
             "served by model lp: ask 'sccl tacos'"
         )
-    problem = (
-        None if dual.on_reversed or dual.phases > 1 else pose(topology, dual, request.size_bytes)
-    )
-    if problem is None or not is_unicast(problem):
+    if request.spec.combining:
+        same = "; of as many bytes a rank, lp tells for alltoall when those can have come"
+        raise ParameterError(
+            f"model is lp, whose bytes go by themselves and are reduced nowhere on their way, and "
+            f"{name} combines: ask for milp or astar, or for continuous, with combine direct if "
+            "each contribution is to go by itself to the end"
+            + (same if request.spec == named("reducescatter", topology.ranks) else "")
+        )
+    problem = pose(topology, dual, request.size_bytes)
+    if not is_unicast(problem):
         raise ParameterError(
             f"model is lp, which copies nothing, and in {name} several ranks want the same: ask "
             "for continuous, milp or astar; lp serves alltoall, scatter, gather, and their like"

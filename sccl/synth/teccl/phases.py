@@ -52,6 +52,9 @@ _GROUPS = 3
 EPOCHS = frozenset({"milp", "astar"})
 """Models whose time is in epochs."""
 
+LISTED = "list scheduling"
+"""What finds the schedule that models begin with."""
+
 _ROUND = 4
 """Epochs that a round of A* has at least, beside the longest alpha's."""
 
@@ -71,6 +74,13 @@ class Listeners:
     counted: Callable[[float, int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class FoundBy:
+    """What found the schedule that is returned, of what does not combine."""
+
+    found_by: str
+
+
 @dataclass
 class PhasePlan:
     """A phase.
@@ -80,8 +90,10 @@ class PhasePlan:
         sends: the best; None: there is none yet.
         least: units that no schedule of such chunks takes less than; of several tenants what
             their finishes are worth together, at the least.
+        steady: the least, too, if bandwidth did not vary.
         soonest: units before which no tenant finishes.
-        by_search: whether that is the solver's word.
+        by: what found the best: list scheduling, or a model; empty: nothing yet.
+        by_search: whether the least is the solver's word.
         exhausted: whether the model of all chunks has nothing better.
         ended: why list scheduling ended before its effort was spent; empty: it did not.
     """
@@ -90,9 +102,11 @@ class PhasePlan:
     options: Options
     sends: tuple[ChunkSend, ...] | None
     least: int
+    steady: int
     soonest: tuple[int, ...]
     told: Listeners
     ended: str = ""
+    by: str = ""
     by_search: bool = False
     exhausted: bool = False
     kind: ClassVar[type[IntervalModel]] = IntervalModel
@@ -148,12 +162,13 @@ class PhasePlan:
         ).ordered()
 
     def _take(self, sends: tuple[ChunkSend, ...]) -> None:
-        before, kept = self.value, self.sends
-        self.sends = sends
+        before, kept = self.value, (self.sends, self.by)
+        model = self.options.model
+        self.sends, self.by = sends, model if model in EPOCHS else "continuous"
         if self.value < before:
             self.tell()
         elif self.value > before:
-            self.sends = kept
+            self.sends, self.by = kept
 
     def tell(self) -> None:
         """Tell what the best takes, and the bound: of several tenants the mean."""
@@ -201,13 +216,27 @@ class PhasePlan:
         take = lambda sends, count: self._take_epochs(sends, epochs.us, count)  # noqa: E731
         if asked.buffers is not None:
             actions = actions[-1:]
-        search = EpochSearch(epochs, actions, self.least, asked.buffers, take, asked.solver)
+        search = EpochSearch(epochs, actions, self.steady, asked.buffers, take, asked.solver)
         if asked.model == "astar":
-            search.rounds(spending, asked.epochs or max(_ROUND, epochs.longest) + 1)
+            self._in_rounds(search, spending, asked.epochs or max(_ROUND, epochs.longest) + 1)
         elif asked.epochs:
             search.within(asked.epochs, spending)
         else:
             search.fewest(spending, enough, None if self.sends is None else self.finish)
+
+    def _in_rounds(self, search: EpochSearch, spending: Spending, count: int) -> None:
+        """Take what rounds find, whatever it takes; if they do not end, what there was before.
+
+        Args:
+            count: epochs of a round.
+        """
+        before = self.sends, self.by
+        self.sends, self.by = None, ""
+        try:
+            search.rounds(spending, count)
+        finally:
+            if self.sends is None:
+                self.sends, self.by = before
 
     def _take_epochs(self, sends: tuple[ChunkSend, ...], epoch_us: float, count: int) -> None:
         before = self.finish
@@ -301,9 +330,11 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     model = AlphaModel(options.alpha)
     first, ended = None, ""
     alike = not collective.counts  # others TACOS does not take
-    begins = options.model != "astar" and options.buffers is None and not options.epochs
+    rounds = options.model == "astar"
+    begins = options.buffers is None and (rounds or not options.epochs)
     if alike and begins:
-        first, ended = matched(request, options.chunks, options.alpha, effort)
+        improve = 0.0 if rounds else 1.0  # as it is kept only if rounds do not end
+        first, ended = matched(request, options.chunks, options.alpha, effort, improve)
     tick_ps = 1 if first is None else first.tick_ps
     clock = Clock.of(machine, sizes, model, tick_ps)
     parts = [count for _, count in spec.parts] if options.priorities else []
@@ -317,6 +348,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
             raise NoScheduleError(effort.why_late)
     attained = FAR if first is None else first.finish
     least = -(-least_of(machine, spec, posed, size_bytes, attained) // posed.unit)
+    steady = least
     if posed.varied:
         least = max(least, least_varied(posed))
         sends = None if sends is None else placed(posed, sends, 0)
@@ -326,8 +358,9 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     if options.priorities:
         soonest = _each_alone(machine, spec, posed, size_bytes, options.chunks)
         least = _together(posed.priorities, soonest, least)
-    phase = PhasePlan(posed, options, sends, least, soonest, told, ended)
+    phase = PhasePlan(posed, options, sends, least, steady, soonest, told, ended)
     if sends is not None:
+        phase.by = LISTED
         phase.tell()
     return phase
 

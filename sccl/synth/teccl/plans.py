@@ -15,7 +15,7 @@ from sccl.synth.intervals.begun import NoScheduleError
 from sccl.synth.teccl.combining import Combined, Combining, CombiningAsked, combined, in_phases
 from sccl.synth.teccl.linear import plan_flows
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phases import Listeners, PhasePlan, phase_of
+from sccl.synth.teccl.phases import FoundBy, Listeners, PhasePlan, phase_of
 from sccl.synth.teccl.varied_plans import PlannedAnew
 
 UNITS = 2.0
@@ -91,6 +91,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         return GaveUp(ended or late or f"nothing found with an effort of {units:g}")
     if not ended and spending.late() and any(phase.value > phase.least for phase in phases):
         ended = effort.why_late
+    if not request.spec.combining:
+        notify(FoundBy(phases[-1].by))
     whole = in_phases(request, options, collective, phases)
     if request.spec.combining and (ended or options.buffers is not None):
         notify(Combined(Combining.REVERSAL))

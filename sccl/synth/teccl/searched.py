@@ -13,7 +13,7 @@ from functools import partial
 
 from sccl.core.words import counted
 from sccl.errors import ParameterError, TooLargeError
-from sccl.solvers.effort import Spending
+from sccl.solvers.effort import Effort, Spending
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.placing import placed, pruned
 from sccl.synth.intervals.posed import ChunkSend
@@ -24,7 +24,12 @@ MOST_VARIABLES = 1_500_000
 """Of a model, about."""
 
 _SHARE = 0.5
-"""Of what is left: for one model."""
+"""Of the effort that is left: for one model; and of the time, for a round of A*, as a first one
+that can be bettered for long leaves none to others else."""
+
+_ENDING = 0.4
+"""Of the time that making a model took: that CP-SAT takes to leave its presolve, in which it hears
+no deadline (8 s in place of 6 with 316,000 variables, which took 6 to make)."""
 
 _STALLED = 3
 """Rounds of A* that bring nothing nearer, each twice as long, after which it gives up."""
@@ -36,7 +41,7 @@ class EpochSearch:
 
     Attributes:
         actions: groups of symmetries that are tried, the last the identity alone.
-        least: units that no schedule takes less than.
+        least: units that no schedule takes less than, where bandwidth varies at its full one.
         buffers: chunks of others that a rank keeps to send on later; None: any number.
         told: called with each schedule that is found, in exact time, and its epochs.
         solver: of the models.
@@ -60,7 +65,9 @@ class EpochSearch:
             TooLargeError: the model would be too large.
             KeyboardInterrupt: the user interrupted; what was found by then has been told.
         """
-        low, high, stride = self._first(), None, 1
+        if finish is not None and finish <= enough:
+            return None
+        low, high, stride = self.epochs.fewest(self.least), None, 1
         most = MOST + 1 if finish is None else -(-finish // self.epochs.length)
         count = low
         while low < most and not spending.used_up() and not spending.late():
@@ -115,7 +122,12 @@ class EpochSearch:
         while any(pair not in standing.there for pair in wanted):
             if spending.used_up() or spending.late() or stalled == _STALLED:
                 return False
-            self._check_size(count)
+            try:
+                self._check_size(count)
+            except TooLargeError:  # as rounds are longer where one brought nothing
+                if stalled:
+                    return False
+                raise
             epochs = replace(self.epochs, first=before)
             make = partial(
                 ExpandedModel,
@@ -126,7 +138,7 @@ class EpochSearch:
                 buffers=self.buffers,
                 whole=False,
             )
-            found = self._spent(make, spending)
+            found = self._spent(make, spending, _SHARE)
             new = found.sends or ()
             sends += [ChunkSend(s.start + before, s.chunk, s.way) for s in new]
             standing, before = standing.after(epochs, new, count), before + count
@@ -145,26 +157,31 @@ class EpochSearch:
                 break
         return found
 
-    def _spent(self, make: Callable[..., ExpandedModel], spending: Spending) -> Expanded:
-        """Return what a model says, which is made if there is time for it."""
+    def _spent(
+        self, make: Callable[..., ExpandedModel], spending: Spending, share: float = 1.0
+    ) -> Expanded:
+        """Return what a model says, which is made if there is time for it.
+
+        Args:
+            share: of the time that is left then.
+        """
+        nothing = Expanded(None, refuted=False, units=0.0)
         if spending.used_up():
-            return Expanded(None, refuted=False, units=0.0)
+            return nothing
+        began = spending.seconds()
         try:
             model = make(late=spending.late)
         except OutOfTimeError:
-            return Expanded(None, refuted=False, units=0.0)
-        left = spending.left()  # the seconds that making it took are gone
-        if left is None:
-            return Expanded(None, refuted=False, units=0.0)
-        units = None if left.units is None else max(left.units * _SHARE, 0.05)
-        some = spending.left(float("inf") if units is None else units)
-        found = model.solved(some or left, self.solver)
+            return nothing
+        ending = _ENDING * (spending.seconds() - began)
+        left = spending.left()
+        if left is None or left.seconds <= ending:
+            return nothing
+        seconds = None if left.timeout_s is None else (left.timeout_s - ending) * share
+        units = left.units and min(left.units, max(left.units * _SHARE, 0.05))
+        found = model.solved(Effort(seconds, left.seed, units), self.solver)
         spending.units += max(found.units, 1e-3)
         return found
-
-    def _first(self) -> int:
-        length = self.epochs.length
-        return max(self.epochs.least, -(-(self.least - length // 10) // length))
 
     def _last(self, sends: Sequence[ChunkSend]) -> int:
         delays = (s.start + (self.epochs.of(s.chunk).delay_at(s.way, s.start) or 0) for s in sends)

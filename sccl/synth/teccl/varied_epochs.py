@@ -23,6 +23,7 @@ from sccl.synth.teccl.epochs import (
     epochs_of,
     span_of,
 )
+from sccl.synth.teccl.varied_least import farthest
 
 _Setting = tuple[int | None, tuple[Span, ...]]
 """The delay of a chunk that sets out, None if it never arrives, and what it holds."""
@@ -61,6 +62,20 @@ class VariedEpochs(Epochs):
     def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:
         """Return what a chunk holds that sets out in an epoch."""
         return self._set_out(way, epoch)[1]
+
+    def fewest(self, least: int) -> int:
+        """Return a number of epochs that no schedule takes fewer than.
+
+        Args:
+            least: units that no schedule takes less than at full bandwidth, in exact time.
+        """
+
+        def arrives(chunk: int, way: int, epoch: int) -> int:
+            """Return the epoch from which a chunk is there that sets out in one."""
+            delay = self.of(chunk).delay_at(way, epoch)
+            return FAR if delay is None else epoch + delay
+
+        return max(super().fewest(least), farthest(self.posed, arrives))
 
     def _set_out(self, way: int, epoch: int) -> _Setting:
         key = way, self.first + epoch

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
+from collections.abc import Callable
 
 from sccl.core.clock import MAX_TICKS
 from sccl.core.schedule import MAX_TIME
@@ -31,11 +32,20 @@ def least_varied(posed: Posed) -> int:
     Raises:
         UnreachableError: a chunk cannot come to where it is wanted.
     """
-    return max(_farthest(posed), _busiest(posed))
+    far = farthest(posed, lambda chunk, way, tick: posed.arrives(ChunkSend(tick, chunk, way)))
+    return max(far, _busiest(posed))
 
 
-def _farthest(posed: Posed) -> int:
-    """Return the tick by which each chunk can be where it is wanted, if nothing is in the way."""
+def farthest(posed: Posed, arrives: Callable[[int, int, int], int]) -> int:
+    """Return the time by which each chunk can be where it is wanted, if nothing is in the way.
+
+    Args:
+        arrives: says of a chunk, a way and a time when what then sets out arrives, at least FAR if
+            it never does; what sets out later arrives no earlier.
+
+    Raises:
+        UnreachableError: a chunk cannot come to where it is wanted.
+    """
     kinds = list(zip(posed.size, posed.holders, strict=True))
     if len(set(kinds)) * len(posed.src) > _MOST_LOOKED_AT:
         return 0
@@ -43,7 +53,7 @@ def _farthest(posed: Posed) -> int:
     last = 0
     for chunk, wanted in enumerate(posed.wanted):
         if kinds[chunk] not in known:
-            known[kinds[chunk]] = _soonest(posed, chunk)
+            known[kinds[chunk]] = _soonest(posed, chunk, arrives)
         for rank in sorted(wanted):
             if rank not in known[kinds[chunk]]:
                 most = posed.clock.us(MAX_TICKS) / 10**6
@@ -57,20 +67,20 @@ def _farthest(posed: Posed) -> int:
     return last
 
 
-def _soonest(posed: Posed, chunk: int) -> dict[int, int]:
-    """Return the first tick at which a chunk can be at each rank to which it can come."""
+def _soonest(posed: Posed, chunk: int, arrives: Callable[[int, int, int], int]) -> dict[int, int]:
+    """Return the first time at which a chunk can be at each rank to which it can come."""
     found: dict[int, int] = {}
     heap = [(0, rank) for rank in sorted(posed.holders[chunk])]
     while heap:
-        tick, rank = heapq.heappop(heap)
+        time, rank = heapq.heappop(heap)
         if rank in found:
             continue
-        found[rank] = tick
+        found[rank] = time
         for way in posed.out[rank]:
             if posed.dst[way] not in found:
-                arrives = posed.arrives(ChunkSend(tick, chunk, way))
-                if arrives < FAR:
-                    heapq.heappush(heap, (arrives, posed.dst[way]))
+                at = arrives(chunk, way, time)
+                if at < FAR:
+                    heapq.heappush(heap, (at, posed.dst[way]))
     return found
 
 

@@ -32,6 +32,7 @@ from sccl.synth.network.sends import Sends
 from sccl.synth.teccl.combining import Combined
 from sccl.synth.teccl.epochs import length_of
 from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.phases import FoundBy
 from sccl.synth.teccl.varied import rows_of, varied
 from sccl.synth.teccl.varied_least import least_varied
 
@@ -123,6 +124,9 @@ class PlannedAnew:
         rounds = _PARTS if combines else _PARTS // 2
         # of two that exchange one may come later than planned, and be sent back: so trees alone
         combine: Literal["auto", "reversal"] = "reversal" if combines else "auto"
+        options = structs.replace(self.options, bandwidth=None, combine=combine)
+        if options.model == "auto":  # epochs of some length are those of the plans after these
+            options = structs.replace(options, epoch="auto", multiplier=1)
         for _ in range(rounds):
             left, before = spending.left(units / _PARTS), self._found
             if left is None:
@@ -130,13 +134,13 @@ class PlannedAnew:
             told: list[object] = []  # of times that are not those of the schedule, but for this
             outcome = self.planning(
                 replace(self.request, topology=topology),
-                structs.replace(self.options, bandwidth=None, combine=combine),
+                options,
                 left,
                 told.append,
             )
             if self._take_anew(outcome, at_full=topology is self.request.topology):
                 for event in told:
-                    if isinstance(event, Combined):
+                    if isinstance(event, Combined | FoundBy):
                         self.notify(event)
             yield outcome
             if self._found is before and topology is not self.request.topology:
