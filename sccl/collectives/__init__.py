@@ -1,6 +1,6 @@
 """Collectives by name, from files, in groups and together; their chunk counts and duals."""
 
-from sccl.collectives.duality import Dual, Phase, check_no_groups, dual_of
+from sccl.collectives.duality import Dual, Phase, check_no_groups, dual_of, is_allreduce
 from sccl.collectives.spec import Spec, custom, misnamed, named, names
 from sccl.collectives.together import resolve
 
@@ -11,6 +11,7 @@ __all__ = [
     "check_no_groups",
     "custom",
     "dual_of",
+    "is_allreduce",
     "misnamed",
     "named",
     "names",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.collectives.spec import Spec, named
-from sccl.core.collective import Relation, RelationKind
+from sccl.core.collective import ALL, Relation, RelationKind
 from sccl.core.ids import Rank
 from sccl.core.topology import Topology, as_ranks
 from sccl.errors import CollectiveError
@@ -104,7 +104,7 @@ def dual_of(spec: Spec) -> Dual:
             phases=2,
             scope=_ALLREDUCE_SCOPE,
         )
-    if spec.post.pattern and spec.pre == spec.post and all(len(w) > 1 for w in spec.post.pattern):
+    if spec.post.pattern and is_allreduce(spec):
         return _of_groups(spec)
     _require_single(spec)
     exchanged = Spec(
@@ -118,6 +118,13 @@ def dual_of(spec: Spec) -> Dual:
         counts=spec.counts,
     )
     return Dual(spec, exchanged, on_reversed=True, chunk_factor=spec.unit, phases=1, scope="")
+
+
+def is_allreduce(spec: Spec) -> bool:
+    """Return whether those that contribute to a chunk want it: all ranks, or groups of these."""
+    groups = spec.post.pattern
+    several = all(len(group) > 1 for group in groups) if groups else spec.post == ALL
+    return spec.combining and spec.pre == spec.post and several
 
 
 def _of_groups(spec: Spec) -> Dual:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from sccl.collectives import Spec, dual_of, named
+from sccl.collectives import Spec, named
 from sccl.core.bounds import Bounds, Counted, Distance
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
@@ -49,8 +49,8 @@ def any_bandwidth(topology: Topology, spec: Spec) -> Fraction:
     Raises:
         UnreachableError: a contribution cannot reach a rank.
     """
-    if not dual_of(spec).in_groups:
-        return any_bounds(topology).bandwidth
+    if not spec.post.pattern:
+        return any_bounds(topology).bandwidth * Fraction(spec.pattern_chunks, spec.unit)
     alone = [frozenset([rank]) for rank in range(topology.ranks)]
     return told_between(spec.at(spec.unit), alone) / most_carried(topology, topology.edges)
 

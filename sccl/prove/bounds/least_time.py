@@ -26,7 +26,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Spec, is_allreduce
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
@@ -146,7 +146,7 @@ def least_time(topology: Topology, spec: Spec) -> LeastTime:
 def _us_per_byte(topology: Topology, spec: Spec) -> Fraction:
     """Return what the bound on R/C takes for a byte; 0: it is not known, as where lanes differ."""
     speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
-    sums = dual_of(spec).phases == 2
+    sums = is_allreduce(spec)
     too_many = topology.ranks > MOST_PRICED and not sums
     if topology.switches or len(speeds) > 1 or too_many:
         return Fraction(0)
@@ -172,7 +172,7 @@ class _Cuts:
         self.scale = lcm(*(alpha.denominator for alpha in alphas.values()))
         self.alpha = {edge: int(alpha * self.scale) for edge, alpha in alphas.items()}
         self.rate = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links}
-        self.sums_everywhere = dual_of(spec).phases == 2
+        self.is_allreduce = is_allreduce(spec)
         self.nodes = range(topology.ranks + len(topology.switches))
         successors = topology.successors()
         self.far: Far = {
@@ -209,7 +209,7 @@ class _Cuts:
             yield from self._around(centre)
         everyone = frozenset(self.nodes)
         for groups in self._groupings():
-            if self.sums_everywhere:
+            if self.is_allreduce:
                 yield from self._between(groups)
             for inside in groups:
                 lefts = (inside, everyone - inside, *self._narrowest(inside))
