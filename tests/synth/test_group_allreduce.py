@@ -26,12 +26,14 @@ from sccl.synth.contract import Request
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
+from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve as machine
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies, unequal
 from tests.kit.timed import machines as switched
+from tests.kit.timed import right
 
 SIZES = st.sampled_from([1, 1000, 1 << 20])
 
@@ -104,6 +106,16 @@ def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -
         ticks = time_bound(topology, spec, plan.collective, plan.clock, together=together).ticks
         assert ticks <= min(attained) * 10**6 / plan.tick_ps
     assert least_time(topology, spec).us(size) <= min(attained)
+
+
+@settings(max_examples=times(100), deadline=None)
+@given(right(lambda ranks: in_groups(ranks).map(lambda text: resolve(text, ranks))))
+def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
+    """Into one rank of each group and out again, through others, switches and buses."""
+    assert violations(schedule) == []
+    collective = schedule.collective
+    asked = schedule.topology, spec_of_collective(collective), collective, schedule.clock
+    assert time_bound(*asked, together=schedule.has_together).ticks <= schedule.finish
 
 
 @settings(max_examples=times(15, by_day=6), deadline=None)
