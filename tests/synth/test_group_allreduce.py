@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +19,19 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology, as_ranks
 from sccl.errors import InputError
 from sccl.judge import violations
-from sccl.prove.bounds import least_time
+from sccl.prove.bounds import least_time, lower_bounds
 from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.fluid.certify import write_time_certificate
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
 from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve as machine
+from sccl.transform import pose
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies, unequal
@@ -199,3 +202,23 @@ def test_the_dual_is_what_its_name_says() -> None:
     for text in ("@2x4", "@2x4.strided", "@0-2/5,7+2*allreduce@2x4", "@0-7"):
         dual = dual_of(resolve(f"allreduce{text}", 8)).spec
         assert dual == resolve(dual.name, 8)
+
+
+@pytest.mark.parametrize("synthesiser", ["ksync", "limit"])
+def test_what_counts_steps_and_rounds_refuses_in_a_sentence(synthesiser: str) -> None:
+    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
+    load = registry.load(synthesiser)
+    says = "an allreduce in groups, and [a-z ]* are for those of all ranks alone: ask 'sccl teccl'"
+    with pytest.raises(InputError, match=says):
+        registry.plan(load, Request(ring, spec, 1000), load.Options(), Effort(units=0.2))
+    with pytest.raises(InputError, match=says):
+        lower_bounds(ring, spec)
+    with pytest.raises(InputError, match=says):
+        pose(ring, spec, 2, 2, 2)
+
+
+def test_no_certificate_is_written(tmp_path: Path) -> None:
+    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
+    with pytest.raises(InputError, match="certificates are for those of all ranks alone"):
+        write_time_certificate(ring, spec, {}, tmp_path / "proofs")
+    assert not list(tmp_path.iterdir())
