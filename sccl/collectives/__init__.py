@@ -1,7 +1,19 @@
 """Collectives by name, from files, in groups and together; their chunk counts and duals."""
 
-from sccl.collectives.duality import Dual, Phase, dual_of
+from sccl.collectives.duality import Dual, Phase, check_no_groups, dual_of, is_allreduce
 from sccl.collectives.spec import Spec, custom, misnamed, named, names
 from sccl.collectives.together import resolve
 
-__all__ = ["Dual", "Phase", "Spec", "custom", "dual_of", "misnamed", "named", "names", "resolve"]
+__all__ = [
+    "Dual",
+    "Phase",
+    "Spec",
+    "check_no_groups",
+    "custom",
+    "dual_of",
+    "is_allreduce",
+    "misnamed",
+    "named",
+    "names",
+    "resolve",
+]

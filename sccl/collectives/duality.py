@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.collectives.spec import Spec, named
-from sccl.core.collective import RelationKind
-from sccl.core.topology import Topology
+from sccl.core.collective import ALL, Relation, RelationKind
+from sccl.core.ids import Rank
+from sccl.core.topology import Topology, as_ranks
 from sccl.errors import CollectiveError
 
 _DUAL_NAMES = {"reduce": "broadcast", "reducescatter": "allgather"}
@@ -56,6 +58,11 @@ class Dual:
         """Return whether the original is solved as it is."""
         return self.spec == self.original
 
+    @property
+    def in_groups(self) -> bool:
+        """Return whether groups of ranks reduce, each for itself and all of its ranks."""
+        return self.phases == 2 and self.original.post.kind is RelationKind.PAIRS
+
     def bandwidth(self, dual_cost: Fraction) -> Fraction:
         """Return the original's R/C for an R/C of the dual."""
         return dual_cost * self.phases / self.chunk_factor
@@ -75,14 +82,15 @@ class Dual:
 def dual_of(spec: Spec) -> Dual:
     """Return what to synthesise for ``spec``: itself, unless it combines.
 
-    allreduce: allgather, whose inverse goes before it. Every other combining collective, of which
+    allreduce: allgather, whose inverse goes before it; in groups of ranks likewise, whose ranks in
+    turn have a chunk each between the two. Every other combining collective, of which
     each chunk is wanted on one rank: the one with pre and post exchanged, on the reversed topology;
     for reduce that is broadcast and for reducescatter allgather. (The ways by which contributions
     reach that rank, turned round in place and time, are a broadcast from it, and the other way
     round; a rank in between that contributes nothing passes on what it gets.)
 
     Raises:
-        CollectiveError: it combines, is not allreduce, and wants a chunk on several ranks or none:
+        CollectiveError: it combines, is no allreduce, and wants a chunk on several ranks or none:
             no dual of it is known, and a bound by that of another collective would be wrong.
     """
     if not spec.combining:
@@ -96,6 +104,8 @@ def dual_of(spec: Spec) -> Dual:
             phases=2,
             scope=_ALLREDUCE_SCOPE,
         )
+    if spec.post.pattern and is_allreduce(spec):
+        return _of_groups(spec)
     _require_single(spec)
     exchanged = Spec(
         _DUAL_NAMES.get(spec.name, f"{spec.name}-dual"),
@@ -108,6 +118,46 @@ def dual_of(spec: Spec) -> Dual:
         counts=spec.counts,
     )
     return Dual(spec, exchanged, on_reversed=True, chunk_factor=spec.unit, phases=1, scope="")
+
+
+def is_allreduce(spec: Spec) -> bool:
+    """Return whether those that contribute to a chunk want it: all ranks, or groups of these."""
+    groups = spec.post.pattern
+    several = all(len(group) > 1 for group in groups) if groups else spec.post == ALL
+    return spec.combining and spec.pre == spec.post and several
+
+
+def _of_groups(spec: Spec) -> Dual:
+    """Return what to synthesise for an allreduce in each of several groups."""
+    turn: Counter[frozenset[Rank]] = Counter()
+    owners = []
+    for group in spec.post.pattern:
+        owners.append(as_ranks([sorted(group)[turn[group] % len(group)]]))
+        turn[group] += 1
+    spread = replace(
+        spec,
+        name=spec.name.replace("allreduce", "allgather"),
+        pre=Relation(RelationKind.PAIRS, pattern=tuple(owners)),
+        combining=False,
+        parts=tuple((name.replace("allreduce", "allgather"), n) for name, n in spec.parts),
+    )
+    return Dual(spec, spread, on_reversed=False, chunk_factor=1, phases=2, scope=_ALLREDUCE_SCOPE)
+
+
+def check_no_groups(spec: Spec, what: str) -> None:
+    """Check that a collective is no allreduce in groups, of which times alone are known.
+
+    Args:
+        what: is for others.
+
+    Raises:
+        CollectiveError: it is one.
+    """
+    if dual_of(spec).in_groups:
+        raise CollectiveError(
+            f"{spec.name} is an allreduce in groups, and {what} are for those of all ranks alone: "
+            "ask 'sccl teccl', 'sccl tacos' or 'sccl taccl' for a schedule"
+        )
 
 
 def _require_single(spec: Spec) -> None:
@@ -123,5 +173,6 @@ def _require_single(spec: Spec) -> None:
             raise CollectiveError(
                 f"collective {spec.name!r} combines and wants chunk {chunk} on {len(wanted)} "
                 "ranks: combining collectives are synthesised by their duals, which are known for "
-                "one rank per chunk and for allreduce; split it into such collectives"
+                "one rank per chunk and for allreduce, also in groups; split it into such "
+                "collectives"
             )

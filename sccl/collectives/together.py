@@ -3,12 +3,14 @@
 ``alltoall@0-3/4-7`` is an alltoall in each of two groups of ranks, ``alltoall@16x8`` one in each of
 16 groups of 8 ranks that follow one another, ``alltoall@16x8.strided`` in each of 16 groups of 8
 ranks that are 16 apart. A ``+`` puts several together: ``allgather@0-7+alltoall@8-15``. Each part
-is a name, or the file of a collective of one's own, which has no groups. What combines has one rank
-that wants each chunk, as reducescatter and reduce have. ``64*allgather@0-7+alltoall@8-15``: chunks
-of the first part are 64 times as large.
+is a name, or the file of a collective of one's own, which has no groups. Parts combine, or none
+does; and allreduces are put together with allreduces alone, as the others that combine are reduced
+for one rank each. ``64*allgather@0-7+alltoall@8-15``: chunks of the first part are 64 times as
+large.
 
 The chunks of all parts make up one pattern, so that a size is that of each of its chunks, as in
-collectives of one's own: of an alltoall what a rank has for one other.
+collectives of one's own: of an alltoall what a rank has for one other, and of an allreduce what
+each rank of a group reduces for it, one by its size of what they have.
 """
 
 from __future__ import annotations
@@ -85,10 +87,11 @@ def _together(text: str, ranks: int) -> Spec:
     pre = tuple(held for part in parts for held in part.pre)
     post = tuple(wanted for part in parts for wanted in part.post)
     combining = parts[0].combining
-    if combining and (bad := [c for c, wanted in enumerate(post) if len(wanted) != 1]):
+    if combining and len({len(wanted) > 1 for wanted in post}) > 1:
         raise CollectiveError(
-            f"collective {text!r}: chunk {bad[0]} is reduced for {len(post[bad[0]])} ranks; in "
-            "groups one rank may want each: ask for reducescatter, and then allgather"
+            f"collective {text!r}: some of its parts are reduced for all ranks of a group, others "
+            "for one rank each; such are planned one after the other: ask for allreduces alone, "
+            "or for the others"
         )
     spec = Spec(
         text,

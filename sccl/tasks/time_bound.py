@@ -143,6 +143,6 @@ def _by_links(
         return None
     net = net_of(topology, known, crossings_of(topology, known))
     if dual.phases == 2:
-        return least_of_allreduce(topology, known, net, collective.num_chunks)
+        return least_of_allreduce(topology, known, net, collective)
     demand = demand_of(dual.spec.at(dual.spec.unit * (collective.chunks // spec.unit)))
     return least_ticks(topology, known, net, demand, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sccl.collectives import Dual, Spec, dual_of, named
+from sccl.collectives import Dual, Spec, check_no_groups, dual_of, named
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance, check_steps_and_rounds
 from sccl.core.symmetric import AnyAlgorithm
@@ -74,6 +74,7 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
         )
     collective = spec.at(chunks)
     check_steps_and_rounds(steps, rounds)
+    check_no_groups(spec, "algorithms by steps and rounds")
     dual = dual_of(spec)
     for what, value in (("steps", steps), ("rounds", rounds)):
         if value % dual.phases:

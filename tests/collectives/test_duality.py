@@ -38,8 +38,8 @@ def combining(pre: Relation, post: Relation, chunks: int, **more: Any) -> Spec:
     "spec",
     [
         combining(pairs({0, 1}), ALL, 1),  # contributions of some, wanted by all
-        combining(pairs({0, 1}), pairs({0, 1}), 1),  # an allreduce of some
-        combining(pairs({0, 1, 2, 3}), pairs({0, 1, 2, 3}), 1),
+        combining(pairs({0, 1}), pairs({0, 2}), 1),  # others contribute than those that want it
+        combining(pairs({0, 1}, {2}), pairs({0, 1}, {2}), 2),  # an allreduce beside nothing
         combining(ALL, pairs({0}, {1, 2}), 2),
         combining(ALL, pairs({0}, set()), 2),
         combining(root_relation(0), ALL, 1),

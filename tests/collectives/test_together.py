@@ -19,8 +19,6 @@ from sccl.synth.contract import Request
 from sccl.topo import resolve as machine
 from tests.kit.executed import is_right
 
-SPREADS = sorted(set(names()) - {"allreduce"})
-
 
 @given(st.data())
 def test_each_group_has_a_collective_of_its_own(data: st.DataObject) -> None:
@@ -28,7 +26,7 @@ def test_each_group_has_a_collective_of_its_own(data: st.DataObject) -> None:
     ranks = data.draw(st.integers(4, 9))
     order = data.draw(st.permutations(range(ranks)))
     cut = data.draw(st.integers(2, ranks - 2))
-    name = data.draw(st.sampled_from(SPREADS))
+    name = data.draw(st.sampled_from(names()))
     groups = [order[:cut], order[cut:]]
     text = f"{name}@" + "/".join(",".join(map(str, group)) for group in groups)
     both = resolve(text, ranks).at(1)
@@ -77,7 +75,10 @@ def test_tenants_are_put_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("synthesiser", ["tacos", "teccl", "fluid"])
-@pytest.mark.parametrize("text", ["alltoall@2x4", "reducescatter@0-3/4,5", "allgather@0-2+gather"])
+@pytest.mark.parametrize(
+    "text",
+    ["alltoall@2x4", "reducescatter@0-3/4,5", "allgather@0-2+gather", "allreduce@0-2/3,7"],
+)
 def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) -> None:
     dgx1 = machine("dgx1")
     found = registry.plan(
@@ -96,7 +97,7 @@ def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) 
         ("alltoall@3x4", "3 groups of 4 ranks, and the machine has 8"),
         ("alltoall@8x1", "of 2 ranks or more"),
         ("alltoall@0-3/3-5", "rank 3 stands twice"),
-        ("allreduce@2x4", "ask for reducescatter, and then allgather"),
+        ("allreduce@2x4+reduce", "some of its parts are reduced for all ranks of a group"),
         ("allgather+reduce", "some of its parts combine"),
         ("alltoall@0/1-3", "group '0' has one rank"),
         ("alltoall@0-8", "ascending ones from 0 to 7"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -142,10 +143,14 @@ class Maker:
 
 
 @st.composite
-def right(draw: st.DrawFn) -> Schedule:
-    """Return a schedule that is right, some of whose transfers may carry several chunks."""
+def right(draw: st.DrawFn, of: Callable[[int], st.SearchStrategy[Spec]] = specs) -> Schedule:
+    """Return a schedule that is right, some of whose transfers may carry several chunks.
+
+    Args:
+        of: what collectives there are for so many ranks.
+    """
     topology = draw(machines())
-    spec: Spec = draw(specs(topology.ranks))
+    spec = draw(of(topology.ranks))
     collective = spec.at(spec.unit * draw(st.integers(1, 2)))
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     each = tuple(draw(st.sampled_from(sizes)) for _ in range(collective.num_chunks))

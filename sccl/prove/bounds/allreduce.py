@@ -15,11 +15,44 @@ compositions, trees, and gathering all of them are among these. Three things hol
 
 from __future__ import annotations
 
-from sccl.collectives import named
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sccl.collectives import Spec, named
 from sccl.core.bounds import Bounds, Counted, Distance
+from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.prove.bounds.simple import common_cuts, most_carried
 from sccl.prove.bounds.steps import farthest_pair
+
+
+def told_between(collective: Collective, groups: Sequence[frozenset[int]]) -> Fraction:
+    """Return what an allreduce has to send from group to group, by bytes of a rank's buffer.
+
+    Of each chunk 2 (G - 1) sends, where the ranks that reduce it are in G of the groups. If others
+    pass something on, the argument is the same: who has to send and to receive are those G.
+
+    Args:
+        groups: of nodes; each rank is in one of them.
+    """
+    group_of = {node: i for i, group in enumerate(groups) for node in group}
+    sent = sum(
+        2 * (len({group_of[int(rank)] for rank in held}) - 1) * collective.amount(chunks)
+        for (held, _), chunks in collective.classes().items()
+    )
+    return Fraction(sent, collective.chunks)
+
+
+def any_bandwidth(topology: Topology, spec: Spec) -> Fraction:
+    """Return the R/C that no allreduce goes below, of all ranks or in groups.
+
+    Raises:
+        UnreachableError: a contribution cannot reach a rank.
+    """
+    if not spec.post.pattern:
+        return any_bounds(topology).bandwidth * Fraction(spec.pattern_chunks, spec.unit)
+    alone = [frozenset([rank]) for rank in range(topology.ranks)]
+    return told_between(spec.at(spec.unit), alone) / most_carried(topology, topology.edges)
 
 
 def any_bounds(topology: Topology) -> Bounds:

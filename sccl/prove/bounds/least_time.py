@@ -8,7 +8,7 @@ or occupies its link, for a chunk crosses a link in alpha and what its bytes tak
   that it cannot reach who wants it. Between these times all links together must carry everything.
 - *Groups.* For allreduce, cut a machine into G groups: each byte is sent 2 (G - 1) times from one
   to another, for a group can do no more than one rank that talks for it
-  (:mod:`sccl.prove.bounds.allreduce`).
+  (:mod:`sccl.prove.bounds.allreduce`); of ranks that reduce in groups, to which G their ranks are.
 - *All links.* What R/C no algorithm goes below holds for bytes per link and time, too
   (:mod:`sccl.prove.bounds.lower`), and no link is of use in the last alpha of all.
 
@@ -26,12 +26,11 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm
 
-from sccl.collectives import Spec
-from sccl.core.collective import Collective
+from sccl.collectives import Spec, is_allreduce
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
-from sccl.prove.bounds.allreduce import any_bounds
+from sccl.prove.bounds.allreduce import any_bandwidth, told_between
 from sccl.prove.bounds.lower import lower_bounds
 from sccl.prove.bounds.proof import shortest_paths
 from sccl.topo.symmetry.automorphisms import automorphisms
@@ -138,8 +137,7 @@ def least_time(topology: Topology, spec: Spec) -> LeastTime:
             f"topology {topology.name!r} has {topology.ranks} ranks; least times are worked out "
             f"for up to {MOST_RANKS}: give fewer"
         )
-    collective = spec.at(spec.unit)
-    cuts = _Cuts(topology, collective)
+    cuts = _Cuts(topology, spec)
     crossings = tuple(sorted(set(cuts.crossings()), key=lambda c: (c.share, c.pipes)))
     alpha = min(Fraction(str(link.alpha_us)) for link in topology.links)
     return LeastTime(crossings, alpha, _us_per_byte(topology, spec))
@@ -148,12 +146,12 @@ def least_time(topology: Topology, spec: Spec) -> LeastTime:
 def _us_per_byte(topology: Topology, spec: Spec) -> Fraction:
     """Return what the bound on R/C takes for a byte; 0: it is not known, as where lanes differ."""
     speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
-    reduces_everywhere = spec.name == "allreduce"
-    too_many = topology.ranks > MOST_PRICED and not reduces_everywhere
+    sums = is_allreduce(spec)
+    too_many = topology.ranks > MOST_PRICED and not sums
     if topology.switches or len(speeds) > 1 or too_many:
         return Fraction(0)
-    bounds = any_bounds(topology) if reduces_everywhere else lower_bounds(topology, spec)
-    return bounds.bandwidth / (1000 * Fraction(str(speeds.pop())))
+    known = any_bandwidth(topology, spec) if sums else lower_bounds(topology, spec).bandwidth
+    return known / (1000 * Fraction(str(speeds.pop())))
 
 
 def _bits(nodes: Iterable[int]) -> int:
@@ -168,13 +166,13 @@ def _ranks(bits: int) -> set[int]:
 class _Cuts:
     """The cuts of a machine, and what has to cross them."""
 
-    def __init__(self, topology: Topology, collective: Collective) -> None:
-        self.topology, self.collective = topology, collective
+    def __init__(self, topology: Topology, spec: Spec) -> None:
+        self.topology, self.collective = topology, (collective := spec.at(spec.unit))
         alphas = {k.edge: Fraction(str(k.alpha_us)) for k in topology.links}
         self.scale = lcm(*(alpha.denominator for alpha in alphas.values()))
         self.alpha = {edge: int(alpha * self.scale) for edge, alpha in alphas.items()}
         self.rate = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links}
-        self.reduces_everywhere = collective.name == "allreduce"
+        self.is_allreduce = is_allreduce(spec)
         self.nodes = range(topology.ranks + len(topology.switches))
         successors = topology.successors()
         self.far: Far = {
@@ -211,8 +209,8 @@ class _Cuts:
             yield from self._around(centre)
         everyone = frozenset(self.nodes)
         for groups in self._groupings():
-            if self.reduces_everywhere:
-                yield self._between(groups)
+            if self.is_allreduce:
+                yield from self._between(groups)
             for inside in groups:
                 lefts = (inside, everyone - inside, *self._narrowest(inside))
                 for left in dict.fromkeys(lefts):
@@ -256,8 +254,8 @@ class _Cuts:
             switches = {node for node in cut.partition[0] if node < first and node >= len(ranks)}
             yield frozenset(ranks_there | switches)
 
-    def _between(self, groups: list[frozenset[int]]) -> Crossing:
-        """Return what allreduce has to send from group to group."""
+    def _between(self, groups: list[frozenset[int]]) -> Iterator[Crossing]:
+        """Yield what allreduce has to send from group to group, if it is anything."""
         group_of = {node: i for i, group in enumerate(groups) for node in group}
         ranks = range(self.topology.ranks)
         entering: dict[Edge, Fraction] = {}
@@ -266,7 +264,8 @@ class _Cuts:
                 before = 0 if u in ranks else min(self.far[rank].get(u, 0) for rank in ranks)
                 after = 0 if v in ranks else min(self.far[v].get(rank, 0) for rank in ranks)
                 entering[u, v] = Fraction(before + alpha + after, self.scale)
-        return Crossing(Fraction(2 * (len(groups) - 1)), self._carriers(entering), tuple(groups))
+        if share := told_between(self.collective, groups):
+            yield Crossing(share, self._carriers(entering), tuple(groups))
 
     def _around(self, centre: int) -> Iterator[Crossing]:
         """Yield what has to cross the cuts of all that is nearer to a rank than some distance."""

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sccl.collectives import Dual, Phase, Spec, dual_of, misnamed, named, names
+from sccl.collectives import Dual, Phase, Spec, check_no_groups, dual_of, misnamed, named, names
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.files.claims import (
     CLAIMS,
@@ -141,6 +141,7 @@ def read_case(folder: Path) -> Case:
     if collective.ranks != topology.ranks:
         raise FormatError(f"{where}: collective and topology have different numbers of ranks")
     spec = _spec(collective, where)
+    check_no_groups(spec, "certificates")
     dual = dual_of(spec)
     return Case(
         folder,

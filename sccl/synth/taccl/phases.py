@@ -117,7 +117,7 @@ def assembled(
         least = Fraction(0)
         if known is not None:
             net = net_of(topology, known, crossings_of(topology, known))
-            least = Fraction(least_of_allreduce(topology, known, net, count))
+            least = Fraction(least_of_allreduce(topology, known, net, collective))
         if topology.ranks <= MOST_RANKS and not at_once:
             us = least_time(topology, request.spec).us(request.size_bytes)
             least = max(least, us * PS_PER_US / clock.tick_ps)

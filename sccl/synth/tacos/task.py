@@ -194,8 +194,7 @@ class Task:
     def least(self, attained: int) -> int:
         """Return a lower bound of the finish; as good as need be where one attains it."""
         if self.forward is not None and self.backward is not None:
-            chunks = self.collective.num_chunks
-            return least_of_allreduce(self.topology, self.clock, self.net, chunks)
+            return least_of_allreduce(self.topology, self.clock, self.net, self.collective)
         return self.least_of(self.halves(turns=False)[0], attained)
 
     def found(self, finish: int, sends: Sends | Log, least: int) -> Found:

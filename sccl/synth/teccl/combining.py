@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sccl.collectives import dual_of, named
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, RelationKind
 from sccl.core.outcome import Bound, Found, Measure
 from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.topology import Topology
@@ -73,6 +73,7 @@ class Whole:
         copied: whether switches copy what of these passes a link together.
         message: of each send, in their order, the message that it is a hop of; None: one by itself.
         least: ticks that nothing of that scope takes less than.
+        spread: of an allreduce, in groups or not, the allgather that comes after the reducescatter.
         mean: of several tenants, the mean of their finishes by priority, and what it is at the
             least; ticks.
     """
@@ -88,6 +89,7 @@ class Whole:
     copied: bool
     least: Fraction
     scope: str
+    spread: Collective | None = None
     message: NDArray[np.int32] | None = None
     mean: tuple[Fraction, Fraction] | None = None
 
@@ -136,8 +138,9 @@ def in_phases(
     if model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
         scope += ", each sent by itself"
     if dual.phases > 1:
-        net = net_of(topology, clock, crossings[0])
-        least = Fraction(least_of_allreduce(topology, clock, net, collective.num_chunks))
+        smallest = Clock.of(topology, clock.sizes[0], model, its.tick_ps)
+        net = net_of(topology, smallest, crossings[0])
+        least = Fraction(least_of_allreduce(topology, smallest, net, collective))
         if topology.ranks <= MOST_RANKS:
             us = least_time(topology, request.spec).us(request.size_bytes)
             least = max(least, us * PS_PER_US / clock.tick_ps)
@@ -160,6 +163,7 @@ def in_phases(
         copied=phases[-1].posed.copied,
         least=least,
         scope=scope,
+        spread=phases[-1].posed.collective if dual.phases > 1 else None,
         mean=mean,
     )
 
@@ -203,7 +207,8 @@ def combined(
             best, how = _direct(strict, how, asked.last)
     except KeyboardInterrupt:
         ended = "interrupted"
-    if strict.collective.name == "allreduce" and asked.how != "direct" and not ended:
+    chained = strict.spread is not None and len(strict.crossings) == 1  # of chunks of one size
+    if chained and asked.how != "direct" and not ended:
         best, how, ended = _chained(strict, (best, how), asked, spending, units)
     asked.notify(Combined(how))
     return best, ended
@@ -224,11 +229,11 @@ def _direct(best: Whole, how: Combining, last: PhasePlan) -> tuple[Whole, Combin
     """Return the best of what there is and what is sent directly."""
     if len(best.crossings) > 1:  # chunks of several sizes are not sent so
         return best, how
-    allreduce = best.collective.name == "allreduce"
-    posed = last.posed if allreduce else _posed(best)
-    copies = (last.sends or ()) if allreduce else ()
-    tries = [(Combining.DIRECT, to_owners(best.collective), copies)]
-    if allreduce:
+    spread = best.spread
+    posed = _posed(best) if spread is None else last.posed
+    copies = () if spread is None else last.sends or ()
+    tries = [(Combining.DIRECT, to_owners(best.collective, spread), copies)]
+    if spread is not None:
         tries.append((Combining.GATHERED, to_all(best.collective), ()))
     for by, contributions, after in tries:
         found = direct(posed, contributions, best.finish, after)
@@ -260,12 +265,13 @@ def _chained(
     try:
         chains.overlap(chain_of(strict.sends))
         found.append((Combining.OVERLAP, chains.ticks, chains.columns()))
-        if chains.sends is not None and chains.turns and asked.how == "auto":
+        everywhere = strict.collective.post.kind is RelationKind.ALL  # else roots stay
+        if chains.sends is not None and chains.turns and asked.how == "auto" and everywhere:
             turned = rerooted(posed, chains.sends, spending.late)
             ticks = finish_of(posed, turned) * posed.unit
             found.append((Combining.CHAINS, ticks, sends_of(posed, turned)))
         left = spending.left(units)
-        if left and best.finish > chains.shortest * posed.unit:
+        if left and everywhere and best.finish > chains.shortest * posed.unit:
             chains.run_before(min(ticks for _, ticks, _ in found) // posed.unit, left)
     except KeyboardInterrupt:
         ended = "interrupted"

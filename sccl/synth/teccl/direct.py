@@ -43,15 +43,15 @@ Contribution = tuple[int, int, int]
 """(chunk, who contributes, who reduces)."""
 
 
-def to_owners(collective: Collective) -> list[Contribution]:
+def to_owners(collective: Collective, spread: Collective | None = None) -> list[Contribution]:
     """Return the contributions of what combines, of which one rank wants each chunk.
 
-    Of an allreduce, of which all ranks want all chunks, rank r takes chunk r, and so on.
+    Args:
+        spread: of an allreduce: the allgather after it, in which one rank holds each chunk.
     """
     found = []
     for chunk in range(collective.num_chunks):
-        wanted = collective.wanted(chunk)
-        goal = chunk % collective.ranks if len(wanted) > 1 else min(wanted)
+        goal = min(collective.wanted(chunk) if spread is None else spread.holders(chunk))
         found += [(chunk, int(r), int(goal)) for r in collective.holders(chunk) if r != goal]
     return sorted(found)
 
@@ -167,7 +167,7 @@ def _columns(
 
 def _paths(posed: Posed, contributions: Sequence[Contribution]) -> list[list[int]]:
     """Return over which ways each goes: of the shortest those that are least loaded by then."""
-    far, load, found = posed.soonest[: posed.ranks].tolist(), [0] * len(posed.room), []
+    far, load, found = posed.far_of(0).tolist(), [0] * len(posed.room), []
     for _, src, goal in contributions:
         path, here = list[int](), src
         while here != goal:

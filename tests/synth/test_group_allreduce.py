@@ -1,0 +1,224 @@
+"""Allreduces in process groups: plans that are right, and bounds that hold for whatever method."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import Spec, dual_of, named, resolve
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Relation, RelationKind
+from sccl.core.ids import Rank
+from sccl.core.outcome import Found
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Link, Topology, as_ranks
+from sccl.errors import InputError
+from sccl.judge import violations
+from sccl.prove.bounds import least_time, lower_bounds
+from sccl.sim import replay
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.fluid.certify import write_time_certificate
+from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.least import least_of_allreduce
+from sccl.synth.network.machine import net_of
+from sccl.tasks.explore import spec_of_collective
+from sccl.tasks.time_bound import time_bound
+from sccl.topo import resolve as machine
+from sccl.transform import pose
+from tests.kit.executed import is_right
+from tests.kit.nightly import times
+from tests.kit.strategies import topologies, unequal
+from tests.kit.timed import machines as switched
+from tests.kit.timed import right
+
+SIZES = st.sampled_from([1, 1000, 1 << 20])
+
+
+@st.composite
+def in_groups(draw: st.DrawFn, ranks: int, *, counted: bool = False) -> str:
+    """Return an allreduce in groups, some ranks perhaps in none, or several such together."""
+    parts = []
+    for _ in range(draw(st.integers(1, 2))):
+        order = draw(st.permutations(range(ranks)))
+        groups: list[str] = []
+        while len(order) > 1 and (not groups or draw(st.booleans())):
+            cut = draw(st.integers(2, len(order)))
+            groups.append(",".join(map(str, order[:cut])))
+            order = order[cut:]
+        times_as_large = draw(st.sampled_from(["", "3*"])) if counted else ""
+        parts.append(f"{times_as_large}allreduce@{'/'.join(groups)}")
+    return "+".join(parts)
+
+
+def planned(synthesiser: str, request: Request, **told: Any) -> Found:
+    """Return what was found with little effort, and that it is right and not beneath its bound."""
+    load = registry.load(synthesiser)
+    found = registry.plan(load, request, load.Options(**told), Effort(units=0.2))
+    assert isinstance(found, Found)
+    plan, least = found.plan, found.bound.least
+    assert isinstance(plan, Schedule)
+    assert violations(plan) == []
+    assert request.topology.switches or is_right(plan)
+    assert replay(plan).finish == plan.finish
+    assert found.bound.attained == Fraction(plan.finish * plan.tick_ps, 10**6)
+    assert least is not None
+    assert least <= found.bound.attained
+    return found
+
+
+def gathering(spec: Spec) -> Spec:
+    """Return what brings all contributions to all ranks that want their sum, to be added there."""
+    pairs = [(group, rank) for group in spec.post.pattern for rank in sorted(group)]
+    return Spec(
+        "gathering",
+        spec.ranks,
+        unit=1,
+        pattern_chunks=len(pairs),
+        pre=Relation(RelationKind.PAIRS, pattern=tuple(as_ranks([rank]) for _, rank in pairs)),
+        post=Relation(RelationKind.PAIRS, pattern=tuple(group for group, _ in pairs)),
+    )
+
+
+@settings(max_examples=times(25, by_day=10), deadline=None)
+@given(st.data())
+def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -> None:
+    """Phases, what overlaps, direct demands, and all contributions gathered on all ranks."""
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    spec = resolve(data.draw(in_groups(topology.ranks)), topology.ranks)
+    size, alpha = data.draw(SIZES), data.draw(st.sampled_from(["travels", "occupies"]))
+    chunks = data.draw(st.integers(1, 2))
+    request = Request(topology, spec, size)
+    told: dict[str, Any] = {"chunks": chunks, "alpha": alpha}
+    listed = planned("tacos", request, **told)
+    found = [listed, planned("teccl", request, **told), planned("teccl", request, **told)]
+    if alpha == "travels":  # otherwise chunks may be sent together
+        found.append(planned("taccl", request, **told))
+    gathered = planned("tacos", Request(topology, gathering(spec), size), **told)
+    attained = [one.bound.attained for one in (*found, gathered)]
+    assert max(one.bound.least or 0 for one in found) <= min(attained)
+    plan = listed.plan
+    assert isinstance(plan, Schedule)
+    for together in (False, True):
+        ticks = time_bound(topology, spec, plan.collective, plan.clock, together=together).ticks
+        assert ticks <= min(attained) * 10**6 / plan.tick_ps
+    assert least_time(topology, spec).us(size) <= min(attained)
+
+
+@settings(max_examples=times(100), deadline=None)
+@given(right(lambda ranks: in_groups(ranks).map(lambda text: resolve(text, ranks))))
+def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
+    """Into one rank of each group and out again, through others, switches and buses."""
+    assert violations(schedule) == []
+    collective = schedule.collective
+    asked = schedule.topology, spec_of_collective(collective), collective, schedule.clock
+    assert time_bound(*asked, together=schedule.has_together).ticks <= schedule.finish
+
+
+@settings(max_examples=times(15, by_day=6), deadline=None)
+@given(st.data())
+def test_switches_pass_on_what_groups_reduce(data: st.DataObject) -> None:
+    topology = data.draw(switched())
+    spec = resolve(data.draw(in_groups(topology.ranks)), topology.ranks)
+    size = data.draw(st.sampled_from([1, 1000]))
+    found = [planned(of, Request(topology, spec, size), alpha="travels") for of in PLANNERS]
+    attained = [one.bound.attained for one in found]
+    assert max(one.bound.least or 0 for one in found) <= min(attained)
+
+
+PLANNERS = ("tacos", "teccl", "taccl")
+
+
+@settings(max_examples=times(15, by_day=6), deadline=None)
+@given(st.data())
+def test_groups_have_chunks_of_sizes_of_their_own(data: st.DataObject) -> None:
+    topology = data.draw(unequal())
+    spec = resolve(data.draw(in_groups(topology.ranks, counted=True)), topology.ranks)
+    combine = data.draw(st.sampled_from(["auto", "reversal"]))
+    found = planned("teccl", Request(topology, spec, data.draw(SIZES)), combine=combine)
+    assert found.plan.collective == spec.at(1)
+
+
+@settings(max_examples=times(40), deadline=None)
+@given(st.data())
+def test_one_group_of_all_ranks_is_bounded_as_allreduce_is(data: st.DataObject) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    ranks, size = topology.ranks, data.draw(SIZES)
+    whole, group = named("allreduce", ranks), resolve(f"allreduce@0-{ranks - 1}", ranks)
+    least = [least_time(topology, one) for one in (whole, group)]
+    assert [one.share for one in least[1].crossings] == [
+        ranks * one.share for one in least[0].crossings
+    ]
+    clock = Clock.of(topology, size, AlphaModel.TRAVELS)
+    net = net_of(topology, clock, crossings_of(topology, clock))
+    ticks = [
+        least_of_allreduce(topology, clock, net, one) for one in (whole.at(ranks), group.at(1))
+    ]
+    assert ticks[0] == ticks[1]
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+@pytest.mark.parametrize("synthesiser", PLANNERS)
+def test_pairs_are_reduced_over_ranks_between(synthesiser: str, size: int) -> None:
+    ring = machine("ring:6")
+    spec = resolve("allreduce@0,3/1,4/2,5", 6)
+    planned(synthesiser, Request(ring, spec, size))
+
+
+def test_groups_may_be_all_that_links_join() -> None:
+    links = [(0, 1), (1, 0), (2, 3), (3, 2)]
+    apart = Topology("apart", 4, tuple(Link(u, v, 1, 1.0, 10.0) for u, v in links), 1.0, 10.0)
+    for synthesiser in PLANNERS:
+        found = planned(synthesiser, Request(apart, resolve("allreduce@2x2", 4), 1000))
+        assert found.bound.least
+        with pytest.raises(InputError, match="no path leads"):
+            planned(synthesiser, Request(apart, resolve("allreduce@0,2/1,3", 4), 1000))
+
+
+@given(st.data())
+def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
+    ranks = data.draw(st.integers(2, 9))
+    text = data.draw(in_groups(ranks, counted=True))
+    spec = resolve(text, ranks)
+    dual = dual_of(spec)
+    assert (dual.phases, dual.chunk_factor, dual.in_groups) == (2, 1, True)
+    assert not dual.spec.combining
+    assert (dual.spec.post, dual.spec.counts) == (spec.post, spec.counts)
+    held: dict[frozenset[Rank], list[int]] = {}
+    for chunk, group in enumerate(spec.post.pattern):
+        (owner,) = dual.spec.at(1).holders(chunk)
+        held.setdefault(group, []).append(owner)
+    for group, owners in held.items():
+        assert owners == sorted(group) * (len(owners) // len(group))
+
+
+def test_the_dual_is_what_its_name_says() -> None:
+    for text in ("@2x4", "@2x4.strided", "@0-2/5,7+2*allreduce@2x4", "@0-7"):
+        dual = dual_of(resolve(f"allreduce{text}", 8)).spec
+        assert dual == resolve(dual.name, 8)
+
+
+@pytest.mark.parametrize("synthesiser", ["ksync", "limit"])
+def test_what_counts_steps_and_rounds_refuses_in_a_sentence(synthesiser: str) -> None:
+    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
+    load = registry.load(synthesiser)
+    says = "an allreduce in groups, and [a-z ]* are for those of all ranks alone: ask 'sccl teccl'"
+    with pytest.raises(InputError, match=says):
+        registry.plan(load, Request(ring, spec, 1000), load.Options(), Effort(units=0.2))
+    with pytest.raises(InputError, match=says):
+        lower_bounds(ring, spec)
+    with pytest.raises(InputError, match=says):
+        pose(ring, spec, 2, 2, 2)
+
+
+def test_no_certificate_is_written(tmp_path: Path) -> None:
+    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
+    with pytest.raises(InputError, match="certificates are for those of all ranks alone"):
+        write_time_certificate(ring, spec, {}, tmp_path / "proofs")
+    assert not list(tmp_path.iterdir())
