@@ -37,7 +37,7 @@ def signalled(number: int, moment: int | str, command: str) -> subprocess.Comple
         (200, "codegen"),
         (600, "limits"),
         (600, "bounds"),
-        (1000, "pareto"),
+        (800, "pareto"),
     ],
 )
 def test_signals_while_modules_are_loaded(number: int, moment: int, command: str) -> None:

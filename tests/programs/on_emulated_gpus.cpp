@@ -23,11 +23,16 @@ int rank, ranks;
 int exchanges;  // of the library, on hosts
 std::atomic<int> probes;  // while it waits for streams
 
-void check(bool right, const char *what) {
-  if (right) return;
-  std::fprintf(stderr, "rank %d: %s; %s\n", rank, what, gpu_error());
+void failed(const char *what, int line) {
+  std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, line, what, gpu_error());
   std::_Exit(3);
 }
+
+// What is wrong is asked for after the call that went wrong: of two arguments either may be first.
+#define check(right, what)                \
+  do {                                    \
+    if (!(right)) failed(what, __LINE__); \
+  } while (0)
 
 // Numbers in the memory of the current GPU.
 struct Numbers {
@@ -352,6 +357,7 @@ void registered() {
     Numbers second(n * ranks);
     check(sccl_register(comm, memory.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
     check(sccl_register(comm, second.at, n * ranks * sizeof(int), &other) == SCCL_SUCCESS, sccl_explain());
+    MPI_Barrier(MPI_COMM_WORLD);  // else one that is wrong already ends the registration of one that is slow
     gather_to(rank == 1 ? second.at : memory.at, SCCL_FAILED, comm);
     check(std::strstr(sccl_explain(), "ranks have to make the same calls"), sccl_explain());
   }
