@@ -349,6 +349,27 @@ def test_what_is_let_go_at_every_hop_may_be_an_epoch_less() -> None:
     assert float(best.bound.attained) == pytest.approx(20.6)
 
 
+def test_horizons_are_looked_at_from_what_exact_time_fills() -> None:
+    """What is neither found nor refuted below it would take the effort."""
+    posed = posed_of(resolve("ring:5"), "allgather", 240_000)
+    epochs = epochs_of(posed, length_of(posed, "fastest", 1))
+    looked_at: list[int] = []
+
+    class Watched(EpochSearch):
+        """Notes which horizons are looked at."""
+
+        def solved(self, count: int, spending: Spending) -> Expanded:
+            looked_at.append(count)
+            return super().solved(count, spending)
+
+    alone, least = [Action.alone(posed)], posed.cost[0] * 2
+    search = Watched(epochs, alone, least, 0, lambda *_: None)
+    assert search.fewest(Spending(Effort(units=9)), least, None) == 2
+    assert looked_at[0] == -(-(least - epochs.length // 10) // epochs.length)
+    assert looked_at[-1] == 2
+    assert search.fewest(Spending(Effort(units=9)), least, least) is None
+
+
 @settings(max_examples=times(25, by_day=10), deadline=None)
 @given(st.data())
 def test_no_horizon_is_passed_over_that_has_a_schedule(data: st.DataObject) -> None:

@@ -1,7 +1,8 @@
 """TE-CCL in epochs: the fewest in which all can be sent, or round after round of A*.
 
-The number of epochs is looked for from the least that can be: by feasibility alone, upward as long
-as it is refuted, in longer strides where it is neither found nor refuted, and then between.
+The number of epochs is looked for from what exact time fills, which it can seldom be below: by
+feasibility alone, upward as long as it is refuted, in longer strides where it is neither found nor
+refuted, and then between the least that can be and what is found.
 (Appendix E looks for an upper bound, and leaves the rest to the objective.)
 """
 
@@ -17,7 +18,7 @@ from sccl.solvers.effort import Effort, Spending
 from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.placing import placed, pruned
 from sccl.synth.intervals.posed import ChunkSend
-from sccl.synth.teccl.epochs import MOST, Epochs
+from sccl.synth.teccl.epochs import MOST, Epochs, epochs_in
 from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel, OutOfTimeError
 
 MOST_VARIABLES = 1_500_000
@@ -69,7 +70,7 @@ class EpochSearch:
             return None
         low, high, stride = self.epochs.fewest(self.least), None, 1
         most = MOST + 1 if finish is None else -(-finish // self.epochs.length)
-        count = low
+        count = max(low, min(epochs_in(self.least, self.epochs.length), most - 1))
         while low < most and not spending.used_up() and not spending.late():
             found = self.solved(count, spending)
             if found.sends is not None:
