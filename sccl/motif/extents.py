@@ -38,6 +38,19 @@ def extent(motif: Motif) -> int:
     return int((spans[:, 1] - spans[:, 0]).sum())
 
 
+def work_of(motif: Motif) -> int:
+    """Return how often ranks read or write a cell of a motif, about: what executing it takes."""
+    found = 0
+    for share in motif.shares:
+        cells = sum(map(len, share.owns)) if share.owns else len(share.cells) - 1
+        if motif.collective == "alltoall":
+            sent = len(motif.offsets or share.group) / len(share.group)
+            found += int(2 * cells * sum(map(len, share.wants)) * sent)
+        else:
+            found += cells * len(share.group)
+    return found
+
+
 def meet(some: Spans, others: Spans) -> bool:
     """Return whether some elements are among others."""
     if not len(some) or not len(others):

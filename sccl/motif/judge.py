@@ -18,7 +18,7 @@ from sccl.core.motif import Motif
 from sccl.errors import ParameterError
 from sccl.motif.extents import exchanged
 
-MOST_STATES = 2**26
+MOST_STATES = 2**23
 """Of ranks, times pieces of elements, that motifs read and write."""
 
 _Whole = NDArray[np.int64]
@@ -114,6 +114,22 @@ def _cut(rows: _Rows, cuts: _Whole, ranks: int) -> _Pieces:
     return _Pieces(ends[0], ends[1], ends[4], ends[5])
 
 
+def check_work(size: int) -> None:
+    """Check that motifs are not too much to execute.
+
+    Args:
+        size: how often a rank reads or writes a piece of elements.
+
+    Raises:
+        ParameterError: they are.
+    """
+    if size > MOST_STATES:
+        raise ParameterError(
+            f"judging it takes {size} moves of pieces, expected {MOST_STATES} at the most: give "
+            "fewer ranks or segments"
+        )
+
+
 def wrong_in(whole: Motif, motifs: Sequence[Motif]) -> str:
     """Return what is wrong with motifs in place of one; empty: nothing.
 
@@ -145,11 +161,7 @@ def _check_size(rows: Sequence[_Rows], cuts: _Whole) -> None:
     for own in rows:
         count = np.searchsorted(cuts, own.stop) - np.searchsorted(cuts, own.start)
         size += int((count * (np.diff(own.from_first) + np.diff(own.to_first))).sum())
-    if size > MOST_STATES:
-        raise ParameterError(
-            f"judging it takes {size} moves of pieces, expected {MOST_STATES} at the most: judge "
-            "it on fewer ranks or segments"
-        )
+    check_work(size)
 
 
 class _State:

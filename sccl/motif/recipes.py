@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from sccl.core.motif import Motif
 from sccl.core.words import counted
 from sccl.errors import ParameterError, unknown_name
-from sccl.motif.extents import extent, meet, spans_of
-from sccl.motif.judge import wrong_in
+from sccl.motif.extents import extent, meet, spans_of, work_of
+from sccl.motif.judge import check_work, wrong_in
 from sccl.motif.rules import MOST_SEGMENTS, RULES, Motifs, weighed
 
 MOST_MOTIFS = 4096
@@ -134,6 +134,7 @@ def motifs_of(motif: Motif, recipe: Recipe, item_bytes: int = 1) -> Motifs:
             a broadcast bring their root what it has while the other sends it.
     """
     made: Motifs = (replace(motif, after=()),)
+    check_work(2 * work_of(motif))  # it is what they are held against
     for term in recipe.terms:
         made = _split(made, term, item_bytes)
     if wrong := wrong_in(motif, made):
@@ -168,6 +169,7 @@ def _applied(term: Term, motif: Motif, item_bytes: int) -> Motifs:
         if term.most_bytes:
             numbers = (_segments_of(motif, term.most_bytes, item_bytes),)
         found = _RULES[term.name].applied(motif, numbers)
+    check_work(sum(map(work_of, found)))  # before it is looked at cell by cell
     if empty := sum(not extent(one) for one in found):
         raise ParameterError(
             f"{term} leaves {counted(empty, 'motif')} of the {len(found)} that it makes of a "

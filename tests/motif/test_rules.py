@@ -235,6 +235,21 @@ def test_rules_compose(name: str, recipe: str, motifs: int) -> None:
     assert len(motifs_of(whole(name, range(8), 512), recipe_of(recipe))) == motifs
 
 
+@pytest.mark.parametrize(
+    ("name", "ranks", "recipe"),
+    [
+        ("allgather", 4096, "levels(64).seg(64)"),
+        ("allreduce", 4096, "seg(4096).ring"),
+        ("alltoall", 2048, "levels(8).seg(2)"),
+    ],
+)
+def test_what_takes_too_much_is_refused_before_it_is_looked_at(
+    name: str, ranks: int, recipe: str
+) -> None:
+    with pytest.raises(ParameterError, match="moves of pieces, expected 8388608 at the most"):
+        motifs_of(whole(name, range(ranks), 1 << 28), recipe_of(recipe))
+
+
 def test_two_parts_do_not_bring_the_root_what_the_other_sends() -> None:
     with pytest.raises(ParameterError, match="reads what motif 1 writes, and does not wait"):
         motifs_of(whole("broadcast", range(4), 64), recipe_of("spline(2).sag"))
