@@ -1,7 +1,8 @@
 """A step of training as it is planned: ops with options, whose motifs take resources for a time.
 
-A resource serves one motif at a time: a stream of computations, or a channel. Times are whole
-ticks, so that nothing is rounded again.
+A resource (a stream of computations, links of a kind) serves as many motifs at a time as have
+shares of it that come to the whole at the most; nobody is slowed down. Times are whole ticks, so
+that nothing is rounded again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from sccl.errors import ParameterError
 
 Whole = NDArray[np.int64]
 
+WHOLE = 1000
+"""Shares that a resource has."""
+
 MAX_MOTIFS = 10**6
 MAX_TICKS = 2**50
 
@@ -28,13 +32,20 @@ class StepMotif:
 
     Attributes:
         ticks: that it takes.
-        uses: the resources that it has to itself meanwhile, by their numbers.
+        uses: the resources that it has meanwhile, by their numbers.
         after: motifs of the same option that end before it begins.
+        shares: of each resource that it uses, how much of it, of :data:`WHOLE`; empty: all.
     """
 
     ticks: int
     uses: tuple[int, ...]
     after: tuple[int, ...] = ()
+    shares: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Return how much of each resource it has, of :data:`WHOLE`."""
+        return self.shares or (WHOLE,) * len(self.uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,7 @@ class StepArrays(NamedTuple):
         ticks: of each motif.
         use_first: of each motif: its first use.
         use: resources.
+        share: of each use, of :data:`WHOLE`.
         wait_first: of each motif: where those begin that it waits for.
         wait: motifs of the same option.
         next_first: of each motif: where those begin that wait for it.
@@ -111,6 +123,7 @@ class StepArrays(NamedTuple):
     ticks: Whole
     use_first: Whole
     use: Whole
+    share: Whole
     wait_first: Whole
     wait: Whole
     next_first: Whole
@@ -175,6 +188,12 @@ class StepProblem:
                     f"{where}: motif {number} uses resources {list(motif.uses)!s:.60}, expected "
                     f"different ones from 0 to {len(self.resources) - 1}"
                 )
+            parts = motif.parts
+            if len(parts) != len(motif.uses) or any(not 1 <= part <= WHOLE for part in parts):
+                raise ParameterError(
+                    f"{where}: motif {number} has shares {list(parts)!s:.60} of "
+                    f"{len(motif.uses)} resources, expected one of each, of 1 to {WHOLE}"
+                )
 
     @cached_property
     def arrays(self) -> StepArrays:
@@ -197,6 +216,7 @@ class StepProblem:
             ticks=_row([motif.ticks for motif in motifs]),
             use_first=_firsts([len(own) for own in uses]),
             use=_row([k for own in uses for k in own]),
+            share=_row([part for motif in motifs for part in motif.parts]),
             wait_first=_firsts([len(own) for own in waits]),
             wait=_row([k for own in waits for k in own]),
             next_first=_firsts([len(own) for own in then]),

@@ -1,0 +1,118 @@
+"""Plan: how a fabric does a step of training: an option of each collective, and their order.
+
+Source: SYNDICATE (NSDI 2023) section 3: an execution plan says of which motifs an operation is made
+and what carries each; a scheduling order says in which order they are issued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sccl.core.fabric import Fabric
+from sccl.core.workload import Workload
+
+WHOLE_LOAD = 1000
+"""Of a resource, all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionMotif:
+    """A motif, with what carries it.
+
+    Attributes:
+        channel: of the fabric.
+        carrier: how: a baseline's name, or a synthesiser's.
+        ns: nanoseconds that it takes alone, from its launch until all of it has arrived.
+        loads: what it uses meanwhile: a resource of the fabric by its name, and how much of it, of
+            :data:`WHOLE_LOAD`; by name.
+        after: motifs of the same option that end before it begins, each before it in the row.
+    """
+
+    channel: str
+    carrier: str
+    ns: int
+    loads: tuple[tuple[str, int], ...]
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to do a collective.
+
+    Attributes:
+        recipe: the rules that split it.
+        motifs: what they make of it.
+        bitwise: whether it reduces in the same order as the collective does as it is.
+    """
+
+    recipe: str
+    motifs: tuple[OptionMotif, ...]
+    bitwise: bool = True
+
+    @property
+    def ns(self) -> int:
+        """Return what it takes alone, if motifs wait for nothing but one another."""
+        ends: list[int] = []
+        for motif in self.motifs:
+            ends.append(motif.ns + max((ends[k] for k in motif.after), default=0))
+        return max(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A place in the order of a window.
+
+    Attributes:
+        op: the id of an operation.
+        motif: of its option; 0 of a computation.
+        shift: of how many iterations ahead of the window's own.
+    """
+
+    op: str
+    motif: int = 0
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan of a workload on a fabric.
+
+    Attributes:
+        options: of each collective, by its id, in the order of the workload.
+        order: of a window: each motif of each collective once, and each computation; these are in
+            the order of their stream.
+        period_ns: from an iteration to the next, as claimed.
+        bound_ns: that no plan of these options takes less than.
+        binding: what shows the bound.
+        search: which found it.
+        seed: of the search.
+        memory_bytes: what held results may take at once; 0: any.
+    """
+
+    workload: Workload
+    fabric: Fabric
+    options: tuple[tuple[str, Option], ...]
+    order: tuple[Issue, ...]
+    period_ns: int
+    bound_ns: int
+    binding: str
+    search: str
+    seed: int = 0
+    memory_bytes: int = 0
+
+    @property
+    def gap(self) -> float:
+        """Return by which part the period is above the bound."""
+        return self.period_ns / self.bound_ns - 1 if self.bound_ns else 0.0
+
+    @property
+    def proved(self) -> bool:
+        """Return whether no plan of these options takes less."""
+        return self.period_ns <= self.bound_ns
+
+    def motifs(self) -> Iterator[tuple[str, int, OptionMotif]]:
+        """Yield each motif, with its collective's id and its number."""
+        for name, option in self.options:
+            for number, motif in enumerate(option.motifs):
+                yield name, number, motif

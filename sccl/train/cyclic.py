@@ -1,0 +1,127 @@
+"""Steps that repeat: what leads from one iteration to later ones, and plans of them.
+
+Plans say what is done in each window: an op of the iteration that is under way, or, shifted, of one
+that comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from sccl.errors import ParameterError
+from sccl.train.problem import StepMotif, StepProblem
+
+MAX_LAG = 1000
+
+
+class Lagged(NamedTuple):
+    """A wait across iterations.
+
+    Attributes:
+        before: op that ends before, in an iteration.
+        after: op that begins after it, so many iterations later.
+        lag: 1 or more.
+    """
+
+    before: int
+    after: int
+    lag: int
+
+
+@dataclass(frozen=True)
+class CyclicProblem:
+    """A step that repeats.
+
+    Attributes:
+        step: an iteration.
+        lagged: what leads to later ones. A motif follows upon itself, without being told.
+
+    Raises:
+        ParameterError: a wait is of no op, or has no lag.
+    """
+
+    step: StepProblem
+    lagged: tuple[Lagged, ...] = ()
+
+    def __post_init__(self) -> None:
+        for before, after, lag in self.lagged:
+            count = len(self.step.ops)
+            if not (0 <= before < count and 0 <= after < count and 1 <= lag <= MAX_LAG):
+                raise ParameterError(
+                    f"op {after} waits for op {before} of {lag} iterations before: expected ops "
+                    f"from 0 to {count - 1}, and a lag of 1 to {MAX_LAG}"
+                )
+
+    @cached_property
+    def waits(self) -> tuple[Lagged, ...]:
+        """Return all waits, those within an iteration with lag 0."""
+        own = [Lagged(k, number, 0) for number, op in enumerate(self.step.ops) for k in op.after]
+        return (*own, *self.lagged)
+
+
+@dataclass(frozen=True, slots=True)
+class CyclicPlan:
+    """What is done in each window.
+
+    Attributes:
+        options: of each op, which.
+        shifts: of each op, of how many iterations ahead it is done.
+        order: an op and a motif of its option: in which they are issued, all of a window.
+    """
+
+    options: tuple[int, ...]
+    shifts: tuple[int, ...]
+    order: tuple[tuple[int, int], ...]
+
+
+def motifs_in_order(step: StepProblem, plan: CyclicPlan) -> list[StepMotif]:
+    """Return the motifs that a plan issues, in its order."""
+    return [step.ops[op].options[plan.options[op]].motifs[motif] for op, motif in plan.order]
+
+
+def wrong_in_cyclic(problem: CyclicProblem, plan: CyclicPlan) -> str:
+    """Return what is wrong with a plan; empty: nothing, and all its windows come to an end."""
+    return _wrong_choice(problem.step, plan) or _wrong_order(problem, plan)
+
+
+def _wrong_choice(step: StepProblem, plan: CyclicPlan) -> str:
+    if len(plan.options) != len(step.ops) or len(plan.shifts) != len(step.ops):
+        return f"it is of {len(plan.options)} ops, and the step has {len(step.ops)}"
+    for op, choice, shift in zip(step.ops, plan.options, plan.shifts, strict=True):
+        if not 0 <= choice < len(op.options):
+            return f"op {op.name!r} takes option {choice}, and has {len(op.options)}"
+        if not 0 <= shift <= MAX_LAG:
+            return f"op {op.name!r} is done {shift} iterations ahead, expected 0 to {MAX_LAG}"
+    wanted = [
+        (number, k)
+        for number, (op, choice) in enumerate(zip(step.ops, plan.options, strict=True))
+        for k in range(len(op.options[choice].motifs))
+    ]
+    if sorted(plan.order) == wanted:
+        return ""
+    missing = sorted(set(wanted) - set(plan.order))
+    if missing:
+        return f"its order leaves out motif {missing[0][1]} of op {step.ops[missing[0][0]].name!r}"
+    return "its order has a motif twice, or one that there is not"
+
+
+def _wrong_order(problem: CyclicProblem, plan: CyclicPlan) -> str:
+    ops = problem.step.ops
+    place = {item: k for k, item in enumerate(plan.order)}
+    first, last = [len(place)] * len(ops), [0] * len(ops)
+    for ((op, motif), k), row in zip(
+        place.items(), motifs_in_order(problem.step, plan), strict=True
+    ):
+        first[op], last[op] = min(first[op], k), max(last[op], k)
+        if late := [j for j in row.after if place[op, j] > k]:
+            return f"op {ops[op].name!r}: motif {motif} comes before {late[0]}, which it waits for"
+    for before, after, lag in problem.waits:
+        windows = lag + plan.shifts[before] - plan.shifts[after]
+        names = f"op {ops[after].name!r} waits for {ops[before].name!r}"
+        if windows < 0:
+            return f"{names}, and is done {-windows} iterations before it"
+        if windows == 0 and last[before] > first[after]:
+            return f"{names}, and comes before it: it would wait for ever"
+    return ""

@@ -1,0 +1,234 @@
+"""What a plan of a step that repeats comes to: windows one after the other, and its period.
+
+In a window communication starts in the plan's order, each motif no earlier than those before it, as
+soon as what it waits for has ended and its shares of resources are free. Resources serve in the
+plan's order, so that computations run in the order of their stream. So each window is told by those
+before it; once all of it is as much later as what it depends on, it is so for ever: that is the
+period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.compiled import compiled
+from sccl.train.cyclic import CyclicPlan, CyclicProblem, motifs_in_order
+from sccl.train.problem import WHOLE, StepProblem, Whole
+
+_WINDOWS = 24
+_MOST_WINDOWS = 384
+_LONGEST_CYCLE = 4
+"""Windows that are run at first, and at the most, and after how many a plan may repeat."""
+
+Windows = NDArray[np.int64]
+"""Ticks, by window and by place in the order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """What a plan comes to.
+
+    Attributes:
+        period: ticks from a window to the next, once it repeats; rounded up.
+        steady: whether it was seen to repeat; else the period is that of the last windows.
+        window: from which on it repeats.
+        cycle: after how many windows it repeats.
+        starts: of each window that was run, by place in the order; -1: of an iteration before the
+            first.
+    """
+
+    period: int
+    steady: bool
+    window: int
+    cycle: int
+    starts: Windows
+
+    def finish(self, problem: CyclicProblem, plan: CyclicPlan, iterations: int = 2) -> int:
+        """Return the tick by which so many iterations have ended, the first ones."""
+        motifs = motifs_in_order(problem.step, plan)
+        return max(
+            int(self.starts[iteration - plan.shifts[op] + max(plan.shifts), place]) + motif.ticks
+            for iteration in range(iterations)
+            for place, ((op, _), motif) in enumerate(zip(plan.order, motifs, strict=True))
+        )
+
+
+def repeated(problem: CyclicProblem, plan: CyclicPlan) -> Repeated:
+    """Return what a plan comes to, which is not wrong."""
+    arrays = _arrays(problem, plan)
+    back = max(arrays.wait_windows.tolist()) + 1
+    windows = max(_WINDOWS, 4 * back)
+    while True:
+        starts = _run(arrays, windows)
+        for cycle in range(1, _LONGEST_CYCLE + 1):
+            if found := _steady(starts, back, cycle):
+                return found
+        if windows >= max(_MOST_WINDOWS, 4 * back):
+            half = windows // 2
+            period = -(-int((starts[-1] - starts[half - 1]).max()) // (windows - half))
+            return Repeated(period, steady=False, window=half, cycle=1, starts=starts)
+        windows *= 4
+
+
+def _steady(starts: Windows, back: int, cycle: int) -> Repeated | None:
+    """Return what repeats after some windows, if as many do so at the end as any depends on."""
+    later = starts[cycle:] - starts[:-cycle]
+    same = (later == later[:, :1]).all(axis=1) & (later[:, 0] == later[-1, 0])
+    shown = len(same) if same.all() else int(np.argmin(same[::-1]))
+    if shown < back + cycle:
+        return None
+    period = -(-int(later[-1, 0]) // cycle)
+    return Repeated(period, steady=True, window=len(same) - shown, cycle=cycle, starts=starts)
+
+
+class _Arrays(NamedTuple):
+    """A window for compiled loops, by place in the order.
+
+    Attributes:
+        ticks: of each motif.
+        calls: whether it communicates.
+        shift: of its op.
+        use_first: where its uses begin.
+        use: resources.
+        share: of these.
+        wait_first: where those begin that it waits for.
+        wait: places.
+        wait_windows: how many windows before.
+        resources: how many, as an array of one number.
+    """
+
+    ticks: Whole
+    calls: Whole
+    shift: Whole
+    use_first: Whole
+    use: Whole
+    share: Whole
+    wait_first: Whole
+    wait: Whole
+    wait_windows: Whole
+    resources: Whole
+
+
+def _arrays(problem: CyclicProblem, plan: CyclicPlan) -> _Arrays:
+    step = problem.step
+    motifs = motifs_in_order(step, plan)
+    place = {item: k for k, item in enumerate(plan.order)}
+    ends = [_last_of(step, number, choice) for number, choice in enumerate(plan.options)]
+    of_op: list[list[tuple[int, int]]] = [[] for _ in step.ops]
+    for before, after, lag in problem.waits:
+        windows = lag + plan.shifts[before] - plan.shifts[after]
+        of_op[after].extend((place[before, motif], windows) for motif in ends[before])
+    waits = [
+        [*of_op[op], *((place[op, j], 0) for j in motif.after), (k, 1)]
+        for k, ((op, _), motif) in enumerate(zip(plan.order, motifs, strict=True))
+    ]
+    return _Arrays(
+        ticks=_row([motif.ticks for motif in motifs]),
+        calls=_row([int(step.ops[op].communicates) for op, _ in plan.order]),
+        shift=_row([plan.shifts[op] for op, _ in plan.order]),
+        use_first=_firsts([motif.uses for motif in motifs]),
+        use=_row([k for motif in motifs for k in motif.uses]),
+        share=_row([part for motif in motifs for part in motif.parts]),
+        wait_first=_firsts(waits),
+        wait=_row([k for own in waits for k, _ in own]),
+        wait_windows=_row([windows for own in waits for _, windows in own]),
+        resources=_row([len(step.resources)]),
+    )
+
+
+def _last_of(step: StepProblem, op: int, choice: int) -> list[int]:
+    """Return the motifs of an option for which no other of it waits."""
+    motifs = step.ops[op].options[choice].motifs
+    waited = {k for motif in motifs for k in motif.after}
+    return [k for k in range(len(motifs)) if k not in waited]
+
+
+def _row(numbers: Sequence[int]) -> Whole:
+    return np.array(numbers, dtype=np.int64)
+
+
+def _firsts(rows: Sequence[Sequence[object]]) -> Whole:
+    return np.cumsum([0, *map(len, rows)], dtype=np.int64)
+
+
+@compiled
+def _free_from(ends: Whole, parts: Whole, count: int, start: int, part: int) -> int:
+    """Return the first tick from a start on at which a resource has a part that is free."""
+    while True:
+        used, soonest = 0, start
+        for k in range(count):
+            if ends[k] > start:
+                used += parts[k]
+                if soonest == start or ends[k] < soonest:
+                    soonest = ends[k]
+        if used + part <= WHOLE:
+            return start
+        start = soonest
+
+
+@compiled
+def _start_of(  # noqa: PLR0913, PLR0917 - loops
+    arrays: _Arrays, served: Whole, ends: Windows, parts: Windows, count: Whole, place: int, at: int
+) -> int:
+    """Return the first tick from one on at which a motif's shares of resources are free."""
+    first, last = arrays.use_first[place], arrays.use_first[place + 1]
+    for k in range(first, last):
+        at = max(at, served[arrays.use[k]])
+    moved = True
+    while moved:
+        moved = False
+        for k in range(first, last):
+            own = arrays.use[k]
+            then = _free_from(ends[own], parts[own], count[own], at, arrays.share[k])
+            if then > at:
+                at, moved = then, True
+    return at
+
+
+@compiled
+def _enter(ends: Whole, parts: Whole, count: int, start: int, end: int, part: int) -> int:  # noqa: PLR0913, PLR0917 - loops
+    """Enter that a resource is used, and forget what has ended; return how many use it."""
+    kept = 0
+    for k in range(count):
+        if ends[k] > start:
+            ends[kept], parts[kept] = ends[k], parts[k]
+            kept += 1
+    ends[kept], parts[kept] = end, part
+    return kept + 1
+
+
+@compiled
+def _run(arrays: _Arrays, windows: int) -> Windows:
+    """Return when motifs start, window by window."""
+    places, resources = len(arrays.ticks), arrays.resources[0]
+    starts = np.full((windows, places), -1, dtype=np.int64)
+    served = np.zeros(resources, dtype=np.int64)  # each serves in the order of the plan
+    ends = np.zeros((resources, WHOLE + 1), dtype=np.int64)  # each has a share of 1 at least
+    parts = np.zeros((resources, WHOLE + 1), dtype=np.int64)
+    count = np.zeros(resources, dtype=np.int64)
+    ahead, issued = arrays.shift.max(), 0
+    for window in range(windows):
+        for place in range(places):
+            if window + arrays.shift[place] < ahead:
+                continue  # of an iteration before the first
+            start = issued if arrays.calls[place] else 0
+            for k in range(arrays.wait_first[place], arrays.wait_first[place + 1]):
+                other, then = arrays.wait[k], window - arrays.wait_windows[k]
+                if then >= 0 and starts[then, other] >= 0:
+                    start = max(start, int(starts[then, other] + arrays.ticks[other]))
+            if arrays.ticks[place]:
+                start = _start_of(arrays, served, ends, parts, count, place, start)
+                end = start + int(arrays.ticks[place])
+                for k in range(arrays.use_first[place], arrays.use_first[place + 1]):
+                    own, part = arrays.use[k], int(arrays.share[k])
+                    count[own] = _enter(ends[own], parts[own], count[own], start, end, part)
+                    served[own] = start
+            if arrays.calls[place]:
+                issued = start
+            starts[window, place] = start
+    return starts
