@@ -28,6 +28,7 @@ from sccl.core.files.shapes import (
     VariableBandwidthWire,
 )
 from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.training_plan_shapes import TrainingPlanWire
 from sccl.core.files.workload_shapes import WorkloadWire
 
 
@@ -77,12 +78,13 @@ PACKED_SCHEDULE = _kind("packed-schedule", "rounds sends chunk_bits", PackedSche
 CERTIFICATE = _kind("certificate", "claims", CertificateWire)
 FRONTIER = _kind("frontier", "points bounds")
 WORKLOAD = _kind("workload", "roles ops submits", WorkloadWire)
+TRAINING_PLAN = _kind("training-plan", "period_ns order workload", TrainingPlanWire)
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
-    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD),
+    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
 )
 
 AnyWire = (
@@ -102,6 +104,7 @@ AnyWire = (
     | SketchWire
     | FabricWire
     | WorkloadWire
+    | TrainingPlanWire
 )
 """Whatever is written as canonical text."""
 

@@ -48,7 +48,15 @@ def workload_of_text(text: str, where: str) -> Workload:
     Raises:
         FormatError: it says none, or contradicts itself.
     """
-    wire = parse(text, WorkloadWire, where)
+    return workload_of_wire(parse(text, WorkloadWire, where), where)
+
+
+def workload_of_wire(wire: WorkloadWire, where: str) -> Workload:
+    """Return the workload of a file shape.
+
+    Raises:
+        FormatError: it contradicts itself.
+    """
     try:
         return Workload(
             name=wire.name,

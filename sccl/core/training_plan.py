@@ -1,4 +1,4 @@
-"""Plan: how a fabric does a step of training: an option of each collective, and their order.
+"""Training plan: how a fabric does a step of training: options of collectives, and their order.
 
 Source: SYNDICATE (NSDI 2023) section 3: an execution plan says of which motifs an operation is made
 and what carries each; a scheduling order says in which order they are issued.
@@ -75,7 +75,7 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrainingPlan:
     """A plan of a workload on a fabric.
 
     Attributes:

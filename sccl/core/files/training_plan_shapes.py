@@ -1,0 +1,73 @@
+"""The shape of files of training plans: what a fabric does of a workload, and when."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.files.fabric_shapes import FabricWire
+from sccl.core.files.workload_shapes import WorkloadWire
+
+_Count = Annotated[int, Meta(ge=0)]
+_Named = Annotated[str, Meta(min_length=1)]
+_Load = Annotated[int, Meta(ge=1, le=1000, description="Thousandths of it.")]
+
+
+class _PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class OptionMotifWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a collective that is issued as one, with what carries it."""
+
+    channel: _Named
+    carrier: Annotated[str, Meta(min_length=1, description="How the channel carries it.")]
+    ns: Annotated[int, Meta(ge=0, description="Nanoseconds, alone, from launch to arrival.")]
+    loads: Annotated[
+        dict[str, _Load], Meta(description="What of the fabric it uses meanwhile, by name.")
+    ]
+    after: Annotated[tuple[_Count, ...], Meta(description="Motifs that end before, by place.")] = ()
+
+
+class OptionWire(_PlanPart, frozen=True, kw_only=True):
+    """One way to do a collective."""
+
+    recipe: Annotated[str, Meta(min_length=1, description="The rules that split it.")]
+    motifs: Annotated[tuple[OptionMotifWire, ...], Meta(min_length=1)]
+    bitwise: Annotated[bool, Meta(description="It reduces in the order of the whole collective.")]
+
+
+class PlannedOpWire(_PlanPart, frozen=True, kw_only=True):
+    """A collective of the workload, and its option by its place among the options of the plan."""
+
+    op: _Named
+    option: _Count
+
+
+class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
+    """How a fabric does a step of training."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["training-plan"] = "training-plan"
+    digest: Annotated[
+        str | None, Meta(description="sha256 of the content without this field; or null.")
+    ] = None
+    search: Annotated[str, Meta(min_length=1, description="Which found it.")]
+    seed: _Count = 0
+    memory_bytes: Annotated[int, Meta(ge=0, description="That held results may take; 0: any.")] = 0
+    period_ns: Annotated[int, Meta(ge=0, description="From an iteration to the next.")]
+    bound_ns: Annotated[int, Meta(ge=0, description="No plan of these options takes less.")]
+    binding: Annotated[str, Meta(description="What shows the bound.")]
+    options: tuple[OptionWire, ...]
+    ops: Annotated[tuple[PlannedOpWire, ...], Meta(description="In the workload's order.")]
+    order: Annotated[
+        tuple[tuple[str, _Count, _Count], ...],
+        Meta(
+            description="[operation, motif, iterations ahead], in which a window issues them; a "
+            "computation has motif 0."
+        ),
+    ]
+    workload: WorkloadWire
+    fabric: FabricWire

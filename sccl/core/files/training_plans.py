@@ -1,0 +1,99 @@
+"""Training plans as files and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sccl.core.files.disk import read_text
+from sccl.core.files.fabrics import Named, fabric_of_wire, fabric_to_wire
+from sccl.core.files.text import digest, parse
+from sccl.core.files.training_plan_shapes import (
+    OptionMotifWire,
+    OptionWire,
+    PlannedOpWire,
+    TrainingPlanWire,
+)
+from sccl.core.files.workloads import workload_of_wire, workload_to_wire
+from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
+from sccl.errors import FormatError
+
+
+def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
+    """Return the training plan of a file, and whether its content still has its digest.
+
+    What it plans for and what it takes is checked; what it claims is a matter for the judge.
+
+    Args:
+        named: which machine a name means, where a channel of the fabric is told by one.
+
+    Raises:
+        InputError: the file cannot be read, is no training plan, or names what it has not.
+    """
+    where = str(path)
+    wire = parse(read_text(path), TrainingPlanWire, where)
+    options = [_option(option, f"{where}, option {k}") for k, option in enumerate(wire.options)]
+    for one in wire.ops:
+        if one.option >= len(options):
+            raise FormatError(
+                f"{where}: operation {one.op!r:.60} takes option {one.option}, and the plan has "
+                f"{len(options)}, 0 to {len(options) - 1}"
+            )
+    plan = TrainingPlan(
+        workload=workload_of_wire(wire.workload, where),
+        fabric=fabric_of_wire(wire.fabric, where, named),
+        options=tuple((one.op, options[one.option]) for one in wire.ops),
+        order=tuple(Issue(*row) for row in wire.order),
+        period_ns=wire.period_ns,
+        bound_ns=wire.bound_ns,
+        binding=wire.binding,
+        search=wire.search,
+        seed=wire.seed,
+        memory_bytes=wire.memory_bytes,
+    )
+    return plan, wire.digest in (None, digest(wire))
+
+
+def _option(wire: OptionWire, where: str) -> Option:
+    for number, motif in enumerate(wire.motifs):
+        if late := [k for k in motif.after if k >= number]:
+            raise FormatError(f"{where}: motif {number} waits for {late[0]}, which is not before")
+    motifs = (
+        OptionMotif(m.channel, m.carrier, m.ns, tuple(sorted(m.loads.items())), m.after)
+        for m in wire.motifs
+    )
+    return Option(wire.recipe, tuple(motifs), wire.bitwise)
+
+
+def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
+    """Return the file shape of a training plan; options that are alike are there once."""
+    places = {option: None for _, option in plan.options}
+    number = {option: k for k, option in enumerate(places)}
+    return TrainingPlanWire(
+        search=plan.search,
+        seed=plan.seed,
+        memory_bytes=plan.memory_bytes,
+        period_ns=plan.period_ns,
+        bound_ns=plan.bound_ns,
+        binding=plan.binding,
+        options=tuple(
+            OptionWire(
+                recipe=option.recipe,
+                bitwise=option.bitwise,
+                motifs=tuple(
+                    OptionMotifWire(
+                        channel=m.channel,
+                        carrier=m.carrier,
+                        ns=m.ns,
+                        loads=dict(m.loads),
+                        after=m.after,
+                    )
+                    for m in option.motifs
+                ),
+            )
+            for option in places
+        ),
+        ops=tuple(PlannedOpWire(op=name, option=number[option]) for name, option in plan.options),
+        order=tuple((issue.op, issue.motif, issue.shift) for issue in plan.order),
+        workload=workload_to_wire(plan.workload),
+        fabric=fabric_to_wire(plan.fabric),
+    )

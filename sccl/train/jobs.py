@@ -1,0 +1,264 @@
+"""A workload with options of its collectives as a problem of windows, and plans of it as values.
+
+Ticks are nanoseconds. Operations are in the order of submission: that of the workload, as far as
+what waits for what allows. A collective that its ranks submit only after they waited for another
+waits for that one, too: their computation so far does, and it follows upon that.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sccl.core.training_plan import WHOLE_LOAD, Issue, Option, TrainingPlan
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import CommOp, ComputeOp, Dependency, HostAction
+from sccl.errors import InputError
+from sccl.train.cyclic import CyclicPlan, CyclicProblem, Lagged
+from sccl.train.problem import WHOLE, StepMotif, StepOp, StepOption, StepProblem
+
+assert WHOLE == WHOLE_LOAD
+
+NS_PER_US = 1000
+
+OptionsOf = Mapping[str, Sequence[Option]]
+"""Of each collective, by its id."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A workload with options of its collectives.
+
+    Attributes:
+        options: of each collective, by its id: those that a plan may take.
+    """
+
+    workload: Workload
+    options: OptionsOf
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Return the ids of operations, in the order of the problem's."""
+        return _submitted(self.workload, waits_of(self.workload))
+
+    @cached_property
+    def problem(self) -> CyclicProblem:
+        """Return the problem.
+
+        Raises:
+            InputError: a collective has no option.
+        """
+        ops = {op.id: op for op in self.workload.ops}
+        place = {name: k for k, name in enumerate(self.names)}
+        waits = waits_of(self.workload)
+        before: dict[str, set[int]] = {name: set() for name in self.names}
+        for wait in waits:
+            if not wait.lag:
+                before[wait.after].add(place[wait.before])
+        resources = _resources(self.workload, self.options)
+        number = {name: k for k, name in enumerate(resources)}
+        made: dict[int, tuple[StepOption, ...]] = {}  # of collectives that are alike, once
+        rows = []
+        for name in self.names:
+            op = ops[name]
+            if isinstance(op, CommOp):
+                own = self._options(op, number, made)
+            else:
+                motif = StepMotif(round(op.duration_us * NS_PER_US), (number[stream_of(op)],))
+                own = (StepOption("", (motif,)),)
+            after = tuple(sorted(before[name]))
+            rows.append(StepOp(name, own, after, communicates=isinstance(op, CommOp)))
+        lagged = {Lagged(place[w.before], place[w.after], w.lag) for w in waits if w.lag}
+        return CyclicProblem(StepProblem(resources, tuple(rows)), tuple(sorted(lagged)))
+
+    def _options(
+        self, op: CommOp, number: Mapping[str, int], made: dict[int, tuple[StepOption, ...]]
+    ) -> tuple[StepOption, ...]:
+        options = self.options.get(op.id, ())
+        if not options:
+            raise InputError(f"operation {op.id!r} has no option, expected one at least")
+        if id(options) not in made:
+            made[id(options)] = tuple(_step_option(option, number) for option in options)
+        return made[id(options)]
+
+    def plan(self, found: CyclicPlan) -> tuple[tuple[tuple[str, Option], ...], tuple[Issue, ...]]:
+        """Return the options and the order of a plan, as training plans have them."""
+        chosen = dict(zip(self.names, found.options, strict=True))
+        options = tuple(
+            (op.id, self.options[op.id][chosen[op.id]]) for op in self.workload.collectives()
+        )
+        order = tuple(Issue(self.names[op], k, found.shifts[op]) for op, k in found.order)
+        return options, order
+
+
+def job_of(plan: TrainingPlan) -> tuple[Job, CyclicPlan]:
+    """Return a training plan's job, of its options alone, and its plan.
+
+    Raises:
+        InputError: it does not plan what its workload has, each once.
+    """
+    options = {name: (option,) for name, option in plan.options}
+    wanted = {op.id for op in plan.workload.collectives()}
+    if len(options) < len(plan.options) or options.keys() != wanted:
+        odd = sorted(options.keys() ^ wanted) or [plan.options[0][0]]
+        raise InputError(f"operation {odd[0]!r:.60} has not one option, expected one of each")
+    job = Job(plan.workload, options)
+    place = {name: k for k, name in enumerate(job.names)}
+    shifts: dict[str, int] = {}
+    for issue in plan.order:
+        if issue.op not in place:
+            raise InputError(f"the order has operation {issue.op!r:.60}, which there is not")
+        if shifts.setdefault(issue.op, issue.shift) != issue.shift:
+            raise InputError(
+                f"operation {issue.op!r:.60} is {shifts[issue.op]} and {issue.shift} iterations "
+                "ahead in one window, expected one shift for all of its motifs"
+            )
+    if missing := [name for name in job.names if name not in shifts]:
+        raise InputError(f"the order leaves out operation {missing[0]!r:.60}")
+    return job, CyclicPlan(
+        options=(0,) * len(job.names),
+        shifts=tuple(shifts[name] for name in job.names),
+        order=tuple((place[issue.op], issue.motif) for issue in plan.order),
+    )
+
+
+def stream_of(op: ComputeOp) -> str:
+    """Return the resource that a computation uses: its role's stream."""
+    return f"{op.role}: {op.stream}"
+
+
+def _resources(workload: Workload, options: OptionsOf) -> tuple[str, ...]:
+    streams = {stream_of(op): None for op in workload.computation()}
+    used = {
+        name
+        for own in options.values()
+        for option in own
+        for motif in option.motifs
+        for name, _ in motif.loads
+    }
+    if both := sorted(used & streams.keys()):
+        raise InputError(f"{both[0]!r:.60} names a stream of computation, and links of the fabric")
+    return (*streams, *sorted(used))
+
+
+def _step_option(option: Option, number: Mapping[str, int]) -> StepOption:
+    return StepOption(
+        option.recipe,
+        tuple(
+            StepMotif(
+                ticks=motif.ns,
+                uses=tuple(number[name] for name, _ in motif.loads),
+                after=motif.after,
+                shares=tuple(load for _, load in motif.loads),
+            )
+            for motif in option.motifs
+        ),
+    )
+
+
+def waits_of(workload: Workload) -> tuple[Dependency, ...]:
+    """Return all that waits: as the workload says, by order of streams, and by host programs."""
+    found = dict.fromkeys(workload.deps)
+    first: dict[str, str] = {}
+    last: dict[str, str] = {}
+    for op in workload.computation():
+        stream = stream_of(op)
+        if stream in last:
+            found[Dependency(last[stream], op.id)] = None
+        first.setdefault(stream, op.id)
+        last[stream] = op.id
+    for stream, name in last.items():
+        if first[stream] != name:
+            found[Dependency(name, first[stream], 1)] = None
+    for wait in _hosts(workload, tuple(found)):
+        found[wait] = None
+    return tuple(found)
+
+
+def _hosts(workload: Workload, known: Sequence[Dependency]) -> Iterable[Dependency]:
+    """Yield the waits of host programs that follow from nothing else.
+
+    What an operation is submitted after is what its role waited for before: that it waits for.
+    """
+    names = [op.id for op in workload.ops]
+    place = {name: k for k, name in enumerate(names)}
+    after: list[list[int]] = [[] for _ in names]
+    ahead: dict[tuple[int, int], int] = {}
+    for wait in known:
+        if wait.lag:
+            key = (place[wait.before], wait.lag)
+            ahead[key] = ahead.get(key, 0) | 1 << place[wait.after]
+        else:
+            after[place[wait.before]].append(place[wait.after])
+    reach = _reach(after)
+    for program in workload.submits:
+        awaited: dict[tuple[int, int], None] = {}
+        for event in program.events:
+            own = place[event.op]
+            if event.action is HostAction.WAIT:
+                awaited[own, event.lag] = None
+                continue
+            for before, lag in awaited:
+                if lag == 0:
+                    implied = reach[before] >> own & 1
+                else:
+                    starts = ahead.get((before, lag), 0)
+                    implied = starts >> own & 1 or any(
+                        starts >> k & 1 and reach[k] >> own & 1 for k in range(len(names))
+                    )
+                if not implied:
+                    yield Dependency(names[before], names[own], lag)
+
+
+def _reach(after: Sequence[Sequence[int]]) -> list[int]:
+    """Return, as bits, what comes after each, of what has no circle."""
+    waits = [0] * len(after)
+    for own in after:
+        for k in own:
+            waits[k] += 1
+    order = [k for k, count in enumerate(waits) if not count]
+    for k in order:
+        for other in after[k]:
+            waits[other] -= 1
+            if not waits[other]:
+                order.append(other)
+    reach = [0] * len(after)
+    for k in reversed(order):
+        for other in after[k]:
+            reach[k] |= reach[other] | 1 << other
+    return reach
+
+
+def _submitted(workload: Workload, waits: Iterable[Dependency]) -> tuple[str, ...]:
+    """Return operations in the workload's order, as far as waits within an iteration allow.
+
+    Raises:
+        InputError: some wait for one another.
+    """
+    names = [op.id for op in workload.ops]
+    place = {name: k for k, name in enumerate(names)}
+    after: list[list[int]] = [[] for _ in names]
+    left = [0] * len(names)
+    for wait in waits:
+        if not wait.lag:
+            after[place[wait.before]].append(place[wait.after])
+            left[place[wait.after]] += 1
+    ready = [k for k, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        k = heapq.heappop(ready)
+        found.append(names[k])
+        for other in after[k]:
+            left[other] -= 1
+            if not left[other]:
+                heapq.heappush(ready, other)
+    if len(found) < len(names):
+        stuck = next(names[k] for k, count in enumerate(left) if count)
+        raise InputError(
+            f"operation {stuck!r} is submitted after a wait for what comes after it: the program "
+            "would wait for ever"
+        )
+    return tuple(found)
