@@ -92,7 +92,8 @@ def _time(steps: StepRows) -> Any:
 def _down(steps: StepRows) -> Any:
     return alt.Y("row:N", title=None, sort=list(steps.rows),
                  scale=alt.Scale(domain=list(steps.rows), paddingInner=0.2, paddingOuter=0.1),
-                 axis=alt.Axis(labelFontSize=11, grid=False, ticks=False, labelLimit=220))  # fmt: skip
+                 axis=alt.Axis(labelFontSize=11, grid=False, ticks=False,
+                               labelLimit=220))  # fmt: skip
 
 
 def _bars(steps: StepRows) -> ChartType:
