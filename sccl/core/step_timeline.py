@@ -44,6 +44,11 @@ class StepTimeline:
     steady: bool
     first: int
 
+    @property
+    def iterations(self) -> int:
+        """Return how many it has."""
+        return 1 + max((span.iteration for span in self.spans), default=-1)
+
     def finish_ns(self, iterations: int = 2) -> int:
         """Return when so many iterations have ended, the first ones."""
         return max(span.end_ns for span in self.spans if span.iteration < iterations)

@@ -106,7 +106,7 @@ class Workload:
             submits[program.role] = _checked(program, roles[program.role], ops)
         of = {rank: role.name for role in self.roles for rank in role.ranks}
         for op in self.collectives():
-            told = {of[rank] for rank in op.group if rank in of} & submits.keys()
+            told = {of[rank] for rank in op.members if rank in of} & submits.keys()
             if not any(op.id in submits[name] for name in told):
                 raise ParameterError(
                     f"operation {op.id!r} is submitted by no role: give it a place in a program"
@@ -114,8 +114,8 @@ class Workload:
             for name in sorted(told):
                 if submits[name] and op.id not in submits[name]:
                     raise ParameterError(
-                        f"operation {op.id!r}: ranks of role {name!r} are in its group, and its "
-                        "program does not submit it"
+                        f"operation {op.id!r}: ranks of role {name!r} are in a group of it, and "
+                        "the role's program does not submit it"
                     )
 
 
@@ -130,9 +130,9 @@ def _by_id(every: Iterable[AnyOp], roles: Mapping[str, Role], ranks: int) -> dic
                 f"operation {op.id!r}: there is no role {op.role!r}, expected one of "
                 f"{', '.join(sorted(roles)[:_SHOWN])}"
             )
-        if isinstance(op, CommOp) and max(op.group) >= ranks:
+        if isinstance(op, CommOp) and (most := max(map(max, op.groups))) >= ranks:
             raise ParameterError(
-                f"operation {op.id!r}: rank {max(op.group)} is in its group, and there are "
+                f"operation {op.id!r}: rank {most} is in a group of it, and there are "
                 f"{ranks} ranks, 0 to {ranks - 1}"
             )
     return ops
@@ -206,8 +206,11 @@ def _checked(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[
         if event.action is HostAction.SUBMIT:
             if event.op in before:
                 raise ParameterError(f"{where}, which was submitted before: once an iteration")
-            if not set(role.ranks) <= set(op.group):
-                raise ParameterError(f"{where}, whose group does not have all ranks of the role")
+            if not op.members.issuperset(role.ranks):
+                raise ParameterError(
+                    f"{where}, which does not have all ranks of the role in its group, or in one "
+                    "beside it"
+                )
             before.add(event.op)
         elif event.op not in (every if event.lag else before):
             raise ParameterError(

@@ -85,7 +85,7 @@ class ComputeOp:
 
 @dataclass(frozen=True, slots=True)
 class CommOp:
-    """A collective among some ranks.
+    """A collective among some ranks, or among those of several groups at once.
 
     Attributes:
         group: global ranks, in the order of the group.
@@ -98,6 +98,8 @@ class CommOp:
         splits: of an uneven alltoall what each rank of the group gives to each, a row a rank, in
             elements; empty: as much to each.
         holds_bytes: memory that its result takes until its last use is done.
+        beside: further groups that do the same at the same time, of as many ranks each, none of
+            them in two groups; roots and splits of theirs are at the same places.
     """
 
     id: str
@@ -109,6 +111,7 @@ class CommOp:
     reduce: str | None = None
     splits: tuple[tuple[int, ...], ...] = ()
     holds_bytes: int = 0
+    beside: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.id, "the id of an operation")
@@ -119,6 +122,8 @@ class CommOp:
             raise ParameterError(
                 f"{what}: group is {_shown(self.group)}, expected different ranks from 0 on"
             )
+        if self.beside:
+            self._check_beside(what)
         for name in ("count", "holds_bytes"):
             if not 0 <= getattr(self, name) <= MOST_ELEMENTS:
                 raise ParameterError(
@@ -132,6 +137,21 @@ class CommOp:
                 f"{what}: {self.count} elements are no whole block for each of "
                 f"{len(self.group)} ranks: give a multiple, or the splits of an alltoall"
             )
+
+    def _check_beside(self, what: str) -> None:
+        seen = set(self.group)
+        for group in self.beside:
+            if len(group) != len(self.group) or len(set(group)) < len(group) or min(group) < 0:
+                raise ParameterError(
+                    f"{what}: a group beside is {_shown(group)}, expected {len(self.group)} "
+                    f"different ranks from 0 on, as many as its group {_shown(self.group)} has"
+                )
+            if twice := seen.intersection(group):
+                raise ParameterError(
+                    f"{what}: rank {min(twice)} is in two of the groups that it is of, expected "
+                    "each rank in one"
+                )
+            seen.update(group)
 
     def _check_root_and_reduce(self, what: str) -> None:
         if self.collective not in ROOTED and self.root is not None:
@@ -160,6 +180,16 @@ class CommOp:
                 f"{max(map(sum, self.splits))} at most: expected numbers from 0 on whose largest "
                 "sum of a row is the count"
             )
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return all groups that do it at the same time, its own first."""
+        return (self.group, *self.beside)
+
+    @property
+    def members(self) -> frozenset[int]:
+        """Return the ranks of all of its groups."""
+        return frozenset(self.group).union(*self.beside)
 
     @property
     def size_bytes(self) -> int:

@@ -29,7 +29,9 @@ class CollectivesPart(Part, frozen=True, kw_only=True):
 
     collective: str
     group_ranks: Annotated[int, Meta(ge=1, description="How many take part in each.")]
-    groups: Annotated[int, Meta(ge=1, description="Different ones.")]
+    groups: Annotated[
+        int, Meta(ge=1, description="Different ones, those that do the same at once among them.")
+    ]
     operations: Annotated[int, Meta(ge=1)]
     bytes: Annotated[int, Meta(ge=0, description="Of all, the largest buffer of a rank each.")]
     least_bytes: Count
@@ -189,7 +191,7 @@ def _of_kind(collective: str, ranks: int, ops: Sequence[CommOp]) -> CollectivesP
     return CollectivesPart(
         collective=collective,
         group_ranks=ranks,
-        groups=len({op.group for op in ops}),
+        groups=len({group for op in ops for group in op.groups}),
         operations=len(ops),
         bytes=sum(sizes),
         least_bytes=min(sizes),

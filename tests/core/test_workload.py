@@ -27,6 +27,7 @@ from sccl.core.workload_ops import (
 )
 from sccl.emit.text import TYPES
 from sccl.errors import FormatError, ParameterError
+from sccl.tasks.workload import workload_part
 from tests.kit.nightly import seed, times
 from tests.kit.workloads import SUBMIT, WAIT, prefetching
 
@@ -103,9 +104,16 @@ WRONG: dict[str, Callable[[], object]] = {
     r"operation 'z': there is no role 'b', expected one of all": lambda: prefetching(
         ops=(*STEP.ops, ComputeOp("z", "b", "s", 1))
     ),
-    r"operation 'z': rank 2 is in its group, and there are 2 ranks": lambda: prefetching(
+    r"operation 'z': rank 2 is in a group of it, and there are 2 ranks": lambda: prefetching(
         ops=(*STEP.ops, CommOp("z", "alltoall", (0, 2), 2, "int8"))
     ),
+    r"operation 'z': rank 3 is in a group of it, and there": lambda: prefetching(
+        ops=(*STEP.ops, _beside((3,)))
+    ),
+    r"a group beside is \(1, 2\), expected 1 different ranks from 0": lambda: _beside((1, 2)),
+    r"a group beside is \(\), expected 1 different ranks": lambda: _beside(()),
+    r"a group beside is \(-1\), expected 1 different ranks": lambda: _beside((-1,)),
+    r"rank 1 is in two of the groups that it is of": lambda: _beside((1,), (2,), (1,)),
     r"there is no operation 'z'": lambda: prefetching(deps=(Dependency("z", "forward"),)),
     r"'forward' on 'batch' is there twice": lambda: prefetching(deps=(STEP.deps[0],) * 2),
     r"wait for one another: .*gradients -> optimizer": lambda: prefetching(
@@ -120,7 +128,7 @@ WRONG: dict[str, Callable[[], object]] = {
     ),
     r"role 'all' has two programs": lambda: prefetching(submits=STEP.submits * 2),
     r"operation 'gradients' is submitted by no role": lambda: prefetching(submits=()),
-    r"'gradients': ranks of role 'all' are in its group, and its program": lambda: prefetching(
+    r"'gradients': ranks of role 'all' are in a group of it, and the role's": lambda: prefetching(
         roles=(Role("all", (0,)), Role("b", (1,))),
         submits=(HostProgram("all", (HostEvent(SUBMIT, "batch"),)), _of_b()),
     ),
@@ -133,11 +141,23 @@ WRONG: dict[str, Callable[[], object]] = {
     r"line 0: wait of 'batch', which was not submitted before": lambda: prefetching(
         submits=(HostProgram("all", (HostEvent(WAIT, "batch"), HostEvent(SUBMIT, "batch"))),)
     ),
-    r"whose group does not have all ranks of the role": lambda: prefetching(
+    r"'z': ranks of role 'b' are in a group of it, and the role's": lambda: prefetching(
+        roles=(Role("all", (0,)), Role("b", (1,))),
+        ops=(*STEP.ops, _beside((1,))),
+        submits=(
+            HostProgram("all", (*STEP.submits[0].events, HostEvent(SUBMIT, "z"))),
+            _of_b(),
+        ),
+    ),
+    r"which does not have all ranks of the role in its group": lambda: prefetching(
         ops=(*STEP.ops, CommOp("z", "alltoall", (0,), 2, "int8")),
         submits=(HostProgram("all", (*STEP.submits[0].events, HostEvent(SUBMIT, "z"))),),
     ),
 }
+
+
+def _beside(*groups: tuple[int, ...]) -> CommOp:
+    return CommOp("z", "allreduce", (0,), 2, "int8", reduce="sum", beside=groups)
 
 
 def _of_b() -> HostProgram:
@@ -155,6 +175,26 @@ def test_a_role_that_was_not_traced_has_no_program() -> None:
     roles = (Role("all", (0,)), Role("others", (1,)))
     left = prefetching(roles=roles, submits=(*STEP.submits, HostProgram("others", ())))
     assert isinstance(left, Workload)
+
+
+def test_groups_that_do_the_same_at_once_are_one_operation(tmp_path: Path) -> None:
+    op = CommOp("z", "broadcast", (0, 2), 4, "int8", 2, beside=((3, 1),))
+    assert op.groups == ((0, 2), (3, 1))
+    assert op.members == {0, 1, 2, 3}
+    job = prefetching(
+        ranks=4,
+        roles=(Role("senders", (1, 2)), Role("receivers", (0, 3))),
+        ops=(op,),
+        deps=(),
+        submits=tuple(
+            HostProgram(name, (HostEvent(SUBMIT, "z"),)) for name in ("senders", "receivers")
+        ),
+    )
+    (tmp_path / "w.json").write_text(text_of(workload_to_wire(job)))
+    assert load_workload(tmp_path / "w.json") == job
+    (told,) = workload_part(job).collectives
+    assert (told.group_ranks, told.groups, told.operations) == (2, 2, 1)
+    assert '"beside"' not in text_of(workload_to_wire(STEP))  # files are what they were
 
 
 def test_a_cycle_is_one_wherever_there_is_one() -> None:

@@ -63,6 +63,13 @@ class CommOpWire(
     holds_bytes: Annotated[
         int, Meta(ge=0, description="Memory of its result, until its last use is done.")
     ] = 0
+    beside: Annotated[
+        tuple[tuple[_Index, ...], ...],
+        Meta(
+            description="Further groups that do the same at the same time, of as many ranks each, "
+            "none of them in two; roots and splits are at the same places."
+        ),
+    ] = ()
 
 
 class DependencyWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True):
