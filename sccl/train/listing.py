@@ -139,6 +139,17 @@ def by_list(step: StepArrays, choice: Whole, starts: Whole, most: int) -> int:
     Args:
         most: ticks, beyond which it is given up.
     """
+    return listed(step, choice, _urgent_first(step, choice), starts, most)
+
+
+@compiled
+def listed(step: StepArrays, choice: Whole, order: Whole, starts: Whole, most: int) -> int:
+    """Start, whenever something ends, what can start, ops in an order.
+
+    Args:
+        order: ops, of which the first goes first.
+        most: ticks, beyond which it is given up.
+    """
     ops = len(choice)
     room = ListRoom(
         nobody_has(step.resources[0], step.share.min() if len(step.share) else 1),
@@ -147,7 +158,6 @@ def by_list(step: StepArrays, choice: Whole, starts: Whole, most: int) -> int:
         np.zeros(ops, dtype=np.int64),
         np.zeros(ops, dtype=np.int64),
     )
-    order = _urgent_first(step, choice)
     for op in range(ops):
         option = step.option_first[op] + choice[op]
         room.left[op] = step.motif_first[option + 1] - step.motif_first[option]
