@@ -12,7 +12,7 @@ from sccl.workload.generate.convolutional import ConvolutionalJob, convolutional
 from sccl.workload.generate.dlrm import DlrmJob, dlrm
 from sccl.workload.generate.moe import MoeJob, moe
 from sccl.workload.generate.presets import PRESETS, preset
-from sccl.workload.generate.training import Processor, Spread, shown, widths_of
+from sccl.workload.generate.training import ParallelJob, Processor, shown, widths_of
 from sccl.workload.generate.transformer import RECOMPUTE, TransformerJob, transformer
 
 __all__ = [
@@ -57,6 +57,8 @@ class MadeWorkload:
     """
 
     workload: Workload
+    family: str
+    preset: str | None
     job: Processor
     about: str
 
@@ -77,7 +79,7 @@ def made_workload(
     """
     job, about = job_of(family, given, preset_name)
     made = FAMILIES[family].make(job, name or preset_name or family, about)
-    return MadeWorkload(made, job, about)
+    return MadeWorkload(made, family, preset_name, job, about)
 
 
 def job_of(
@@ -114,7 +116,7 @@ def job_of(
                 "family"
             )
     values |= given
-    if issubclass(kind, Spread) and ranks is not None:
+    if issubclass(kind, ParallelJob) and ranks is not None:
         del values["ranks"]
         values = _over(ranks, values, given)
     missing = [n for n, one in known.items() if one.default is MISSING and n not in values]

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError
 from sccl.workload.generate.stages import BlockCompute, ModelBlock, staged
-from sccl.workload.generate.training import RankLayout, Spread, check_whole, source
+from sccl.workload.generate.training import ParallelJob, RankLayout, check_whole, source
 
 _STEM = 32
 """Width of the first convolution, which halves the picture as each stage does."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionalJob(Spread):
+class ConvolutionalJob(ParallelJob):
     """A convolutional net, and how it is trained.
 
     Attributes:

@@ -16,8 +16,8 @@ from sccl.core.workload_ops import CommOp
 from sccl.workload.generate.training import (
     OPTIMIZER_BYTES,
     Groups,
+    ParallelJob,
     RankLayout,
-    Spread,
     multiple,
 )
 from sccl.workload.generate.writing import JobWriter, RoleWriter, call
@@ -97,7 +97,7 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list
 
 
 def staged(
-    job: Spread,
+    job: ParallelJob,
     layout: RankLayout,
     blocks: Sequence[Sequence[ModelBlock]],
     boundary: int,
@@ -166,7 +166,7 @@ class _Gather:
 
 @dataclass(slots=True)
 class _Stage:
-    job: Spread
+    job: ParallelJob
     layout: RankLayout
     stage: int
     blocks: Sequence[ModelBlock]

@@ -145,7 +145,7 @@ def source(what: str, job: Processor, about: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread(Processor):
+class ParallelJob(Processor):
     """A job of several ranks, by how its model, data and states are spread over them.
 
     Attributes:

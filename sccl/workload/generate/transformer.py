@@ -21,8 +21,8 @@ from sccl.workload.generate.stages import (
     staged,
 )
 from sccl.workload.generate.training import (
+    ParallelJob,
     RankLayout,
-    Spread,
     check_divides,
     check_whole,
     source,
@@ -32,7 +32,7 @@ RECOMPUTE = ("none", "selective", "full")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerJob(Spread):
+class TransformerJob(ParallelJob):
     """A transformer, and how it is trained.
 
     Attributes:
