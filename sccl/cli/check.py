@@ -17,10 +17,13 @@ from sccl.errors import InputError
 from sccl.tasks.check import (
     Judged,
     JudgedStrange,
+    JudgedTraining,
     check_output,
     judge_files,
     judge_strange,
+    judge_training,
 )
+from sccl.tasks.training_files import told_training
 from sccl.view.text.notes import share_bar
 
 if TYPE_CHECKING:
@@ -32,30 +35,35 @@ def check(
     files: options.Plans,
     json: options.Json = False,
 ) -> None:
-    """Re-execute algorithms, schedules and programs of others, list every violation.
+    """Re-execute algorithms, schedules, plans and programs of others, list every violation.
 
     Of a program, each data race, deadlock and wrong result is named with thread block, step and
-    chunk, whatever the speed of thread blocks, and each rule that its runtime would trip over. Exit
+    chunk, whatever the speed of thread blocks, and each rule that its runtime would trip over. A
+    training plan is run event by event: what waits for ever, or takes longer than claimed. Exit
     code 1 if there is a violation, or a file that no runtime would run.
     """
     unread: dict[Path, InputError] = {}
-    strange, ours = judge_strange(files, unread)
+    training, rest = judge_training(files)
+    strange, ours = judge_strange(rest, unread)
     judged: list[Judged] = []
     if ours:
         with share_bar(err(), "reading") as bar:
             judged = judge_files(ours, bar, lambda done, of: bar(done, of, "judging"))
     if json:
-        print_output(check_output(judged, strange))
+        print_output(check_output(judged, strange, training))
     else:
         for one in judged:
             _print(out(), one)
         for theirs in strange:
             _print_strange(out(), theirs)
+        for step in training:
+            _print_training(out(), step)
     if unread:
         first, *others = unread.values()
         more = f" (and {counted(len(others), 'file')} more cannot be read)" if others else ""
         raise type(first)(f"{first}{more}")
     wrong = any(one.violations for one in judged) or not all(one.passes for one in strange)
+    wrong = wrong or any(one.faults for one in training)
     raise typer.Exit(ExitCode.NO if wrong else ExitCode.OK)
 
 
@@ -87,6 +95,17 @@ def _print(console: Console, judged: Judged) -> None:
         console.print("  note: edited since sccl wrote it (its digest does not match)")
     for violation in wrong:
         console.print(f"  {violation.kind}: {violation.message}", markup=False)
+
+
+def _print_training(console: Console, judged: JudgedTraining) -> None:
+    faults = judged.faults
+    verdict = f"[red]{counted(len(faults), 'violation')}[/]" if faults else "[green]valid[/]"
+    title = escape(on_a_line(f"{judged.loaded.file}: {told_training(judged.loaded)}"))
+    console.print(f"{title}: {verdict}", soft_wrap=True)
+    if not judged.loaded.intact:
+        console.print("  note: edited since sccl wrote it (its digest does not match)")
+    for fault in faults:
+        console.print(f"  {fault.kind}: {on_a_line(fault.message)}", markup=False)
 
 
 def _costs(plan: Plan) -> str:

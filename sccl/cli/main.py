@@ -105,7 +105,7 @@ VERBS = (
         LOOK,
         "plot",
         "plot",
-        "Draw a frontier, times by buffer size, an algorithm, or a machine.",
+        "Draw a frontier, times by buffer size, an algorithm, a machine, or a training plan.",
         "sccl plot found/allgather-dgx1-c6-s3-r7.json --what arrival -o arrival.pdf",
     ),
     Verb(
@@ -204,7 +204,7 @@ VERBS = (
         PROVE,
         "check",
         "check",
-        "Re-execute algorithms, schedules and programs of others, list every violation.",
+        "Re-execute algorithms, schedules, plans and programs of others, list every violation.",
         "sccl check found/allgather-dgx1-c2-s2-r3.json",
     ),
     Verb(

@@ -25,9 +25,12 @@ from sccl.tasks.plot import (
     sources_of,
     suited,
 )
+from sccl.tasks.training_files import LoadedTraining, right_timeline
 from sccl.view import charts
 from sccl.view.charts import FrontierData, lines_of
 from sccl.view.charts.values import classes_of
+
+_KINDS: dict[type, str] = {Topology: "a topology", LoadedTraining: "a training plan"}
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
@@ -60,14 +63,14 @@ def plot(
         What | None,
         typer.Option(
             help="Which chart.",
-            show_default="frontier, utilisation or topology, by what FILE is",
+            show_default="frontier, utilisation, topology or timeline, by what FILE is",
         ),
     ] = None,
     alpha_us: options.AlphaUs = None,
     gb_per_s: options.GbPerS = None,
     json: options.Json = False,
 ) -> None:
-    """Draw a frontier, times by buffer size, an algorithm, or a machine.
+    """Draw a frontier, times by buffer size, an algorithm, a machine, or a training plan.
 
     A page (.html) needs no network; a .png has two pixels for each of the others'. Frontiers (what
     'sccl pareto --json' printed, or folders of --out) share one chart.
@@ -131,7 +134,7 @@ def _draw(
 def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
     for source in sources:
         if not isinstance(source, Algorithm | Frontier):
-            kind = "a topology" if isinstance(source, Topology) else "a schedule"
+            kind = _KINDS.get(type(source), "a schedule")
             raise ParameterError(
                 f"--what {what.value} draws frontiers and algorithms, and {kind} is neither; leave "
                 "it out"
@@ -140,6 +143,8 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
 
 
 def _single(source: Source, what: What) -> tuple[ChartType, str]:
+    if isinstance(source, LoadedTraining):
+        return _stepped(source, what)
     if isinstance(source, Topology) and what is What.TOPOLOGY:
         return charts.topology_chart(source), source.name
     if not isinstance(source, Algorithm | Topology | Frontier):
@@ -153,6 +158,18 @@ def _single(source: Source, what: What) -> tuple[ChartType, str]:
     a = source
     name = f"{a.collective.name} {a.topology.name} c{a.collective.chunks} s{a.steps} r{a.rounds}"
     return charts.OF_ALGORITHMS[what](a), name
+
+
+def _stepped(one: LoadedTraining, what: What) -> tuple[ChartType, str]:
+    """Return the chart of a training plan, and a name for its file."""
+    if what is not What.TIMELINE:
+        raise ParameterError(
+            f"--what {what.value} does not draw training plans, and {one.name!r} is one: leave "
+            "--what out, for what streams and channels do when"
+        )
+    from sccl.tasks.step_pictures import step_rows  # noqa: PLC0415 - where one is drawn
+
+    return charts.steps_chart(step_rows(one.plan, right_timeline(one), one.name)), one.name
 
 
 def _timed(schedule: Schedule, what: What) -> tuple[ChartType, str]:

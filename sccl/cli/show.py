@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+from rich.table import Table
+
 from sccl.cli import options
 from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
+from sccl.core.cost import bytes_text, us_text
 from sccl.tasks.files import load_plans
 from sccl.tasks.show import show_output
+from sccl.tasks.show_training import ShownTrainingPart, shown_training
+from sccl.tasks.training_files import training_files
 from sccl.topo.symmetry.expand import expand
 from sccl.view.text.show import print_algorithm
 
@@ -17,24 +23,68 @@ if TYPE_CHECKING:
 
     from sccl.tasks.files import LoadedPlan
 
+_SHOWN = 12
+"""Names in a line."""
+
 
 @reported
 def show(files: options.Plans, json: options.Json = False) -> None:
     """Print the sends, the topology matrix and the link utilisation of algorithms.
 
-    Of schedules: the transfers with their times, and what the busiest links do.
+    Of schedules: the transfers with their times, and what the busiest links do. Of training plans:
+    which options collectives take, and how long streams and channels are busy.
     """
-    loaded = load_plans(files)
+    training, rest = training_files(files)
+    loaded = load_plans(rest) if rest else []
     if json:
-        print_output(show_output(loaded))
+        print_output(show_output(loaded, training))
         return
     console = out()
+    for step in training:
+        _print_training(console, shown_training(step))
     for i, one in enumerate(loaded):
         if len(loaded) > 1:
             console.print(
                 f"{chr(10) if i else ''}# {on_a_line(one.file)}", markup=False, soft_wrap=True
             )
         _print(console, one)
+
+
+def _print_training(console: Console, shown: ShownTrainingPart) -> None:
+    title = f"{shown.workload} on {shown.fabric}, by {shown.search} (seed {shown.seed})"
+    console.print(on_a_line(title), markup=False, soft_wrap=True)
+    if not shown.digest_matches:
+        console.print("edited since sccl wrote it (its digest does not match)")
+    least = us_text(shown.bound_us)
+    gap = (
+        "proved: no plan of these options takes less" if shown.proved else f"{shown.gap:.2%} above"
+    )
+    told = gap if shown.proved else f"{gap} {least}, which none takes less than ({shown.binding})"
+    first = f"the first two in {us_text(shown.two_iterations_us)}"
+    line = f"{us_text(shown.period_us)} an iteration, {first}; {told}"
+    console.print(on_a_line(line), markup=False, soft_wrap=True)
+    table = Table("Collective", "Recipe", title="Options", title_justify="left")
+    for name in ("ranks", "bytes", "operations", "motifs", "alone"):
+        table.add_column(name, justify="right")
+    table.add_column("carried by")
+    for one in shown.options:
+        counts = map(str, (one.operations, one.motifs))
+        by = f"{', '.join(one.channels)}: {', '.join(one.carriers)}"
+        table.add_row(
+            *(escape(on_a_line(text)) for text in (one.collective, one.recipe)),
+            *(str(one.group_ranks), bytes_text(one.bytes), *counts, us_text(one.us)),
+            escape(on_a_line(by)),
+        )
+    console.print(table)
+    lanes = Table("Stream or channel", title="In an iteration", title_justify="left")
+    lanes.add_column("busy", justify="right")
+    lanes.add_column("of the period", justify="right")
+    for lane in shown.lanes:
+        lanes.add_row(escape(on_a_line(lane.name)), us_text(lane.busy_us), f"{lane.share:.0%}")
+    console.print(lanes)
+    if shown.ahead:
+        names = ", ".join(shown.ahead[:_SHOWN]) + (", ..." if len(shown.ahead) > _SHOWN else "")
+        console.print(on_a_line(f"done ahead of their iteration: {names}"), markup=False)
 
 
 def _print(console: Console, one: LoadedPlan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
@@ -17,6 +17,16 @@ from sccl.judge import Violation, violations
 from sccl.tasks.files import LoadedPlan, Told, load_plans
 from sccl.tasks.foreign import Strange, StrangeFault, faults_of, strange_files
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
+from sccl.tasks.training_files import (
+    LoadedTraining,
+    faults_of_training,
+    told_training,
+    training_digests,
+    training_files,
+)
+
+if TYPE_CHECKING:
+    from sccl.train.verdict import PlanFault
 
 
 class ViolationPart(Part, frozen=True, kw_only=True):
@@ -35,7 +45,7 @@ class ViolationPart(Part, frozen=True, kw_only=True):
 
 
 class CheckedFilePart(Part, frozen=True, kw_only=True):
-    """An algorithm or a schedule, and the judge's verdict."""
+    """An algorithm, a schedule or a training plan, and the judge's verdict."""
 
     file: FileText
     valid: bool
@@ -78,6 +88,14 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedTraining:
+    """A file of a training plan, and everything that is wrong with it."""
+
+    loaded: LoadedTraining
+    faults: tuple[PlanFault, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedStrange:
     """A file of somebody else, and everything that is wrong with what it says."""
 
@@ -88,6 +106,16 @@ class JudgedStrange:
     def passes(self) -> bool:
         """Return whether it is right, and some runtime would run it."""
         return not self.faults and not self.strange.foreign.refused
+
+
+def judge_training(words: Iterable[str | Path]) -> tuple[list[JudgedTraining], list[str | Path]]:
+    """Return the verdicts on training plans, and the words that name anything else.
+
+    Raises:
+        InputError: a file says that it is one and is none.
+    """
+    found, rest = training_files(words)
+    return [JudgedTraining(one, faults_of_training(one)) for one in found], rest
 
 
 def judge_strange(
@@ -126,12 +154,51 @@ def _misnamed(one: LoadedPlan) -> list[Violation]:
     return [Violation("collective", text)] if text else []
 
 
-def check_output(judged: Sequence[Judged], strange: Sequence[JudgedStrange] = ()) -> CheckOutput:
+def check_output(
+    judged: Sequence[Judged],
+    strange: Sequence[JudgedStrange] = (),
+    training: Sequence[JudgedTraining] = (),
+) -> CheckOutput:
     """Return the verdicts."""
     theirs = {str(one.strange.file): one.strange.digest for one in strange}
+    ours = plan_digests({str(x.loaded.file): x.loaded.plan for x in judged})
     return CheckOutput(
-        inputs=plan_digests({str(x.loaded.file): x.loaded.plan for x in judged}) | theirs,
-        files=(*map(_part, judged), *map(_strange_part, strange)),
+        inputs=ours | theirs | training_digests([one.loaded for one in training]),
+        files=(
+            *map(_part, judged),
+            *map(_strange_part, strange),
+            *map(_training_part, training),
+        ),
+    )
+
+
+def _training_part(judged: JudgedTraining) -> CheckedFilePart:
+    loaded = judged.loaded
+    return CheckedFilePart(
+        file=str(loaded.file),
+        valid=not judged.faults,
+        digest_matches=loaded.intact,
+        collective="",
+        topology=loaded.plan.fabric.name,
+        finish_us=None,
+        alpha=None,
+        violations=tuple(
+            ViolationPart(
+                kind=fault.kind,
+                message=fault.message,
+                step=None,
+                chunk=None,
+                rank=None,
+                block=None,
+                link=None,
+                tick=None,
+            )
+            for fault in judged.faults
+        ),
+        format=None,
+        about=told_training(loaded),
+        notes=(),
+        refused=(),
     )
 
 

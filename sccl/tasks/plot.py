@@ -19,6 +19,8 @@ from sccl.core.files.kinds import (
     PLANS,
     SCHEDULE,
     TOPOLOGY,
+    TRAINING_PLAN,
+    Kind,
 )
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
@@ -35,6 +37,7 @@ from sccl.tasks.files import (
 from sccl.tasks.frontiers import of_algorithms, of_folder, parts_of, read_frontiers
 from sccl.tasks.judged import judged_schedule
 from sccl.tasks.outputs import Output, digest_of, question_digests
+from sccl.tasks.training_files import LoadedTraining, training_files
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.view import charts
@@ -51,9 +54,10 @@ class What(StrEnum):
     UTILISATION = "utilisation"
     ARRIVAL = "arrival"
     TOPOLOGY = "topology"
+    TIMELINE = "timeline"
 
 
-Source: TypeAlias = "Algorithm | Topology | Frontier | Schedule"
+Source: TypeAlias = "Algorithm | Topology | Frontier | Schedule | LoadedTraining"
 """What is drawn."""
 
 
@@ -61,7 +65,7 @@ class PlotOutput(Output, frozen=True, kw_only=True):
     """Where 'sccl plot' drew what."""
 
     kind: Literal["plot"] = "plot"
-    what: Literal["frontier", "time", "utilisation", "arrival", "topology"]
+    what: Literal["frontier", "time", "utilisation", "arrival", "topology", "timeline"]
     file: FileText
 
 
@@ -89,7 +93,10 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
     if path.suffix != ".json" and not (is_there(path) and is_packed(path)):
         refuse_foreign(path)
         return [resolve(str(path))]
-    kinds = (*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY, SCHEDULE, PACKED_SCHEDULE)
+    kinds = (
+        *(*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY, SCHEDULE, PACKED_SCHEDULE),
+        TRAINING_PLAN,
+    )
     kind = kind_among(path, kinds)
     if kind == FRONTIER:
         return read_frontiers(path)
@@ -97,9 +104,13 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
         return []  # beside the algorithms of a certificate's folder
     if kind is None:
         refuse_foreign(path)
-    if kind in ALGORITHMS:
-        return [expand(load_algorithm(path)[0])]
-    return [_schedule(path)] if kind in PLANS else [resolve(str(path))]
+    return [_plan(path, kind) if kind in {*PLANS, TRAINING_PLAN} else resolve(str(path))]
+
+
+def _plan(path: Path, kind: Kind | None) -> Source:
+    if kind == TRAINING_PLAN:
+        return training_files([path])[0][0]
+    return expand(load_algorithm(path)[0]) if kind in ALGORITHMS else _schedule(path)
 
 
 def _schedule(path: Path) -> Schedule:
@@ -121,6 +132,8 @@ def suited(sources: Sequence[Source]) -> What:
     """Return the chart that is drawn where none is asked for."""
     if any(isinstance(source, Frontier) for source in sources):
         return What.FRONTIER
+    if isinstance(sources[0], LoadedTraining):
+        return What.TIMELINE
     return What.TOPOLOGY if isinstance(sources[0], Topology) else What.UTILISATION
 
 

@@ -13,6 +13,8 @@ from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.tasks.files import LoadedPlan
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
+from sccl.tasks.show_training import ShownTrainingPart, shown_training
+from sccl.tasks.training_files import LoadedTraining, training_digests
 from sccl.topo.symmetry.expand import expand
 from sccl.view.text.show import utilisation
 
@@ -88,16 +90,20 @@ class ShowOutput(Output, frozen=True, kw_only=True):
     kind: Literal["show"] = "show"
     files: Annotated[tuple[ShownPart, ...], Meta(description="Algorithms.")]
     schedules: tuple[ShownSchedulePart, ...]
+    training: Annotated[tuple[ShownTrainingPart, ...], Meta(description="Training plans.")] = ()
 
 
-def show_output(loaded: Sequence[LoadedPlan]) -> ShowOutput:
+def show_output(
+    loaded: Sequence[LoadedPlan], training: Sequence[LoadedTraining] = ()
+) -> ShowOutput:
     """Return what is shown of plans; algorithms are written out.
 
     Raises:
         TooLargeError: one has more sends or transfers than are written out.
     """
     return ShowOutput(
-        inputs=plan_digests({str(one.file): one.plan for one in loaded}),
+        inputs=plan_digests({str(one.file): one.plan for one in loaded})
+        | training_digests(training),
         files=tuple(
             _part(one, expand(one.plan)) for one in loaded if isinstance(one.plan, KSynchronous)
         ),
@@ -106,6 +112,7 @@ def show_output(loaded: Sequence[LoadedPlan]) -> ShowOutput:
             for one in loaded
             if not isinstance(one.plan, KSynchronous)
         ),
+        training=tuple(map(shown_training, training)),
     )
 
 

@@ -17,6 +17,7 @@ from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.grouped import grouped_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
 from sccl.view.charts.measured import measured_chart
+from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows, steps_chart
 from sccl.view.charts.timing import MOST_TIMES, time_chart
 from sccl.view.charts.values import FrontierData, lines_of
 from sccl.view.drawing.logical import LogicalTopology, logical_chart
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType as ChartType
 
 __all__ = [
+    "COMPUTATION",
     "MOST_LINKS",
     "MOST_TIMES",
     "OF_ALGORITHMS",
@@ -38,6 +40,8 @@ __all__ = [
     "LogicalTopology",
     "Measured",
     "Shares",
+    "StepBar",
+    "StepRows",
     "arrival_chart",
     "busy_chart",
     "check_picture",
@@ -50,6 +54,7 @@ __all__ = [
     "save",
     "shares_chart",
     "stacked",
+    "steps_chart",
     "time_chart",
     "topology_chart",
     "utilisation_chart",

@@ -1,0 +1,54 @@
+"""Step timeline: when computations and motifs of training steps start and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpan:
+    """What something took.
+
+    Attributes:
+        op: the id of an operation.
+        motif: of its option; 0 of a computation.
+        iteration: from 0.
+        lane: a role's stream of computation, or a channel of the fabric.
+        start_ns: nanoseconds from the beginning.
+        end_ns: likewise.
+        computes: whether it is a computation.
+    """
+
+    op: str
+    motif: int
+    iteration: int
+    lane: str
+    start_ns: int
+    end_ns: int
+    computes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimeline:
+    """A plan, as it runs.
+
+    Attributes:
+        spans: by start.
+        period_ns: from an iteration to the next, once they repeat.
+        steady: whether they were seen to repeat.
+        first: the iteration from which on they repeat.
+    """
+
+    spans: tuple[StepSpan, ...]
+    period_ns: int
+    steady: bool
+    first: int
+
+    @property
+    def iterations(self) -> int:
+        """Return how many it has."""
+        return 1 + max((span.iteration for span in self.spans), default=-1)
+
+    def finish_ns(self, iterations: int = 2) -> int:
+        """Return when so many iterations have ended, the first ones."""
+        return max(span.end_ns for span in self.spans if span.iteration < iterations)

@@ -1,0 +1,129 @@
+"""Training plans in numbers: which options collectives take, and what is in use how long."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Annotated
+
+from msgspec import Meta
+
+from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.step_timeline import StepTimeline
+from sccl.core.training_plan import Option, TrainingPlan
+from sccl.core.workload_ops import CommOp
+from sccl.tasks.training_files import LoadedTraining, right_timeline
+
+_Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
+
+
+class TakenOptionPart(Part, frozen=True, kw_only=True):
+    """Collectives that are alike and take the same option."""
+
+    collective: str
+    group_ranks: Annotated[int, Meta(ge=1)]
+    bytes: Count
+    operations: Annotated[int, Meta(ge=1)]
+    recipe: str
+    motifs: Annotated[int, Meta(ge=1)]
+    channels: tuple[str, ...]
+    carriers: tuple[str, ...]
+    us: Annotated[float, Meta(ge=0, description="Alone, microseconds.")]
+
+
+class LanePart(Part, frozen=True, kw_only=True):
+    """A stream of computation, or a channel, in one iteration."""
+
+    name: str
+    computes: bool
+    busy_us: _Us
+    share: Annotated[float, Meta(ge=0, le=1, description="Of the period.")]
+
+
+class ShownTrainingPart(Part, frozen=True, kw_only=True):
+    """A training plan."""
+
+    file: FileText
+    digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
+    workload: str
+    fabric: str
+    search: str
+    seed: Count
+    period_us: _Us
+    two_iterations_us: Annotated[
+        float, Meta(ge=0, description="Until the first two iterations have ended.")
+    ]
+    bound_us: _Us
+    gap: float
+    binding: str
+    proved: bool
+    steady: Annotated[bool, Meta(description="Iterations were seen to repeat.")]
+    ahead: Annotated[
+        tuple[str, ...], Meta(description="Collectives of the iteration after, done before its own")
+    ]
+    options: tuple[TakenOptionPart, ...]
+    lanes: tuple[LanePart, ...]
+
+
+def shown_training(one: LoadedTraining) -> ShownTrainingPart:
+    """Return a training plan in numbers.
+
+    Raises:
+        InputError: the judge refuses it.
+    """
+    plan, timeline = one.plan, right_timeline(one)
+    computed = {op.id for op in plan.workload.computation()}
+    ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
+    return ShownTrainingPart(
+        file=str(one.file),
+        digest_matches=one.intact,
+        workload=plan.workload.name,
+        fabric=plan.fabric.name,
+        search=plan.search,
+        seed=plan.seed,
+        period_us=timeline.period_ns / 1000,
+        two_iterations_us=timeline.finish_ns() / 1000,
+        bound_us=plan.bound_ns / 1000,
+        gap=plan.gap,
+        binding=plan.binding,
+        proved=plan.proved,
+        steady=timeline.steady,
+        ahead=tuple(ahead),
+        options=tuple(_options(plan)),
+        lanes=tuple(_lanes(timeline)),
+    )
+
+
+def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
+    calls: dict[str, CommOp] = {op.id: op for op in plan.workload.collectives()}
+    alike: dict[tuple[str, int, int, Option], int] = defaultdict(int)
+    for name, option in plan.options:
+        call = calls[name]
+        alike[call.collective, len(call.group), call.size_bytes, option] += 1
+    for (collective, ranks, size, option), count in alike.items():
+        yield TakenOptionPart(
+            collective=collective,
+            group_ranks=ranks,
+            bytes=size,
+            operations=count,
+            recipe=option.recipe,
+            motifs=len(option.motifs),
+            channels=tuple(dict.fromkeys(motif.channel for motif in option.motifs)),
+            carriers=tuple(dict.fromkeys(motif.carrier for motif in option.motifs)),
+            us=option.ns / 1000,
+        )
+
+
+def _lanes(timeline: StepTimeline) -> Iterator[LanePart]:
+    """Yield what lanes do in an iteration, once these repeat; what is on at once counts once."""
+    own = [s for s in timeline.spans if s.iteration == timeline.first]
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    computes = {span.lane: span.computes for span in timeline.spans}
+    for span in own:
+        spans[span.lane].append((span.start_ns, span.end_ns))
+    for lane in sorted(spans, key=lambda name: (not computes[name], name)):
+        busy, last = 0, 0
+        for start, end in sorted(spans[lane]):
+            busy, last = busy + max(0, end - max(start, last)), max(last, end)
+        share = min(1.0, busy / timeline.period_ns) if timeline.period_ns else 0.0
+        yield LanePart(name=lane, computes=computes[lane], busy_us=busy / 1000, share=share)

@@ -1,0 +1,121 @@
+"""What is drawn of training plans: rows of streams and channels, and what they do when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sccl.core.cost import us_text
+from sccl.core.step_timeline import StepSpan, StepTimeline
+from sccl.core.training_plan import TrainingPlan
+from sccl.core.workload_ops import CommOp
+from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows
+
+MOST_BARS = 20_000
+"""That are drawn: of longer plans, fewer iterations."""
+
+_ITERATIONS = 2
+
+
+def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows:
+    """Return what streams and channels do in two iterations, once these repeat.
+
+    Channels have as many rows as motifs are on them at once.
+    """
+    first = timeline.first
+    begin = _begin(timeline, first)
+    until = begin + _ITERATIONS * timeline.period_ns
+    shown = [s for s in timeline.spans if s.start_ns < until and s.end_ns > begin]
+    shown = [s for s in shown if s.end_ns > s.start_ns]
+    if len(shown) > MOST_BARS:
+        until = begin + timeline.period_ns
+        shown = [s for s in shown if s.start_ns < until][:MOST_BARS]
+    rows, places = _rows(plan, shown)
+    calls = {op.id: op for op in plan.workload.collectives()}
+    options = dict(plan.options)
+    bars = []
+    for span, row in zip(shown, places, strict=True):
+        kind, told = COMPUTATION, span.op
+        if not span.computes:
+            call, option = calls[span.op], options[span.op]
+            kind = call.collective
+            motif = option.motifs[span.motif]
+            told = f"{span.op}: {_of(call)}, {option.recipe} {span.motif}, {motif.carrier}"
+        bars.append(
+            StepBar(
+                row,
+                (span.start_ns - begin) / 1000,
+                (span.end_ns - begin) / 1000,
+                kind,
+                f"{told}, iteration {span.iteration}",
+                span.op,
+            )
+        )
+    marks = [_begin(timeline, k) for k in range(first, first + _ITERATIONS + 1)]
+    return StepRows(
+        title=name,
+        notes=tuple(notes_of(plan, timeline)),
+        rows=rows,
+        bars=tuple(bars),
+        since_us=0.0,
+        until_us=(until - begin) / 1000 or 1.0,
+        marks_us=tuple((mark - begin) / 1000 for mark in marks if begin <= mark <= until),
+    )
+
+
+def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
+    """Yield what a plan comes to, in sentences."""
+    period, bound = us_text(timeline.period_ns / 1000), us_text(plan.bound_ns / 1000)
+    meets = "proved to be the least" if plan.proved else f"{plan.gap:.1%} above {bound}"
+    yield f"{period} an iteration, {meets} ({plan.binding}); dashed: iterations begin"
+    begin = _begin(timeline, timeline.first)
+    until = begin + timeline.period_ns
+    computes = _covered((s for s in timeline.spans if s.computes), begin, until)
+    calls = _covered((s for s in timeline.spans if not s.computes), begin, until)
+    both = _covered(timeline.spans, begin, until)
+    whole = timeline.period_ns or 1
+    overlapped = computes + calls - both
+    share = overlapped / calls if calls else 0.0
+    yield (
+        f"some computation {computes / whole:.0%} of the time, some communication "
+        f"{calls / whole:.0%}, of which {share:.0%} beside computation; neither "
+        f"{1 - both / whole:.0%}"
+    )
+
+
+def _of(call: CommOp) -> str:
+    return f"{call.collective} of {call.size_bytes} bytes among {len(call.group)}"
+
+
+def _begin(timeline: StepTimeline, iteration: int) -> int:
+    """Return when an iteration's first computation starts; without any, its first motif."""
+    own = [s for s in timeline.spans if s.iteration == iteration]
+    chosen = [s for s in own if s.computes] or own
+    return min((s.start_ns for s in chosen), default=0)
+
+
+def _covered(spans: Iterable[StepSpan], begin: int, until: int) -> int:
+    """Return for how long any of some spans goes on."""
+    total, last = 0, begin
+    for span in sorted(spans, key=lambda s: s.start_ns):
+        since, end = max(span.start_ns, last), min(span.end_ns, until)
+        if end > since:
+            total, last = total + end - since, end
+    return total
+
+
+def _rows(plan: TrainingPlan, shown: Iterable[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
+    """Return the names of rows, and on which each span is."""
+    free: dict[tuple[str, int], int] = {}
+    slots: list[tuple[str, int]] = []
+    for span in shown:
+        slot = 0
+        while free.get((span.lane, slot), 0) > span.start_ns:
+            slot += 1
+        free[span.lane, slot] = span.end_ns
+        slots.append((span.lane, slot))
+    streams = sorted({lane for lane, _ in slots} - {c.name for c in plan.fabric.channels})
+    lanes = [*streams, *(c.name for c in plan.fabric.channels)]
+    count = {lane: 1 + max((s for name, s in slots if name == lane), default=0) for lane in lanes}
+    place = {key: k for k, key in enumerate((n, s) for n in lanes for s in range(count[n]))}
+    names = tuple(n if count[n] == 1 else f"{n} {s + 1}" for n, s in place)
+    return names, [place[slot] for slot in slots]

@@ -1,0 +1,105 @@
+"""Files of training plans: which of those that are given hold one, and what the judge says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os.path import isfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sccl.core.cost import us_text
+from sccl.core.files.disk import is_packed
+from sccl.core.files.kinds import TRAINING_PLAN
+from sccl.core.files.text import digest
+from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
+from sccl.errors import InputError
+from sccl.tasks.files import kind_of_file, paths_of
+from sccl.topo import resolve
+
+if TYPE_CHECKING:
+    from sccl.core.step_timeline import StepTimeline
+    from sccl.core.training_plan import TrainingPlan
+    from sccl.train.verdict import PlanFault
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTraining:
+    """A training plan, and the file it is from.
+
+    Attributes:
+        intact: whether the file is as sccl wrote it.
+    """
+
+    file: Path
+    plan: TrainingPlan
+    intact: bool
+
+    @property
+    def name(self) -> str:
+        """Return what it plans, and for what."""
+        return f"{self.plan.workload.name} on {self.plan.fabric.name}"
+
+
+def training_files(
+    words: Iterable[str | Path],
+) -> tuple[list[LoadedTraining], list[str | Path]]:
+    """Return the training plans that are named, and the words that name anything else.
+
+    Raises:
+        InputError: nothing matches a pattern, or a file says that it is one and is none.
+    """
+    found, rest = list[LoadedTraining](), list[str | Path]()
+    for word in words:
+        paths = paths_of([word])
+        held = [path for path in paths if _holds_one(path)]
+        found += [LoadedTraining(path, *load_training_plan(path, resolve)) for path in held]
+        if not held:
+            rest.append(word)
+        elif len(held) < len(paths):
+            rest += [path for path in paths if path not in held]
+    return found, rest
+
+
+def _holds_one(path: Path) -> bool:
+    if path.suffix != ".json" or not isfile(path) or is_packed(path):  # noqa: PTH113 - never raises
+        return False
+    try:
+        return kind_of_file(path) == TRAINING_PLAN
+    except InputError:
+        return False  # who reads it says what is wrong with it
+
+
+def told_training(one: LoadedTraining) -> str:
+    """Return what a plan claims, in words."""
+    plan = one.plan
+    bound = "proved" if plan.proved else f"at least {us_text(plan.bound_ns / 1000)}"
+    return f"{one.name}, {us_text(plan.period_ns / 1000)} an iteration ({bound})"
+
+
+def training_digests(several: Iterable[LoadedTraining]) -> dict[str, str]:
+    """Return the digests of training plans, by file."""
+    return {str(one.file): digest(training_plan_to_wire(one.plan)) for one in several}
+
+
+def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
+    """Return what the judge says of a training plan."""
+    from sccl.train.verdict import faults_in  # noqa: PLC0415 - loads NumPy and Numba
+
+    return faults_in(one.plan)
+
+
+def right_timeline(one: LoadedTraining) -> StepTimeline:
+    """Return a training plan as it runs.
+
+    Raises:
+        InputError: the judge refuses it.
+    """
+    from sccl.train.running import timeline_of  # noqa: PLC0415 - loads NumPy
+
+    if faults := faults_of_training(one):
+        raise InputError(
+            f"{one.file}: the judge refuses this plan: {faults[0].message}; see all with "
+            f"'sccl check {one.file}'"
+        )
+    return timeline_of(one.plan)

@@ -1,0 +1,239 @@
+"""Plans as they run: an event after the other, in plain Python.
+
+It is what the judge and the views go by, and shares nothing with what searches run: whatever can
+start does so at once, communication in the order of the plan, computation in that of its stream.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sccl.core.step_timeline import StepSpan, StepTimeline
+from sccl.core.training_plan import WHOLE_LOAD, Issue, OptionMotif, TrainingPlan
+from sccl.core.workload_ops import ComputeOp
+from sccl.errors import InputError
+from sccl.train.jobs import NS_PER_US, stream_of, waits_of
+
+_ITERATIONS = 12
+_MOST_ITERATIONS = 384
+_LONGEST_CYCLE = 4
+"""Iterations that are run at first, and at the most, and after how many a plan may repeat."""
+
+
+def timeline_of(plan: TrainingPlan) -> StepTimeline:
+    """Return a plan as it runs, until its iterations repeat.
+
+    Raises:
+        InputError: it stops for ever, or leaves out what it is to do.
+    """
+    ahead = max((issue.shift for issue in plan.order), default=0)
+    back = 2 + ahead + max((dep.lag for dep in waits_of(plan.workload)), default=0)
+    iterations = max(_ITERATIONS, 3 * back)
+    while True:
+        spans = _run(plan, iterations + ahead)  # those before depend on what is done ahead
+        spans = {key: span for key, span in spans.items() if key[2] < iterations}
+        starts: list[list[int]] = [[] for _ in range(iterations)]
+        for (_, _, iteration), (start, _) in sorted(spans.items()):
+            starts[iteration].append(start)
+        for cycle in range(1, _LONGEST_CYCLE + 1):
+            if found := _steady(starts, back, cycle):
+                first, period = found
+                return StepTimeline(_told(plan, spans), period, steady=True, first=first)
+        if iterations >= max(_MOST_ITERATIONS, 3 * back):
+            half = iterations // 2
+            moved = zip(starts[-1], starts[half - 1], strict=True)
+            period = -(-max(a - b for a, b in moved) // (iterations - half))
+            return StepTimeline(_told(plan, spans), period, steady=False, first=half)
+        iterations *= 4
+
+
+def _steady(starts: list[list[int]], back: int, cycle: int) -> tuple[int, int] | None:
+    """Return from where on iterations repeat, and the period; None: they were not seen to."""
+    shown, moved = 0, None
+    for iteration in range(len(starts) - 1, cycle - 1, -1):
+        pairs = zip(starts[iteration], starts[iteration - cycle], strict=True)
+        later = {a - b for a, b in pairs}
+        if len(later) > 1 or (moved is not None and later != moved):
+            break
+        shown, moved = shown + 1, later
+    if moved is None or shown < back + cycle:
+        return None
+    return len(starts) - shown - cycle, -(-max(moved, default=0) // cycle)
+
+
+_Key = tuple[str, int, int]
+"""Of what runs: an operation, a motif of its option, an iteration."""
+
+
+@dataclass(slots=True)
+class _Machine:
+    """What is going on.
+
+    Attributes:
+        ends: of what has started, when it ends.
+        left: of an operation and an iteration, how many motifs have not ended.
+        used: of each resource, how much of it is in use.
+        running: what will end, by time.
+    """
+
+    now: int = 0
+    spans: dict[_Key, tuple[int, int]] = field(default_factory=dict)
+    left: dict[tuple[str, int], int] = field(default_factory=dict)
+    done: set[_Key] = field(default_factory=set)
+    used: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    running: list[tuple[int, _Key]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is run.
+
+    Attributes:
+        ns: of each operation and motif.
+        loads: likewise.
+        after: likewise: motifs of the same operation.
+        before: of each operation: others with lags.
+    """
+
+    ns: dict[tuple[str, int], int]
+    loads: dict[tuple[str, int], tuple[tuple[str, int], ...]]
+    after: dict[tuple[str, int], tuple[int, ...]]
+    before: dict[str, list[tuple[str, int]]]
+    count: dict[str, int]
+
+
+def _work(plan: TrainingPlan) -> _Work:
+    work = _Work({}, {}, {}, defaultdict(list), {})
+
+    def add(op: str, motifs: tuple[OptionMotif, ...]) -> None:
+        work.count[op] = len(motifs)
+        for k, motif in enumerate(motifs):
+            work.ns[op, k], work.loads[op, k], work.after[op, k] = (
+                motif.ns,
+                motif.loads,
+                motif.after,
+            )
+
+    for name, option in plan.options:
+        add(name, option.motifs)
+    for one in plan.workload.computation():
+        load = ((stream_of(one), WHOLE_LOAD),)
+        add(one.id, (OptionMotif("", "", round(one.duration_us * NS_PER_US), load),))
+    for wait in waits_of(plan.workload):
+        work.before[wait.after].append((wait.before, wait.lag))
+    return work
+
+
+def _run(plan: TrainingPlan, iterations: int) -> dict[_Key, tuple[int, int]]:
+    """Return when each starts and ends.
+
+    Raises:
+        InputError: it stops for ever.
+    """
+    work, machine = _work(plan), _Machine()
+    ahead = max((issue.shift for issue in plan.order), default=0)
+    queues = [list(_queue(plan, None, iterations, ahead))]
+    roles: dict[str, None] = {stream_of(op): None for op in plan.workload.computation()}
+    queues += [list(_queue(plan, stream, iterations, ahead)) for stream in roles]
+    at = [0] * len(queues)
+    while True:
+        moved = True
+        while moved:  # what takes no time lets others start at once
+            moved = _ended(machine, work)
+            for number, queue in enumerate(queues):
+                while at[number] < len(queue) and _starts(machine, work, queue[at[number]]):
+                    at[number] += 1
+                    moved = True
+        if not machine.running:
+            break
+        machine.now = machine.running[0][0]
+    stuck = [queue[place] for queue, place in zip(queues, at, strict=True) if place < len(queue)]
+    if stuck:
+        raise InputError(_circle(machine, work, stuck))
+    return machine.spans
+
+
+def _queue(plan: TrainingPlan, stream: str | None, iterations: int, ahead: int) -> Iterator[_Key]:
+    """Yield what is started one after the other: a stream's computations, or what communicates."""
+    of = {op.id: stream_of(op) for op in plan.workload.ops if isinstance(op, ComputeOp)}
+    own: list[Issue] = [issue for issue in plan.order if of.get(issue.op) == stream]
+    for window in range(-ahead, iterations):
+        for issue in own:
+            iteration = window + issue.shift
+            if 0 <= iteration < iterations:
+                yield issue.op, issue.motif, iteration
+
+
+def _starts(machine: _Machine, work: _Work, key: _Key) -> bool:
+    """Start something, if it can start now."""
+    op, motif, iteration = key
+    if _waited(machine, work, key) is not None:
+        return False
+    loads = work.loads[op, motif] if work.ns[op, motif] else ()
+    if any(machine.used[name] + load > WHOLE_LOAD for name, load in loads):
+        return False
+    for name, load in loads:
+        machine.used[name] += load
+    end = machine.now + work.ns[op, motif]
+    machine.spans[key] = machine.now, end
+    machine.left.setdefault((op, iteration), work.count[op])
+    heapq.heappush(machine.running, (end, key))
+    return True
+
+
+def _waited(machine: _Machine, work: _Work, key: _Key) -> _Key | None:
+    """Return what something still waits for; None: nothing."""
+    op, motif, iteration = key
+    if iteration and (op, motif, iteration - 1) not in machine.done:
+        return op, motif, iteration - 1
+    for k in work.after[op, motif]:
+        if (op, k, iteration) not in machine.done:
+            return op, k, iteration
+    for before, lag in work.before[op]:
+        then = iteration - lag
+        if then >= 0 and machine.left.get((before, then), 1):
+            motifs = range(work.count[before])
+            return next((before, k, then) for k in motifs if (before, k, then) not in machine.done)
+    return None
+
+
+def _ended(machine: _Machine, work: _Work) -> bool:
+    """Note what has ended by now; return whether anything has."""
+    found = False
+    while machine.running and machine.running[0][0] <= machine.now:
+        _, key = heapq.heappop(machine.running)
+        op, motif, iteration = key
+        machine.done.add(key)
+        machine.left[op, iteration] -= 1
+        for name, load in work.loads[op, motif] if work.ns[op, motif] else ():
+            machine.used[name] -= load
+        found = True
+    return found
+
+
+def _circle(machine: _Machine, work: _Work, stuck: list[_Key]) -> str:
+    """Return, in words, what waits for what where a plan stops for ever."""
+    lines = []
+    for key in stuck[:6]:
+        waited = _waited(machine, work, key)
+        if waited is not None:
+            lines.append(f"{_said(key)} waits for {_said(waited)}")
+    told = ", ".join(lines) or f"{_said(stuck[0])} finds no room"
+    return f"the plan stops for ever: {told}, which its order has later"
+
+
+def _said(key: _Key) -> str:
+    return f"{key[0]!r:.60} of iteration {key[2]}"
+
+
+def _told(plan: TrainingPlan, spans: dict[_Key, tuple[int, int]]) -> tuple[StepSpan, ...]:
+    lanes = {op.id: (stream_of(op), True) for op in plan.workload.computation()}
+    carried = {(name, k): motif.channel for name, k, motif in plan.motifs()}
+    rows = []
+    for (op, motif, iteration), (start, end) in spans.items():
+        lane, computes = lanes.get(op) or (carried[op, motif], False)
+        rows.append(StepSpan(op, motif, iteration, lane, start, end, computes))
+    return tuple(sorted(rows, key=lambda s: (s.start_ns, s.end_ns, s.lane, s.op, s.motif)))

@@ -1,0 +1,112 @@
+"""The judge of training plans: it runs them by itself, event by event, and believes no claim."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from sccl.core.step_timeline import StepTimeline
+from sccl.core.training_plan import TrainingPlan
+from sccl.errors import InputError
+from sccl.train.cyclic import wrong_in_cyclic
+from sccl.train.jobs import job_of
+from sccl.train.running import timeline_of
+
+
+class PlanFault(NamedTuple):
+    """What is wrong with a plan.
+
+    Attributes:
+        kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period`` or ``bound``.
+    """
+
+    kind: str
+    message: str
+
+
+def faults_in(plan: TrainingPlan) -> tuple[PlanFault, ...]:
+    """Return all that is wrong with a plan; empty: nothing.
+
+    The order is one for all ranks, so that those of a group issue alike.
+    """
+    workload, fabric = plan.workload, plan.fabric
+    if workload.ranks > fabric.ranks:
+        return (
+            PlanFault(
+                "ranks", f"the workload has {workload.ranks} ranks, and the fabric {fabric.ranks}"
+            ),
+        )
+    channels = {channel.name for channel in fabric.channels}
+    for name, number, motif in plan.motifs():
+        if motif.channel not in channels:
+            told = f"motif {number} of {name!r:.60} takes channel {motif.channel!r:.60}"
+            return (PlanFault("operations", f"{told}, which the fabric does not have"),)
+    try:
+        job, order = job_of(plan)
+        wrong = wrong_in_cyclic(job.problem, order)
+    except InputError as error:
+        return (PlanFault("operations", str(error)),)
+    if wrong:
+        return (PlanFault("order", wrong),)
+    try:
+        timeline = timeline_of(plan)
+    except InputError as error:
+        return (PlanFault("waits", str(error)),)
+    return tuple(_claims(plan, timeline))
+
+
+def _claims(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanFault]:
+    found = []
+    if timeline.period_ns != plan.period_ns:
+        found.append(
+            PlanFault(
+                "period",
+                f"an iteration follows upon the one before in {timeline.period_ns} ns, claimed are "
+                f"{plan.period_ns}",
+            )
+        )
+    if plan.bound_ns > timeline.period_ns:
+        found.append(
+            PlanFault(
+                "bound",
+                f"no plan is to take less than {plan.bound_ns} ns, and this one takes "
+                f"{timeline.period_ns}",
+            )
+        )
+    if plan.memory_bytes and (held := held_bytes(plan, timeline)) > plan.memory_bytes:
+        found.append(
+            PlanFault(
+                "memory",
+                f"results of up to {held} bytes are held at once, allowed are {plan.memory_bytes}",
+            )
+        )
+    return found
+
+
+def held_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
+    """Return the most that results of collectives take at once.
+
+    Each is held from the start of its first motif to the end of the last operation that waits for
+    it; if none does, to the end of its own.
+    """
+    users: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for dep in plan.workload.deps:
+        users[dep.before].append((dep.after, dep.lag))
+    begins: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    for span in timeline.spans:
+        key = span.op, span.iteration
+        begins[key] = min(begins.get(key, span.start_ns), span.start_ns)
+        ends[key] = max(ends.get(key, span.end_ns), span.end_ns)
+    changes = []
+    for op in plan.workload.collectives():
+        for iteration in range(timeline.iterations if op.holds_bytes else 0):
+            used = [ends.get((user, iteration + lag), 0) for user, lag in users[op.id]]
+            until = max(used, default=0) or ends[op.id, iteration]
+            changes.append((begins[op.id, iteration], op.holds_bytes))
+            changes.append((until, -op.holds_bytes))
+    held = most = 0
+    for _, change in sorted(changes):  # what is let go of at a time makes room at that time
+        held += change
+        most = max(most, held)
+    return most

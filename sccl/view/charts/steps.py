@@ -1,0 +1,152 @@
+"""What a training step is busy with over time: computation by stream, motifs by channel."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sccl.view import theme
+from sccl.view.libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+COMPUTATION = "computation"
+
+_ROW, _LINE = 26, 88  # px; characters that fit beneath a title
+_LETTER = 6.2  # px, of a label in a bar
+_PALE = "#c9c9c9"
+
+
+@dataclass(frozen=True, slots=True)
+class StepBar:
+    """Something that takes time on a row.
+
+    Attributes:
+        kind: what it is: :data:`COMPUTATION`, or a collective's name.
+        what: all there is to say, shown where one points at it.
+        label: what is written on it, where there is room.
+    """
+
+    row: int
+    since_us: float
+    until_us: float
+    kind: str
+    what: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRows:
+    """A part of a plan as it runs.
+
+    Attributes:
+        notes: what has to be said beside it, in sentences.
+        rows: their names, from above: streams, and channels.
+        marks_us: where iterations begin.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    rows: tuple[str, ...]
+    bars: tuple[StepBar, ...]
+    since_us: float
+    until_us: float
+    marks_us: tuple[float, ...] = ()
+
+
+def steps_chart(steps: StepRows) -> ChartType:
+    """Return what streams and channels do when."""
+    notes = [line for note in steps.notes for line in textwrap.wrap(note, _LINE)]
+    drawn = [_bars(steps)]
+    if labels := _labels(steps):
+        drawn.append(labels)
+    if steps.marks_us:
+        drawn.append(_marks(steps))
+    width = theme.WIDTH + 140
+    return theme.themed(
+        alt.layer(*drawn)
+        .resolve_scale(color="independent")
+        .properties(
+            width=width,
+            height=max(len(steps.rows), 1) * _ROW,
+            title=alt.Title(steps.title, subtitle=notes),
+        )
+    )
+
+
+def kinds_of(bars: Sequence[StepBar]) -> list[str]:
+    """Return the kinds of bars, computation first."""
+    kinds = sorted({bar.kind for bar in bars})
+    return sorted(kinds, key=lambda kind: kind != COMPUTATION)
+
+
+def _time(steps: StepRows) -> Any:
+    return alt.X("time:Q", title="Time (\u00b5s)",
+                 scale=alt.Scale(domain=[steps.since_us, steps.until_us], nice=False),
+                 axis=alt.Axis(format=theme.NUMBERS, grid=False))  # fmt: skip
+
+
+def _down(steps: StepRows) -> Any:
+    return alt.Y("row:N", title=None, sort=list(steps.rows),
+                 scale=alt.Scale(domain=list(steps.rows), paddingInner=0.2, paddingOuter=0.1),
+                 axis=alt.Axis(labelFontSize=11, grid=False, ticks=False,
+                               labelLimit=220))  # fmt: skip
+
+
+def _bars(steps: StepRows) -> ChartType:
+    kinds = kinds_of(steps.bars)
+    colours = [_PALE] * (COMPUTATION in kinds)
+    colours += [theme.nth(theme.COLOURS, k) for k in range(len(kinds) - len(colours))]
+    rows: list[dict[str, Any]] = [
+        {"row": steps.rows[bar.row], "time": max(bar.since_us, steps.since_us),
+         "until": min(bar.until_us, steps.until_us), "kind": bar.kind, "what": bar.what,
+         "from": bar.since_us, "to": bar.until_us}
+        for bar in steps.bars
+    ]  # fmt: skip
+    few = len(rows) <= len(steps.rows) * 60
+    return (
+        alt.Chart(theme.rows(rows))
+        .mark_bar(stroke="white", strokeWidth=0.7 if few else 0.15)
+        .encode(
+            x=_time(steps), x2="until:Q", y=_down(steps),
+            color=alt.Color("kind:N", title=None,
+                            scale=alt.Scale(domain=kinds, range=colours),
+                            legend=alt.Legend(orient="bottom", symbolType="square", columns=5)),
+            tooltip=["what:N", "row:N", "from:Q", "to:Q"],
+        )
+    )  # fmt: skip
+
+
+def _labels(steps: StepRows) -> ChartType | None:
+    """Return what is written on bars that have room for it."""
+    scale = (theme.WIDTH + 140) / ((steps.until_us - steps.since_us) or 1.0)
+    rows: list[dict[str, Any]] = []
+    for bar in steps.bars:
+        since, until = max(bar.since_us, steps.since_us), min(bar.until_us, steps.until_us)
+        if bar.label and (until - since) * scale > len(bar.label) * _LETTER + 6:
+            ink = "black" if bar.kind == COMPUTATION else "white"
+            rows.append({"row": steps.rows[bar.row], "time": (since + until) / 2,
+                         "label": bar.label, "ink": ink})  # fmt: skip
+    if not rows:
+        return None
+    return (
+        alt.Chart(theme.rows(rows))
+        .mark_text(fontSize=10, font=theme.FONT)
+        .encode(
+            x=_time(steps), y=_down(steps), text="label:N",
+            color=alt.Color("ink:N", scale=None, legend=None),
+        )
+    )  # fmt: skip
+
+
+def _marks(steps: StepRows) -> ChartType:
+    """Return lines where iterations begin."""
+    rows = [{"time": mark} for mark in steps.marks_us if steps.since_us <= mark <= steps.until_us]
+    return (
+        alt.Chart(theme.rows(rows))
+        .mark_rule(strokeWidth=1.2, strokeDash=[4, 3], color=theme.INK)
+        .encode(x=_time(steps))
+    )
