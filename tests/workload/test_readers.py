@@ -234,7 +234,11 @@ GRAPH = '{"schema": "1.0.1", "nodes": [{"op_schema": "", '
         (b'{"traceEvents": ' + b"[" * 5000, "no trace of Kineto"),
         (
             GRAPH + CALLED + '"send", [], []]}]}',
-            r"node 3: 'send' is no collective that is read \(sends between",
+            "node 3: elements are of type 'None', expected one such as float",
+        ),
+        (
+            GRAPH + CALLED + '"recv_any", [], []]}]}',
+            "node 3: 'recv_any' is no collective that is read: expected one of",
         ),
         (
             GRAPH + CALLED + '"reduce", [], []]}]}',

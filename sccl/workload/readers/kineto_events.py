@@ -44,6 +44,8 @@ class EventArguments(msgspec.Struct, frozen=True):
     first: msgspec.Raw = msgspec.field(default=_NONE, name="Global rank start")
     stride: msgspec.Raw = msgspec.field(default=_NONE, name="Global rank stride")
     root: msgspec.Raw = msgspec.field(default=_NONE, name="Root rank")
+    giver: msgspec.Raw = msgspec.field(default=_NONE, name="Src Rank")
+    taker: msgspec.Raw = msgspec.field(default=_NONE, name="Dst Rank")
 
 
 _NO_ARGUMENTS = EventArguments()
