@@ -147,7 +147,7 @@ VERBS = (
         LOOK,
         "workload",
         "workload",
-        "Import and show workloads: what a training job computes, calls and waits for.",
+        "Import, make and show workloads: what a training job computes, calls and waits for.",
         "sccl workload import traces/*.json -o w.json",
     ),
     Verb(

@@ -62,6 +62,7 @@ OUTPUTS = {
     "fabric-list": "sccl.tasks.fabric:FabricListOutput",
     "fabric-check": "sccl.tasks.fabric:FabricCheckOutput",
     "workload-import": "sccl.tasks.workload:WorkloadImportOutput",
+    "workload-make": "sccl.tasks.workload:WorkloadMakeOutput",
     "workload-show": "sccl.tasks.workload:WorkloadShowOutput",
     "store-ls": "sccl.tasks.store:StoreLsOutput",
     "store-show": "sccl.tasks.store:StoreShowOutput",

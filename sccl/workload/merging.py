@@ -30,6 +30,9 @@ from sccl.workload.waits import Line, Submitted, Waited, program_of
 
 _NOT_TRACED = "were not traced"
 
+_Program = tuple[tuple[HostEvent, ...], tuple[bool, ...]]
+"""Its lines, and of each call whether it sends to one rank: who does is not who gets."""
+
 _Gaps = dict[tuple[int, str], float]
 """Microseconds of computation, by the lines of the program before it, and by stream."""
 
@@ -65,14 +68,14 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str) -> MergedWork
     for rank, trace in traces.items():
         programs[rank], told = program_of(trace)
         assumed |= dict.fromkeys(told)
-    roles = _roles(programs, calls)
+    roles = _roles(programs, calls, traces)
     ops: list[AnyOp] = []
     deps: dict[Dependency, None] = {}
     hosts: list[HostProgram] = []
     shown = _named_roles(list(roles.values()), calls.ops, world, assumed)
     if any(trace.of_all for trace in traces.values()):
         assumed = {line: None for line in assumed if _NOT_TRACED not in line}
-    for role, events, ranks in zip(shown, roles, roles.values(), strict=False):
+    for role, (events, _), ranks in zip(shown, roles, roles.values(), strict=False):
         gaps = _gaps([programs[rank] for rank in ranks])
         part = _Part(role.name, calls.of_rank[ranks[0]], gaps)
         part.walk(programs[ranks[0]])
@@ -106,15 +109,15 @@ def _source(traces: Mapping[int, RankTrace]) -> str:
 
 
 def _roles(
-    programs: Mapping[int, tuple[Line, ...]], calls: MergedCalls
-) -> dict[tuple[HostEvent, ...], list[int]]:
+    programs: Mapping[int, tuple[Line, ...]], calls: MergedCalls, traces: Mapping[int, RankTrace]
+) -> dict[_Program, list[int]]:
     """Return the ranks of each program, in the order in which programs are met."""
-    found: dict[tuple[HostEvent, ...], list[int]] = defaultdict(list)
+    found: dict[_Program, list[int]] = defaultdict(list)
     for rank, lines in programs.items():
         own = calls.of_rank[rank]
-        found[tuple(_event(line, own) for line in lines if not isinstance(line, Kernel))].append(
-            rank
-        )
+        events = tuple(_event(line, own) for line in lines if not isinstance(line, Kernel))
+        gives = tuple(call.end is not None and call.end.sends for call in traces[rank].calls())
+        found[events, gives].append(rank)
     return found
 
 

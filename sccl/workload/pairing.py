@@ -59,6 +59,7 @@ def _both(timed: TraceEvent, named: TraceEvent) -> TraceEvent:
             reduce=timed.reduce or named.reduce,
             group=named.group or timed.group,
             group_size=named.group_size or timed.group_size,
+            end=named.end or timed.end,
         )
     assert isinstance(named, Awaited)
     return replace(named, thread=timed.thread)

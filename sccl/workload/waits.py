@@ -175,7 +175,8 @@ class _OpenCalls:
         """Take a call in; nobody waits for one of gradients by itself."""
         self.last = None
         if not call.bucket:
-            self.last = self.broadcasts if call.collective == "broadcast" else self.others
+            gives_all = call.collective == "broadcast" and call.end is None
+            self.last = self.broadcasts if gives_all else self.others
             self.last.append(number)
 
     def take(self) -> int | None:

@@ -262,3 +262,46 @@ def test_groups_of_millions_are_refused() -> None:
     strided = profile(0, (one,), told=True).replace(b"Process Group Ranks", b"Global rank start")
     strided = strided.replace(b'"[0, 1]"', b'5, "Global rank stride": 70000')
     assert refusal_of(strided) == "traces tell of 70006 ranks, and up to 65536 are read"
+
+
+PIPELINE: tuple[tuple[Event, ...], ...] = (
+    (GEMM, ("call", 7, "send", 40), ("wait", 7, "sent"), ("call", 7, "allreduce", 8), ("wait", 7)),
+    (("call", 7, "recv", 40), ("wait", 7, "sent"), GEMM, ("call", 7, "allreduce", 8), ("wait", 7)),
+)
+"""A send between two ranks, and a sum, each the seventh request of its row."""
+
+
+@pytest.mark.parametrize("form", ["names", "metadata", "numbers"])
+def test_both_ends_of_a_send_are_a_broadcast_of_two_ranks(form: str) -> None:
+    traces = [
+        execution_trace(rank, PIPELINE[rank])
+        if form == "numbers"
+        else profile(rank, PIPELINE[rank], told=form == "metadata")
+        for rank in (0, 1)
+    ]
+    found = workload_of(*traces, ranks=2)
+    sent, summed = found.workload.collectives()
+    assert (sent.id, sent.collective, sent.group) == ("send-0", "broadcast", (0, 1))
+    assert (sent.root, sent.count, sent.dtype) == (0, 40, "float32")
+    assert summed.collective == "allreduce"
+    assert [role.ranks for role in found.workload.roles] == [(0,), (1,)]
+    for role in (0, 1):
+        told = program(found.workload, role)
+        assert told == ["+send-0", "-send-0", "+allreduce-1", "-allreduce-1"]
+    stream = "device" if form == "numbers" else "7"
+    assert Dependency(f"role-0/{stream}/0", "send-0") in found.workload.deps
+    assert Dependency("send-0", f"role-1/{stream}/2") in found.workload.deps
+
+
+def test_a_send_that_nobody_gets_is_said() -> None:
+    traces = [profile(0, PIPELINE[0]), profile(1, PIPELINE[1][3:])]
+    assert refusal_of(*traces) == (
+        "ranks disagree about send 0 of ranks (0, 1): rank 0 calls send of 40 float32 (t0), and "
+        "rank 1 nothing more (t1): give traces of the same step"
+    )
+    alone = profile(0, PIPELINE[0]).replace(b"0->1", b"0->0")
+    assert refusal_of(alone).endswith("t0: rank 0 sends to itself, expected another rank")
+    far = profile(0, PIPELINE[0]).replace(b"0->1", b"0->5")
+    assert "rank 0 sends to, or gets from, place 5 of a group of 2 ranks" in refusal_of(far)
+    silent = profile(0, PIPELINE[0]).replace(b" 0->1", b"")
+    assert "does not tell its other end: give the execution trace" in refusal_of(silent)

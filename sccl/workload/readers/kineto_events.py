@@ -16,6 +16,9 @@ _NONE = msgspec.Raw(b"")
 _STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 _LAUNCHING = ("runtime", "driver")
+_CLOCK_US = 1.0
+"""Older traces have whole microseconds."""
+
 _EPOCH_US = 1e17
 """No clock of a computer is beyond that, microseconds from 1970 on."""
 
@@ -24,6 +27,7 @@ class EventArguments(msgspec.Struct, frozen=True):
     """What stands beside an event, undecoded: types of it differ between versions."""
 
     stream: msgspec.Raw = _NONE
+    device: msgspec.Raw = _NONE
     correlation: msgspec.Raw = _NONE
     dims: msgspec.Raw = msgspec.field(default=_NONE, name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=_NONE, name="Input type")
@@ -40,6 +44,8 @@ class EventArguments(msgspec.Struct, frozen=True):
     first: msgspec.Raw = msgspec.field(default=_NONE, name="Global rank start")
     stride: msgspec.Raw = msgspec.field(default=_NONE, name="Global rank stride")
     root: msgspec.Raw = msgspec.field(default=_NONE, name="Root rank")
+    giver: msgspec.Raw = msgspec.field(default=_NONE, name="Src Rank")
+    taker: msgspec.Raw = msgspec.field(default=_NONE, name="Dst Rank")
 
 
 _NO_ARGUMENTS = EventArguments()
@@ -145,6 +151,7 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
     if not (0 <= world <= MAX_RANKS and 0 <= (info.rank or 0) < MAX_RANKS):
         raise FormatError(f"{where}: distributedInfo says rank {info.rank} of {world} ranks")
     on_device = [event for event in events if event.cat.lower() in _DEVICE]
+    _check_streams(on_device, where)
     host = [e for e in events if e.cat.lower() not in _DEVICE and not e.cat.startswith("gpu_")]
     return ProfiledRank(
         info.rank, world, tuple(_marks(host)), tuple(_launched(on_device, host)), tuple(host)
@@ -158,6 +165,29 @@ def _check_times(event: ProfiledEvent, where: str) -> None:
             f"{where}: event {event.name!r:.60} begins at {event.ts:g} and takes {event.dur:g}: "
             "expected microseconds, and a duration from 0 on"
         )
+
+
+def _check_streams(on_device: list[ProfiledEvent], where: str) -> None:
+    """Check that a stream does one thing after the other, but for what was launched at once.
+
+    Kernels of a graph have one launch, and may run side by side.
+    """
+    last: dict[tuple[bytes, bytes], ProfiledEvent] = {}
+    for event in on_device:
+        key = bytes(event.args.device), bytes(event.args.stream)
+        before = last.get(key)
+        if before is None or event.end >= before.end:
+            last[key] = event
+        at_once = before is not None and event.args.correlation == before.args.correlation
+        if before is None or at_once or not key[1]:
+            continue
+        both = min(before.end, event.end) - event.ts
+        if both > _CLOCK_US:
+            raise FormatError(
+                f"{where}: on stream {key[1].decode(errors='replace'):.20} {before.name!r:.60} and "
+                f"{event.name!r:.60}, at {event.ts:.3f} us, run at the same time for {both:.3f} "
+                "us: expected one after the other, as of one device and one run"
+            )
 
 
 def _marks(host: list[ProfiledEvent]) -> list[Mark]:
