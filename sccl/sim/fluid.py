@@ -11,13 +11,20 @@ Numbers are exact: what is to be compared with a claim has no rounding of its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 from sccl.errors import ParameterError
 
 ZERO, ONE = Fraction(0), Fraction(1)
+
+Number = Fraction
+"""Exact; or a float, with which all of it works as well."""
+
+_LITTLE = Fraction(1, 10**9)
+"""Of a resource, or of a task: as much as rounding may leave of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +62,34 @@ def fair_speeds(loads: Sequence[Mapping[int, Fraction]]) -> list[Fraction]:
     Args:
         loads: of each, by resource.
     """
-    speeds, growing = [ZERO] * len(loads), set(range(len(loads)))
-    left = dict.fromkeys((r for own in loads for r in own), ONE)
+    return _speeds(loads, ZERO, ONE, ZERO)
+
+
+def _speeds(
+    loads: Sequence[Mapping[int, Number]], zero: Number, one: Number, little: Number
+) -> list[Number]:
+    """Return fair speeds; up to a little, what is left of a resource is nothing."""
+    speeds, growing = [zero] * len(loads), set(range(len(loads)))
+    left = dict.fromkeys((r for own in loads for r in own), one)
     while growing:
-        used: dict[int, Fraction] = {}
-        for k in growing:
+        used: dict[int, Number] = {}
+        for k in sorted(growing):
             for resource, load in loads[k].items():
-                used[resource] = used.get(resource, ZERO) + load
-        step = min((left[r] / load for r, load in used.items()), default=ONE)
-        step = min([step, *(ONE - speeds[k] for k in growing)])
+                used[resource] = used.get(resource, zero) + load
+        step = min((left[r] / load for r, load in used.items()), default=one)
+        step = min([step, *(one - speeds[k] for k in growing)])
         for k in growing:
             speeds[k] += step
         for resource, load in used.items():
             left[resource] -= step * load
         growing = {
-            k for k in growing if speeds[k] < ONE and all(left[resource] for resource in loads[k])
+            k
+            for k in growing
+            if one - speeds[k] > little and all(left[r] > little for r in loads[k])
         }
     return speeds
 
 
-@dataclass(slots=True)
 class _Run:
     """What is going on.
 
@@ -84,26 +99,51 @@ class _Run:
         ends: of each that ended.
     """
 
-    tasks: Sequence[FluidTask]
-    now: Fraction = ZERO
-    left: dict[int, Fraction] = field(default_factory=dict)
-    starts: dict[int, Fraction] = field(default_factory=dict)
-    ends: dict[int, Fraction] = field(default_factory=dict)
+    def __init__(self, tasks: Sequence[FluidTask], number: Callable[[Fraction], Number]) -> None:
+        self.tasks, self.number = tasks, number
+        self.zero, self.one = number(ZERO), number(ONE)
+        self.little = self.zero if isinstance(self.one, Fraction) else number(_LITTLE)
+        self.now: Number = self.zero
+        self.left: dict[int, Number] = {}
+        self.starts: dict[int, Number] = {}
+        self.ends: dict[int, Number] = {}
+        self.loads = [{r: number(load) for r, load in task.loads.items()} for task in tasks]
+        self.issued = [k for k, task in enumerate(tasks) if task.issued]
+        self.streams: dict[int, list[int]] = {}
+        self.free: list[int] = []
+        for k, task in enumerate(tasks):
+            if task.stream is not None:
+                self.streams.setdefault(task.stream, []).append(k)
+            elif not task.issued:
+                self.free.append(k)
+        self.issue, self.head = 0, dict.fromkeys(self.streams, 0)
 
     def start(self) -> None:
         """Start what can start now: in the order of issue, and of streams."""
-        taken, blocked = set[int | None](), False
-        for number, task in enumerate(self.tasks):
-            if number in self.ends:
-                continue
-            if number not in self.left:
-                free = task.stream is None or task.stream not in taken
-                ready = free and all(k in self.ends for k in task.after)
-                if ready and not (task.issued and blocked):
-                    self.starts[number], self.left[number] = self.now, task.ticks
-                else:
-                    blocked |= task.issued
-            taken.add(task.stream)
+        while self.issue < len(self.issued) and self._starts(self.issued[self.issue]):
+            self.issue += 1
+        for stream, own in self.streams.items():
+            while self.head[stream] < len(own) and own[self.head[stream]] in self.ends:
+                self.head[stream] += 1
+            if self.head[stream] < len(own) and not self.tasks[own[self.head[stream]]].issued:
+                self._starts(own[self.head[stream]])
+        self.free = [k for k in self.free if not self._starts(k)]
+
+    def _starts(self, number: int) -> bool:
+        """Start a task, if it can start now; return whether it has started."""
+        if number in self.starts:
+            return True
+        task = self.tasks[number]
+        if not all(k in self.ends for k in task.after):
+            return False
+        if task.stream is not None:
+            own = self.streams[task.stream]
+            while self.head[task.stream] < len(own) and own[self.head[task.stream]] in self.ends:
+                self.head[task.stream] += 1
+            if own[self.head[task.stream]] != number:
+                return False
+        self.starts[number], self.left[number] = self.now, self.number(task.ticks)
+        return True
 
     def go_on(self) -> None:
         """Go on to where the next one ends.
@@ -115,34 +155,38 @@ class _Run:
             stuck = next(k for k in range(len(self.tasks)) if k not in self.starts)
             raise ParameterError(f"task {stuck} waits for ever, with those before it in the order")
         numbers = sorted(self.left)
-        speeds = fair_speeds([self.tasks[k].loads for k in numbers])
+        loads = [self.loads[k] for k in numbers]
+        speeds = _speeds(loads, self.zero, self.one, self.little)
         pairs = list(zip(numbers, speeds, strict=True))
-        step = min(self.left[k] / speed if self.left[k] else ZERO for k, speed in pairs)
+        step = min(self.left[k] / speed if self.left[k] else self.zero for k, speed in pairs)
         self.now += step
         for k, speed in pairs:
             self.left[k] -= step * speed
-            if self.left[k] <= 0:
+            if self.left[k] <= self.little * self.number(self.tasks[k].ticks):
                 self.ends[k] = self.now
                 del self.left[k]
 
 
-def run_fluid(tasks: Sequence[FluidTask]) -> list[FluidSpan]:
+def run_fluid(tasks: Sequence[FluidTask], *, exact: bool = True) -> list[FluidSpan]:
     """Return when each task starts and ends.
 
     Args:
         tasks: in the order in which they are issued.
+        exact: whether in fractions, whose numbers grow with each that ends; else as numbers of 53
+            bits, of which the times are then made.
 
     Raises:
         ParameterError: a load is none, or something waits for ever.
     """
-    for number, task in enumerate(tasks):
+    for k, task in enumerate(tasks):
         if task.ticks < 0 or any(not 0 < load <= 1 for load in task.loads.values()):
             raise ParameterError(
-                f"task {number} takes {task.ticks} ticks with loads {list(task.loads.values())}, "
+                f"task {k} takes {task.ticks} ticks with loads {list(task.loads.values())}, "
                 "expected 0 ticks or more, and loads above 0 and up to 1"
             )
-    run = _Run(tasks)
+    number = Fraction if exact else cast("type[Fraction]", float)
+    run = _Run(tasks, number)
     while len(run.ends) < len(tasks):
         run.start()
         run.go_on()
-    return [FluidSpan(run.starts[k], run.ends[k]) for k in range(len(tasks))]
+    return [FluidSpan(Fraction(run.starts[k]), Fraction(run.ends[k])) for k in range(len(tasks))]

@@ -9,6 +9,7 @@ What suits a model is its own to say: a :class:`Strategy`, with the instances th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,9 @@ from ortools.sat.python.cp_model import (  # noqa: E402
     IntVar,
     LinearExpr,
 )
+
+_ROUNDED = 1e-6
+"""By which a bound, which is told as a float, may be off."""
 
 __all__ = ["CpModel", "IntVar", "IntervalVar", "LinearExpr", "Result", "Strategy", "solve"]
 
@@ -66,6 +70,11 @@ class Result:
     refuted: bool
     units: float
     _solver: cp_model.CpSolver
+
+    @property
+    def bound(self) -> int:
+        """Return what no solution's whole objective, minimised, is less than."""
+        return math.ceil(self._solver.best_objective_bound - _ROUNDED)
 
     def value(self, variable: IntVar) -> int:
         """Return the value of a variable in the solution."""

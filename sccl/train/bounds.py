@@ -4,10 +4,10 @@ Two bounds, each with what proves it:
 
 - the longest way through the ops, each by the option that is over first, alone;
 - for prices of the resources that add up to 1: what each op costs at the least over its options,
-  and the ticks before and after all ops that may use a resource. It is in use for the ticks of what
-  uses it, and not in these; so the mean over resources, by their prices, of what each needs is no
-  more than the whole takes. The prices are those of a linear program; any others would prove a
-  bound, too, so that nothing rests on its solver.
+  and the ticks before and after all ops that may use a resource. Of it as many ticks are in use as
+  those of what uses it, each times its share, and none in these; so the mean over resources, by
+  their prices, of what each needs is no more than the whole takes. The prices are those of a linear
+  program; any others would prove a bound, too, so that nothing rests on its solver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from math import ceil
 import numpy as np
 
 from sccl.solvers import lp
-from sccl.train.problem import StepProblem
+from sccl.train.problem import WHOLE, StepProblem
 
 _EFFORT = 10.0
 """Of GLOP: deterministic time, a unit near a second."""
@@ -65,10 +65,10 @@ def load_bound(problem: StepProblem, prices: dict[int, Fraction]) -> int:
     found = sum((price * around[r] for r, price in prices.items()), Fraction(0))
     for op in problem.ops:
         costs = [
-            sum((prices.get(r, Fraction(0)) * ticks for r, ticks in o.busy().items()), Fraction(0))
+            sum((prices.get(r, Fraction(0)) * busy for r, busy in o.busy().items()), Fraction(0))
             for o in op.options
         ]
-        found += min(costs)
+        found += min(costs) / WHOLE
     return ceil(found / total)
 
 
@@ -114,7 +114,8 @@ def _prices(problem: StepProblem, around: list[int]) -> dict[int, Fraction]:
     for number, op in enumerate(problem.ops):
         for option in op.options:
             rows.append((count, resources + number, 1.0))
-            rows.extend((count, r, -ticks / scale) for r, ticks in option.busy().items() if ticks)
+            busy = option.busy().items()
+            rows.extend((count, r, -part / (WHOLE * scale)) for r, part in busy if part)
             count += 1
     rows.extend((count, r, 1.0) for r in range(resources))
     row, column, value = zip(*rows, strict=True)

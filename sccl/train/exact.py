@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort
-from sccl.train.problem import StepPlan, StepProblem
+from sccl.train.problem import WHOLE, StepPlan, StepProblem
 
 _STRATEGY = cpsat.Strategy()
 
@@ -17,10 +17,12 @@ class Exact(NamedTuple):
     Attributes:
         plan: None: it found none.
         proved: whether nothing takes less.
+        bound: ticks that no plan takes less than, as far as it has proved.
     """
 
     plan: StepPlan | None
     proved: bool
+    bound: int = 0
 
 
 def exact(problem: StepProblem, effort: Effort, hint: StepPlan | None = None) -> Exact:
@@ -37,8 +39,8 @@ def exact(problem: StepProblem, effort: Effort, hint: StepPlan | None = None) ->
         model.hint(hint)
     found = cpsat.solve(model.model, effort, _STRATEGY)
     if not found.found:
-        return Exact(None, proved=False)
-    return Exact(model.plan(found), found.optimal)
+        return Exact(None, proved=False, bound=found.bound)
+    return Exact(model.plan(found), found.optimal, found.bound)
 
 
 def _horizon(problem: StepProblem) -> int:
@@ -61,16 +63,22 @@ class _Model:
         self.taken: list[list[cpsat.IntVar]] = []
         self.start: list[list[list[cpsat.IntVar]]] = []
         self.end: list[cpsat.IntVar] = []
-        busy: dict[int, list[cpsat.IntervalVar]] = {}
+        busy: dict[int, list[tuple[cpsat.IntervalVar, int]]] = {}
         for number in range(len(problem.ops)):
             self._add(number, horizon, busy)
-        for intervals in busy.values():
-            self.model.add_no_overlap(intervals)
+        for rows in busy.values():
+            intervals, parts = [over for over, _ in rows], [part for _, part in rows]
+            if min(parts) == WHOLE:
+                self.model.add_no_overlap(intervals)
+            else:
+                self.model.add_cumulative(intervals, parts, WHOLE)
         self.finish = self.model.new_int_var(0, horizon, "")
         self.model.add_max_equality(self.finish, self.end)
         self.model.minimize(self.finish)
 
-    def _add(self, number: int, horizon: int, busy: dict[int, list[cpsat.IntervalVar]]) -> None:
+    def _add(
+        self, number: int, horizon: int, busy: dict[int, list[tuple[cpsat.IntervalVar, int]]]
+    ) -> None:
         model, op = self.model, self.problem.ops[number]
         end = model.new_int_var(0, horizon, "")
         taken, starts = [], []
@@ -79,8 +87,9 @@ class _Model:
             for motif in option.motifs:
                 start = model.new_int_var(0, horizon, "")
                 over = model.new_optional_fixed_size_interval_var(start, motif.ticks, x, "")
-                for resource in motif.uses if motif.ticks else ():
-                    busy.setdefault(resource, []).append(over)
+                for resource, part in zip(motif.uses, motif.parts, strict=True):
+                    if motif.ticks:
+                        busy.setdefault(resource, []).append((over, part))
                 for k in motif.after:
                     model.add(start >= own[k] + option.motifs[k].ticks).only_enforce_if(x)
                 for k in op.after:

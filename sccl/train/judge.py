@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sccl.train.problem import StepPlan, StepProblem
+from sccl.train.problem import WHOLE, StepPlan, StepProblem
+
+_Use = tuple[int, int, int, str]
+"""When it starts and ends, its share, and whose it is."""
 
 
 def wrong_in_plan(problem: StepProblem, plan: StepPlan) -> str:
@@ -10,7 +13,7 @@ def wrong_in_plan(problem: StepProblem, plan: StepPlan) -> str:
     if len(plan.options) != len(problem.ops) or len(plan.starts) != len(problem.ops):
         return f"it is of {len(plan.options)} ops, and the step has {len(problem.ops)}"
     ends: list[int] = []
-    busy: dict[int, list[tuple[int, int, str]]] = {}
+    busy: dict[int, list[_Use]] = {}
     for number, op in enumerate(problem.ops):
         where, choice = f"op {op.name!r}", plan.options[number]
         if not 0 <= choice < len(op.options):
@@ -23,15 +26,25 @@ def wrong_in_plan(problem: StepProblem, plan: StepPlan) -> str:
             waits = max((starts[j] + motifs[j].ticks for j in motif.after), default=0)
             if start < max(ready, waits):
                 return f"{where}: motif {k} starts at {start}, and waits until {max(ready, waits)}"
-            for resource in motif.uses:
-                row = (start, start + motif.ticks, f"{where}, motif {k}")
+            for resource, part in zip(motif.uses, motif.parts, strict=True):
+                row = (start, start + motif.ticks, part, f"{where}, motif {k}")
                 busy.setdefault(resource, []).append(row)
         ends.append(max(s + m.ticks for s, m in zip(starts, motifs, strict=True)))
     for resource, rows in busy.items():
-        last = (0, 0, "")
-        for row in sorted(rows):
-            if row[0] < last[1] and row[1] > row[0]:
-                name = problem.resources[resource]
-                return f"{row[2]} and {last[2]} both have {name!r} at tick {row[0]}"
-            last = max(last, row, key=lambda r: r[1])
+        if wrong := _shared(rows, problem.resources[resource]):
+            return wrong
+    return ""
+
+
+def _shared(rows: list[_Use], name: str) -> str:
+    """Return what has more of a resource than there is, at which tick."""
+    running: list[_Use] = []
+    for row in sorted(row for row in rows if row[1] > row[0]):
+        running = [*(other for other in running if other[1] > row[0]), row]
+        shares = sum(other[2] for other in running)
+        if shares > WHOLE:
+            names = " and ".join(other[3] for other in reversed(running))
+            if all(other[2] == WHOLE for other in running):
+                return f"{names} both have {name!r} at tick {row[0]}"
+            return f"{names} have {shares} of {WHOLE} shares of {name!r} at tick {row[0]}"
     return ""

@@ -13,6 +13,7 @@ import numpy as np
 from sccl.compiled import compiled
 from sccl.train.placing import NEVER, rests
 from sccl.train.problem import StepArrays, Whole
+from sccl.train.sharing import Shared, free_for, nobody_has, take
 
 
 @compiled
@@ -22,7 +23,7 @@ def in_order(step: StepArrays, choice: Whole, starts: Whole) -> int:
     That is so of what communicates; computations are in the order of their stream.
     """
     ops = len(choice)
-    free = np.zeros(step.resources[0], dtype=np.int64)
+    room = nobody_has(step.resources[0], step.share.min() if len(step.share) else 1)
     ended = np.zeros(ops, dtype=np.int64)
     issued, finish = np.int64(0), np.int64(0)
     for op in range(ops):
@@ -34,10 +35,11 @@ def in_order(step: StepArrays, choice: Whole, starts: Whole) -> int:
             start = max(ready, issued) if step.communicates[op] else ready
             for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
                 start = max(start, starts[step.wait[k]] + step.ticks[step.wait[k]])
-            for k in range(step.use_first[motif], step.use_first[motif + 1]):
-                start = max(start, free[step.use[k]])
-            for k in range(step.use_first[motif], step.use_first[motif + 1]):
-                free[step.use[k]] = start + step.ticks[motif]
+            if step.ticks[motif]:
+                low, high = step.use_first[motif], step.use_first[motif + 1]
+                at = free_for(room, step.use, step.share, low, high, int(start))
+                take(room, step.use, step.share, low, high, at, at + step.ticks[motif])
+                start = np.int64(at)
             if step.communicates[op]:
                 issued = start
             starts[motif] = start
@@ -50,14 +52,14 @@ class ListRoom(NamedTuple):
     """What list scheduling writes into.
 
     Attributes:
-        free: of each resource, when it is free again.
+        shared: who has resources.
         ready: of each op, when what it waits for has ended; NEVER: that is not known.
         waits: of each op: for how many it waits still.
         left: of each op: motifs that have not started.
         ended: of each op: when the last of those that started ends.
     """
 
-    free: Whole
+    shared: Shared
     ready: Whole
     waits: Whole
     left: Whole
@@ -83,8 +85,9 @@ def _could_start(step: StepArrays, room: ListRoom, starts: Whole, op: int, motif
     for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
         other = step.wait[k]
         at = max(at, NEVER if starts[other] == NEVER else starts[other] + step.ticks[other])
-    for k in range(step.use_first[motif], step.use_first[motif + 1]):
-        at = max(at, room.free[step.use[k]])
+    if at < NEVER and step.ticks[motif]:
+        low, high = step.use_first[motif], step.use_first[motif + 1]
+        at = free_for(room.shared, step.use, step.share, low, high, at)
     return int(at)
 
 
@@ -103,8 +106,9 @@ def _started(  # noqa: PLR0913, PLR0917 - loops
             continue
         starts[motif] = now
         end = now + step.ticks[motif]
-        for k in range(step.use_first[motif], step.use_first[motif + 1]):
-            room.free[step.use[k]] = end
+        if end > now:
+            low, high = step.use_first[motif], step.use_first[motif + 1]
+            take(room.shared, step.use, step.share, low, high, now, end)
         room.ended[op] = max(room.ended[op], end)
         room.left[op] -= 1
     return soonest
@@ -135,15 +139,25 @@ def by_list(step: StepArrays, choice: Whole, starts: Whole, most: int) -> int:
     Args:
         most: ticks, beyond which it is given up.
     """
+    return listed(step, choice, _urgent_first(step, choice), starts, most)
+
+
+@compiled
+def listed(step: StepArrays, choice: Whole, order: Whole, starts: Whole, most: int) -> int:
+    """Start, whenever something ends, what can start, ops in an order.
+
+    Args:
+        order: ops, of which the first goes first.
+        most: ticks, beyond which it is given up.
+    """
     ops = len(choice)
     room = ListRoom(
-        np.zeros(step.resources[0], dtype=np.int64),
+        nobody_has(step.resources[0], step.share.min() if len(step.share) else 1),
         np.full(ops, NEVER, dtype=np.int64),
         (step.before_first[1:] - step.before_first[:-1]).copy(),
         np.zeros(ops, dtype=np.int64),
         np.zeros(ops, dtype=np.int64),
     )
-    order = _urgent_first(step, choice)
     for op in range(ops):
         option = step.option_first[op] + choice[op]
         room.left[op] = step.motif_first[option + 1] - step.motif_first[option]

@@ -1,8 +1,8 @@
 """Serial schedule generation, in compiled loops.
 
-It takes one motif after the other, the most urgent first, and places it in the first gap that all
-its resources have; so it may start before one that was placed earlier, and a resource may stand
-still for one that comes.
+It takes one motif after the other, the most urgent first, and places it in the first gap of all its
+resources, where its shares are free all the while; so it may start before one that was placed
+earlier, and a resource may stand still for one that comes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled
-from sccl.train.problem import StepArrays, Whole
+from sccl.train.problem import WHOLE, StepArrays, Whole
 
 NEVER = 2**62
 
@@ -43,39 +43,15 @@ def rests(step: StepArrays, choice: Whole, rest: Whole) -> None:
             after[step.before[k]] = max(after[step.before[k]], longest)
 
 
-@compiled
-def _first_gap(begin: Whole, end: Whole, count: int, start: int, ticks: int) -> int:
-    """Return the first tick from a start on from which a resource is free for so many."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if end[middle] <= start:
-            low = middle + 1
-        else:
-            high = middle
-    while low < count and begin[low] < start + ticks:
-        start = max(start, end[low])
-        low += 1
-    return start
-
-
-@compiled
-def _occupy(begin: Whole, end: Whole, count: int, start: int, ticks: int) -> None:
-    """Enter that a resource is in use, where it is free."""
-    place = count
-    while place > 0 and begin[place - 1] > start:
-        begin[place], end[place] = begin[place - 1], end[place - 1]
-        place -= 1
-    begin[place], end[place] = start, start + ticks
-
-
 class PlacingRoom(NamedTuple):
     """What placing writes into.
 
     Attributes:
-        busy_from: by resource, when each use of it begins, in their order.
+        busy_from: by resource, when each stretch begins in which as much of it is in use, in
+            their order.
         busy_to: by resource, when it ends.
-        busy: of each resource, how many uses there are.
+        busy_part: by resource, how much of it is in use, of the whole.
+        busy: of each resource, how many stretches there are.
         key: of each motif: the least goes first.
         ready: of each motif: when what it waits for has ended.
         waits: of each motif: for how many it waits still, its op's one among them.
@@ -89,6 +65,7 @@ class PlacingRoom(NamedTuple):
 
     busy_from: Rows
     busy_to: Rows
+    busy_part: Rows
     busy: Whole
     key: Whole
     ready: Whole
@@ -105,11 +82,14 @@ def room_of(step: StepArrays) -> PlacingRoom:
     """Return room for placing."""
     resources, motifs, ops = int(step.resources[0]), len(step.ticks), len(step.communicates)
     uses = np.bincount(step.use, minlength=resources)
-    table = np.zeros((2, resources, int(uses.max(initial=0)) + 1), dtype=np.int64)
+    if (step.share < WHOLE).any():
+        uses = 2 * uses  # where any begins or ends another stretch begins
+    table = np.zeros((3, resources, int(uses.max(initial=0)) + 1), dtype=np.int64)
     by_motif, by_op = np.zeros((5, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
     return PlacingRoom(
         busy_from=table[0],
         busy_to=table[1],
+        busy_part=table[2],
         busy=np.zeros(resources, dtype=np.int64),
         key=by_motif[0],
         ready=by_motif[1],
@@ -124,21 +104,78 @@ def room_of(step: StepArrays) -> PlacingRoom:
 
 
 @compiled
+def _first_gap(room: PlacingRoom, own: int, start: int, ticks: int, part: int) -> int:
+    """Return the first tick from a start on from which a part is free for so many ticks."""
+    begin, end, used = room.busy_from[own], room.busy_to[own], room.busy_part[own]
+    count, low, high = room.busy[own], 0, room.busy[own]
+    while low < high:
+        middle = (low + high) // 2
+        if end[middle] <= start:
+            low = middle + 1
+        else:
+            high = middle
+    while low < count and begin[low] < start + ticks:
+        if used[low] + part > WHOLE:
+            start = max(start, end[low])
+        low += 1
+    return start
+
+
+@compiled
+def _insert(room: PlacingRoom, own: int, place: int, begin: int, end: int, part: int) -> None:  # noqa: PLR0913, PLR0917 - loops
+    """Enter a stretch before one, or as the last."""
+    for k in range(room.busy[own], place, -1):
+        room.busy_from[own, k] = room.busy_from[own, k - 1]
+        room.busy_to[own, k] = room.busy_to[own, k - 1]
+        room.busy_part[own, k] = room.busy_part[own, k - 1]
+    room.busy_from[own, place], room.busy_to[own, place] = begin, end
+    room.busy_part[own, place] = part
+    room.busy[own] += 1
+
+
+@compiled
+def _occupy(room: PlacingRoom, own: int, start: int, ticks: int, part: int) -> None:
+    """Enter that a part of a resource is in use, where it is free."""
+    stop, place = start + ticks, room.busy[own]
+    while place > 0 and room.busy_to[own, place - 1] > start:
+        place -= 1
+    if part < WHOLE and place < room.busy[own] and room.busy_from[own, place] < start:
+        used = room.busy_part[own, place]  # it is there as the motif begins: one before, one then
+        _insert(room, own, place, room.busy_from[own, place], start, used)
+        place += 1
+        room.busy_from[own, place] = start
+    while start < stop:
+        if place == room.busy[own] or room.busy_from[own, place] >= stop:
+            _insert(room, own, place, start, stop, part)
+            return
+        then = room.busy_from[own, place]
+        if start < then:
+            _insert(room, own, place, start, then, part)
+        else:
+            used, then = room.busy_part[own, place], room.busy_to[own, place]
+            if then > stop:
+                _insert(room, own, place, start, stop, used)
+                room.busy_from[own, place + 1] = then = stop
+            room.busy_part[own, place] += part
+        start = then
+        place += 1
+
+
+@compiled
 def _place(step: StepArrays, room: PlacingRoom, motif: int, start: int) -> int:
     """Take for a motif the first gap of all its resources; return where it starts."""
     ticks, moved = step.ticks[motif], True
+    if not ticks:
+        return start
     first, last = step.use_first[motif], step.use_first[motif + 1]
     while moved:
         moved = False
         for k in range(first, last):
-            own = step.use[k]
-            at = _first_gap(room.busy_from[own], room.busy_to[own], room.busy[own], start, ticks)
+            at = _first_gap(room, step.use[k], start, ticks, step.share[k])
             if at > start:
                 start, moved = at, True
-    for k in range(first, last if ticks else first):
-        own = step.use[k]
-        _occupy(room.busy_from[own], room.busy_to[own], room.busy[own], start, ticks)
-        room.busy[own] += 1
+    for k in range(first, last):
+        _occupy(room, step.use[k], start, ticks, step.share[k])
     return start
 
 

@@ -69,11 +69,11 @@ class StepOption:
         return max(ends)
 
     def busy(self) -> dict[int, int]:
-        """Return the ticks for which it has each resource that it uses."""
+        """Return of each resource that it uses the ticks for which it has it, times its shares."""
         found: dict[int, int] = {}
         for motif in self.motifs:
-            for resource in motif.uses:
-                found[resource] = found.get(resource, 0) + motif.ticks
+            for resource, part in zip(motif.uses, motif.parts, strict=True):
+                found[resource] = found.get(resource, 0) + motif.ticks * part
         return found
 
 

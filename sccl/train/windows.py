@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, motifs_in_order
-from sccl.train.problem import WHOLE, StepProblem, Whole
+from sccl.train.problem import StepProblem, Whole
+from sccl.train.sharing import free_for, nobody_has, take
 
 _WINDOWS = 24
 _MOST_WINDOWS = 384
@@ -157,60 +158,11 @@ def _firsts(rows: Sequence[Sequence[object]]) -> Whole:
 
 
 @compiled
-def _free_from(ends: Whole, parts: Whole, count: int, start: int, part: int) -> int:
-    """Return the first tick from a start on at which a resource has a part that is free."""
-    while True:
-        used, soonest = 0, start
-        for k in range(count):
-            if ends[k] > start:
-                used += parts[k]
-                if soonest == start or ends[k] < soonest:
-                    soonest = ends[k]
-        if used + part <= WHOLE:
-            return start
-        start = soonest
-
-
-@compiled
-def _start_of(  # noqa: PLR0913, PLR0917 - loops
-    arrays: _Arrays, served: Whole, ends: Windows, parts: Windows, count: Whole, place: int, at: int
-) -> int:
-    """Return the first tick from one on at which a motif's shares of resources are free."""
-    first, last = arrays.use_first[place], arrays.use_first[place + 1]
-    for k in range(first, last):
-        at = max(at, served[arrays.use[k]])
-    moved = True
-    while moved:
-        moved = False
-        for k in range(first, last):
-            own = arrays.use[k]
-            then = _free_from(ends[own], parts[own], count[own], at, arrays.share[k])
-            if then > at:
-                at, moved = then, True
-    return at
-
-
-@compiled
-def _enter(ends: Whole, parts: Whole, count: int, start: int, end: int, part: int) -> int:  # noqa: PLR0913, PLR0917 - loops
-    """Enter that a resource is used, and forget what has ended; return how many use it."""
-    kept = 0
-    for k in range(count):
-        if ends[k] > start:
-            ends[kept], parts[kept] = ends[k], parts[k]
-            kept += 1
-    ends[kept], parts[kept] = end, part
-    return kept + 1
-
-
-@compiled
 def _run(arrays: _Arrays, windows: int) -> Windows:
     """Return when motifs start, window by window."""
     places, resources = len(arrays.ticks), arrays.resources[0]
     starts = np.full((windows, places), -1, dtype=np.int64)
-    served = np.zeros(resources, dtype=np.int64)  # each serves in the order of the plan
-    ends = np.zeros((resources, WHOLE + 1), dtype=np.int64)  # each has a share of 1 at least
-    parts = np.zeros((resources, WHOLE + 1), dtype=np.int64)
-    count = np.zeros(resources, dtype=np.int64)
+    room = nobody_has(resources, arrays.share.min() if len(arrays.share) else 1)
     ahead, issued = arrays.shift.max(), 0
     for window in range(windows):
         for place in range(places):
@@ -222,12 +174,10 @@ def _run(arrays: _Arrays, windows: int) -> Windows:
                 if then >= 0 and starts[then, other] >= 0:
                     start = max(start, int(starts[then, other] + arrays.ticks[other]))
             if arrays.ticks[place]:
-                start = _start_of(arrays, served, ends, parts, count, place, start)
-                end = start + int(arrays.ticks[place])
-                for k in range(arrays.use_first[place], arrays.use_first[place + 1]):
-                    own, part = arrays.use[k], int(arrays.share[k])
-                    count[own] = _enter(ends[own], parts[own], count[own], start, end, part)
-                    served[own] = start
+                first, last = arrays.use_first[place], arrays.use_first[place + 1]
+                start = free_for(room, arrays.use, arrays.share, first, last, start)
+                end = start + arrays.ticks[place]
+                take(room, arrays.use, arrays.share, first, last, start, end)
             if arrays.calls[place]:
                 issued = start
             starts[window, place] = start

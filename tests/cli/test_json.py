@@ -108,6 +108,10 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "tacos": ("tacos", lambda _: [*ASKED, "--size", "1MB"]),
     "teccl": ("teccl", lambda _: [*ASKED, "--size", "1MB"]),
     "taccl": ("taccl", lambda _: [*ASKED, "--size", "1MB", "--chunks", "1"]),
+    "plan": (
+        "plan",
+        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
+    ),
     "baseline": ("baseline", lambda d: ["ring", *ASKED, "-o", d / "ring.json"]),
     "compare": (
         "compare",

@@ -34,16 +34,19 @@ from sccl.train.searches import fastest
 from tests.kit.nightly import times
 
 RESOURCES = 3
+PARTS = (1, 250, 333, 500, 501, 1000)
 
 
 @st.composite
 def options(draw: st.DrawFn) -> StepOption:
-    """Return one to three motifs on any resources, or on none."""
+    """Return one to three motifs on any resources, or on shares of them, or on none."""
     motifs = []
     for k in range(draw(st.integers(1, 3))):
-        uses = draw(st.sets(st.integers(0, RESOURCES - 1), max_size=2))
-        after = draw(st.sets(st.integers(0, k - 1))) if k else set()
-        motifs.append(StepMotif(draw(st.integers(0, 9)), tuple(sorted(uses)), tuple(sorted(after))))
+        uses = tuple(sorted(draw(st.sets(st.integers(0, RESOURCES - 1), max_size=2))))
+        after = tuple(sorted(draw(st.sets(st.integers(0, k - 1))))) if k else ()
+        parts = st.tuples(*(st.sampled_from(PARTS) for _ in uses))
+        shares = draw(st.one_of(st.just(()), parts))
+        motifs.append(StepMotif(draw(st.integers(0, 9)), uses, after, shares))
     return StepOption("some", tuple(motifs))
 
 
@@ -186,6 +189,37 @@ def test_what_is_no_step(ops: list[StepOp], message: str) -> None:
 def test_what_is_no_plan(plan: StepPlan, message: str) -> None:
     problem = StepProblem(("only",), (StepOp("a", (ONE,)), StepOp("b", (ONE,), (0,))))
     assert message in wrong_in_plan(problem, plan)
+
+
+def test_shares_of_a_resource_come_to_the_whole_at_the_most() -> None:
+    def half(name: str, part: int) -> StepOp:
+        return StepOp(name, (StepOption("", (StepMotif(10, (0,), (), (part,)),)),))
+
+    problem = StepProblem(("only",), (half("a", 500), half("b", 400), half("c", 101)))
+    plan = StepPlan((0, 0, 0), ((0,), (4,), (9,)))
+    assert "op 'c', motif 0 and op 'b', motif 0 and op 'a', motif 0 have 1001 of 1000" in (
+        wrong_in_plan(problem, plan)
+    )
+    assert wrong_in_plan(problem, replace(plan, starts=((0,), (4,), (10,)))) == ""
+    assert serial(problem, 0).finish(problem) == 20 == best_of(problem)
+    assert least_finish(problem).ticks == 11  # 10.01 ticks of it are in use
+
+
+@settings(max_examples=times(60))
+@given(steps(), st.integers(0, 99))
+def test_what_is_placed_starts_as_soon_as_its_shares_are_free(
+    problem: StepProblem, seed: int
+) -> None:
+    """A motif that would start a tick sooner takes what another has, or comes before what ends."""
+    plan = serial(problem, 50, seed)
+    last = max(
+        ((start, op, k) for op, own in enumerate(plan.starts) for k, start in enumerate(own)),
+    )
+    start, op, k = last
+    moved = list(map(list, plan.starts))
+    moved[op][k] -= 1
+    changed = replace(plan, starts=tuple(map(tuple, moved)))
+    assert start == 0 or wrong_in_plan(problem, changed)
 
 
 def test_two_motifs_have_no_resource_together() -> None:

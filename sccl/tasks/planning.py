@@ -1,0 +1,145 @@
+"""``sccl plan``: a training step planned on a fabric, with what no plan takes less than."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.fabric import Fabric
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.fabrics import fabric_to_wire
+from sccl.core.files.fields import Count, FileText, Seconds
+from sccl.core.files.text import digest, text_of
+from sccl.core.files.training_plans import training_plan_to_wire
+from sccl.core.files.workloads import workload_to_wire
+from sccl.core.workload import Workload
+from sccl.errors import ScclError
+from sccl.tasks.outputs import Output
+
+if TYPE_CHECKING:
+    from sccl.core.training_plan import TrainingPlan
+    from sccl.train.planner import PlanSettings
+
+_Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
+
+Told = Callable[[str, float | None, float | None], None]
+"""Is told what is being done, and the period and the bound by then, microseconds."""
+
+
+class TrainingPlanOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl plan' found."""
+
+    kind: Literal["plan"] = "plan"
+    workload: str
+    fabric: str
+    search: str
+    period_us: Annotated[float, Meta(ge=0, description="From an iteration to the next.")]
+    bound_us: Annotated[float, Meta(ge=0, description="No plan of these options takes less.")]
+    gap: Annotated[float, Meta(description="The part by which the period is above the bound.")]
+    binding: Annotated[str, Meta(description="What shows the bound.")]
+    baseline_us: Annotated[
+        float, Meta(ge=0, description="As submitted, each collective by its fastest option.")
+    ]
+    two_iterations_us: _Us
+    proved: bool
+    collectives: Count
+    motifs: Count
+    seconds: Seconds
+    seed: Count
+    ended: Annotated[str, Meta(description="Why it ended before the search did; or empty.")]
+    file: FileText | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTraining:
+    """What was found.
+
+    Attributes:
+        baseline_ns: of what is issued as it is submitted.
+        two_ns: until the first two iterations have ended.
+        ended: why before the search did; empty: it did.
+    """
+
+    plan: TrainingPlan
+    baseline_ns: int
+    two_ns: int
+    seconds: float
+    ended: str
+
+
+def plan_training(
+    workload: Workload, fabric: Fabric, settings: PlanSettings, told: Told = lambda *_: None
+) -> PlannedTraining:
+    """Return the best plan of a workload on a fabric that is found, judged.
+
+    Raises:
+        InputError: the workload does not fit the fabric, or an operation has no option.
+        ScclError: the judge rejects what was found, which is a defect.
+        KeyboardInterrupt: the user interrupted before there was a plan.
+    """
+    from sccl.train.planner import Planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.running import timeline_of  # noqa: PLC0415
+    from sccl.train.verdict import faults_in  # noqa: PLC0415
+
+    began, ended = time.perf_counter(), ""
+
+    def tell(doing: str, period_ns: int | None, bound_ns: int | None) -> None:
+        told(doing, *(None if ns is None else ns / 1000 for ns in (period_ns, bound_ns)))
+
+    planner = Planner(workload, fabric, settings, tell)
+    try:
+        planner.run()
+    except KeyboardInterrupt:
+        ended = "interrupted"
+        if planner.best is None:
+            raise
+    plan = planner.plan()
+    if faults := faults_in(plan):
+        raise ScclError(
+            f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
+            f"{faults[0].message}; this is a defect of sccl"
+        )
+    seconds = time.perf_counter() - began
+    two = timeline_of(plan).finish_ns()
+    return PlannedTraining(plan, planner.baseline_ns, two, seconds, ended)
+
+
+def write_training_plan(path: Path, plan: TrainingPlan) -> None:
+    """Write the file of a training plan, whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    write_atomically(path, text_of(training_plan_to_wire(plan)))
+
+
+def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOutput:
+    """Return what was found."""
+    plan = found.plan
+    return TrainingPlanOutput(
+        inputs={
+            "workload": digest(workload_to_wire(plan.workload)),
+            "fabric": digest(fabric_to_wire(plan.fabric)),
+        },
+        workload=plan.workload.name,
+        fabric=plan.fabric.name,
+        search=plan.search,
+        period_us=plan.period_ns / 1000,
+        bound_us=plan.bound_ns / 1000,
+        gap=plan.gap,
+        binding=plan.binding,
+        baseline_us=found.baseline_ns / 1000,
+        two_iterations_us=found.two_ns / 1000,
+        proved=plan.proved,
+        collectives=len(plan.options),
+        motifs=sum(len(option.motifs) for _, option in plan.options),
+        seconds=round(found.seconds, 3),
+        seed=plan.seed,
+        ended=found.ended,
+        file=None if file is None else str(file),
+    )

@@ -1,0 +1,225 @@
+"""What frameworks and other systems do: rules by which a step is planned, one beside the other.
+
+Each takes the iteration as it is, from its first computation to its last, and starts, whenever
+something ends, what can start, by its own order; then that is what each window does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem
+from sccl.train.listing import by_list, in_order, listed
+from sccl.train.periodic import ToldPlan, proposals_of
+from sccl.train.placing import NEVER
+from sccl.train.problem import StepProblem, Whole
+from sccl.train.searches import fastest, published, serial
+from sccl.train.turning import Window, window_as_it_is
+from sccl.train.windows import repeated
+
+_SLICE = 64
+"""Choices of options between which Ctrl-C is heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEffort:
+    """How much a policy that searches may do.
+
+    Attributes:
+        seconds: about.
+    """
+
+    seconds: float
+    seed: int
+
+
+Run = Callable[[CyclicProblem, PolicyEffort, ToldPlan], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A rule.
+
+    Attributes:
+        about: what it does, and whose it is.
+        run: tells the plans that it makes.
+    """
+
+    about: str
+    run: Run
+
+
+def as_submitted(problem: CyclicProblem) -> CyclicPlan:
+    """Return what is issued in the order of submission, each op by its fastest option."""
+    window = window_as_it_is(problem)
+    choice, starts = fastest(window.step), _room(window.step)
+    in_order(window.step.arrays, choice, starts)
+    return _issued(window, choice, starts)
+
+
+def _issued(window: Window, choice: Whole, starts: Whole) -> CyclicPlan:
+    """Return the plan that issues ops in the order of a step, whatever their motifs' starts."""
+    plan = window.step.plan_of(choice, starts)
+    rows = tuple((own, k) for n, own in enumerate(window.ops) for k in range(len(plan.starts[n])))
+    return replace(window.cyclic(plan), order=rows)
+
+
+def _fifo(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:
+    _tell(problem, as_submitted(problem), told)
+
+
+def _by_order(keys: Callable[[Window], Sequence[tuple[float, ...]]], *, cut: bool) -> Run:
+    """Return a policy that goes by keys of ops, the least first.
+
+    Args:
+        cut: whether collectives are cut, all alike, as is best; else each takes the option that is
+            over first.
+    """
+
+    def run(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:
+        window = window_as_it_is(problem)
+        told_keys = keys(window)
+        order = np.array(sorted(range(len(window.ops)), key=lambda k: (told_keys[k], k)))
+        for choice in _alike(window.step) if cut else (fastest(window.step),):
+            starts = _room(window.step)
+            listed(window.step.arrays, choice, order, starts, NEVER)
+            _tell(problem, window.cyclic(window.step.plan_of(choice, starts)), told)
+
+    return run
+
+
+def _alike(step: StepProblem) -> Iterator[Whole]:
+    """Yield choices: of each op its fastest option, and of each recipe the fastest that has it."""
+    base = fastest(step)
+    yield base
+    recipes = {option.name: None for op in step.ops if op.communicates for option in op.options}
+    for recipe in recipes:
+        choice = base.copy()
+        for number, op in enumerate(step.ops):
+            rows = [(o.length, k) for k, o in enumerate(op.options) if o.name == recipe]
+            if rows:
+                choice[number] = min(rows)[1]
+        yield choice
+
+
+def _last_first(window: Window) -> list[tuple[float, ...]]:
+    """Return keys by which what was submitted last goes first."""
+    return [(-own,) for own in window.ops]
+
+
+def _needed_first(window: Window) -> list[tuple[float, ...]]:
+    """Return keys by which what the next computations wait for goes first.
+
+    Of parameters: the layer that the next iteration comes to first.
+    """
+    return [(*_first_user(window, k),) for k in range(len(window.ops))]
+
+
+def _unlocking(window: Window) -> list[tuple[float, ...]]:
+    """Return keys by which what lets most computation start goes first."""
+    step, found = window.step, list[tuple[float, ...]]()
+    for number, op in enumerate(step.ops):
+        later = (
+            [other for other in step.ops if number in other.after and not other.communicates]
+            if op.communicates
+            else []
+        )
+        unlocked = sum(other.options[0].length for other in later)
+        found.append((*_first_user(window, number)[:1], -float(unlocked), float(number)))
+    return found
+
+
+def _first_user(window: Window, number: int) -> tuple[float, float]:
+    """Return in how many iterations, and at which place, something first waits for an op."""
+    own = window.ops[number]
+    users = [(lag, after) for before, after, lag in window.waits if before == own != after]
+    lag, place = min(users, default=(MAX_LAG, len(window.ops)))
+    return float(lag), float(place)
+
+
+def _critical(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:
+    """Order by critical path, collectives cut alike."""
+    window = window_as_it_is(problem)
+    for choice in _alike(window.step):
+        starts = _room(window.step)
+        by_list(window.step.arrays, choice, starts, NEVER)
+        _tell(problem, window.cyclic(window.step.plan_of(choice, starts)), told)
+
+
+def _options_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
+    """Anneal options, with ops in the order of submission."""
+    window = window_as_it_is(problem)
+    step, rng = window.step, np.random.default_rng(effort.seed)
+    movable = [k for k, op in enumerate(step.ops) if len(op.options) > 1]
+    choice, starts = fastest(step), _room(step)
+    now = best = in_order(step.arrays, choice, starts)
+    _tell(problem, _issued(window, choice, starts), told)
+    proposals = proposals_of(step, effort.seconds) if movable else 0
+    for number in range(proposals):
+        k = movable[int(rng.integers(len(movable)))]
+        old, choice[k] = choice[k], rng.integers(len(step.ops[k].options))
+        finish = in_order(step.arrays, choice, starts)
+        warm = 0.02 * best * 0.01 ** (number / proposals)
+        if finish - now > -warm * np.log(max(rng.random(), 1e-300)):
+            choice[k] = old
+            continue
+        now = finish
+        if finish < best:
+            best = finish
+            _tell(problem, _issued(window, choice, starts), told)
+
+
+def _order_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
+    """Anneal the order, each op by its fastest option."""
+    window = window_as_it_is(problem)
+    choice = fastest(window.step)
+    ops = tuple(
+        replace(op, options=(op.options[k],))
+        for op, k in zip(window.step.ops, choice.tolist(), strict=True)
+    )
+    step = replace(window.step, ops=ops)
+    proposals = proposals_of(step, effort.seconds)
+    for plan in (serial(step, 0), serial(step, proposals, effort.seed)):
+        _tell(problem, window.cyclic(replace(plan, options=tuple(choice.tolist()))), told)
+
+
+def _published(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
+    window = window_as_it_is(problem)
+    proposals = proposals_of(window.step, effort.seconds)
+    _tell(problem, window.cyclic(published(window.step, proposals, effort.seed)), told)
+
+
+def _tell(problem: CyclicProblem, plan: CyclicPlan, told: ToldPlan) -> None:
+    told(plan, repeated(problem, plan))
+
+
+def _room(step: StepProblem) -> Whole:
+    return np.zeros(len(step.arrays.ticks), dtype=np.int64)
+
+
+POLICIES: dict[str, Policy] = {
+    "fifo": Policy("in the order of submission, as PyTorch does", _fifo),
+    "lifo": Policy(
+        "what was submitted last goes first, cut as is best for all alike, as ByteScheduler does "
+        "(BS+ of SYNDICATE's evaluation)",
+        _by_order(_last_first, cut=True),
+    ),
+    "p3": Policy(
+        "what the next iteration comes to first goes first (P3: priority by layer)",
+        _by_order(_needed_first, cut=True),
+    ),
+    "tictac": Policy(
+        "what lets most computation start goes first (after TicTac's rule)",
+        _by_order(_unlocking, cut=False),
+    ),
+    "ho": Policy(
+        "by critical path, cut as is best for all alike (hand-ordered, of SYNDICATE's evaluation)",
+        _critical,
+    ),
+    "s-exec": Policy("options are searched, the order is that of submission", _options_alone),
+    "s-sched": Policy("the order is searched, options are the fastest", _order_alone),
+    "mcmc": Policy("SYNDICATE's search as published, of one iteration", _published),
+}

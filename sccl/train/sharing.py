@@ -1,0 +1,101 @@
+"""Resources of which motifs have shares while time goes on: no motif starts before one that has.
+
+So of each resource nothing need be known but when what has it now will have ended.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.compiled import compiled
+from sccl.train.problem import WHOLE, Whole
+
+
+class Shared(NamedTuple):
+    """Who has resources.
+
+    Attributes:
+        ends: by resource: when motifs end that have some of it.
+        parts: by resource: their shares, of :data:`WHOLE`.
+        having: of each resource: how many these are.
+        served: of each resource: when the last of them started.
+    """
+
+    ends: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    having: Whole
+    served: Whole
+
+
+@compiled
+def nobody_has(resources: int, least: int) -> Shared:
+    """Return that nobody has any of them.
+
+    Args:
+        least: the least share that motifs have of them.
+    """
+    most = WHOLE // least + 1
+    return Shared(
+        np.empty((resources, most), dtype=np.int64),
+        np.empty((resources, most), dtype=np.int64),
+        np.zeros(resources, dtype=np.int64),
+        np.zeros(resources, dtype=np.int64),
+    )
+
+
+@compiled
+def _free_from(room: Shared, own: int, start: int, part: int) -> int:
+    """Return the first tick from a start on at which a resource has a part that is free."""
+    while True:
+        used, soonest = 0, start
+        for k in range(room.having[own]):
+            end = room.ends[own, k]
+            if end > start:
+                used += room.parts[own, k]
+                if soonest == start or end < soonest:
+                    soonest = end
+        if used + part <= WHOLE:
+            return start
+        start = soonest
+
+
+@compiled
+def free_for(  # noqa: PLR0913, PLR0917 - loops
+    room: Shared, use: Whole, share: Whole, first: int, last: int, at: int
+) -> int:
+    """Return the first tick from one on at which a motif's shares of resources are free.
+
+    Args:
+        use: resources; the motif's from the first on, before the last.
+        share: of these.
+    """
+    for k in range(first, last):
+        at = max(at, room.served[use[k]])
+    moved = True
+    while moved:
+        moved = False
+        for k in range(first, last):
+            then = _free_from(room, use[k], at, share[k])
+            if then > at:
+                at, moved = then, True
+    return at
+
+
+@compiled
+def take(  # noqa: PLR0913, PLR0917 - loops
+    room: Shared, use: Whole, share: Whole, first: int, last: int, start: int, end: int
+) -> None:
+    """Enter that a motif has its shares, and forget what has ended."""
+    for k in range(first, last):
+        own, kept = use[k], 0
+        for other in range(room.having[own]):
+            if room.ends[own, other] > start:
+                room.ends[own, kept] = room.ends[own, other]
+                room.parts[own, kept] = room.parts[own, other]
+                kept += 1
+        room.ends[own, kept], room.parts[own, kept] = end, share[k]
+        room.having[own] = kept + 1
+        room.served[own] = start

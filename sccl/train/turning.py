@@ -1,0 +1,160 @@
+"""Windows of a step that repeats: where an iteration is taken to begin, and what is done ahead.
+
+A window may begin with any computation: those before it are then of the iteration that comes. A
+collective is of the same iteration as what it waits for and what waits for it, unless a wait leads
+to a later one; where it may be either, it is done as early or as late as it may. What waits within
+a window makes a step of it, whose plan is one of all windows.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.train.cyclic import CyclicPlan, CyclicProblem, Lagged
+from sccl.train.problem import StepPlan, StepProblem
+
+_EVENLY = 6
+"""Places at which windows begin, beside those where few waits lead across."""
+
+_FEW = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A step that is done in each window.
+
+    Attributes:
+        step: its ops in an order in which each comes after those that it waits for.
+        ops: of each op of the step: which of the problem it is.
+        shifts: of each op of the problem: of how many iterations ahead it is done.
+        waits: of the problem.
+    """
+
+    step: StepProblem
+    ops: tuple[int, ...]
+    shifts: tuple[int, ...]
+    waits: tuple[Lagged, ...]
+
+    def cyclic(self, plan: StepPlan) -> CyclicPlan:
+        """Return the plan of all windows that a plan of one is: motifs in the order of starts."""
+        options = [0] * len(self.ops)
+        rows = []
+        for number, (own, choice, starts) in enumerate(
+            zip(self.ops, plan.options, plan.starts, strict=True)
+        ):
+            options[own] = choice
+            rows += [(start, number, k, own) for k, start in enumerate(starts)]
+        return CyclicPlan(
+            tuple(options), self.shifts, tuple((own, k) for _, _, k, own in sorted(rows))
+        )
+
+
+def window_as_it_is(problem: CyclicProblem) -> Window:
+    """Return the window that is an iteration, from its first computation to its last."""
+    return _window(problem, (0,) * len(problem.step.ops))
+
+
+def windows_of(problem: CyclicProblem) -> Iterator[Window]:
+    """Yield windows, each once; first the iteration as it is."""
+    seen = set[tuple[int, ...]]()
+    for cut in _cuts(problem):
+        for early in (False, True):
+            shifts = _shifts(problem, cut, early=early)
+            if shifts is not None and shifts not in seen:
+                seen.add(shifts)
+                yield _window(problem, shifts)
+
+
+def _cuts(problem: CyclicProblem) -> list[int]:
+    """Return with which computations windows begin, by their place among all computations."""
+    computations = [k for k, op in enumerate(problem.step.ops) if not op.communicates]
+    count = len(computations)
+    found = [0]
+    if count < 2:
+        return found
+    place = {op: k for k, op in enumerate(computations)}
+    across = [0] * count  # waits between computations before a cut and after it, through calls
+    direct = _through_calls(problem)
+    for before, after in direct:
+        for cut in range(place[before] + 1, place[after] + 1):
+            across[cut] += 1
+    found += sorted(range(1, count), key=lambda cut: (across[cut], cut))[:_FEW]
+    found += [count * k // _EVENLY for k in range(1, _EVENLY)]
+    return [cut for cut in dict.fromkeys(found) if cut < count]
+
+
+def _through_calls(problem: CyclicProblem) -> list[tuple[int, int]]:
+    """Return the pairs of computations of one iteration that a collective leads across."""
+    ops = problem.step.ops
+    users: list[list[int]] = [[] for _ in ops]
+    for number, op in enumerate(ops):
+        for k in op.after:
+            users[k].append(number)
+    return [
+        (before, after)
+        for number, op in enumerate(ops)
+        if op.communicates
+        for before in op.after
+        if not ops[before].communicates
+        for after in users[number]
+        if not ops[after].communicates
+    ]
+
+
+def _shifts(problem: CyclicProblem, cut: int, *, early: bool) -> tuple[int, ...] | None:
+    """Return of how many iterations ahead each op is done; None: there is no way."""
+    ops, fixed, seen = problem.step.ops, list[int | None](), 0
+    for op in ops:
+        if op.communicates:
+            fixed.append(None)
+            continue
+        fixed.append(1 if seen < cut else 0)
+        seen += 1
+    shifts = [(1 if early else 0) if shift is None else shift for shift in fixed]
+    moved = True
+    while moved:
+        moved = False
+        for before, after, lag in problem.waits:
+            if lag + shifts[before] - shifts[after] >= 0:
+                continue
+            own, wanted = (after, lag + shifts[before]) if early else (before, shifts[after] - lag)
+            if fixed[own] is not None or not 0 <= wanted <= 1:
+                return None
+            shifts[own], moved = wanted, True
+    return tuple(shifts)
+
+
+def _window(problem: CyclicProblem, shifts: tuple[int, ...]) -> Window:
+    """Return the window in which ops are done of iterations so far ahead."""
+    ops = problem.step.ops
+    after: list[set[int]] = [set() for _ in ops]
+    for before, number, lag in problem.waits:
+        if lag + shifts[before] - shifts[number] == 0:
+            after[number].add(before)
+    order = _sorted(after, [(-shifts[k] == 0, k) for k in range(len(ops))])
+    place = {own: k for k, own in enumerate(order)}
+    made = [replace(ops[own], after=tuple(sorted(place[k] for k in after[own]))) for own in order]
+    step = StepProblem(problem.step.resources, tuple(made))
+    return Window(step, tuple(order), shifts, problem.waits)
+
+
+def _sorted(after: Sequence[set[int]], keys: Sequence[tuple[bool, int]]) -> list[int]:
+    """Return numbers in the order of their keys, as far as each comes after those it waits for."""
+    left = [len(own) for own in after]
+    users: list[list[int]] = [[] for _ in after]
+    for number, own in enumerate(after):
+        for k in own:
+            users[k].append(number)
+    ready = [(not keys[k][0], keys[k][1], k) for k, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        _, _, number = heapq.heappop(ready)
+        found.append(number)
+        for k in users[number]:
+            left[k] -= 1
+            if not left[k]:
+                heapq.heappush(ready, (not keys[k][0], keys[k][1], k))
+    return found

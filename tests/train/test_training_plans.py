@@ -1,0 +1,102 @@
+"""Plans of steps that repeat: two ways to run them agree, and searches make right ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sccl.core.training_plan import TrainingPlan
+from sccl.topo import fabric_of
+from sccl.train.cyclic import CyclicPlan, CyclicProblem, wrong_in_cyclic
+from sccl.train.jobs import Job, job_of
+from sccl.train.periodic import periodic
+from sccl.train.policies import POLICIES, PolicyEffort
+from sccl.train.running import timeline_of
+from sccl.train.turning import windows_of
+from sccl.train.verdict import faults_in
+from sccl.train.windows import Repeated, repeated
+from tests.kit.nightly import times
+from tests.kit.training import random_job, random_plan
+
+FABRIC = fabric_of("hgx2")
+
+
+def training_plan(job: Job, plan: CyclicPlan, period: int) -> TrainingPlan:
+    """Return a plan as a training plan, which claims a period."""
+    options, order = job.plan(plan)
+    return TrainingPlan(job.workload, FABRIC, options, order, period, 0, "none", "drawn")
+
+
+@settings(max_examples=times(150))
+@given(st.integers(0, 10**9))
+def test_windows_and_events_say_the_same(seed: int) -> None:
+    job = random_job(seed, 3)
+    assume(job is not None)
+    assert job is not None
+    plan = random_plan(job.problem, seed)
+    assume(plan is not None)
+    assert plan is not None
+    assert wrong_in_cyclic(job.problem, plan) == ""
+    found = repeated(job.problem, plan)
+    written = training_plan(job, plan, found.period)
+    timeline = timeline_of(written)
+    assert (timeline.period_ns, timeline.steady) == (found.period, found.steady)
+    assert timeline.finish_ns() == found.finish(job.problem, plan)
+    assert faults_in(written) == ()
+    assert faults_in(replace(written, period_ns=found.period + 1))[0].kind == "period"
+    again = job_of(written)
+    assert wrong_in_cyclic(again[0].problem, again[1]) == ""
+
+
+@settings(max_examples=times(100))
+@given(st.integers(0, 10**9))
+def test_windows_are_steps_whose_plans_are_plans_of_all(seed: int) -> None:
+    job = random_job(seed, 2)
+    assume(job is not None)
+    assert job is not None
+    seen = set()
+    for window in windows_of(job.problem):
+        seen.add(window.shifts)
+        plan = CyclicPlan(
+            (0,) * len(window.ops),
+            window.shifts,
+            tuple(
+                (own, k)
+                for own in window.ops
+                for k in range(len(job.problem.step.ops[own].options[0].motifs))
+            ),
+        )
+        assert wrong_in_cyclic(job.problem, plan) == ""
+    assert (0,) * len(job.names) in seen
+
+
+def plans_of(name: str, problem: CyclicProblem) -> list[tuple[CyclicPlan, Repeated]]:
+    """Return what a policy, or the search, tells."""
+    found: list[tuple[CyclicPlan, Repeated]] = []
+
+    def told(plan: CyclicPlan, comes_to: Repeated) -> None:
+        found.append((plan, comes_to))
+
+    if name == "sgs":
+        periodic(problem, 0.001, 0, 0, told)
+    else:
+        POLICIES[name].run(problem, PolicyEffort(0.001, 0), told)
+    return found
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "sgs"])
+@settings(max_examples=times(25))
+@given(st.integers(0, 10**9))
+def test_what_is_planned_is_right(name: str, seed: int) -> None:
+    job = random_job(seed, 3)
+    assume(job is not None)
+    assert job is not None
+    found = plans_of(name, job.problem)
+    assert found
+    for plan, comes_to in found:
+        assert wrong_in_cyclic(job.problem, plan) == ""
+        assert comes_to.period == repeated(job.problem, plan).period
+    assert [p for p, _ in plans_of(name, job.problem)] == [p for p, _ in found]
