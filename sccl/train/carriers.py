@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sccl.core.motif import Motif, MotifShare
 from sccl.motif.extents import cut_off, exchanged
 from sccl.motif.whole import NAMES, even
+from sccl.train.rings import by_number
 
 Whole = NDArray[np.int64]
 
@@ -41,24 +42,25 @@ class Transfers(NamedTuple):
     adds: NDArray[np.bool_]
 
 
+RingOrder = Callable[[Whole], Whole]
+"""Return the places of a group, given its ranks, in the order of a ring."""
+
+
 @dataclass(frozen=True, slots=True)
 class MotifCarrier:
     """A pattern by which motifs are carried.
 
     Attributes:
         of: the collectives that it carries.
-        sends: its transfers for a motif, whose ranks may be taken in any order.
+        sends: its transfers for a motif, given in which order ranks of a group stand in a ring.
         says: what it does, for documents.
     """
 
     name: str
     of: tuple[str, ...]
-    sends: Callable[[Motif], Transfers]
+    sends: Callable[[Motif, RingOrder], Transfers]
     says: str
 
-
-Row = tuple[int, int, int, int, int, bool]
-"""As columns of :class:`Transfers` have it."""
 
 _Block = tuple[Whole, ...]
 
@@ -102,7 +104,7 @@ def _parts(motif: Motif, share: MotifShare, count: int) -> Whole:
     return np.stack([ends[:, :-1], ends[:, 1:]], axis=2)
 
 
-def _direct(motif: Motif) -> Transfers:
+def _direct(motif: Motif, _order: RingOrder = by_number) -> Transfers:
     """Return what every rank sends to every other that wants it, all at once.
 
     An allreduce is a reducescatter, and then an allgather.
@@ -156,16 +158,15 @@ def _around_root(motif: Motif, group: Whole, root: int, spans: Whole, place: Who
     return _block(np.zeros(len(far), np.int64), span, source, target, motif.combines)
 
 
-def _ring(motif: Motif) -> Transfers:
-    """Return what goes around a ring of the ranks of each group, in their order by number.
+def _ring(motif: Motif, ring_of: RingOrder = by_number) -> Transfers:
+    """Return what goes around a ring of the ranks of each group.
 
-    Ranks of a node follow one another in that order, so that few hops leave it. From a root goes a
-    chain, in as many pieces as there are ranks.
+    To or from a root it goes along a chain, in as many pieces as there are ranks.
     """
     blocks: list[_Block] = []
     for share in motif.shares:
         group = np.array(share.group, np.int64)
-        order = np.argsort(group, kind="stable")  # places, in the order of the ring
+        order = ring_of(group)  # places
         if motif.collective in {"broadcast", "reduce"}:
             assert share.root is not None
             blocks.append(
@@ -217,7 +218,7 @@ def _chain(motif: Motif, share: MotifShare, order: Whole) -> _Block:
     return _block(step, span, source, target, inwards)
 
 
-def _tree(motif: Motif) -> Transfers:
+def _tree(motif: Motif, _order: RingOrder = by_number) -> Transfers:
     """Return what goes along a binomial tree of the ranks of each group, whole."""
     blocks: list[_Block] = []
     for share in motif.shares:
@@ -262,7 +263,7 @@ CARRIERS = (
         "ring",
         ("allgather", "allreduce", "broadcast", "reduce", "reducescatter"),
         _ring,
-        "around a ring of the ranks by number; to or from a root along a chain, in pieces",
+        "around a ring of the ranks: along links, or by number; to or from a root in pieces",
     ),
     MotifCarrier(
         "tree",

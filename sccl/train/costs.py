@@ -20,19 +20,34 @@ from numpy.typing import NDArray
 from sccl.collectives import Spec
 from sccl.core.collective import Relation, RelationKind
 from sccl.core.fabric import Channel, Fabric
+from sccl.core.ids import Edge
 from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology, as_ranks
 from sccl.errors import ParameterError
+from sccl.motif import motifs_of, recipe_of
 from sccl.motif.extents import cut_off
+from sccl.topo.degrade import without as without_links
 from sccl.train.carriers import MotifCarrier, Transfers
 from sccl.train.resources import pipes_of, stream_load
+from sccl.train.rings import LinkedRings
 from sccl.train.ways import FastestWays
 
 Whole = NDArray[np.int64]
 
 Planner = Callable[[Topology, Spec, int], Schedule]
 """Return a schedule of a collective on a machine, of chunks of so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MotifPlanner:
+    """A synthesiser, by its name, that plans motifs."""
+
+    name: str
+    plan: Planner
+
+
+_RING = recipe_of("ring")
 
 _PS_PER_NS = 1000
 _PS_PER_US = 10**6
@@ -73,27 +88,41 @@ class MotifCosts:
         """
         key = (channel, carrier.name, item_bytes, self._shape_of(motif))
         if key not in self._known:
-            sends, own = carrier.sends(motif), self._channels[channel]
-            ps, occupied = own.takes(sends, item_bytes)
+            own = self._channels[channel]
+            ps, occupied = own.takes(carrier.sends(motif, own.rings), item_bytes)
             self._known[key] = self._cost(_ranks(motif), channel, ps, occupied)
         return self._known[key]
 
-    def planned(self, motif: Motif, channel: int, planner: Planner, item_bytes: int) -> MotifCost:
-        """Return what a motif takes as a schedule of its pattern does.
+    def planned(
+        self,
+        motif: Motif,
+        channel: int,
+        planner: Planner,
+        item_bytes: int,
+        without: frozenset[Edge] = frozenset(),
+    ) -> MotifCost:
+        """Return what a motif takes as schedules of its pattern do.
+
+        An allreduce is a reducescatter, and then an allgather, launched as one.
+
+        Args:
+            without: links of the channel that it is not to use.
 
         Raises:
             InputError: it cannot be planned there.
         """
-        key = (channel, id(planner), item_bytes, self._shape_of(motif))
+        key = (channel, id(planner), item_bytes, self._shape_of(motif), without)
         if key not in self._known:
-            topology = self.fabric.channels[channel].topology
-            spec, size = pattern_of(motif, topology.ranks, item_bytes)
-            schedule = planner(topology, spec, size)
-            place = {one.edge: k for k, one in enumerate(topology.links)}
-            of_links = np.zeros(len(place), np.int64)
-            for link, amount in _bytes_of_links(schedule).items():
-                of_links[place[schedule.topology.links[link].edge]] = amount
-            ps = schedule.finish * schedule.tick_ps
+            parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
+            machine = self.fabric.channels[channel].topology
+            left = without_links(machine, without) if without else machine
+            place = {one.edge: k for k, one in enumerate(machine.links)}
+            ps, of_links = 0, np.zeros(len(place), np.int64)
+            for part in parts:
+                schedule = planner(left, *pattern_of(part, machine.ranks, item_bytes))
+                ps += schedule.finish * schedule.tick_ps
+                for link, amount in _bytes_of_links(schedule).items():
+                    of_links[place[schedule.topology.links[link].edge]] += amount
             self._known[key] = self._cost(_ranks(motif), channel, ps, of_links)
         return self._known[key]
 
@@ -124,10 +153,12 @@ class _Channel:
 
     Attributes:
         ways: over its links.
+        rings: along them.
     """
 
     def __init__(self, channel: Channel, fabric: Fabric) -> None:
         self.ways, self._channel = FastestWays(channel.topology), channel
+        self.rings = LinkedRings(channel.topology)
         links = channel.topology.links
         self._alpha = np.array([round(k.alpha_us * _PS_PER_US) for k in links], np.int64)
         self._target = np.array([k.dst for k in links], np.int64)

@@ -26,12 +26,14 @@ class Offer:
     Attributes:
         parts: of each motif its channel, its carrier and its cost.
         after: of each motif, whom it waits for.
+        sure: whether it is kept in any case.
     """
 
     recipe: str
     parts: tuple[tuple[int, str, MotifCost], ...]
     after: tuple[tuple[int, ...], ...]
     bitwise: bool
+    sure: bool = False
 
     @cached_property
     def work(self) -> Whole:
@@ -54,7 +56,7 @@ class Offer:
         return tuple(sorted({channel for channel, _, _ in self.parts}))
 
 
-def kept(every: Sequence[Offer], most: int) -> tuple[Offer, ...]:
+def kept(every: Sequence[Offer], most: int) -> list[Offer]:
     """Return the default, and others that nothing beats, by turns of each set of channels."""
     least = min(made.ns for made in every)
     rows = [made for made in every if made.ns <= _SLOWEST * least or made is every[0]]
@@ -66,16 +68,18 @@ def kept(every: Sequence[Offer], most: int) -> tuple[Offer, ...]:
     queues: dict[tuple[int, ...], list[tuple[int, Offer]]] = {}
     turns: Counter[object] = Counter()
     for made in sorted(alive[1:], key=lambda one: one.ns):
+        if made.sure:
+            continue
         turns[made.channels, made.recipe] += 1
         queues.setdefault(made.channels, []).append((turns[made.channels, made.recipe], made))
     for queue in queues.values():  # the best of each recipe before the second best of any
         queue.sort(key=lambda row: row[0])
-    found = [alive[0]]
+    found = [alive[0], *(made for made in alive[1:] if made.sure)]
     while len(found) < most and any(queues.values()):
         for queue in queues.values():
             if queue and len(found) < most:
                 found.append(queue.pop(0)[1])
-    return tuple(found)
+    return found
 
 
 def _beats(rows: Sequence[Offer], one: int, other: int) -> bool:

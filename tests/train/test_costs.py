@@ -18,6 +18,7 @@ from sccl.topo import fabric_of, resolve
 from sccl.topo.degrade import without
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, pattern_of
+from sccl.train.rings import LinkedRings
 from tests.kit.nightly import times
 from tests.kit.tacos import found, schedule
 
@@ -123,7 +124,10 @@ def test_loads_are_what_is_sent_over_links(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 10**6))
     costs = MotifCosts(Fabric("one", (Channel("one", resolve(f"full:{places}@2GB+1us")),)))
     motif = whole(name, data.draw(st.permutations(range(places))), count)
-    cost, sends = costs.of(motif, 0, carrier, 4), carrier.sends(motif)
+    cost, sends = (
+        costs.of(motif, 0, carrier, 4),
+        carrier.sends(motif, LinkedRings(costs.fabric.channels[0].topology)),
+    )
     load = loads(costs, cost)
     for source in range(places):
         for target in set(range(places)) - {source}:
