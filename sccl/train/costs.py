@@ -24,6 +24,7 @@ from sccl.core.ids import Edge
 from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology, as_ranks
+from sccl.core.training_plan import WHOLE_LOAD
 from sccl.errors import ParameterError
 from sccl.motif import motifs_of, recipe_of
 from sccl.motif.extents import cut_off
@@ -31,6 +32,7 @@ from sccl.topo.degrade import without as without_links
 from sccl.train.carriers import MotifCarrier, Transfers
 from sccl.train.resources import pipes_of, stream_load
 from sccl.train.rings import LinkedRings
+from sccl.train.tables import CostTable
 from sccl.train.ways import FastestWays
 
 Whole = NDArray[np.int64]
@@ -69,8 +71,8 @@ class MotifCost:
 class MotifCosts:
     """What motifs take on the channels of a fabric; those that are alike are reckoned once."""
 
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric, self.pipes = fabric, pipes_of(fabric)
+    def __init__(self, fabric: Fabric, measured: CostTable | None = None) -> None:
+        self.fabric, self.pipes, self._measured = fabric, pipes_of(fabric), measured
         self._channels = [_Channel(channel, fabric) for channel in fabric.channels]
         self._known: dict[tuple[object, ...], MotifCost] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -85,12 +87,16 @@ class MotifCosts:
 
         Raises:
             UnreachableError: the channel does not join ranks that send to one another.
+            ParameterError: it was measured, for other sizes alone.
         """
         key = (channel, carrier.name, item_bytes, self._shape_of(motif))
         if key not in self._known:
             own = self._channels[channel]
             ps, occupied = own.takes(carrier.sends(motif, own.rings), item_bytes)
-            self._known[key] = self._cost(_ranks(motif), channel, ps, occupied)
+            name, us = self.fabric.channels[channel].name, None
+            if self._measured is not None:
+                us = self._measured.us(motif, name, carrier.name, item_bytes)
+            self._known[key] = self._cost(_ranks(motif), channel, ps, occupied, us)
         return self._known[key]
 
     def planned(
@@ -138,14 +144,26 @@ class MotifCosts:
             self._shapes[id(motif)] = motif, number
         return self._shapes[id(motif)][1]
 
-    def _cost(self, ranks: Iterable[int], channel: int, ps: int, occupied: Whole) -> MotifCost:
+    def _cost(
+        self, ranks: Iterable[int], channel: int, ps: int, occupied: Whole, us: float | None = None
+    ) -> MotifCost:
+        """Return a cost.
+
+        Args:
+            ps: picoseconds without the launch.
+            occupied: of each link, for how many bytes it is busy.
+            us: what was measured in place of that, with the launch.
+        """
         one = self.fabric.channels[channel]
         ns = max(1, ceil(one.launch_us * 1000) + -(-ps // _PS_PER_NS))
+        if us is not None:
+            ns = max(1, ceil(us * 1000))
         carried = self.pipes.carried(channel, occupied)
+        loads = np.minimum(self.pipes.loads(carried, ns), WHOLE_LOAD)  # measured, it may be faster
         streams = np.zeros(len(self.pipes.names) - len(carried), np.int64)
         first = self.pipes.first_stream[channel] - len(carried)
         streams[first + np.array(sorted(ranks))] = stream_load(one)
-        return MotifCost(ns, np.concatenate([self.pipes.loads(carried, ns), streams]))
+        return MotifCost(ns, np.concatenate([loads, streams]))
 
 
 class _Channel:

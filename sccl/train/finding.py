@@ -16,6 +16,7 @@ from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
 from sccl.train.offers import Offer
 from sccl.train.recipes import lanes_for, ranks_of_node, recipes_for
+from sccl.train.tables import CostTable
 
 _LEAST_LAUNCHES = 4
 """A part of a collective takes as many times what launching it does, or it is not cut further."""
@@ -39,6 +40,7 @@ class OptionSettings:
         bitwise: only those that reduce in the same order as the default.
         recipes: which to try, and no others; None: chosen by what collectives are.
         planner: of schedules of small machines whose ranks have links to one another; None: none.
+        measured: times in place of those that are reckoned.
     """
 
     max_motifs: int = 16
@@ -46,6 +48,7 @@ class OptionSettings:
     bitwise: bool = False
     recipes: tuple[str, ...] | None = None
     planner: MotifPlanner | None = None
+    measured: CostTable | None = None
 
 
 @dataclass
@@ -61,7 +64,7 @@ class OptionFinder:
     costs: MotifCosts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.costs = MotifCosts(self.fabric)
+        self.costs = MotifCosts(self.fabric, self.asked.measured)
 
     def found(self, op: CommOp) -> list[Offer]:
         """Return all options of a collective, the default first.
@@ -217,11 +220,17 @@ class OptionFinder:
     def _fastest(
         self, motif: Motif, channel: int, op: CommOp, among: Iterable[str | None] = _ANY
     ) -> tuple[str, MotifCost]:
-        rows = [
-            (one.name, self.costs.of(motif, channel, one, ITEM_BYTES[op.dtype]))
-            for one in CARRIERS
-            if motif.collective in one.of and one.name in among
-        ]
+        rows, refused = list[tuple[str, MotifCost]](), list[InputError]()
+        for one in CARRIERS:
+            if motif.collective in one.of and one.name in among:
+                try:
+                    cost = self.costs.of(motif, channel, one, ITEM_BYTES[op.dtype])
+                except InputError as error:
+                    refused.append(error)
+                else:
+                    rows.append((one.name, cost))
+        if not rows:
+            raise refused[0]
         return min(rows, key=lambda row: row[1].ns)
 
 
