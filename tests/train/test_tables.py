@@ -36,21 +36,11 @@ def table(text: str = TABLE) -> CostTable:
 
 @pytest.mark.parametrize(
     ("size", "us"),
-    [
-        (1024, 10),
-        (4096, 20),
-        (2048, 2**0.5 * 10),
-        (16384, (20 * 80) ** 0.5 * 2**0.5),
-        (512, 10 / 2**0.5),
-    ],
+    [(1024, 10), (4096, 20), (2048, 200**0.5), (512, 10 / 2**0.5), (131072, 160 * 8**0.25)],
 )
 def test_times_are_interpolated_along_logarithms(size: int, us: float) -> None:
     motif = whole("allreduce", range(8), size // 4)
-    got = table().us(motif, "gpu", "ring", 4)
-    if size == 16384:
-        assert got is not None and 20 < got < 160
-    else:
-        assert got == pytest.approx(us)
+    assert table().us(motif, "gpu", "ring", 4) == pytest.approx(us)
 
 
 def test_one_row_is_never_undercut() -> None:
@@ -83,31 +73,31 @@ def test_measured_times_stand_in_for_those_that_are_reckoned() -> None:
     motif, ring = whole("allreduce", range(8), 1024), CARRIERS[1]
     cost = MotifCosts(fabric, table()).of(motif, 0, ring, 4)
     plain = MotifCosts(fabric).of(motif, 0, ring, 4)
-    assert (cost.ns, plain.ns) == (20000, 15000 - 15000 + plain.ns)
-    busy = plain.loads * plain.ns / 1000
-    assert (abs(cost.loads * cost.ns / 1000 - busy)[:16] <= 40).all()
+    assert cost.ns == 20000
+    assert plain.ns != 20000
+    busy = plain.loads[:16] * plain.ns / 1000
+    assert (abs(cost.loads[:16] * cost.ns / 1000 - busy) <= 40).all()
 
 
 def test_options_are_of_measured_times_and_say_what_was_not_measured() -> None:
     step = calling(8, comm("ar", "allreduce", range(8), 1024))
     asked = OptionSettings(recipes=("whole",), measured=table())
-    ring = [o for o in options_of(step, fabric_of("hgx2"), asked).of["ar"] if _ring(o)]
-    assert [o.ns for o in ring] == [20000] or not ring
+    carried = {
+        (motif.channel, motif.carrier): option.ns
+        for option in options_of(step, fabric_of("hgx2"), asked).of["ar"]
+        for motif in option.motifs
+    }
+    assert carried.get(("gpu", "ring"), 20000) == 20000
     everything = "".join(
         f"allreduce,{channel} {carrier.name},8,64,10\n"
         for channel in ("gpu", "cpu")
         for carrier in CARRIERS
     )
     asked = OptionSettings(recipes=("whole",), measured=table(HEAD + everything))
-    with pytest.raises(
-        ParameterError,
-        match=r"operation 'ar', allreduce of 8 ranks, has no option: whole on gpu: c\.csv has",
-    ):
+    with pytest.raises(ParameterError) as error:
         options_of(step, fabric_of("hgx2"), asked)
-
-
-def _ring(option: object) -> bool:
-    return any(m.carrier == "ring" and m.channel == "gpu" for m in option.motifs)  # type: ignore[attr-defined]
+    told = "operation 'ar', allreduce of 8 ranks, has no option: whole on gpu: c.csv has allreduce"
+    assert str(error.value).startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +109,10 @@ def _ring(option: object) -> bool:
         (HEAD + "allreduce,gpu ring,8,64\n", "c.csv, line 2: it has 4 fields, expected 5"),
         (
             HEAD + "allreduce,ring,8,64,1\n",
-            "c.csv, line 2: option is 'ring', expected a channel and what carries it, such as "
-            "'gpu ring'",
+            (
+                "c.csv, line 2: option is 'ring', expected a channel and what carries it, such as "
+                "'gpu ring'"
+            ),
         ),
         (
             HEAD + "allreduce,gpu ring,1,64,1\n",
@@ -136,8 +128,10 @@ def _ring(option: object) -> bool:
         ),
         (
             HEAD + "allreduce,gpu ring,8,64,1\nallreduce,gpu ring,8,64,2\n",
-            "c.csv, line 3: allreduce of 8 ranks with 'gpu ring' and 64 bytes is there twice, with "
-            "other times: give it once",
+            (
+                "c.csv, line 3: allreduce of 8 ranks with 'gpu ring' and 64 bytes is there twice, "
+                "with other times: give it once"
+            ),
         ),
     ],
 )
@@ -148,7 +142,7 @@ def test_what_is_no_table_is_told(text: str, wrong: str) -> None:
 
 
 def test_unknown_collectives_are_told() -> None:
-    with pytest.raises(FormatError, match="c.csv, line 2: .*allredcue.*allreduce"):
+    with pytest.raises(FormatError, match=r"c\.csv, line 2: .*allredcue.*allreduce"):
         table(HEAD + "allredcue,gpu ring,8,64,1\n")
 
 
@@ -156,7 +150,9 @@ def test_unknown_collectives_are_told() -> None:
 @given(st.text(max_size=80))
 def test_any_text_is_a_table_or_a_sentence(text: str) -> None:
     for content in (text, HEAD + text):
+        told = ""
         try:
             assert table(content).rows
         except FormatError as error:
-            assert str(error).startswith("c.csv")
+            told = str(error)
+        assert not told or told.startswith("c.csv")
