@@ -121,7 +121,7 @@ def _dgx1_pcie() -> Fabric:
     return Fabric(
         name="dgx1-pcie",
         channels=(
-            Channel("nvlink", resolve("dgx1"), launch_us=_LAUNCH_US),
+            Channel("nvlink", resolve("dgx1"), streams=2, launch_us=_LAUNCH_US),
             Channel("pcie", pcie, launch_us=_LAUNCH_US),
         ),
         source="NVIDIA DGX-1 with 8 V100: NVLink as 'sccl topo show dgx1' has it; GPUs two by two "

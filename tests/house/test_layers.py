@@ -119,7 +119,7 @@ MAY_IMPORT = {
     "workload/generate": {"core", "errors"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "train": {"collectives", "compiled", "core", "errors", "motif", "numpy", "solvers"},
+    "train": {"collectives", "compiled", "core", "errors", "motif", "numpy", "solvers", "topo"},
     "solvers": {"errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "lower": {"core", "errors", "judge", "sim", "numpy"},
