@@ -23,7 +23,6 @@ from sccl.workload.readers.rank_trace import (
     Kernel,
     OtherEnd,
     RankTrace,
-    TraceEvent,
 )
 from sccl.workload.readers.torch_names import (
     BACKENDS,
@@ -130,7 +129,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         taken = [node for node in nodes if begin <= node.id < end]
     numbered = any(node.name == COMM_NODE for node in nodes)
     by_id = {node.id: node for node in nodes}
-    events: list[TraceEvent] = []
+    events: list[Call | Awaited | Kernel] = []
     owns: list[tuple[int, int]] = []
     for node in taken:
         if node.name == COMM_NODE:
@@ -158,7 +157,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     )
 
 
-def _first_thread(events: list[TraceEvent]) -> str:
+def _first_thread(events: list[Call | Awaited | Kernel]) -> str:
     return events[0].thread if events else ""
 
 

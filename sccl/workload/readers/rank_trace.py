@@ -97,7 +97,21 @@ class Kernel:
     duration_us: float
 
 
-TraceEvent = Call | Awaited | Kernel
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """A mark that is set on a stream of the device, or for which a stream waits.
+
+    Attributes:
+        number: of the mark, which is set once; several may wait for it.
+        waits: whether what is behind it on the stream waits for what is before the mark.
+    """
+
+    stream: str
+    number: int
+    waits: bool
+
+
+TraceEvent = Call | Awaited | Kernel | StreamEvent
 
 
 @dataclass(frozen=True, slots=True)
