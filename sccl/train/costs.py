@@ -3,9 +3,9 @@
 A carrier says what is sent from rank to rank, step after step; each message takes the fastest way.
 A step ends with the last of its messages, and one of these as long after the step began as all take
 that the fullest pipe on its way carries in that step, and the latencies of its links beside; where
-it is passed on by ranks, also what it takes itself on the stretches before and after. Into a rank
-into which many send at once goes less (:class:`~sccl.core.fabric.Incast`), which is as if more were
-sent. What a synthesiser plans takes what its schedule says.
+it is passed on by ranks, also what it takes itself on the stretches before and after. Where
+many send to one rank at once (:class:`~sccl.core.fabric.Incast`), more is sent than is of use, on
+all of the way. What a synthesiser plans takes what its schedule says.
 """
 
 from __future__ import annotations
@@ -211,11 +211,11 @@ class _Channel:
         within = np.arange(int(length.sum())) - np.repeat(first, length)
         link = ways.link[np.repeat(ways.first[way_of], length) + within]
         by = np.repeat(np.arange(len(pairs)), length)
+        last = link[first + length - 1]
+        sent = size / self._efficiency(step * links + last, size)
         count = (int(step[-1]) + 1) * links
-        sums = np.bincount(step[by] * links + link, weights=size[by], minlength=count)
+        sums = np.bincount(step[by] * links + link, weights=sent[by], minlength=count)
         full: NDArray[np.float64] = sums.reshape(-1, links).astype(np.float64)
-        if self._channel.incast:
-            full = self._with_incast(full, step, link[first + length - 1], size)
         occupied += np.ceil(full.sum(axis=0)).astype(np.int64)
         busy = full * self._paces
         for members, pace in self._shared:
@@ -243,21 +243,20 @@ class _Channel:
         np.maximum.at(longest, whose, stretch)
         return found - longest
 
-    def _with_incast(
-        self, full: NDArray[np.float64], step: Whole, last: Whole, size: Whole
-    ) -> NDArray[np.float64]:
-        """Return what links are busy for, where many messages end over one at once."""
-        key, of, senders = np.unique(
-            step * full.shape[1] + last, return_inverse=True, return_counts=True
-        )
+    def _efficiency(self, end: Whole, size: Whole) -> NDArray[np.float64]:
+        """Return which part of what is sent for each message is of use, where many end at once.
+
+        Args:
+            end: of each message, a number of its step and its last link.
+        """
+        key, of, senders = np.unique(end, return_inverse=True, return_counts=True)
         together = np.bincount(of, weights=size)
-        efficiency = np.ones(len(key))
+        found = np.ones(len(key))
         for row in self._channel.incast:
             met = (senders >= row.senders) & (together >= row.from_bytes)
-            efficiency[met] = np.minimum(efficiency[met], row.efficiency)
-        full = full.copy()
-        full[key // full.shape[1], key % full.shape[1]] /= efficiency
-        return full
+            found[met] = np.minimum(found[met], row.efficiency)
+        part: NDArray[np.float64] = found[of]
+        return part
 
 
 def _ranks(motif: Motif) -> set[int]:
