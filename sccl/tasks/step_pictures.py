@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sccl.core.cost import us_text
+from sccl.core.cost import duration_text
 from sccl.core.step_timeline import StepSpan, StepTimeline
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload_ops import CommOp
@@ -64,9 +64,12 @@ def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows
 
 def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
     """Yield what a plan comes to, in sentences."""
-    period, bound = us_text(timeline.period_ns / 1000), us_text(plan.bound_ns / 1000)
-    meets = "proved to be the least" if plan.proved else f"{plan.gap:.1%} above {bound}"
-    yield f"{period} an iteration, {meets} ({plan.binding}); dashed: iterations begin"
+    period, bound = duration_text(timeline.period_ns / 1000), plan.bound_ns
+    meets = "no bound is known"
+    if bound:
+        least = f"{plan.gap:.1%} above {duration_text(bound / 1000)}"
+        meets = f"{'proved to be the least' if plan.proved else least} ({plan.binding})"
+    yield f"{period} an iteration, {meets}; dashed: iterations begin"
     begin = _begin(timeline, timeline.first)
     until = begin + timeline.period_ns
     computes = _covered((s for s in timeline.spans if s.computes), begin, until)

@@ -8,7 +8,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.cost import us_text
+from sccl.core.cost import duration_text
 from sccl.core.files.disk import is_packed
 from sccl.core.files.kinds import TRAINING_PLAN
 from sccl.core.files.text import digest
@@ -73,8 +73,11 @@ def _holds_one(path: Path) -> bool:
 def told_training(one: LoadedTraining) -> str:
     """Return what a plan claims, in words."""
     plan = one.plan
-    bound = "proved" if plan.proved else f"at least {us_text(plan.bound_ns / 1000)}"
-    return f"{one.name}, {us_text(plan.period_ns / 1000)} an iteration ({bound})"
+    bound = "no bound is known"
+    if plan.bound_ns:
+        least = duration_text(plan.bound_ns / 1000)
+        bound = "proved" if plan.proved else f"at least {least}"
+    return f"{one.name}, {duration_text(plan.period_ns / 1000)} an iteration ({bound})"
 
 
 def training_digests(several: Iterable[LoadedTraining]) -> dict[str, str]:

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.training_plan import TrainingPlan
-from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, wrong_in_cyclic
-from sccl.train.jobs import Job, job_of
+from sccl.train.jobs import job_of
 from sccl.train.periodic import periodic
 from sccl.train.policies import POLICIES, PolicyEffort
 from sccl.train.running import timeline_of
@@ -20,15 +18,7 @@ from sccl.train.turning import windows_of
 from sccl.train.verdict import faults_in
 from sccl.train.windows import Repeated, repeated
 from tests.kit.nightly import times
-from tests.kit.training import random_job, random_plan
-
-FABRIC = fabric_of("hgx2")
-
-
-def training_plan(job: Job, plan: CyclicPlan, period: int) -> TrainingPlan:
-    """Return a plan as a training plan, which claims a period."""
-    options, order = job.plan(plan)
-    return TrainingPlan(job.workload, FABRIC, options, order, period, 0, "none", "drawn")
+from tests.kit.training import random_job, random_plan, training_plan
 
 
 @settings(max_examples=times(150))
