@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sccl.core.cost import duration_text
-from sccl.core.step_timeline import StepSpan, StepTimeline
+from sccl.core.step_timeline import StepSpan, StepTimeline, slots_of
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload_ops import CommOp
 from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows
@@ -106,16 +106,9 @@ def _covered(spans: Iterable[StepSpan], begin: int, until: int) -> int:
     return total
 
 
-def _rows(plan: TrainingPlan, shown: Iterable[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
+def _rows(plan: TrainingPlan, shown: Sequence[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
     """Return the names of rows, and on which each span is."""
-    free: dict[tuple[str, int], int] = {}
-    slots: list[tuple[str, int]] = []
-    for span in shown:
-        slot = 0
-        while free.get((span.lane, slot), 0) > span.start_ns:
-            slot += 1
-        free[span.lane, slot] = span.end_ns
-        slots.append((span.lane, slot))
+    slots = [(span.lane, slot) for span, slot in zip(shown, slots_of(shown), strict=True)]
     streams = sorted({lane for lane, _ in slots} - {c.name for c in plan.fabric.channels})
     lanes = [*streams, *(c.name for c in plan.fabric.channels)]
     count = {lane: 1 + max((s for name, s in slots if name == lane), default=0) for lane in lanes}
