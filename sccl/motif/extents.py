@@ -64,11 +64,11 @@ def _cells(motif: Motif, share: MotifShare, cells: NDArray[np.int64]) -> Spans:
     """Return where what a group moves of each cell begins and ends."""
     number = _numbers(motif, share)
     size = cells[number + 1] - cells[number]
-    parts = [_part(size, part) for part in motif.part]
+    parts = [cut_off(size, part) for part in motif.part]
     return np.stack([cells[number] + part for part in parts], axis=1)
 
 
-def _part(size: NDArray[np.int64], part: Fraction) -> NDArray[np.int64]:
+def cut_off(size: NDArray[np.int64], part: Fraction) -> NDArray[np.int64]:
     """Return a part of sizes, cut off downwards."""
     up, down = part.as_integer_ratio()
     if int(size.max(initial=0)) * max(up, 1) < 2**63:
@@ -95,7 +95,7 @@ def exchanged(motif: Motif) -> tuple[NDArray[np.int64], ...]:
             cells[id(share.cells)] = np.array(share.cells, dtype=np.int64)
         number, here, there = _exchanges(motif, share)
         begin, size = cells[id(share.cells)][number], np.diff(cells[id(share.cells)])[number]
-        start, stop = (begin + _part(size, part) for part in motif.part)
+        start, stop = (begin + cut_off(size, part) for part in motif.part)
         group = np.array(share.group, dtype=np.int64)
         columns.append(np.stack([start, stop, group[here], group[there]]))
     rows = np.concatenate(columns, axis=1)

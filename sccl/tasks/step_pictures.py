@@ -90,10 +90,14 @@ def _of(call: CommOp) -> str:
 
 
 def _begin(timeline: StepTimeline, iteration: int) -> int:
-    """Return when an iteration's first computation starts; without any, its first motif."""
+    """Return when an iteration begins on the stream that computes most, or else its first motif."""
     own = [s for s in timeline.spans if s.iteration == iteration]
-    chosen = [s for s in own if s.computes] or own
-    return min((s.start_ns for s in chosen), default=0)
+    busy: dict[str, int] = {}
+    for span in own:
+        if span.computes:
+            busy[span.lane] = busy.get(span.lane, 0) + span.end_ns - span.start_ns
+    lane = max(busy, key=lambda name: (busy[name], name), default="")
+    return min((s.start_ns for s in own if s.lane == lane or not lane), default=0)
 
 
 def _covered(spans: Iterable[StepSpan], begin: int, until: int) -> int:

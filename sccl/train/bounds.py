@@ -2,7 +2,8 @@
 
 Two bounds, each with what proves it:
 
-- the longest way through the ops, each by the option that is over first, alone;
+- the longest way through the ops, each as long as the option that is over first, alone, with the
+  resources that its motifs share;
 - for prices of the resources that add up to 1: what each op costs at the least over its options,
   and the ticks before and after all ops that may use a resource. Of it as many ticks are in use as
   those of what uses it, each times its share, and none in these; so the mean over resources, by
@@ -12,6 +13,7 @@ Two bounds, each with what proves it:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -19,7 +21,7 @@ from math import ceil
 import numpy as np
 
 from sccl.solvers import lp
-from sccl.train.problem import WHOLE, StepProblem
+from sccl.train.problem import WHOLE, StepOption, StepProblem
 
 _EFFORT = 10.0
 """Of GLOP: deterministic time, a unit near a second."""
@@ -40,28 +42,71 @@ class StepBound:
     prices: tuple[tuple[int, Fraction], ...] = ()
 
 
+def alone(option: StepOption) -> int:
+    """Return ticks that an option takes at the least, alone.
+
+    Motifs that each begin so late, and before whose end each has so long to go, are done in
+    between, however their resource is shared: on it they take the sum of their ticks, each times
+    its share.
+    """
+    motifs = option.motifs
+    heads, tails = [0] * len(motifs), [0] * len(motifs)
+    for k, motif in enumerate(motifs):
+        heads[k] = max((heads[j] + motifs[j].ticks for j in motif.after), default=0)
+    for k in reversed(range(len(motifs))):
+        for j in motifs[k].after:
+            tails[j] = max(tails[j], tails[k] + motifs[k].ticks)
+    uses: dict[int, list[tuple[int, int, int]]] = {}
+    for head, tail, motif in zip(heads, tails, motifs, strict=True):
+        for resource, part in zip(motif.uses, motif.parts, strict=True):
+            uses.setdefault(resource, []).append((head, tail, motif.ticks * part))
+    found = option.length
+    for rows in uses.values():
+        by_tail = sorted(rows, key=lambda row: -row[1])
+        for late in {head for head, _, _ in rows}:
+            work = 0
+            for head, tail, own in by_tail:
+                if head >= late:
+                    work += own
+                    found = max(found, late + -(-work // WHOLE) + tail)
+    return found
+
+
+def lengths_of(problem: StepProblem) -> list[list[int]]:
+    """Return of each op what each of its options takes at the least, alone."""
+    known: dict[tuple[StepOption, ...], list[int]] = {}
+    for op in problem.ops:
+        if op.options not in known:
+            known[op.options] = [alone(option) for option in op.options]
+    return [known[op.options] for op in problem.ops]
+
+
 def least_finish(problem: StepProblem) -> StepBound:
     """Return the higher of both bounds.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    heads, tails = _ends(problem)
-    lengths = [min(option.length for option in op.options) for op in problem.ops]
+    lengths = [min(own) for own in lengths_of(problem)]
+    heads, tails = _ends(problem, lengths)
     path = max(h + n + t for h, n, t in zip(heads, lengths, tails, strict=True))
-    prices = _prices(problem, _around(problem, heads, tails))
-    load = load_bound(problem, prices)
+    around = _idle(problem, heads, tails)
+    prices = load_prices(problem, around)
+    load = load_bound(problem, prices, around)
     if load > path:
         return StepBound(load, "load", tuple(sorted(prices.items())))
     return StepBound(path, "path")
 
 
-def load_bound(problem: StepProblem, prices: dict[int, Fraction]) -> int:
-    """Return the bound that prices prove, in exact arithmetic; they are scaled to add up to 1."""
+def load_bound(problem: StepProblem, prices: Mapping[int, Fraction], around: Sequence[int]) -> int:
+    """Return the bound that prices prove, in exact arithmetic; they are scaled to add up to 1.
+
+    Args:
+        around: of each resource, ticks in which nothing uses it.
+    """
     total = sum(prices.values(), Fraction(0))
     if not total:
         return 0
-    around = _around(problem, *_ends(problem))
     found = sum((price * around[r] for r, price in prices.items()), Fraction(0))
     for op in problem.ops:
         costs = [
@@ -72,9 +117,13 @@ def load_bound(problem: StepProblem, prices: dict[int, Fraction]) -> int:
     return ceil(found / total)
 
 
-def _ends(problem: StepProblem) -> tuple[list[int], list[int]]:
+def idle(problem: StepProblem) -> list[int]:
+    """Return of each resource the ticks in which nothing uses it, before all and after all."""
+    return _idle(problem, *_ends(problem, [min(own) for own in lengths_of(problem)]))
+
+
+def _ends(problem: StepProblem, lengths: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return of each op the ticks before it can begin, and those after it ended, at the least."""
-    lengths = [min(option.length for option in op.options) for op in problem.ops]
     heads, tails = [0] * len(lengths), [0] * len(lengths)
     for number, op in enumerate(problem.ops):
         heads[number] = max((heads[k] + lengths[k] for k in op.after), default=0)
@@ -84,7 +133,7 @@ def _ends(problem: StepProblem) -> tuple[list[int], list[int]]:
     return heads, tails
 
 
-def _around(problem: StepProblem, heads: list[int], tails: list[int]) -> list[int]:
+def _idle(problem: StepProblem, heads: list[int], tails: list[int]) -> list[int]:
     """Return of each resource the ticks before ops that may use it begin, and after they ended.
 
     These pass whether or not any option that is taken uses it: every op is done.
@@ -101,7 +150,7 @@ def _around(problem: StepProblem, heads: list[int], tails: list[int]) -> list[in
     return found
 
 
-def _prices(problem: StepProblem, around: list[int]) -> dict[int, Fraction]:
+def load_prices(problem: StepProblem, around: Sequence[int]) -> dict[int, Fraction]:
     """Return prices of resources under which all that is needed costs the most.
 
     Columns are the prices, and the cost of each op; a row for each option says that its op costs no

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
+from sccl.compiled import compiled, compiled_in_place
 from sccl.train.problem import WHOLE, StepArrays, Whole
 
 NEVER = 2**62
 
 Rows = NDArray[np.int64]
-"""Of numbers, by resource."""
+"""Of numbers, by resource, and by row."""
 
 
 @compiled
@@ -47,11 +47,9 @@ class PlacingRoom(NamedTuple):
     """What placing writes into.
 
     Attributes:
-        busy_from: by resource, when each stretch begins in which as much of it is in use, in
-            their order.
-        busy_to: by resource, when it ends.
-        busy_part: by resource, how much of it is in use, of the whole.
-        busy: of each resource, how many stretches there are.
+        busy: by resource: stretches in which as much of it is in use, in their order: rows of
+            when each begins, when it ends, and how much that is, of the whole.
+        stretches: of each resource: how many these are.
         key: of each motif: the least goes first.
         ready: of each motif: when what it waits for has ended.
         waits: of each motif: for how many it waits still, its op's one among them.
@@ -63,10 +61,8 @@ class PlacingRoom(NamedTuple):
         rest: of each motif: ticks until all has ended.
     """
 
-    busy_from: Rows
-    busy_to: Rows
-    busy_part: Rows
-    busy: Whole
+    busy: Rows
+    stretches: Whole
     key: Whole
     ready: Whole
     waits: Whole
@@ -84,13 +80,11 @@ def room_of(step: StepArrays) -> PlacingRoom:
     uses = np.bincount(step.use, minlength=resources)
     if (step.share < WHOLE).any():
         uses = 2 * uses  # where any begins or ends another stretch begins
-    table = np.zeros((3, resources, int(uses.max(initial=0)) + 1), dtype=np.int64)
+    table = np.zeros((resources, 3, int(uses.max(initial=0)) + 1), dtype=np.int64)
     by_motif, by_op = np.zeros((5, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
     return PlacingRoom(
-        busy_from=table[0],
-        busy_to=table[1],
-        busy_part=table[2],
-        busy=np.zeros(resources, dtype=np.int64),
+        busy=table,
+        stretches=np.zeros(resources, dtype=np.int64),
         key=by_motif[0],
         ready=by_motif[1],
         waits=by_motif[2],
@@ -103,79 +97,81 @@ def room_of(step: StepArrays) -> PlacingRoom:
     )
 
 
-@compiled
-def _first_gap(room: PlacingRoom, own: int, start: int, ticks: int, part: int) -> int:
+@compiled_in_place
+def _first_gap(busy: Rows, count: int, start: int, ticks: int, part: int) -> int:
     """Return the first tick from a start on from which a part is free for so many ticks."""
-    begin, end, used = room.busy_from[own], room.busy_to[own], room.busy_part[own]
-    count, low, high = room.busy[own], 0, room.busy[own]
+    low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        if end[middle] <= start:
+        if busy[1, middle] <= start:
             low = middle + 1
         else:
             high = middle
-    while low < count and begin[low] < start + ticks:
-        if used[low] + part > WHOLE:
-            start = max(start, end[low])
+    while low < count and busy[0, low] < start + ticks:
+        if busy[2, low] + part > WHOLE:
+            start = max(start, busy[1, low])
         low += 1
     return start
 
 
-@compiled
-def _insert(room: PlacingRoom, own: int, place: int, begin: int, end: int, part: int) -> None:  # noqa: PLR0913, PLR0917 - loops
-    """Enter a stretch before one, or as the last."""
-    for k in range(room.busy[own], place, -1):
-        room.busy_from[own, k] = room.busy_from[own, k - 1]
-        room.busy_to[own, k] = room.busy_to[own, k - 1]
-        room.busy_part[own, k] = room.busy_part[own, k - 1]
-    room.busy_from[own, place], room.busy_to[own, place] = begin, end
-    room.busy_part[own, place] = part
-    room.busy[own] += 1
-
-
-@compiled
-def _occupy(room: PlacingRoom, own: int, start: int, ticks: int, part: int) -> None:
-    """Enter that a part of a resource is in use, where it is free."""
-    stop, place = start + ticks, room.busy[own]
-    while place > 0 and room.busy_to[own, place - 1] > start:
+@compiled_in_place
+def _enter(busy: Rows, count: int, start: int, stop: int, part: int) -> int:
+    """Enter a stretch in which nothing is in use; return the number of stretches."""
+    place = count
+    while place > 0 and busy[0, place - 1] > start:
+        for k in range(3):
+            busy[k, place] = busy[k, place - 1]
         place -= 1
-    if part < WHOLE and place < room.busy[own] and room.busy_from[own, place] < start:
-        used = room.busy_part[own, place]  # it is there as the motif begins: one before, one then
-        _insert(room, own, place, room.busy_from[own, place], start, used)
-        place += 1
-        room.busy_from[own, place] = start
+    busy[0, place], busy[1, place], busy[2, place] = start, stop, part
+    return count + 1
+
+
+@compiled_in_place
+def _share(busy: Rows, count: int, start: int, stop: int, part: int) -> int:
+    """Enter that a part is in use, also where others are; return the number of stretches."""
+    place = count
+    while place > 0 and busy[1, place - 1] > start:
+        place -= 1
     while start < stop:
-        if place == room.busy[own] or room.busy_from[own, place] >= stop:
-            _insert(room, own, place, start, stop, part)
-            return
-        then = room.busy_from[own, place]
-        if start < then:
-            _insert(room, own, place, start, then, part)
+        if place == count or busy[0, place] >= stop:
+            return _enter(busy, count, start, stop, part)
+        if busy[0, place] > start:  # free until then
+            then = busy[0, place]
+            count = _enter(busy, count, start, then, part)
         else:
-            used, then = room.busy_part[own, place], room.busy_to[own, place]
-            if then > stop:
-                _insert(room, own, place, start, stop, used)
-                room.busy_from[own, place + 1] = then = stop
-            room.busy_part[own, place] += part
+            if busy[1, place] > stop:  # what is in use goes on without it
+                count = _enter(busy, count, stop, busy[1, place], busy[2, place])
+                busy[1, place] = stop
+            then = busy[1, place]
+            if busy[0, place] < start:  # what is in use was there before
+                count = _enter(busy, count, start, then, busy[2, place])
+                busy[1, place] = start
+                place += 1
+            busy[2, place] += part
         start = then
         place += 1
+    return count
 
 
-@compiled
+@compiled_in_place
 def _place(step: StepArrays, room: PlacingRoom, motif: int, start: int) -> int:
     """Take for a motif the first gap of all its resources; return where it starts."""
     ticks, moved = step.ticks[motif], True
-    if not ticks:
-        return start
     first, last = step.use_first[motif], step.use_first[motif + 1]
-    while moved:
+    while moved and ticks:
         moved = False
         for k in range(first, last):
-            at = _first_gap(room, step.use[k], start, ticks, step.share[k])
+            own = step.use[k]
+            at = _first_gap(room.busy[own], room.stretches[own], start, ticks, step.share[k])
             if at > start:
                 start, moved = at, True
-    for k in range(first, last):
-        _occupy(room, step.use[k], start, ticks, step.share[k])
+    for k in range(first, last if ticks else first):
+        own, part, stop = step.use[k], step.share[k], start + ticks
+        if part == WHOLE:
+            count = _enter(room.busy[own], room.stretches[own], start, stop, part)
+        else:
+            count = _share(room.busy[own], room.stretches[own], start, stop, part)
+        room.stretches[own] = count
     return start
 
 
@@ -196,7 +192,7 @@ def _next(room: PlacingRoom, count: int) -> int:
 def _begun(step: StepArrays, choice: Whole, offset: Whole, room: PlacingRoom) -> int:
     """Set out to place everything; return how many motifs wait for nothing."""
     rests(step, choice, room.rest)
-    room.busy[:] = 0
+    room.stretches[:] = 0
     room.op_ready[:] = 0
     room.op_done[:] = 0
     count = 0

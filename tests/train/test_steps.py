@@ -27,7 +27,7 @@ from sccl.train import (
     serial,
     wrong_in_plan,
 )
-from sccl.train.bounds import load_bound
+from sccl.train.bounds import alone, idle, load_bound
 from sccl.train.listing import by_list
 from sccl.train.placing import NEVER
 from sccl.train.searches import fastest
@@ -90,7 +90,21 @@ def test_searches_make_plans_between_the_bound_and_one_after_the_other(
 @settings(max_examples=times(60))
 @given(steps(), st.lists(st.fractions(0, 1), min_size=RESOURCES, max_size=RESOURCES))
 def test_any_prices_prove_a_bound(problem: StepProblem, prices: list[Fraction]) -> None:
-    assert load_bound(problem, dict(enumerate(prices))) <= best_of(problem)
+    assert load_bound(problem, dict(enumerate(prices)), idle(problem)) <= best_of(problem)
+
+
+@settings(max_examples=times(60))
+@given(options())
+def test_what_an_option_takes_alone_is_no_more_than_the_best(option: StepOption) -> None:
+    problem = StepProblem(("one", "two", "three"), (StepOp("only", (option,)),))
+    assert option.length <= alone(option) <= best_of(problem)
+
+
+def test_motifs_of_an_option_share_its_resources() -> None:
+    pieces = [StepMotif(10, (k % 2,), (k - 1,) if k % 2 else ()) for k in range(6)]
+    assert alone(StepOption("two phases, three pieces", tuple(pieces))) == 40
+    halves = [StepMotif(10, (0,), (), (500,)) for _ in range(5)]
+    assert alone(StepOption("two at a time", tuple(halves))) == 25
 
 
 @settings(max_examples=times(60))
