@@ -9,7 +9,7 @@ from typing import cast
 
 from sccl.errors import unknown_name
 from sccl.formats.contract import MAX_BYTES, Foreign, Format, FormatOptions, SizedPlan, WrittenFiles
-from sccl.formats.stepped import SteppedPlan
+from sccl.formats.stepped import SteppedPlan, arrows
 
 __all__ = [
     "MAX_BYTES",
@@ -19,6 +19,7 @@ __all__ = [
     "SizedPlan",
     "SteppedPlan",
     "WrittenFiles",
+    "arrows",
     "load",
     "names",
     "read",
