@@ -95,6 +95,13 @@ VERBS = (
         "sccl bounds --collective alltoall --topo torus:4x4",
     ),
     Verb(
+        FIND,
+        "plan",
+        "plan",
+        "Plan a training step: how collectives are split, what carries them, and in which order.",
+        "sccl plan w.json --fabric hgx2x4 -o plan.json",
+    ),
+    Verb(
         LOOK,
         "show",
         "show",

@@ -31,6 +31,7 @@ OUTPUTS = {
     "tacos": "sccl.tasks.tacos:TacosOutput",
     "teccl": "sccl.tasks.teccl:TecclOutput",
     "taccl": "sccl.tasks.taccl:TacclOutput",
+    "plan": "sccl.tasks.planning:TrainingPlanOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "compare": "sccl.tasks.compared:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",

@@ -3,9 +3,9 @@
 A carrier says what is sent from rank to rank, step after step; each message takes the fastest way.
 A step ends with the last of its messages, and one of these as long after the step began as all take
 that the fullest pipe on its way carries in that step, and the latencies of its links beside; where
-it is passed on by ranks, also what it takes itself on the stretches before and after. Into a rank
-into which many send at once goes less (:class:`~sccl.core.fabric.Incast`), which is as if more were
-sent. What a synthesiser plans takes what its schedule says.
+it is passed on by ranks, also what it takes itself on the stretches before and after. Where
+many send to one rank at once (:class:`~sccl.core.fabric.Incast`), more is sent than is of use, on
+all of the way. What a synthesiser plans takes what its schedule says.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sccl.core.topology import Topology, as_ranks
 from sccl.core.training_plan import WHOLE_LOAD
 from sccl.errors import ParameterError
 from sccl.motif import motifs_of, recipe_of
-from sccl.motif.extents import cut_off
+from sccl.motif.extents import cells_of, cut_off
 from sccl.topo.degrade import without as without_links
 from sccl.train.carriers import MotifCarrier, Transfers
 from sccl.train.resources import pipes_of, stream_load
@@ -204,18 +204,20 @@ class _Channel:
         pairs, of = np.unique(key, return_inverse=True)
         size = np.bincount(of, weights=(sends.stop - sends.start) * item_bytes).astype(np.int64)
         step = pairs // ranks**2
-        ends, way_of = np.unique(pairs % ranks**2, return_inverse=True)
+        met = np.zeros(ranks**2, np.bool_)
+        met[pairs % ranks**2] = True
+        ends, way_of = np.flatnonzero(met), (np.cumsum(met) - 1)[pairs % ranks**2]
         ways = self.ways.of(ends // ranks, ends % ranks, int(size.max()))
         length = np.diff(ways.first)[way_of]
         first = np.cumsum(length) - length
         within = np.arange(int(length.sum())) - np.repeat(first, length)
         link = ways.link[np.repeat(ways.first[way_of], length) + within]
         by = np.repeat(np.arange(len(pairs)), length)
+        last = link[first + length - 1]
+        sent = size / self._efficiency(step * links + last, size)
         count = (int(step[-1]) + 1) * links
-        sums = np.bincount(step[by] * links + link, weights=size[by], minlength=count)
+        sums = np.bincount(step[by] * links + link, weights=sent[by], minlength=count)
         full: NDArray[np.float64] = sums.reshape(-1, links).astype(np.float64)
-        if self._channel.incast:
-            full = self._with_incast(full, step, link[first + length - 1], size)
         occupied += np.ceil(full.sum(axis=0)).astype(np.int64)
         busy = full * self._paces
         for members, pace in self._shared:
@@ -243,21 +245,20 @@ class _Channel:
         np.maximum.at(longest, whose, stretch)
         return found - longest
 
-    def _with_incast(
-        self, full: NDArray[np.float64], step: Whole, last: Whole, size: Whole
-    ) -> NDArray[np.float64]:
-        """Return what links are busy for, where many messages end over one at once."""
-        key, of, senders = np.unique(
-            step * full.shape[1] + last, return_inverse=True, return_counts=True
-        )
+    def _efficiency(self, end: Whole, size: Whole) -> NDArray[np.float64]:
+        """Return which part of what is sent for each message is of use, where many end at once.
+
+        Args:
+            end: of each message, a number of its step and its last link.
+        """
+        key, of, senders = np.unique(end, return_inverse=True, return_counts=True)
         together = np.bincount(of, weights=size)
-        efficiency = np.ones(len(key))
+        found = np.ones(len(key))
         for row in self._channel.incast:
             met = (senders >= row.senders) & (together >= row.from_bytes)
-            efficiency[met] = np.minimum(efficiency[met], row.efficiency)
-        full = full.copy()
-        full[key // full.shape[1], key % full.shape[1]] /= efficiency
-        return full
+            found[met] = np.minimum(found[met], row.efficiency)
+        part: NDArray[np.float64] = found[of]
+        return part
 
 
 def _ranks(motif: Motif) -> set[int]:
@@ -268,7 +269,7 @@ def _shape(motif: Motif) -> tuple[object, ...]:
     """Return what motifs have in common that take as much: who moves how many elements."""
     sizes: list[bytes] = []
     for share in motif.shares:
-        cells = np.array(share.cells, np.int64)
+        cells = cells_of(share.cells)
         rows = np.stack([cells[:-1] + cut_off(np.diff(cells), part) for part in motif.part])
         sizes.append((rows[1] - rows[0]).tobytes())
     groups = tuple((share.group, share.owns, share.wants, share.root) for share in motif.shares)

@@ -159,7 +159,11 @@ def _step_option(option: Option, number: Mapping[str, int]) -> StepOption:
 
 
 def waits_of(workload: Workload) -> tuple[Dependency, ...]:
-    """Return all that waits: as the workload says, by order of streams, and by host programs."""
+    """Return all that waits: as the workload says, by order of streams, and by host programs.
+
+    A host is one iteration ahead at the most: no stream of a role begins with one before the others
+    have ended the last but one.
+    """
     found = dict.fromkeys(workload.deps)
     first: dict[str, str] = {}
     last: dict[str, str] = {}
@@ -172,6 +176,11 @@ def waits_of(workload: Workload) -> tuple[Dependency, ...]:
     for stream, name in last.items():
         if first[stream] != name:
             found[Dependency(name, first[stream], 1)] = None
+    role = {op.id: op.role for op in workload.computation()}
+    for one, begins in first.items():
+        for other, ends in last.items():
+            if one != other and role[begins] == role[ends]:
+                found[Dependency(ends, begins, 2)] = None
     for wait in _hosts(workload, tuple(found)):
         found[wait] = None
     return tuple(found)
