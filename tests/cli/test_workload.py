@@ -102,7 +102,18 @@ def test_what_cannot_be_read_is_a_sentence_and_nothing_is_written(traces: Path) 
 
 def test_a_workload_is_made_of_a_model_and_its_parameters_are_told(tmp_path: Path) -> None:
     output = tmp_path / "w.json"
-    asked = ["make", "dlrm", "--preset", "A2", "--ranks", "4", "--top", "512x2/1", "-o", output]
+    asked: list[str | Path] = [
+        "make",
+        "dlrm",
+        "--preset",
+        "A2",
+        "--ranks",
+        "4",
+        "--top",
+        "512x2/1",
+        "-o",
+        output,
+    ]
     code, said = run(*asked)
     assert code == 0, said
     assert "SYNDICATE's model A2" in said
