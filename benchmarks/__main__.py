@@ -246,7 +246,7 @@ def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> 
 @app.command("syndicate")
 @reported
 def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """Plans of training steps: searches beside proved optima, and costs of options (figure16 on)."""
+    """Plans of training steps: searches beside proved optima, costs of options (figure16 to 18)."""
     known = ("figure6", "bank", *training_costs.PARTS)
     parts = [part for part in known if part.startswith(tuple(only.split(",")))]
     if not parts:

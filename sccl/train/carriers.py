@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.motif import Motif, MotifShare
-from sccl.motif.extents import cut_off, exchanged
+from sccl.motif.extents import cells_of, cut_off, exchanged
 from sccl.motif.whole import NAMES, even
 from sccl.train.rings import by_number
 
@@ -74,8 +74,10 @@ def _made(blocks: Iterable[_Block]) -> Transfers:
     columns = [np.concatenate(own) for own in zip(*every, strict=True)]
     kept = columns[1] < columns[2]
     columns = [column[kept] for column in columns]
-    order = np.argsort(columns[0], kind="stable")
-    step = np.unique(columns[0][order], return_inverse=True)[1]
+    few = columns[0].max(initial=0) < 2**16  # then it takes a tenth
+    order = np.argsort(columns[0].astype(np.uint16) if few else columns[0], kind="stable")
+    step = columns[0][order]
+    step = np.cumsum(np.concatenate([[False], step[1:] != step[:-1]])[: len(step)])
     start, stop, source, target, adds = (column[order] for column in columns[1:])
     return Transfers(step, start, stop, source, target, adds.astype(np.bool_))
 
@@ -90,7 +92,7 @@ def _cells(motif: Motif, share: MotifShare) -> tuple[Whole, Whole]:
     owns = share.owns or ((*range(len(share.cells) - 1),),)
     place = np.repeat(np.arange(len(owns)) if share.owns else -1, [len(own) for own in owns])
     number = np.array([cell for own in owns for cell in own], np.int64)
-    begin = np.array(share.cells, np.int64)
+    begin = cells_of(share.cells)
     size = np.diff(begin)[number]
     spans = np.stack([begin[number] + cut_off(size, part) for part in motif.part], axis=1)
     return spans, place

@@ -27,7 +27,7 @@ from sccl.core.topology import Topology, as_ranks
 from sccl.core.training_plan import WHOLE_LOAD
 from sccl.errors import ParameterError
 from sccl.motif import motifs_of, recipe_of
-from sccl.motif.extents import cut_off
+from sccl.motif.extents import cells_of, cut_off
 from sccl.topo.degrade import without as without_links
 from sccl.train.carriers import MotifCarrier, Transfers
 from sccl.train.resources import pipes_of, stream_load
@@ -204,7 +204,9 @@ class _Channel:
         pairs, of = np.unique(key, return_inverse=True)
         size = np.bincount(of, weights=(sends.stop - sends.start) * item_bytes).astype(np.int64)
         step = pairs // ranks**2
-        ends, way_of = np.unique(pairs % ranks**2, return_inverse=True)
+        met = np.zeros(ranks**2, np.bool_)
+        met[pairs % ranks**2] = True
+        ends, way_of = np.flatnonzero(met), (np.cumsum(met) - 1)[pairs % ranks**2]
         ways = self.ways.of(ends // ranks, ends % ranks, int(size.max()))
         length = np.diff(ways.first)[way_of]
         first = np.cumsum(length) - length
@@ -267,7 +269,7 @@ def _shape(motif: Motif) -> tuple[object, ...]:
     """Return what motifs have in common that take as much: who moves how many elements."""
     sizes: list[bytes] = []
     for share in motif.shares:
-        cells = np.array(share.cells, np.int64)
+        cells = cells_of(share.cells)
         rows = np.stack([cells[:-1] + cut_off(np.diff(cells), part) for part in motif.part])
         sizes.append((rows[1] - rows[0]).tobytes())
     groups = tuple((share.group, share.owns, share.wants, share.root) for share in motif.shares)

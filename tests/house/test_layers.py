@@ -92,6 +92,7 @@ _DOORS |= {
 }
 _DOORS |= {
     "topo/symmetry",
+    "train",
     "transform",
     "view",
     "workload",
@@ -119,7 +120,8 @@ MAY_IMPORT = {
     "workload/generate": {"core", "errors"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "train": {"collectives", "compiled", "core", "errors", "motif", "numpy", "solvers", "topo"},
+    "train": {"collectives", "compiled", "core", "errors", "motif", "numpy", "sim", "solvers"}
+    | {"topo"},
     "solvers": {"errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "lower": {"core", "errors", "judge", "sim", "numpy"},

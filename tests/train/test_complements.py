@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from sccl.collectives import Spec
-from sccl.core.schedule import Schedule
-from sccl.core.topology import Topology
+import pytest
+
 from sccl.core.training_plan import WHOLE_LOAD, Option
+from sccl.errors import UnknownNameError
+from sccl.tasks.motif_planning import motif_planner
 from sccl.topo import fabric_of
 from sccl.train import planned, wrong_in_plan
-from sccl.train.costs import MotifPlanner
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
-from tests.kit.tacos import found, schedule
 from tests.kit.workloads import calling, comm
 
 MB = 2**18
 
 
-def by_tacos(topology: Topology, spec: Spec, size: int) -> Schedule:
-    return schedule(found(topology, spec, size))
-
-
-TACOS = MotifPlanner("tacos", by_tacos)
+TACOS = motif_planner("tacos")
 
 STEP = calling(
     8,
@@ -76,3 +71,8 @@ def test_machines_around_switches_have_no_such_options() -> None:
     options = options_of(STEP, fabric_of("hgx2"), OptionSettings(planner=TACOS))
     carriers = {m.carrier for own in options.of.values() for o in own for m in o.motifs}
     assert carriers <= {"direct", "ring", "tree"}
+
+
+def test_synthesisers_that_there_are_not_are_told() -> None:
+    with pytest.raises(UnknownNameError, match="tacoz"):
+        motif_planner("tacoz")
