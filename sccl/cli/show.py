@@ -64,7 +64,7 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     first = f"the first two in {duration_text(shown.two_iterations_us)}"
     line = f"{duration_text(shown.period_us)} an iteration, {first}; {told}"
     console.print(on_a_line(line), markup=False, soft_wrap=True)
-    fluid = us_text(shown.fluid_us)
+    fluid = duration_text(shown.fluid_us)
     console.print(f"{fluid} an iteration, if motifs share bandwidth as fluids do", markup=False)
     table = Table("Collective", "Recipe", title="Options", title_justify="left")
     for name in ("ranks", "bytes", "operations", "motifs", "alone"):

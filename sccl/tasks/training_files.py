@@ -47,11 +47,15 @@ def training_files(
     """Return the training plans that are named, and the words that name anything else.
 
     Raises:
-        InputError: nothing matches a pattern, or a file says that it is one and is none.
+        InputError: a file says that it is one and is none.
     """
     found, rest = list[LoadedTraining](), list[str | Path]()
     for word in words:
-        paths = paths_of([word])
+        try:
+            paths = paths_of([word])
+        except InputError:  # it matches no JSON file, and may match those of others
+            rest.append(word)
+            continue
         held = [path for path in paths if _holds_one(path)]
         found += [LoadedTraining(path, *load_training_plan(path, resolve)) for path in held]
         if not held:

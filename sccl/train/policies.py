@@ -6,17 +6,17 @@ something ends, what can start, by its own order; then that is what each window 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem
 from sccl.train.listing import by_list, in_order, listed
-from sccl.train.periodic import ToldPlan, proposals_of
+from sccl.train.periodic import LISTED_A_SECOND, ToldPlan, proposals_of
 from sccl.train.placing import NEVER
 from sccl.train.problem import StepProblem, Whole
-from sccl.train.searches import fastest, published, serial
+from sccl.train.searches import fastest, published, serial, uniform
 from sccl.train.turning import Window, window_as_it_is
 from sccl.train.windows import repeated
 
@@ -83,26 +83,12 @@ def _by_order(keys: Callable[[Window], Sequence[tuple[float, ...]]], *, cut: boo
         window = window_as_it_is(problem)
         told_keys = keys(window)
         order = np.array(sorted(range(len(window.ops)), key=lambda k: (told_keys[k], k)))
-        for choice in _alike(window.step) if cut else (fastest(window.step),):
+        for choice in uniform(window.step) if cut else (fastest(window.step),):
             starts = _room(window.step)
             listed(window.step.arrays, choice, order, starts, NEVER)
             _tell(problem, window.cyclic(window.step.plan_of(choice, starts)), told)
 
     return run
-
-
-def _alike(step: StepProblem) -> Iterator[Whole]:
-    """Yield choices: of each op its fastest option, and of each recipe the fastest that has it."""
-    base = fastest(step)
-    yield base
-    recipes = {option.name: None for op in step.ops if op.communicates for option in op.options}
-    for recipe in recipes:
-        choice = base.copy()
-        for number, op in enumerate(step.ops):
-            rows = [(o.length, k) for k, o in enumerate(op.options) if o.name == recipe]
-            if rows:
-                choice[number] = min(rows)[1]
-        yield choice
 
 
 def _last_first(window: Window) -> list[tuple[float, ...]]:
@@ -143,7 +129,7 @@ def _first_user(window: Window, number: int) -> tuple[float, float]:
 def _critical(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:
     """Order by critical path, collectives cut alike."""
     window = window_as_it_is(problem)
-    for choice in _alike(window.step):
+    for choice in uniform(window.step):
         starts = _room(window.step)
         by_list(window.step.arrays, choice, starts, NEVER)
         _tell(problem, window.cyclic(window.step.plan_of(choice, starts)), told)
@@ -188,7 +174,7 @@ def _order_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -
 
 def _published(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
     window = window_as_it_is(problem)
-    proposals = proposals_of(window.step, effort.seconds)
+    proposals = proposals_of(window.step, effort.seconds, LISTED_A_SECOND)
     _tell(problem, window.cyclic(published(window.step, proposals, effort.seed)), told)
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, wrong_in_cyclic
-from sccl.train.jobs import job_of
+from sccl.train.jobs import Job, job_of
 from sccl.train.periodic import periodic
 from sccl.train.policies import POLICIES, PolicyEffort
 from sccl.train.running import timeline_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
@@ -17,15 +18,17 @@ from sccl.core.workload import Workload
 from sccl.errors import InputError
 from sccl.train.jobs import Job
 from sccl.workload.generate import (
+    FAMILIES,
     DlrmJob,
     MoeJob,
     TransformerJob,
     dlrm,
+    made_workload,
     moe,
     transformer,
 )
 from sccl.workload.generate.training import OPTIMIZER_BYTES
-from tests.kit.jobs import FAST
+from tests.kit.jobs import FAST, SMALL, TABLES
 from tests.kit.nightly import times
 
 # For all parameters.
@@ -258,3 +261,51 @@ def test_any_dlrm_is_what_its_formulas_say(
     assert computed == pytest.approx(wanted, rel=1e-6, abs=0.01)
     exchanged = sum(op.size_bytes for op in made.collectives() if op.collective == "alltoall")
     assert exchanged == rows * (2 * dimension * 4 + 8 * (1 + pooling))
+
+
+WILD = st.one_of(
+    *(st.sampled_from([0, 1, 2, 3, 4, 8]), st.integers(), st.floats(), st.booleans()),
+    *(st.text(max_size=5), st.lists(st.integers(-1, 9), max_size=3).map(tuple)),
+    *(st.sampled_from(["none", "full", "float32"]), st.sampled_from([2**16, 2**50, 1e300])),
+)
+"""Of any kind: which values a parameter takes, types say, and here it is what they may be."""
+
+
+def typed(name: str, value: object, default: object) -> bool:
+    """Return whether a value is of the type that its option makes of what is given."""
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    if name in ("bottom", "top", "depths", "widths"):
+        return isinstance(value, tuple)
+    if isinstance(default, float):
+        return isinstance(value, float)
+    return isinstance(value, str if isinstance(default, str) else int)
+
+
+BASES: dict[str, dict[str, Any]] = {
+    "transformer": {**SMALL, "dp": 2},
+    "moe": {**SMALL, "dp": 2, "experts": 2},
+    "dlrm": TABLES,
+    "convolutional": {"depths": (1,), "widths": (8,), "dp": 2},
+}
+
+
+@given(data=st.data(), family=st.sampled_from(list(FAMILIES)))
+@settings(max_examples=times(400), deadline=None)
+def test_wild_parameters_are_taken_or_refused_in_a_sentence(
+    data: st.DataObject, family: str
+) -> None:
+    known = {f.name: f.default for f in fields(FAMILIES[family].job)} | {"ranks": 0}
+    changed = {
+        name: value
+        for name, value in data.draw(
+            st.dictionaries(st.sampled_from(sorted(known)), WILD, max_size=3)
+        ).items()
+        if typed(name, value, known[name])
+    }
+    said = ""
+    try:
+        made_workload(family, {**BASES[family], **changed})
+    except InputError as error:
+        said = str(error)
+    assert "\n" not in said

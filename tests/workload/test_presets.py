@@ -84,6 +84,7 @@ ASKED = {"layers": 2, "hidden": 8, "heads": 2, "sequence": 4}
         ("transformer", ASKED, "no collectives come of these parameters: give several ranks"),
         ("transformer", {**ASKED, "dp": 0}, "dp is 0, expected 1 to"),
         ("transformer", {**ASKED, "dp": 2**21}, "2097152 ranks, up to"),
+        ("transformer", {**ASKED, "layers": 2**40}, "there are 1099511627776 layers, of all mic"),
         ("transformer", {**ASKED, "dp": 2, "zero": 4}, "zero is 4, expected 0 to 3"),
         (
             "transformer",

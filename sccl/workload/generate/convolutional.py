@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError
 from sccl.workload.generate.stages import BlockCompute, ModelBlock, staged
-from sccl.workload.generate.training import ParallelJob, RankLayout, check_whole, source
+from sccl.workload.generate.training import ParallelJob, RankLayout, check_many, check_whole, source
 
 _STEM = 32
 """Width of the first convolution, which halves the picture as each stage does."""
@@ -54,6 +54,7 @@ class ConvolutionalJob(ParallelJob):
             )
         check_whole(1, depths=min(self.depths), widths=min(self.widths))
         check_whole(1, depths=max(self.depths), widths=max(self.widths))
+        check_many(sum(self.depths), "blocks,")
         for name in ("tp", "pp", "microbatches"):
             if getattr(self, name) != 1:
                 raise ParameterError(f"{name} is {getattr(self, name)}, expected 1 of such a net")

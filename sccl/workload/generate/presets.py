@@ -220,6 +220,9 @@ _EVERY = (
         "moe",
         {
             **_MOE,
+            "hidden": 2048,
+            "heads": 16,
+            "batch": 4,
             "layers": 96,
             "dp": 512,
             "experts": 64,

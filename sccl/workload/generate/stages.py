@@ -7,6 +7,7 @@ be sent for its next pass it asks for before it begins with this one.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -174,9 +175,11 @@ class _Stage:
     role: RoleWriter
     groups: dict[Among, Groups] = field(init=False)
     buckets: list[_Bucket] = field(init=False)
+    complete: dict[str, list[_Bucket]] = field(default_factory=lambda: defaultdict(list))
     pending: list[str] = field(default_factory=list)
     reducing: list[str] = field(default_factory=list)
     gathers: list[_Gather] = field(default_factory=list)
+    of_visit: dict[int, list[_Gather]] = field(default_factory=lambda: defaultdict(list))
     submitted: int = 0
 
     def __post_init__(self) -> None:
@@ -189,12 +192,16 @@ class _Stage:
         least = 0.0 if self.job.zero == 3 else self.job.bucket_mb * 1e6
         every = [*buckets(self.blocks, self.job.item, least), *_expert_buckets(self.blocks)]
         self.buckets = [one for one in every if len(self.groups[one.among][0]) > 1]
+        for bucket in self.buckets:
+            self.complete[bucket.blocks[-1]].append(bucket)
 
     def write(self) -> None:
         """Write the program of an iteration."""
         passes = one_forward_one_backward(self.stage, self.job.pp, self.job.microbatches)
         if self.job.zero == 3:
             self.gathers = list(self._gathers(passes))
+            for gather in self.gathers:
+                self.of_visit[gather.visit].append(gather)
         self._ask(passes[0])
         for at, one in enumerate(passes):
             if at + 1 < len(passes):
@@ -314,7 +321,7 @@ class _Stage:
                 break
             self.role.submit(gather.op, ((self._optimizer, 1),))
             self.submitted += 1
-        return [gather for gather in self.gathers if gather.visit == visit]
+        return self.of_visit[visit]
 
     # Gradients and the optimizer.
 
@@ -323,12 +330,11 @@ class _Stage:
         if self.job.zero < 2 and one.microbatch < self.job.microbatches - 1:
             return
         word = self._id("reduce", one) if self.job.zero > 1 else "reduce"
-        for bucket in self.buckets:
-            if bucket.blocks[-1] == block.name:
-                verb = "reducescatter" if self.job.zero else "allreduce"
-                step = BlockCall(f"{word}/{bucket.name}", verb, bucket.among, bucket.parameters)
-                self.role.submit(self._op(step, self.groups[bucket.among]))
-                self.reducing.append(step.name)
+        for bucket in self.complete[block.name]:
+            verb = "reducescatter" if self.job.zero else "allreduce"
+            step = BlockCall(f"{word}/{bucket.name}", verb, bucket.among, bucket.parameters)
+            self.role.submit(self._op(step, self.groups[bucket.among]))
+            self.reducing.append(step.name)
 
     @property
     def _optimizer(self) -> str:
@@ -346,18 +352,21 @@ class _Stage:
     def _update(self) -> None:
         """Update parameters, and gather those that are shared out for that."""
         self._settle()
-        left = sum(
-            self._update_us(block.parameters, Among.REPLICAS)
-            + self._update_us(block.expert_parameters, Among.EXPERT_REPLICAS)
+        later = {one.among for one in self.buckets} if self._later else set()
+        us = sum(
+            self._update_us(parameters, among)
             for block in self.blocks
+            for among, parameters in (
+                (Among.REPLICAS, block.parameters),
+                (Among.EXPERT_REPLICAS, block.expert_parameters),
+            )
+            if among not in later
         )
-        if self._later:
-            left -= sum(self._update_us(one.parameters, one.among) for one in self.buckets)
-        else:
+        if not self._later:
             for name in self.reducing:
                 self.role.wait(name)
-        if not self._later or left > 0:
-            self.role.compute(self._optimizer, max(left, 0.0))
+        if not self._later or us:
+            self.role.compute(self._optimizer, us)
         if self.job.zero not in (1, 2):
             return
         for bucket in reversed(self.buckets):
@@ -371,9 +380,7 @@ class _Stage:
         """Wait for what the iteration before did about the parameters of a block."""
         if not self.job.overlap_next:
             return
-        for bucket in self.buckets:
-            if bucket.blocks[-1] != block.name:
-                continue
+        for bucket in self.complete[block.name]:
             if self.job.zero:
                 self.role.wait(_gathered(bucket), 1)
             else:

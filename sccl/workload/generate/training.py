@@ -19,6 +19,9 @@ from sccl.errors import ParameterError, TooLargeError
 MOST_MEMBERS = 2**24
 """A guard against slips of the finger: ranks of the groups of all collectives together."""
 
+MOST_VISITS = 50_000
+"""Likewise: layers that are gone through."""
+
 _MOST_WIDTHS = 10_000
 
 OPTIMIZER_BYTES = 28
@@ -31,6 +34,12 @@ def check_whole(least: int, **values: int) -> None:
     for name, value in values.items():
         if not least <= value <= MOST_ELEMENTS:
             raise ParameterError(f"{shown(name)} is {value}, expected {least} to {MOST_ELEMENTS}")
+
+
+def check_many(number: int, what: str) -> None:
+    """Raise a TooLargeError if there is more of something than is written down."""
+    if number > MOST_VISITS:
+        raise TooLargeError(f"there are {number} {what} and up to {MOST_VISITS} are made")
 
 
 def check_above(**values: float) -> None:

@@ -24,6 +24,7 @@ from sccl.workload.generate.training import (
     ParallelJob,
     RankLayout,
     check_divides,
+    check_many,
     check_whole,
     source,
 )
@@ -62,6 +63,7 @@ class TransformerJob(ParallelJob):
         check_whole(1, layers=self.layers, hidden=self.hidden, heads=self.heads)
         check_whole(1, sequence=self.sequence, batch=self.batch)
         check_whole(0, vocabulary=self.vocabulary)
+        check_many(self.layers * self.microbatches, "layers, of all microbatches together,")
         check_divides("tp", self.tp, "heads", self.heads)
         check_divides("heads", self.heads, "hidden", self.hidden)
         check_divides("pp", self.pp, "layers", self.layers)
