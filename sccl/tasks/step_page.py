@@ -30,10 +30,12 @@ def training_page(one: LoadedTraining) -> str:
     Raises:
         InputError: the judge refuses it, or it is too large for a page.
     """
-    from sccl.train.jobs import waits_of  # noqa: PLC0415 - loads NumPy
+    from sccl.train.jobs import all_waits  # noqa: PLC0415 - loads NumPy
 
     timeline = right_timeline(one)
-    stepped = SteppedPlan(one.name, one.plan, timeline, waits_of(one.plan.workload))
+    stepped = SteppedPlan(
+        one.name, one.plan, timeline, all_waits(one.plan.workload, one.plan.memory_bytes)
+    )
     return step_page(one.name, _data(stepped, shown_training(one)))
 
 
@@ -91,8 +93,8 @@ def _data(stepped: SteppedPlan, shown: ShownTrainingPart) -> dict[str, Any]:
                 str(one.operations),
                 one.recipe,
                 str(one.motifs),
-                f"{', '.join(one.channels)}: {', '.join(one.carriers)}",
                 duration_text(one.us),
+                f"{', '.join(one.channels)}: {', '.join(one.carriers)}",
             )
             for one in shown.options
         ],
@@ -124,7 +126,7 @@ def _facts(shown: ShownTrainingPart) -> list[tuple[str, str, str]]:
     gap = "proved" if shown.proved else f"{shown.gap:.2%}"
     return [
         ("Iteration", duration_text(shown.period_us), "from one to the next"),
-        ("At least", least, shown.binding),
+        ("At least", least, shown.binding if shown.bound_us else ""),
         ("Gap", gap if shown.bound_us else "-", "of period and bound"),
         ("Search", shown.search, f"seed {shown.seed}"),
     ]

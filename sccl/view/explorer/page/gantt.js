@@ -25,6 +25,14 @@ function readSpans(data) {
     before.after.push(after);
     after.before.push(before);
   }
+  for (const row of data.rows.keys()) {
+    const own = spans.filter((span) => span.row === row && data.ops[span.op].kind < 0);
+    for (const [k, span] of own.entries()) {
+      if (!k) continue; // what is on a stream waits for what is before it there
+      span.before.push(own[k - 1]);
+      own[k - 1].after.push(span);
+    }
+  }
   return spans;
 }
 
@@ -76,7 +84,7 @@ function makeGantt(data, spans, told) {
     const found = [];
     let shown = -Infinity;
     for (const span of byRow[row]) {
-      if (span.end < view.from || span.start > view.to) continue;
+      if (span.end <= view.from || span.start >= view.to) continue;
       const [left, right] = [Math.max(x(span.start), GUTTER), Math.min(x(span.end), width)];
       const how = relation(span);
       if (right - shown < THIN && (how === "" || how === "dim")) continue;
@@ -109,7 +117,7 @@ function makeGantt(data, spans, told) {
     const found = [];
     for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
       const where = x(at);
-      if (where > width - 30) break;
+      if (where > width - 50) break;
       found.push(svg("line", { class: "rule", x1: where, x2: where, y1: 16, y2: height }));
       found.push(svg("text", { class: "tick", x: where + 3, y: 24 }, time(at)));
     }

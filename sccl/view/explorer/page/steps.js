@@ -11,6 +11,8 @@ const called = (span) => {
 };
 
 const number = (text) => html("td", { class: "number" }, text);
+const NUMBERS = new Set(["ranks", "size", "operations", "motifs", "alone", "busy", "of the period"]);
+const TAKEN = ["Collective", "ranks", "size", "operations", "recipe", "motifs", "alone", "carried by"];
 const row = (name, ...texts) =>
   texts.length ? [html("dt", {}, name), html("dd", {}, ...texts)] : [];
 
@@ -61,7 +63,10 @@ function share(part) {
 }
 
 function table(head, rows) {
-  const cell = (text, k) => html("th", { scope: "col", class: k ? "number" : undefined }, text);
+  const cell = (text) => {
+    const of = NUMBERS.has(text) ? "number" : undefined;
+    return html("th", { scope: "col", class: of }, text);
+  };
   return html(
     "table",
     {},
@@ -100,9 +105,14 @@ byId("lanes").replaceChildren(
 );
 byId("options").replaceChildren(
   table(
-    ["Collective", "ranks", "size", "operations", "recipe", "motifs", "carried by", "alone"],
+    TAKEN,
     data.taken.map(([first, ...others]) =>
-      html("tr", {}, html("th", { scope: "row" }, first), ...others.map((text) => number(text))),
+      html(
+        "tr",
+        {},
+        html("th", { scope: "row" }, first),
+        ...others.map((text, k) => (NUMBERS.has(TAKEN[k + 1]) ? number(text) : html("td", {}, text))),
+      ),
     ),
   ),
 );
