@@ -12,6 +12,7 @@ from rich.markup import escape
 from sccl.cli import complete, options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.core.cost import us_text
+from sccl.core.files.disk import read_text
 from sccl.core.files.workloads import load_workload
 from sccl.core.words import counted
 from sccl.tasks.planning import (
@@ -76,6 +77,23 @@ def plan(
         bool,
         typer.Option("--bitwise", help="Keep the order in which collectives reduce as they are."),
     ] = False,
+    merge: Annotated[
+        str | None,
+        typer.Option(
+            help="Collectives of a kind that follow one another are one, up to so many bytes, such "
+            "as 25MB.",
+            show_default="none are",
+        ),
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Times that were measured, as CSV: collective,option,ranks,bytes,us; an option is "
+            "a channel and what carries it, such as 'gpu ring'.",
+            show_default="reckoned",
+            autocompletion=complete.file,
+        ),
+    ] = None,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -86,9 +104,14 @@ def plan(
 
     Exit code 0: found, 2: bad input, 130: interrupted; what was found by then is kept.
     """
-    from sccl.train.planner import PlanSettings  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.merging import merged  # noqa: PLC0415
+    from sccl.train.planner import PlanSettings  # noqa: PLC0415
+    from sccl.train.tables import cost_table_of_text  # noqa: PLC0415
 
     workload, on = load_workload(file), fabric_of(fabric)
+    if merge is not None:
+        workload = merged(workload, size_in_bytes(merge))
     settings = PlanSettings(
         search=search,
         seconds=seconds,
@@ -96,6 +119,8 @@ def plan(
         max_motifs=max_motifs,
         memory_bytes=0 if memory is None else size_in_bytes(memory),
         bitwise=bitwise,
+        measured=None if costs is None else cost_table_of_text(read_text(costs), str(costs)),
+        planner=motif_planner(seed=seed),
     )
     options.writable(output)
     about = escape(on_a_line(f"{workload.name} on {on.name}"))

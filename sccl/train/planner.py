@@ -9,12 +9,14 @@ from sccl.core.fabric import Fabric
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError, unknown_name
+from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import CyclicPlan
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
 from sccl.train.periods import least_period
 from sccl.train.policies import POLICIES, PolicyEffort, as_submitted
+from sccl.train.tables import CostTable
 from sccl.train.windows import Repeated, repeated
 
 Told = Callable[[str, int | None, int | None], None]
@@ -33,6 +35,8 @@ class PlanSettings:
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what held results may take at once; 0: any.
         bitwise: whether collectives reduce in the order that they have as they are.
+        measured: times in place of those that are reckoned.
+        planner: of schedules of small machines whose ranks have links to one another; None: none.
 
     Raises:
         ParameterError: there is no such search, or a number is none.
@@ -45,6 +49,8 @@ class PlanSettings:
     max_motifs: int = 16
     memory_bytes: int = 0
     bitwise: bool = False
+    measured: CostTable | None = None
+    planner: MotifPlanner | None = None
 
     def __post_init__(self) -> None:
         if self.search not in SEARCHES:
@@ -85,7 +91,12 @@ class Planner:
             KeyboardInterrupt: the user interrupted.
         """
         asked = self.settings
-        wanted = OptionSettings(max_motifs=asked.max_motifs, bitwise=asked.bitwise)
+        wanted = OptionSettings(
+            max_motifs=asked.max_motifs,
+            bitwise=asked.bitwise,
+            planner=asked.planner,
+            measured=asked.measured,
+        )
         options = options_of(self.workload, self.fabric, wanted, self._looked_at)
         self._job = Job(self.workload, options.of, asked.memory_bytes)
         problem = self._job.problem

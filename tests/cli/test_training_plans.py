@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import workload_to_wire
 from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
+from tests.kit.workloads import calling, comm
 
 
 @pytest.fixture
@@ -114,3 +117,25 @@ def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Pa
     drawn = picture.read_text()
     assert "Time (ms)" in drawn
     assert "<b>" not in drawn
+
+
+def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None:
+    """Two buckets are one, which a table says how long it takes."""
+    buckets = calling(
+        8, *(comm(name, "allreduce", range(8), 2**20) for name in ("first", "second"))
+    )
+    workload, table = tmp_path / "w.json", tmp_path / "c.csv"
+    workload.write_text(text_of(workload_to_wire(buckets)))
+    head = "collective,option,ranks,bytes,us\n"
+    table.write_text(f"{head}allreduce,gpu direct,8,{2**23},100\n")
+    words = ("plan", workload, "--fabric", "hgx2", "--seconds", "0", "--json")
+    code, out, _ = sccl(*words)
+    assert (code, json.loads(out)["collectives"]) == (0, 2)
+    code, out, _ = sccl(*words, "--merge", "8MiB", "--costs", table)
+    told = json.loads(out)
+    assert (code, told["collectives"]) == (0, 1)
+    assert told["period_us"] == pytest.approx(100, abs=1)
+    table.write_text(f"{head}allreduce,gpu direct,8,{2**23},soon\n")
+    code, _, err = sccl(*words, "--costs", table)
+    assert code == 2
+    assert "c.csv, line 2: us is 'soon', expected microseconds" in " ".join(err.split())

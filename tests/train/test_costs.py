@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import Spec
-from sccl.core.fabric import Channel, Fabric, Incast
+from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
@@ -87,6 +89,17 @@ def test_what_channels_share_is_loaded_by_each() -> None:
         load = loads(costs, cost)
         assert load["PCIe from GPU 0"] == load["PCIe to GPU 8"] > 900
         assert "PCIe from GPU 1" not in load
+
+
+def test_what_is_shared_may_be_slower_than_its_links() -> None:
+    """1,000 bytes over a bus of 0.5 GB/s, 2 us, after 3 us of latency and 2 to launch."""
+    bus = SharedBudget("bus", (("only", (0, 1)), ("only", (1, 0))), 0.5)
+    costs = MotifCosts(replace(PAIR, shared=(bus,)))
+    cost = costs.of(whole("broadcast", [1, 0], 250), 0, DIRECT, 4)
+    assert cost.ns == 7000
+    assert loads(costs, cost)["bus"] == 286
+    both = costs.of(whole("alltoall", [1, 0], 500), 0, DIRECT, 4)
+    assert both.ns == 9000  # each way, together
 
 
 def test_ranks_that_a_channel_does_not_join_are_told() -> None:
