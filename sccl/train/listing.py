@@ -13,7 +13,7 @@ import numpy as np
 from sccl.compiled import compiled, compiled_in_place
 from sccl.train.placing import NEVER, rests
 from sccl.train.problem import StepArrays, Whole
-from sccl.train.sharing import Shared, free_for, nobody_has, take
+from sccl.train.sharing import SharedUse, free_for, nobody_has, take
 
 
 @compiled
@@ -60,7 +60,7 @@ class ListRoom(NamedTuple):
         blocked: of motifs that use the same: until when there is no room for them.
     """
 
-    shared: Shared
+    shared: SharedUse
     ready: Whole
     waits: Whole
     left: Whole
